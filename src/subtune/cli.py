@@ -7,24 +7,27 @@ import json
 import os
 import signal
 import sys
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from subtune import __version__, config
 from subtune.config.schema import MARGIN
-from subtune.core.errors import SubtuneError, cut, listed, one_of, printable
+from subtune.core.errors import SubtuneError, listed, one_of, printable
 from subtune.core.layout import Layout
 
 if TYPE_CHECKING:
-    from subtune.init.first_configuration import Request
-    from subtune.selections import Selection
+    import pandas as pd
 
-Command = argparse.ArgumentParser
+    from subtune.init.first_configuration import Request
+
+# A function that adds an argument to a subcommand.
+Add = Callable[..., Any]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -62,155 +65,140 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"subtune {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    def add(function: Callable[[argparse.Namespace], None], example: str, does: str) -> Command:
+    def command(function: Callable[[Namespace], None], does: str, example: str) -> Add:
         """Add a subcommand, which is the first word of its example."""
-        command = commands.add_parser(
-            example.split()[0], help=does, description=does, epilog=f"example: subtune {example}"
-        )
-        command.set_defaults(command=function)
-        return command
+        epilog = f"example: subtune {example}"
+        added = commands.add_parser(example.split()[0], help=does, description=does, epilog=epilog)
+        added.set_defaults(command=function)
+        return added.add_argument
 
     files = "--train examples/weather-train.csv --dev examples/weather-dev.csv"
-    judging = "default: each training row judges once"
     does = "train methods on your tables, and say which is worth it"
-    compare = add(_compare, f"compare {files}", does)
-    compare.add_argument("--train", required=True, help="a table's file, or a dataset on the hub")
-    compare.add_argument(
-        "--dev", help=f"another file, a split's name, or a share such as 0.2; {judging}"
-    )
-    compare.add_argument("--test", help="a third file, to judge by; default: --dev")
-    compare.add_argument("--revision", help="commit, branch or tag of a dataset on the hub")
-    compare.add_argument("--results", type=Path, help="default: a new directory below results")
-    _table_options(compare)
+    add = command(_compare, does, f"compare {files}")
+    add("--train", required=True, help="a table's file, or a dataset on the hub")
+    judging = "default: each training row judges once"
+    add("--dev", help=f"another file, a split's name, or a share such as 0.2; {judging}")
+    add("--test", help="a third file, to judge by; default: --dev")
+    add("--revision", help="commit, branch or tag of a dataset on the hub")
+    add("--results", type=Path, help="default: a new directory below results")
+    _add_columns(add)
+    _add_limits(add)
 
-    run = add(_run, "run weather.yaml -n", "call Snakemake; its targets and options follow")
-    run.add_argument("config", type=Path, help="a configuration, such as `init` writes")
+    add = command(_run, "call Snakemake; its targets and options follow", "run weather.yaml -n")
+    add("config", type=Path, help="a configuration, such as `init` writes")
 
-    add(_demo, "demo -n", "run the papers' experiments on a laptop; needs subtune[demo]")
+    command(_demo, "run the papers' experiments on a laptop; needs subtune[demo]", "demo -n")
 
-    init = add(_init, f"init {files}", "write a configuration for tables of your own")
-    init.add_argument("--train", required=True, type=Path, help="a table's file")
-    init.add_argument("--dev", type=Path, help=f"another such file, to evaluate on; {judging}")
-    init.add_argument("--test", type=Path, help="a third such file, to judge by; default: --dev")
-    init.add_argument("--to", type=Path, metavar="FILE", help="default: the task's name + .yaml")
-    _table_options(init)
+    add = command(_init, "write a configuration for tables of your own", f"init {files}")
+    add("--train", required=True, type=Path, help="a table's file")
+    add("--dev", type=Path, help=f"another such file, to evaluate on; {judging}")
+    add("--test", type=Path, help="a third such file, to judge by; default: --dev")
+    add("--to", type=Path, metavar="FILE", help="default: the task's name + .yaml")
+    _add_columns(add)
+    _add_limits(add)
 
     does = "count what is in your tables: classes, lengths, repeats, labels that differ"
-    look = add(_look, "look examples/weather-train.csv examples/weather-dev.csv", does)
-    look.add_argument("train", type=Path, help="a table's file")
-    look.add_argument("dev", nargs="?", type=Path, help="another such file, to evaluate on")
-    look.add_argument("test", nargs="?", type=Path, help="a third such file, to judge by")
-    _column_options(look)
-    _json_option(look)
+    add = command(_look, does, "look examples/weather-train.csv examples/weather-dev.csv")
+    add("train", type=Path, help="a table's file")
+    add("dev", nargs="?", type=Path, help="another such file, to evaluate on")
+    add("test", nargs="?", type=Path, help="a third such file, to judge by")
+    _add_columns(add)
+    _add_json(add)
 
-    check = add(_check, "check config.yaml", "check a configuration, without running anything")
-    _config_argument(check)
+    add = command(_check, "check a configuration, without running anything", "check config.yaml")
+    _add_config(add)
 
-    add(_schema, "schema", "print the configuration's JSON schema")
+    command(_schema, "print the configuration's JSON schema", "schema")
 
     does = "count the parameters that each method trains"
-    params = add(_params, "params bitfit layernorm --labels 3", does)
-    params.add_argument("method", nargs="*", help="a name, 'a,b' or 'a without b'; default: all")
-    params.add_argument("--model", type=Path, help="a local model; default: the papers' models")
-    params.add_argument("--config", type=Path, help="a configuration with selections of your own")
-    params.add_argument("--labels", type=_labels, default=2, help="of the classifier; default: 2")
-    _json_option(params)
+    add = command(_params, does, "params bitfit layernorm --labels 3")
+    add("method", nargs="*", help="a name, 'a,b' or 'a without b'; default: all")
+    add("--model", type=Path, help="a local model; default: the papers' models")
+    add("--config", type=Path, help="a configuration with selections of your own")
+    add("--labels", type=int, default=2, help="of the classifier; default: 2")
+    _add_json(add)
 
     does = "count runs, jobs, hours and disk, and what is recorded so far"
-    plan = add(_plan, "plan config.yaml", does)
-    _config_argument(plan)
-    _json_option(plan)
+    add = command(_plan, does, "plan config.yaml")
+    _add_config(add)
+    _add_json(add)
 
-    runs = add(_runs, "runs --task rte --method bitfit", "list the recorded runs")
-    _results_option(runs)
-    runs.add_argument("--task", help="only this task's runs")
-    runs.add_argument("--method", help="only this method's runs")
-    runs.add_argument("--tensorboard", type=Path, metavar="DIR", help="write learning curves here")
-    runs.add_argument("--trackio", metavar="PROJECT", help="log learning curves to this project")
-    _json_option(runs)
+    add = command(_runs, "list the recorded runs", "runs --task rte --method bitfit")
+    _add_results(add)
+    add("--task", help="only this task's runs")
+    add("--method", help="only this method's runs")
+    add("--tensorboard", type=Path, metavar="DIR", help="write learning curves here")
+    add("--trackio", metavar="PROJECT", help="log learning curves to this project")
+    _add_json(add)
 
-    verify = add(_verify, "verify --repair", "check that records are what was recorded")
-    _results_option(verify)
+    add = command(_verify, "check that records are what was recorded", "verify --repair")
+    _add_results(add)
     repairs = "move damaged records away, so that snakemake trains them again"
-    verify.add_argument("--repair", action="store_true", help=repairs)
+    add("--repair", action="store_true", help=repairs)
 
     does = "write a run's model, for transformers or PEFT"
-    export = add(_export, "export 42ae38 --to my-model", does)
-    export.add_argument("run", help="the run's id, or its first digits")
-    export.add_argument("--to", type=Path, metavar="DIR", help="a new directory")
-    export.add_argument("--push", metavar="OWNER/NAME", help="upload it to this place on the hub")
-    export.add_argument("--private", action="store_true", help="a private place")
-    _results_option(export)
+    add = command(_export, does, "export 42ae38 --to my-model")
+    add("run", help="the run's id, or its first digits")
+    add("--to", type=Path, metavar="DIR", help="a new directory")
+    add("--push", metavar="OWNER/NAME", help="upload it to this place on the hub")
+    add("--private", action="store_true", help="a private place")
+    _add_results(add)
     does = "that of a run of cross-validation, to train once more on all rows"
-    export.add_argument("--config", type=Path, help=does)
-    export.add_argument("--adapter", action="store_true", help="write a LoRA run as PEFT adapter")
+    add("--config", type=Path, help=does)
+    add("--adapter", action="store_true", help="write a LoRA run as PEFT adapter")
 
     does = "write what an exported model says of a table's rows"
-    predict = add(_predict, "predict my-model table.csv --to predictions.csv", does)
-    predict.add_argument("model", type=Path, help="a folder that `export` has written")
-    predict.add_argument("table", type=Path, help="a file as for training; labels are not read")
-    predict.add_argument("--to", type=Path, required=True, metavar="FILE", help="a new CSV file")
-    predict.add_argument("--text", metavar="COLUMN", help="default: as in training")
-    predict.add_argument("--text2", metavar="COLUMN", help="column of the second text of a pair")
-    predict.add_argument("--encoding", help="of the table, such as latin-1; default: UTF-8 or -16")
-    predict.add_argument("--sheet", help="of an Excel file; default: the first")
-    predict.add_argument("--base", type=Path, metavar="DIR", help="of an adapter, if it has moved")
+    add = command(_predict, does, "predict my-model table.csv --to predictions.csv")
+    add("model", type=Path, help="a folder that `export` has written")
+    add("table", type=Path, help="a file as for training; labels are not read")
+    add("--to", type=Path, required=True, metavar="FILE", help="a new CSV file")
+    add("--text", metavar="COLUMN", help="default: as in training")
+    add("--text2", metavar="COLUMN", help="column of the second text of a pair")
+    add("--encoding", help="of the table, such as latin-1; default: UTF-8 or -16")
+    add("--sheet", help="of an Excel file; default: the first")
+    add("--base", type=Path, metavar="DIR", help="of an adapter, if it has moved")
     return parser
 
 
-def _table_options(command: Command) -> None:
-    _column_options(command)
-    command.add_argument("--minutes", type=float, default=10, help="for all of it; default: 10")
-    margin = f"score that you can afford to lose against full fine-tuning; default: {MARGIN}"
-    command.add_argument("--margin", type=float, default=MARGIN, help=margin)
-
-
-def _column_options(command: Command) -> None:
-    command.add_argument("--text", metavar="COLUMN", help="column of the text; default: a guess")
-    command.add_argument("--text2", metavar="COLUMN", help="column of the second text of a pair")
+def _add_columns(add: Add) -> None:
+    add("--text", metavar="COLUMN", help="column of the text; default: a guess")
+    add("--text2", metavar="COLUMN", help="column of the second text of a pair")
     does = "column of the label, or several of 0 and 1 as in toxic,insult; default: a guess"
-    command.add_argument("--label", metavar="COLUMN", help=does)
-    kind = command.add_mutually_exclusive_group()
-    for name, of_kind, what in (
+    add("--label", metavar="COLUMN", help=does)
+    for option, kind, has in (
         ("--classes", "classification", "one class"),
         ("--multilabel", "multilabel", "any number of labels"),
         ("--regression", "regression", "a number"),
     ):
-        words = f"each text has {what}; default: a guess"
-        kind.add_argument(name, dest="kind", action="store_const", const=of_kind, help=words)
-    command.add_argument("--model", help="a directory, a package, or a repository on the hub")
-    command.add_argument("--encoding", help="of the files, such as latin-1; default: UTF-8 or -16")
-    command.add_argument("--sheet", help="of Excel files; default: the first")
-    merges = "make labels that differ in capitals alone one"
-    command.add_argument("--merge-labels", action="store_true", help=merges)
+        does = f"each text has {has}; default: a guess"
+        add(option, dest="kind", action="store_const", const=kind, help=does)
+    add("--model", help="a directory, a package, or a repository on the hub")
+    add("--encoding", help="of the files, such as latin-1; default: UTF-8 or -16")
+    add("--sheet", help="of Excel files; default: the first")
+    does = "make labels that differ in capitals alone one"
+    add("--merge-labels", action="store_true", help=does)
 
 
-def _labels(text: str) -> int:
-    if not text.isdecimal() or len(text) > 7 or not 1 <= int(text) <= 1_000_000:
-        raise argparse.ArgumentTypeError(
-            f"found {cut(text)!r}, expected a number from 1 to 1,000,000"
-        )
-    return int(text)
+def _add_limits(add: Add) -> None:
+    add("--minutes", type=float, default=10, help="for all of it; default: 10")
+    does = f"score that you can afford to lose against full fine-tuning; default: {MARGIN}"
+    add("--margin", type=float, default=MARGIN, help=does)
 
 
-def _config_argument(command: Command) -> None:
+def _add_config(add: Add) -> None:
     default = Path("config.yaml")
-    command.add_argument(
-        "config", nargs="?", default=default, type=Path, help=f"default: {default}"
-    )
+    add("config", nargs="?", default=default, type=Path, help=f"default: {default}")
 
 
-def _json_option(command: Command) -> None:
-    command.add_argument("--json", action="store_true", help="print JSON, for programs")
+def _add_json(add: Add) -> None:
+    add("--json", action="store_true", help="print JSON, for programs")
 
 
-def _results_option(command: Command) -> None:
-    command.add_argument(
-        "--results", type=Path, default=Path("results"), help="results directory; default: results"
-    )
+def _add_results(add: Add) -> None:
+    add("--results", type=Path, default=Path("results"), help="directory; default: results")
 
 
-def _compare(options: argparse.Namespace) -> None:
+def _compare(options: Namespace) -> None:
     from subtune.exhibits.answers import answers_in_lines
     from subtune.interface.comparison import compare
 
@@ -218,10 +206,10 @@ def _compare(options: argparse.Namespace) -> None:
     text = tuple(filter(None, (given.pop("text"), given.pop("text2"))))
     with contextlib.suppress(TypeError, ValueError):
         given["dev"] = float(given["dev"])
-    # What ends this process ends its jobs.
+    # The end of this process is that of its jobs.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        found = compare(given.pop("train"), given.pop("dev"), text=text, say=print, **given)
+        found = compare(**given, text=text, say=print)
     except KeyboardInterrupt:
         raise SubtuneError("stopped; the same call goes on from here") from None
     answers = Layout(str(found.results)).of_all_experiments("answers", "csv")
@@ -229,7 +217,7 @@ def _compare(options: argparse.Namespace) -> None:
     print(f"Everything on one page: {found.report}")
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: Namespace) -> None:
     from subtune.interface.workflow import call_snakemake
 
     if not options.config.is_file():
@@ -237,13 +225,13 @@ def _run(options: argparse.Namespace) -> None:
     call_snakemake([f"--configfile={options.config}", *options.others])
 
 
-def _demo(options: argparse.Namespace) -> None:
+def _demo(options: Namespace) -> None:
     from subtune.interface.workflow import call_snakemake
 
     call_snakemake(["--profile", "demo", *options.others])
 
 
-def _init(options: argparse.Namespace) -> None:
+def _init(options: Namespace) -> None:
     from subtune.init.first_configuration import init, next_steps
 
     request = _request(options)
@@ -251,23 +239,23 @@ def _init(options: argparse.Namespace) -> None:
         print(line, flush=True)
 
 
-def _look(options: argparse.Namespace) -> None:
+def _look(options: Namespace) -> None:
     from subtune.init.first_configuration import look
-    from subtune.init.look import lines
+    from subtune.init.messages import look_lines
 
     found = look(_request(options)).look
-    print(json.dumps(asdict(found), indent=2) if options.json else "\n".join(lines(found)))
+    print(json.dumps(asdict(found), indent=2) if options.json else "\n".join(look_lines(found)))
 
 
-def _request(options: argparse.Namespace) -> "Request":
+def _request(options: Namespace) -> "Request":
     from subtune.init.first_configuration import Request
 
     return Request(**{n: getattr(options, n) for n in Request._fields if hasattr(options, n)})
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check(options: Namespace) -> None:
     from subtune.hub import UnreachableError
-    from subtune.interface.preflight import preflight
+    from subtune.interface.workflow import preflight
 
     checked = config.read(options.config)
     experiments = f"{options.config}: {len(checked.experiments)} experiment(s)"
@@ -279,35 +267,30 @@ def _check(options: argparse.Namespace) -> None:
         print(f"{experiments}, {len(plan.runs):,} run(s), no problems found")
 
 
-def _schema(options: argparse.Namespace) -> None:
+def _schema(options: Namespace) -> None:
     print(json.dumps(config.Config.model_json_schema(), indent=2))
 
 
-def _params(options: argparse.Namespace) -> None:
+def _params(options: Namespace) -> None:
     import pandas as pd
 
     from subtune.families.base import SEQUENCE_CLASSIFICATION
-    from subtune.models.dimensions import (
-        AnyDimensions,
-        dimensions_by,
-        dimensions_in,
-        papers_models,
-        parameter_counts,
-    )
+    from subtune.models import dimensions
     from subtune.models.files import sequence_head
     from subtune.selections.methods import COMBINATIONS, METHODS, named
 
     selections = config.read(options.config).selections if options.config else {}
-    models: dict[str, AnyDimensions] = {
-        name: dimensions_by(fields) for name, fields in papers_models().items()
+    models: dict[str, dimensions.AnyDimensions] = {
+        name: dimensions.dimensions_by(fields)
+        for name, fields in dimensions.papers_models().items()
     }
     head = SEQUENCE_CLASSIFICATION
     if options.model:
-        models = {options.model.name: dimensions_in(options.model)}
+        models = {options.model.name: dimensions.dimensions_in(options.model)}
         head = sequence_head(options.model)
     methods = options.method or [*METHODS, *COMBINATIONS, *selections]
     counts = pd.concat(
-        parameter_counts(
+        dimensions.parameter_counts(
             {name: model},
             {method: named(method, selections, name) for method in methods},
             options.labels,
@@ -316,8 +299,7 @@ def _params(options: argparse.Namespace) -> None:
         for name, model in models.items()
     )
     if options.json:
-        records = counts.drop(columns="problem")
-        print(records.to_json(orient="records", indent=2, double_precision=15))
+        _print_json(counts.drop(columns="problem"))
         return
     lacking = counts.dropna(subset="problem").groupby("problem", sort=False)["method"].unique()
     if counts["problem"].notna().all():
@@ -327,40 +309,33 @@ def _params(options: argparse.Namespace) -> None:
         for count, share in zip(counts["parameters"], counts["share"], strict=True)
     ]
     by_model = counts.pivot(index="method", columns="model", values="count")
-    print(by_model.loc[counts["method"].unique(), list(models)].to_markdown(disable_numparse=True))
+    print(by_model.loc[counts["method"].unique(), [*models]].to_markdown(disable_numparse=True))
     classifiers = counts.drop_duplicates("model").set_index("model")["classifier"]
-    print("\nCounted with the classifier, which always trains: ", end="")
-    print(", ".join(f"{size:,} in {model}" for model, size in classifiers.items()), end=".\n")
+    sizes = ", ".join(f"{size:,} in {model}" for model, size in classifiers.items())
+    print(f"\nCounted with the classifier, which always trains: {sizes}.")
     print("In parentheses the share of the pretrained parameters that train, without it.")
-    for problem, of_methods in lacking.items():
-        print(f"\n– {', '.join(of_methods)}: {problem}")
-    if options.model and len(methods) == 1:
-        selection = named(methods[0], selections, options.model.name)
-        _print_tensors(options.model, selection, options.labels)
-
-
-def _print_tensors(directory: Path, selection: "Selection", labels: int) -> None:
-    """Print which tensors of a local model train."""
-    import pandas as pd
-
-    from subtune.models.dimensions import tensors_of
-
-    rows = [
-        (
-            row.tensor + (f" × {row.times}" if row.times > 1 else ""),
-            "" if row.own == row.tensor else row.own,
-            " × ".join(map(str, row.shape)),
-            f"{row.trains:,}" + ("" if row.how == "whole" else f" ({row.how})"),
-        )
-        for row in tensors_of(selection, directory, labels).itertuples()
-    ]
-    columns = ["tensor", "in transformers", "shape", "trains"]
-    print(
-        "\n" + pd.DataFrame(rows, columns=columns).to_markdown(index=False, disable_numparse=True)
+    for problem, names in lacking.items():
+        print(f"\n– {', '.join(names)}: {problem}")
+    if not options.model or len(methods) > 1:
+        return
+    selection = named(methods[0], selections, options.model.name)
+    tensors = pd.DataFrame(
+        {
+            "tensor": row.tensor + (f" × {row.times}" if row.times > 1 else ""),
+            "in transformers": "" if row.own == row.tensor else row.own,
+            "shape": " × ".join(map(str, row.shape)),
+            "trains": f"{row.trains:,}" + ("" if row.how == "whole" else f" ({row.how})"),
+        }
+        for row in dimensions.tensors_of(selection, options.model, options.labels).itertuples()
     )
+    print(f"\n{tensors.to_markdown(index=False, disable_numparse=True)}")
 
 
-def _plan(options: argparse.Namespace) -> None:
+def _print_json(table: "pd.DataFrame") -> None:
+    print(table.to_json(orient="records", indent=2, double_precision=15))
+
+
+def _plan(options: Namespace) -> None:
     import pandas as pd
 
     from subtune.papers.experiments import with_information, with_papers
@@ -373,34 +348,33 @@ def _plan(options: argparse.Namespace) -> None:
     estimates = Estimates(checked, planned)
     table = cost_table(checked, planned, estimates, with_information(checked))
     if options.json:
-        print(table.to_json(orient="records", indent=2, double_precision=15))
+        _print_json(table)
         return
     formats = ["", "", "", "", ".2e", ".2e", ",.1f", ",.1f"]
     print(table.to_markdown(index=False, floatfmt=formats, numalign="right", disable_numparse=[0]))
     longest = max(estimates.sweep(sweep).seconds for sweep in planned.sweeps) / 3600
     largest = max(estimates.checkpoints(sweep) for sweep in planned.sweeps) / 1e9
-    print(f"\nThe longest job takes {longest:,.1f} hours; ", end="")
-    print(f"checkpoints take up to {largest:,.2f} GB per job")
-    print("while it runs. Assumed, under `assumptions` in the configuration:\n")
-    rows = [(key, value) for key, value in checked.assumptions.model_dump().items()]
-    print(pd.DataFrame(rows, columns=["assumption", "value"]).to_markdown(index=False))
+    print(
+        f"\nThe longest job takes {longest:,.1f} hours; checkpoints take up to {largest:,.2f} GB "
+        "per job\nwhile it runs. Assumed, under `assumptions` in the configuration:\n"
+    )
+    assumptions = pd.Series(checked.assumptions.model_dump()).rename_axis("assumption")
+    print(assumptions.reset_index(name="value").to_markdown(index=False))
     for location in estimates.unknown_models:
         print(f"\n{location} is not known before it is downloaded: counted as bert-large-cased.")
     layout = Layout(checked.results)
     recorded = sum(is_recorded(Path(layout.records()), run) for run in planned.runs)
     print(f"\nRecorded so far: {recorded:,} of {len(planned.runs):,} runs.")
-    past = measured(layout, planned.sweeps, estimates)
-    if past:
+    if past := measured(layout, planned.sweeps, estimates):
         took, expected = sum(row[1] for row in past), sum(row[2] for row in past)
         print(
-            f"{len(past)} of {len(planned.sweeps)} sweeps are done. They took {took:,.0f} s, ",
-            end="",
+            f"{len(past)} of {len(planned.sweeps)} sweeps are done. They took {took:,.0f} s, "
+            f"{took / expected:.2f} times the estimate."
         )
-        print(f"{took / expected:.2f} times the estimate.")
 
 
-def _runs(options: argparse.Namespace) -> None:
-    from subtune.runs import listing
+def _runs(options: Namespace) -> None:
+    from subtune.runs import listing, trackers
 
     store = Path(Layout(str(options.results)).records())
     runs, problems = listing.recorded_runs(store, listing.given_names(str(options.results)))
@@ -411,15 +385,13 @@ def _runs(options: argparse.Namespace) -> None:
                 raise SubtuneError(f"--{column}: {one_of(asked_for, sorted(set(runs[column])))}")
             runs = runs[runs[column] == asked_for]
     if len(runs) and (options.tensorboard or options.trackio):
-        from subtune.runs import trackers
-
         if options.tensorboard:
             trackers.to_tensorboard(store, runs, options.tensorboard)
         if options.trackio:
             trackers.to_trackio(store, runs, options.trackio)
         print(f"{len(runs):,} run(s) are there now")
     elif options.json:
-        print(runs.to_json(orient="records", indent=2, double_precision=15))
+        _print_json(runs)
     elif len(runs):
         # Records may come from elsewhere, and names with them.
         print(printable(runs.to_markdown(index=False)))
@@ -429,7 +401,7 @@ def _runs(options: argparse.Namespace) -> None:
         raise SubtuneError("\n".join(problems))
 
 
-def _verify(options: argparse.Namespace) -> None:
+def _verify(options: Namespace) -> None:
     from subtune.runs import repair
 
     layout = Layout(str(options.results))
@@ -440,8 +412,7 @@ def _verify(options: argparse.Namespace) -> None:
             raise SubtuneError(f"found no runs in {layout.records()}")
         print(f"{layout.records()}: {len(runs):,} record(s), no problems found")
         return
-    lines = [*damage.sweeps.values(), *(line for of in damage.records.values() for line in of)]
-    for line in lines:
+    for line in chain(damage.sweeps.values(), *damage.records.values()):
         print(printable(line), file=sys.stderr)
     if not options.repair:
         raise SubtuneError(
@@ -454,33 +425,33 @@ def _verify(options: argparse.Namespace) -> None:
     print(printable(", ".join([*damage.records, *damage.sweeps])))
 
 
-def _export(options: argparse.Namespace) -> None:
+def _export(options: Namespace) -> None:
     from subtune.core.layout import require_new
     from subtune.hub import require_ready, upload
-    from subtune.interface.comparison import CONFIGURATION, refitted
+    from subtune.interface.comparison import CONFIGURATION
+    from subtune.interface.workflow import run_to_export
     from subtune.runs import records
 
     if not options.push and (options.private or not options.to):
         raise SubtuneError("expected --to DIR or --push OWNER/NAME; --private goes with --push")
     if options.to:
         require_new(options.to)
-    layout = Layout(str(options.results))
-    run = records.find(Path(layout.records()), options.run)
+    run = records.find(Path(Layout(str(options.results)).records()), options.run)
     if options.push:
         require_ready(options.push)
-    compared = options.results.resolve() / CONFIGURATION
-    if options.config is None and compared.is_file():
-        run = refitted(compared.parent, run, compared, compared.parent)
+    results = options.results.resolve()
+    if options.config is None and (results / CONFIGURATION).is_file():
+        run = run_to_export(results, run, results / CONFIGURATION, results)
     else:
-        run = refitted(options.results, run, options.config or Path("config.yaml"), Path.cwd())
+        settings = options.config or Path("config.yaml")
+        run = run_to_export(options.results, run, settings, Path.cwd())
     # Loads transformers, which takes seconds.
     from subtune.exhibits.model_card import model_card
     from subtune.runs import export
 
     write = export.export_adapter if options.adapter else export.export_model
-    if not options.push:
-        # An adapter names its base by its path in the results, which is private on the hub.
-        layout = Layout(str(options.results.resolve()))
+    # An adapter names its base by its path in the results, which is private on the hub.
+    layout = Layout(str(options.results if options.push else results))
     with TemporaryDirectory() as scratch:
         target = options.to or Path(scratch) / "model"
         write(layout, run, target, partial(model_card, layout, run, options.push or target.name))
@@ -490,7 +461,7 @@ def _export(options: argparse.Namespace) -> None:
             print(f"run {run} is at {upload(target, options.push, options.private)}")
 
 
-def _predict(options: argparse.Namespace) -> None:
+def _predict(options: Namespace) -> None:
     import pandas as pd
 
     from subtune.runs import predict
@@ -504,8 +475,9 @@ def _predict(options: argparse.Namespace) -> None:
             raise SubtuneError(f"--text, --text2: the model reads {listed(task.text)} alone")
         names = zip(given, task.text, strict=False)
         task = task.replaced(text=tuple(new or old for new, old in names))
-    if options.table.suffix not in task.of_kind.formats:
-        raise SubtuneError(f"{options.table}: {one_of(options.table.suffix, task.of_kind.formats)}")
+    ending, formats = options.table.suffix, task.of_kind.formats
+    if ending.lower() not in formats:
+        raise SubtuneError(f"{options.table}: {one_of(ending, formats)}")
     rows = list(task.of_kind.read(task, options.table, labelled=False))
     table = pd.DataFrame([row for _, row in rows])
     found = predict.predict(options.model, spec, task, rows, str(options.table), options.base)

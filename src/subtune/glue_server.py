@@ -32,8 +32,9 @@ ROWS = {
 }
 # Tasks whose labels are words in the server's files; the other labels are numbers.
 IN_WORDS = ("mnli", "qnli", "rte")
-# The time of all files: the same predictions then give the same zip file.
+# A fixed time of all files, so that equal predictions give identical zip files.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
+# Columns of the table with the origin of each file.
 CONTENTS = ("file", "made_of", "learning_rate", "seed", "dev_score")
 # The server shows percentages, and correlations times 100.
 SCALE = 100
@@ -113,12 +114,14 @@ def submission(
     predictions, rows = {}, []
     for name, file in FILES.items():
         logits, made_of = _logits(file, predicted, runs)
+        facts = [None] * 3
         if logits is None:
-            rows.append((name, f"every row {file.constant}: {made_of}", *[None] * 3))
-            continue
-        run = runs.loc[file.task.name]
-        predictions[name] = in_words(file, logits)
-        rows.append((name, made_of, run["learning_rate"], run["seed"], run["value"]))
+            made_of = f"every row {file.constant}: {made_of}"
+        else:
+            predictions[name] = in_words(file, logits)
+            run = runs.loc[file.task.name]
+            facts = [run["learning_rate"], run["seed"], run["value"]]
+        rows.append((name, made_of, *facts))
     return predictions, pd.DataFrame(rows, columns=list(CONTENTS))
 
 
@@ -154,29 +157,23 @@ def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFr
     Raises:
         SubtuneError: the file cannot be read, or a row is not in a form.
     """
-    form = pd.DataFrame(forms, columns=FORM)
-    entered = []
-    for place, cells in _filled_rows(path):
-        if problem := _problem(cells, form):
-            raise SubtuneError(f"test_scores: {path}: {place}: {problem}")
-        entered.append([*map(cells.get, NAMES), float(cells["score"]) / SCALE])
+    form, needed, entered = pd.DataFrame(forms, columns=FORM), [*NAMES, "score"], []
+    try:
+        for place, cells in tables.delimited_rows(path, needed, lambda cells: True):
+            if lacking := [column for column in needed if column not in cells]:
+                raise SubtuneError(f"{path}: column {lacking[0]!r} is missing, and needed")
+            if not cells["score"].strip():
+                continue
+            if problem := _problem(cells, form):
+                raise SubtuneError(f"{path}: {place}: {problem}")
+            entered.append([*map(cells.get, NAMES), float(cells["score"]) / SCALE])
+    except SubtuneError as error:
+        raise SubtuneError(f"test_scores: {error}") from None
     return pd.DataFrame(entered, columns=[*NAMES, "value"]).astype({"value": float})
 
 
-def _filled_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
-    """Return the rows that have a score, each with its place."""
-    needed = [*NAMES, "score"]
-    try:
-        rows = list(tables.delimited_rows(path, needed, lambda cells: True))
-    except SubtuneError as error:
-        raise SubtuneError(f"test_scores: {error}") from None
-    for column in needed:
-        if rows and column not in rows[0][1]:
-            raise SubtuneError(f"test_scores: {path}: column {column!r} is missing, and needed")
-    return [(place, cells) for place, cells in rows if cells["score"].strip()]
-
-
 def _problem(cells: Mapping[str, str], form: pd.DataFrame) -> str | None:
+    """Return what is wrong with a row that has a score."""
     for name in NAMES:
         matching = form[form[name] == cells[name]]
         if matching.empty:

@@ -99,9 +99,10 @@ def pinned(
 ) -> str:
     """Return the commit of a revision of a repository.
 
-    A revision is a commit, tag or branch; without one, it is the repository's in `COMMITS`, or
-    `main`. The file ``kept`` has the commits that were asked for before. ``key`` is the key of the
-    configuration, with which an error message begins.
+    Args:
+        revision: a commit, tag or branch; default: the repository's in `COMMITS`, or `main`.
+        kept: the file of the commits that were asked for before.
+        key: the key of the configuration with which an error message begins.
 
     Raises:
         SubtuneError: the hub cannot be asked, or has no such revision; or the file cannot be read
@@ -135,7 +136,12 @@ def remembered(kept: Path, question: str, ask: Callable[[], str]) -> str:
     if question not in answers:
         # Another process may have written the file meanwhile.
         answers = {question: ask()} | _read(kept)
-        _write(kept, answers)
+        draft = kept.with_name(f".{kept.name}.{uuid4().hex}")
+        with one_line(f"cannot write {kept}"):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps(answers, indent=2, sort_keys=True) + "\n"
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(kept)
     return answers[question]
 
 
@@ -168,18 +174,6 @@ def _read(kept: Path) -> dict[str, str]:
             f"{kept}: found something else than a commit (40 hexadecimal digits) for each "
             "repository and revision; mend or delete it"
         ) from None
-
-
-def _write(kept: Path, commits: dict[str, str]) -> None:
-    draft = kept.with_name(f".{kept.name}.{uuid4().hex}")
-    try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps(commits, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        draft.replace(kept)
-    except OSError as error:
-        raise SubtuneError(f"cannot write {kept}: {error.strerror or error}") from None
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def require_ready(repository: str) -> None:

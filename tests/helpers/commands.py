@@ -11,7 +11,7 @@ import yaml
 from snakemake.cli import get_profile_dir, parse_args, parse_config
 
 from subtune import cli, config
-from subtune.interface.preflight import preflight
+from subtune.interface.workflow import preflight
 from tests.helpers.project import ROOT
 
 RULES = {

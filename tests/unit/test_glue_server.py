@@ -1,6 +1,5 @@
 """The GLUE server: zip files that it takes, and scores that it returns."""
 
-import datasets
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,14 +8,9 @@ from subtune import glue_server
 from subtune.analysis.comparisons import exhibit_scores
 from subtune.core.errors import SubtuneError
 from subtune.data import files
-from subtune.data.load import load, tokenize
-from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.glue_server import FILES, in_words
-from subtune.models.encoder import load_model
 from subtune.papers import printed
 from subtune.planning import jobs as planned
-from subtune.runs import recording, rescoring
-from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 from tests.helpers import examples
 from tests.helpers.examples import config, experiment
@@ -44,62 +38,52 @@ def best_run(task, run, value=0.5):
     return pd.DataFrame([cells])
 
 
+def origins(parts):
+    return dict(zip(parts["file"], parts["made_of"], strict=True))
+
+
 def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_path):
     files = [file for file in FILES.values() if file.task.name == "mnli"]
     assert [file.name for file in files] == ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
     predicted = pd.concat(predictions(file, "a1") for file in files)
     found, parts = glue_server.submission(predicted, best_run("mnli", "a1"))
     assert {name: len(rows) for name, rows in found.items()} == {f.name: f.rows for f in files}
-    assert dict(zip(parts["file"], parts["made_of"], strict=True))["AX.tsv"] == "run a1"
+    assert origins(parts)["AX.tsv"] == "run a1"
+    assert parts["seed"].dropna().tolist() == [0, 0, 0]
     for name in ("one.zip", "two.zip"):
         glue_server.write_zip(tmp_path / name, found)
     require_taken(tmp_path / "one.zip")
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
 
 
-def test_what_was_not_predicted_is_a_constant_and_told():
-    file = FILES["RTE.tsv"]
-    few = predictions(file, "a1").head(10)
-    found, parts = glue_server.submission(few, best_run("rte", "a1"))
-    told = dict(zip(parts["file"], parts["made_of"], strict=True))
+@pytest.mark.parametrize(
+    ("predicted", "best", "name", "origin"),
+    [
+        (
+            predictions(FILES["RTE.tsv"], "a1").head(10),
+            best_run("rte", "a1"),
+            "RTE.tsv",
+            "every row entailment: found 10 test rows, but the server has 3,000",
+        ),
+        (
+            predictions(FILES["RTE.tsv"], "a1"),
+            best_run("rte", "a1", np.nan),
+            "RTE.tsv",
+            "every row entailment: run a1 diverged",
+        ),
+        (
+            predictions(FILES["CoLA.tsv"], "b2").assign(logit_1=np.inf),
+            best_run("cola", "b2"),
+            "CoLA.tsv",
+            "every row 0: a prediction of run b2 is not finite",
+        ),
+    ],
+)
+def test_a_file_that_no_run_predicts_holds_a_constant(predicted, best, name, origin):
+    found, parts = glue_server.submission(predicted, best)
     assert not found
-    assert told["RTE.tsv"] == ("every row entailment: found 10 test rows, but the server has 3,000")
-    assert told["QQP.tsv"] == "every row 0: the task was not run"
-
-
-def test_a_run_that_diverged_predicts_nothing_for_the_server_and_is_named():
-    overflown = predictions(FILES["CoLA.tsv"], "b2").assign(logit_1=np.inf)
-    best = pd.concat([best_run("rte", "a1", np.nan), best_run("cola", "b2")])
-    found, parts = glue_server.submission(overflown, best)
-    made_of = dict(zip(parts["file"], parts["made_of"], strict=True))
-    assert not found
-    assert made_of["RTE.tsv"] == "every row entailment: run a1 diverged"
-    assert made_of["CoLA.tsv"] == "every row 0: a prediction of run b2 is not finite"
-
-
-@pytest.mark.slow
-def test_real_glue_becomes_a_submission_that_is_taken(glue_dir, tiny_bert, tmp_path):
-    """A tiny model is trained on a few rows of each task, and predicts all its real test rows."""
-    predicted, rows = [], []
-    for name in ("cola", "mrpc", "stsb", "rte", "wnli"):
-        task = TASKS[name]
-        spec = examples.run_spec(task=name, train_rows=8)
-        labelled = DataSpec(task=task, source="tsv", version="1")
-        tests = DataSpec(task=task, source="tsv", version="1", splits=task.test)
-        real = load(labelled, glue_dir=str(glue_dir))
-        few = {split: real[split].select(range(20)) for split in task.labelled}
-        tokens = tokenize(task, datasets.DatasetDict(few), tiny_bert, 24)
-        tokens_of_tests = tokenize(task, load(tests, glue_dir=str(glue_dir)), tiny_bert, 24)
-        model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, task.outputs)
-        recording.train_and_record([spec], tmp_path, model, tokens, {}, lambda line: None)
-        predicted.append(rescoring.on_test_rows(tmp_path, [spec], model, tokens_of_tests))
-        rows.append((name, spec.id, spec.recipe.learning_rate, spec.seed, 0.5))
-    names = ["task", "run", "learning_rate", "seed", "value"]
-    found, parts = glue_server.submission(pd.concat(predicted), pd.DataFrame(rows, columns=names))
-    assert set(found) == {"CoLA.tsv", "MRPC.tsv", "STS-B.tsv", "RTE.tsv", "WNLI.tsv"}
-    glue_server.write_zip(tmp_path / "real.zip", found)
-    require_taken(tmp_path / "real.zip")
-    assert parts["made_of"].str.startswith("run ").sum() == 5
+    assert origins(parts)[name] == origin
+    assert origins(parts)["QQP.tsv"] == "every row 0: the task was not run"
 
 
 def test_the_server_has_as_many_rows_of_a_task_as_its_test_splits():
@@ -108,29 +92,25 @@ def test_the_server_has_as_many_rows_of_a_task_as_its_test_splits():
         assert not rows or sum(rows) == task.size.test_rows
 
 
-def test_the_real_diagnostic_set_is_mnlis_third_test_split(glue_dir, tmp_path):
-    task = TASKS["mnli"]
-    path = files.glue_path(glue_dir, task, "diagnostic")
-    rows = list(files.glue_rows(path, task, labelled=False))
-    assert len(rows) == glue_server.ROWS["AX.tsv"]
-    assert rows[0]["premise"] == "The cat sat on the mat."
+@pytest.mark.parametrize(
+    "name", ["CoLA.tsv", "MRPC.tsv", "STS-B.tsv", "RTE.tsv", "WNLI.tsv", "AX.tsv"]
+)
+def test_real_test_files_have_as_many_rows_as_the_server(glue_dir, name):
+    file = FILES[name]
+    path = files.glue_path(glue_dir, file.task, file.split)
+    assert len([*files.glue_rows(path, file.task, labelled=False)]) == file.rows
 
 
 def test_a_submission_is_named_after_its_method_or_model_and_method():
     one = experiment(methods={"bitfit": [1e-3], "full": [1e-4]})
     assert list(planned.submissions(config(one), one)) == ["bitfit", "full"]
     two = experiment(paper="bitfit", models=["bert-base-cased", "roberta-base"])
-    assert list(planned.submissions(config(two), two)) == [
-        "bert-base-cased/bitfit",
-        "roberta-base/bitfit",
-    ]
-
-
-def test_what_is_not_glue_is_not_submitted():
-    of = experiment()
-    assert planned.submissions(config(of, source="builtin"), of) == {}
+    names = ["bert-base-cased/bitfit", "roberta-base/bitfit"]
+    assert list(planned.submissions(config(two), two)) == names
+    # Other rows than GLUE's are not submitted.
     own = {"files": {}, "text": ["text"], "metrics": ["spearmanr"]}
-    assert planned.submissions(config(of, tasks={"rte": own}), of) == {}
+    for others in ({"source": "builtin"}, {"tasks": {"rte": own}}):
+        assert planned.submissions(config(experiment(), **others), experiment()) == {}
 
 
 METHODS = ("full", "bitfit", "layernorm", "random")
@@ -151,12 +131,12 @@ def form():
 
 def as_ours(exhibit):
     """Return a printed table of the LayerNorm paper, as if it were ours."""
-    table = exhibit_scores(printed.scores("layernorm"), [exhibit]).rename(
-        columns={"task": "column"}
-    )
+    table = exhibit_scores(printed.scores("layernorm"), [exhibit])
+    table = table.rename(columns={"task": "column"})
+    task = table["column"].str.partition("_")[0]
     return table.assign(
-        run=table["method"] + "/" + table["column"].str.partition("_")[0],
-        task=table["column"].str.partition("_")[0],
+        run=table["method"] + "/" + task,
+        task=task,
         scope=None,
         fraction=1.0,
         seed=0,
@@ -164,23 +144,26 @@ def as_ours(exhibit):
     )
 
 
-def entered(form, path, **changed):
-    """Write the form, filled with the paper's Table 3."""
-    scores = exhibit_scores(printed.scores("layernorm"), ["table3"]).set_index(["method", "task"])[
-        "value"
-    ]
-    form["score"] = [100 * scores[key] for key in zip(form["method"], form["task"], strict=True)]
-    for column, value in changed.items():
-        form[column] = form[column].astype(object)
-        form.loc[0, column] = value
-    form.to_csv(path, index=False)
-    return path
+@pytest.fixture
+def entered(form, tmp_path):
+    """A function that writes the form, filled with the paper's Table 3, and changes a row."""
+    scores = exhibit_scores(printed.scores("layernorm"), ["table3"])
+    scores = scores.set_index(["method", "task"])["value"]
+
+    def write(**changed):
+        keys = zip(form["method"], form["task"], strict=True)
+        filled = form.assign(score=[100 * scores[key] for key in keys]).astype(object)
+        for column, value in changed.items():
+            filled.loc[0, column] = value
+        filled.to_csv(tmp_path / "scores.csv", index=False)
+        return tmp_path / "scores.csv"
+
+    return write
 
 
-def test_the_papers_own_test_scores_give_the_papers_p_values(form, tmp_path):
-    scores = glue_server.returned_scores(entered(form.copy(), tmp_path / "scores.csv"), form)
+def test_the_papers_own_test_scores_give_the_papers_p_values(form, entered):
     dev = as_ours("table2")
-    test = glue_server.as_chosen(dev, scores)
+    test = glue_server.as_chosen(dev, glue_server.returned_scores(entered(), form))
     table = made("layernorm", "kruskal_wallis", {"chosen": dev, "test_scores": test})
     table = table.set_index("scores")
     for ours, papers in (
@@ -208,25 +191,16 @@ def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):
         ({"score": "0.912"}, "line 2: score: found '0.912', expected the server's scale, 0 to"),
     ],
 )
-def test_a_mistake_in_the_form_is_one_line(form, changed, message, tmp_path):
-    path = entered(form.copy(), tmp_path / "scores.csv", **changed)
-    with pytest.raises(SubtuneError, match=message):
-        glue_server.returned_scores(path, form)
+def test_a_mistake_in_the_form_is_one_line(form, entered, changed, message):
+    with pytest.raises(SubtuneError, match=f"test_scores: .*{message}"):
+        glue_server.returned_scores(entered(**changed), form)
 
 
-def test_a_form_is_read_as_a_spreadsheet_saves_it(form, tmp_path):
-    path = entered(form.copy(), tmp_path / "scores.csv")
+def test_a_form_is_read_as_a_spreadsheet_saves_it(form, entered):
+    path = entered()
     expected = glue_server.returned_scores(path, form)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n,,,,,\r\n")
     pd.testing.assert_frame_equal(glue_server.returned_scores(path, form), expected)
-
-
-def test_shares_in_place_of_percentages_are_noticed(form, tmp_path):
-    path = entered(form.copy(), tmp_path / "scores.csv")
-    table = pd.read_csv(path)
-    table.assign(score=table["score"] / 100).to_csv(path, index=False)
-    with pytest.raises(SubtuneError, match="expected the server's scale, 0 to 100"):
-        glue_server.returned_scores(path, form)
 
 
 def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
@@ -237,8 +211,8 @@ def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
         glue_server.returned_scores(tmp_path / "none.csv", form)
 
 
-def test_a_score_of_constants_counts_for_no_run(form, tmp_path):
-    scores = glue_server.returned_scores(entered(form.copy(), tmp_path / "scores.csv"), form)
+def test_a_score_of_constants_counts_for_no_run(form, entered):
+    scores = glue_server.returned_scores(entered(), form)
     dev = as_ours("table2")
     diverged = (dev["method"] == "bitfit") & (dev["task"] == "rte")
     dev["value"] = dev["value"].mask(diverged)

@@ -104,25 +104,23 @@ def test_nothing_private_goes_to_a_public_repository(shared, hub, capsys):
     assert hub["acme/tiny"]["files"] == {}
 
 
-@pytest.mark.parametrize("name", ["tiny", "a b/c", "a/b/c", "acme/", "acme/a--b", "acme/x.git"])
-def test_a_name_that_the_hub_cannot_have_is_refused(shared, hub, capsys, name):
+@pytest.mark.parametrize(
+    ("changes", "name", "reason"),
+    [
+        ({}, "tiny", "tiny"),
+        ({}, "acme/a--b", "acme/a--b"),
+        ({"HF_TOKEN": ""}, "acme/tiny", "no token found"),
+        ({"HF_TOKEN": "hf_stolen"}, "acme/tiny", "Invalid user token."),
+    ],
+)
+def test_a_push_that_cannot_work_is_refused_first(
+    shared, hub, capsys, monkeypatch, changes, name, reason
+):
+    for variable, value in changes.items():
+        monkeypatch.setenv(variable, value)
     assert push(shared, name=name) == 1
     error = error_of(capsys)
-    assert error.startswith("--push: expected OWNER/NAME") and name in error
-
-
-@pytest.mark.parametrize(
-    ("token", "reason"),
-    [(None, "no token found"), ("hf_stolen", "Invalid user token.")],
-    ids=["none", "unknown"],
-)
-def test_who_is_not_logged_in_is_told_how(shared, hub, capsys, monkeypatch, token, reason):
-    monkeypatch.delenv("HF_TOKEN")
-    if token:
-        monkeypatch.setenv("HF_TOKEN", token)
-    assert push(shared) == 1
-    error = error_of(capsys)
-    assert "`hf auth login`" in error and reason in error
+    assert error.startswith("--push: expected OWNER/NAME, a network") and reason in error
 
 
 @pytest.mark.parametrize(("token", "name"), [(READER, "acme/tiny"), (WRITER, "others/tiny")])
@@ -132,18 +130,16 @@ def test_who_may_not_write_there_is_told(hub, monkeypatch, tmp_path, token, name
     with pytest.raises(SubtuneError, match="don't have the rights to create a model") as caught:
         upload(tmp_path, name, private=False)
     assert "a token that may write (`hf auth login`)" in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
     assert not hub
 
 
 def test_without_a_network_one_line_says_so(shared, hub, capsys, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
     assert push(shared) == 1
-    error = error_of(capsys)
-    assert "expected OWNER/NAME, a network" in error and "Connection refused" in error
+    assert "Connection refused" in error_of(capsys)
 
 
-@pytest.mark.parametrize("options", [[], ["--to", "out", "--private"], ["--push", ""]])
+@pytest.mark.parametrize("options", [[], ["--to", "out", "--private"]])
 def test_options_that_do_not_fit_are_refused_before_any_work(options, capsys):
     assert cli.main(["export", "0", "--results", "no-results", *options]) == 1
     assert error_of(capsys) == "expected --to DIR or --push OWNER/NAME; --private goes with --push"

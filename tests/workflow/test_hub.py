@@ -374,9 +374,9 @@ from subtune.core.errors import SubtuneError
 from subtune.interface.tables import splits_of
 results = Path({results!r})
 said = []
-for dev in ("test", None):
+for dev in ("test", "valid"):
     try:
-        splits = splits_of("acme/moods", dev, None, None)
+        splits = splits_of("acme/moods", dev)
         said.append({{n: split.frame(results).to_dict("list") for n, split in splits.items()}})
     except SubtuneError as error:
         said.append(str(error))
@@ -387,9 +387,9 @@ print(json.dumps(said))
 def test_any_dataset_of_the_hub_is_read_with_its_class_names_at_a_pinned_commit(hub, tmp_path):
     done = run(SPLITS.format(results=str(tmp_path)), hub, tmp_path)
     assert done.returncode == 0, done.stderr
-    rows, without_dev = json.loads(done.stdout)
+    rows, without = json.loads(done.stdout)
     expected = {"text": ["a", "b"], "label": ["happy", "sad"]}
     assert rows == {"train": expected, "validation": expected}
     assert COMMIT in (tmp_path / "pinned.json").read_text()
-    assert without_dev.startswith("dev: found no 'validation' in acme/moods")
-    assert 'dev="test"' in without_dev
+    assert without.startswith("dev: found no 'valid' in acme/moods")
+    assert 'dev="test"' in without

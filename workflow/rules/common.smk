@@ -19,8 +19,7 @@ from subtune.core.errors import SubtuneError
 from subtune.core.layout import offer
 from subtune.exhibits.answers import answers_in_lines
 from subtune.exhibits.findings import papers_in_lines
-from subtune.interface.preflight import preflight
-from subtune.interface.progress import Jobs, say_progress
+from subtune.interface.workflow import Jobs, preflight, say_progress
 from subtune.papers import experiments
 from subtune.papers.paper import Figure
 from subtune.papers.shared import ANSWERS, FRONT, SUBMISSION, SUMMARIES, SUMMARY

@@ -88,7 +88,7 @@ def own_paths(files: Mapping[str, str], task: Task, may_lack: str = "") -> Paths
 
 def _path_of(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
     key, path = f"tasks.{task.name}.files.{split}", Path(files[split])
-    if path.suffix not in task.of_kind.formats:
+    if path.suffix.lower() not in task.of_kind.formats:
         expected = one_of(path.suffix, task.of_kind.formats)
         raise SubtuneError(f"{key}: {expected} as the ending of {path}")
     if not is_file(path):

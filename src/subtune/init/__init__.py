@@ -1,1 +1,8 @@
-"""A first configuration, by what is in someone's tables."""
+"""A first configuration for someone's tables."""
+
+from types import SimpleNamespace
+
+from subtune.core.layout import read_yaml
+
+# The keys of `defaults.yaml`, where comments explain them.
+DEFAULTS = SimpleNamespace(**read_yaml("subtune.init", "defaults.yaml"))

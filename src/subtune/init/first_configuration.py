@@ -1,6 +1,5 @@
-"""The first configuration for someone's tables, its text, and the lines that explain it."""
+"""The first configuration for someone's tables: what is asked for, what is chosen, its text."""
 
-import contextlib
 import math
 import shlex
 import shutil
@@ -8,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import jinja2
 import numpy as np
@@ -16,29 +15,26 @@ import yaml
 
 from subtune import config
 from subtune.config import Config
-from subtune.config.schema import MARGIN, Assumptions
-from subtune.core.errors import SubtuneError, one_of
+from subtune.config.schema import MARGIN
+from subtune.core.errors import SubtuneError, one_line, one_of
 from subtune.core.layout import Layout
 from subtune.data import files
 from subtune.data.sources import size_of_columns
-from subtune.init import choosing, messages, tables
-from subtune.init import look as looks
-from subtune.init.choosing import Settings
-from subtune.init.defaults import DEFAULTS
-from subtune.init.labels import (
-    Columns,
+from subtune.init import DEFAULTS, messages, settings, tables
+from subtune.init.look import (
     Kind,
-    Labels,
-    columns_of,
-    f1_of_the_same_labels,
-    labels_of,
+    Look,
+    highest_constant_f1,
+    lengths_of,
+    look_at,
     names_of,
+    order,
+    require_labels,
 )
-from subtune.init.look import Look
-from subtune.init.models import StartingModel, model_called, without_parameters
-from subtune.init.tables import Table, task_named_after
+from subtune.init.settings import StartingModel, model_called
+from subtune.init.tables import Columns, Table, task_named_after
 from subtune.planning.cost import Estimates
-from subtune.planning.plan import Plan, plan
+from subtune.planning.plan import plan
 from subtune.tasks import Task
 from subtune.tasks.task import TEST, TaskSize
 
@@ -48,7 +44,7 @@ SOME_COMMIT = "0" * 40
 OTHER_SECONDS = 25
 # Name of the only experiment. The name of a paper would make the paper's tables.
 EXPERIMENT = "mine"
-# A product in bf16 is so many times as fast as in fp32, at least, where hardware multiplies bf16.
+# Hardware that multiplies bf16 does it at least so many times as fast as fp32.
 NATIVE = 1.3
 
 
@@ -88,6 +84,20 @@ class Request(NamedTuple):
         return self.to or Path(f"{self.task}.yaml")
 
 
+class Found(NamedTuple):
+    """Tables by split, and a look at them. ``counts``: tokens of the training texts."""
+
+    read: dict[str, Table]
+    model: StartingModel
+    counts: np.ndarray
+    look: Look
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Return the path of each split."""
+        return {split: str(table.path) for split, table in self.read.items()}
+
+
 def init(request: Request) -> Iterator[str]:
     """Write a configuration, and yield lines about the tables and the choices made for them.
 
@@ -95,125 +105,63 @@ def init(request: Request) -> Iterator[str]:
         SubtuneError: a table cannot be trained on, something cannot be guessed, or the
             configuration cannot be written.
     """
-    name, target = request.task, request.target
-    minutes, margin = number_of("minutes", request.minutes), number_of("margin", request.margin, 1)
+    require_between("minutes", request.minutes)
+    require_between("margin", request.margin, 1)
     found = look(request)
-    yield from looks.lines(found.look)
-    paths, read, model, counts = found[:4]
-    train, dev = read["train"], read.get("validation")
-    # Columns that the look has guessed need no second guess.
-    text, text2 = (*found.look.text, None)[:2]
-    named = request._replace(text=text, text2=text2, label=found.look.label)
-    task, labels = task_of(named, read)
-    may_lack = "" if dev else "validation"
-    columns = files.columns_of(task, files.own_paths(paths, task, may_lack))
-    yield f"metrics: {', '.join(labels.metrics)}"
-    if labels.kind == "multilabel":
-        score = f1_of_the_same_labels(labels)
+    yield from messages.look_lines(found.look)
+    task = task_of(request, found)
+    paths, model, parts = found.paths, found.model, found.look.parts
+    columns = files.columns_of(task, files.own_paths(paths, task, may_lack="validation"))
+    yield f"metrics: {', '.join(task.metrics)}"
+    if task.kind == "multilabel":
+        score = highest_constant_f1(parts.get("validation", parts["train"]))
         yield f"always answering the same labels has an f1_micro of at most {score:.2f}"
     folds, rows = None, len(columns["train"]["label"])
-    if dev is None:
-        folds = _folds(train, size_of_columns(task, columns))
+    if "validation" not in paths:
+        size = size_of_columns(task, columns)
+        folds = size.most_folds(DEFAULTS.seeds)
+        if folds < 2 and size.scarcest:
+            raise SubtuneError(
+                f"{paths['train']}: found too few {size.scarcest[0]}, expected at least two, one "
+                "to train on and one to judge by"
+            )
         rows -= rows // folds
         judged = f"each row is judged once, by one of {folds} runs that have not seen it"
-        if TEST in read:
+        if TEST in paths:
             judged = f"one of {folds} folds chooses each run's epoch, and the test rows judge"
         yield f"no dev rows: {judged}; --dev names some"
 
-    yield messages.of_model(model)
-    problems = without_parameters(model, task, DEFAULTS.methods)
+    yield messages.model_line(model)
+    problems = model.problems_of(DEFAULTS.methods, task)
     methods = [method for method in DEFAULTS.methods if method not in problems]
     yield from (f"method {method} is left out: {why}" for method, why in problems.items())
-    # Importing torch takes seconds.
-    from subtune.init import machine_speed
-
-    at_once, speed = machine_speed.count_jobs_at_once(), machine_speed.estimate_speed()
-    seeds = folds or DEFAULTS.seeds
-    choices = [*choosing.choices(rows, found.windows, model.hidden_size, methods, seeds)]
+    at_once, speed = settings.count_jobs_at_once(), settings.estimated_speed()
+    windows = settings.windows(found.counts, model.longest_text)
+    width, seeds = model.hidden_size, folds or DEFAULTS.seeds
+    choices = [*settings.choices(rows, windows, width, methods, seeds)]
     sizes: Mapping[str, TaskSize] = {}
-    for settings in choices:
-        lengths = looks.lengths_of(counts, settings.max_length, found.look.lengths.are_counted)
-        content = text_of(
+    for chosen in choices:
+        lengths = lengths_of(found.counts, chosen.max_length, model.has_tokenizer)
+        text = text_of(
             task,
-            settings,
-            speed,
-            command=_command(target),
-            results=request.results or f"results/{name}",
+            chosen,
+            assumptions=speed,
+            command=_command(request.target),
+            results=request.results or f"results/{request.task}",
             files=paths,
             model=model,
             rows=rows,
             folds=folds,
-            cut_share=looks.what_is_read(lengths),
+            cut_share=messages.share_read(lengths),
             at_once=at_once,
-            margin=margin,
+            margin=float(request.margin),
         )
-        checked = config.check(yaml.safe_load(content))
-        offline = _offline(checked, model)
-        planned = plan(offline, sizes)
-        sizes, seconds = planned.sizes, _seconds(Estimates(offline, planned), planned, at_once)
-        if seconds is None or seconds <= 60 * minutes:
+        sizes, seconds = _estimate(config.check(yaml.safe_load(text)), model, sizes, at_once)
+        if seconds is None or seconds <= 60 * request.minutes:
             break
-    yield messages.of_runs(settings)
-    yield from messages.of_shorter(choices[0], settings, lengths, minutes)
-    yield from messages.of_time(seconds, model, minutes)
-    write(target, content)
-
-
-class Found(NamedTuple):
-    """Tables of some splits, their paths, and a look at them.
-
-    ``counts``: tokens of training texts. ``windows``: those to try, from the longest.
-    """
-
-    paths: dict[str, str]
-    read: dict[str, Table]
-    model: StartingModel
-    counts: np.ndarray
-    windows: list[int]
-    look: Look
-
-
-def look(request: Request) -> Found:
-    """Read the tables of a request and look at them.
-
-    Raises:
-        SubtuneError: a table cannot be read, or a column cannot be guessed or is missing.
-    """
-    given = {"train": request.train, "validation": request.dev, TEST: request.test}
-    paths = {split: str(path) for split, path in given.items() if path}
-    read = {
-        split: tables.read(Path(path), request.encoding, request.sheet)
-        for split, path in paths.items()
-    }
-    # A link to the training file has another name.
-    if len({path.resolve() for path in map(Path, paths.values())}) < len(paths):
-        found = ", ".join(paths.values())
-        raise SubtuneError(f"--train, --dev, --test: found {found}, expected different files")
-    text, label = column_names(request, read)
-    guessed = tuple(n for n in ("text", "label", "sheet") if getattr(request, n) is None)
-    model = model_called(request.model)
-    cells = (read["train"].cells(column) for column in text)
-    texts = [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
-    counts = choosing.token_counts(texts, model.directory)
-    windows = choosing.windows(counts, model.longest_text)
-    lengths = looks.lengths_of(counts, windows[0], choosing.has_tokenizer(model.directory))
-    options = request.kind, guessed, request.merge_labels
-    seen = looks.look_at(read, text, label, lengths, *options)
-    return Found(paths, read, model, counts, windows, seen)
-
-
-def number_of(option: str, given: object, below: float = math.inf) -> float:
-    """Return the number of an option.
-
-    Raises:
-        SubtuneError: it is no number between 0 and ``below``.
-    """
-    with contextlib.suppress(TypeError, ValueError):
-        if 0 < (number := float(given)) < below:  # type: ignore[arg-type]
-            return number
-    score = f"a score between 0 and {below}, such as {MARGIN}"
-    expected = "a positive number" if below == math.inf else score
-    raise SubtuneError(f"--{option}: found {given}, expected {expected}")
+    yield messages.run_line(chosen)
+    yield from messages.time_lines(choices[0], chosen, lengths, model, seconds, request.minutes)
+    write(request.target, text)
 
 
 def next_steps(target: Path) -> Iterator[str]:
@@ -225,43 +173,56 @@ def next_steps(target: Path) -> Iterator[str]:
     yield f"The answer is then in {answers}, and everything on one page in {layout.report()}"
 
 
-def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
-    """Return the task of some tables, by split, and their labels. Guess what is not named.
+def require_between(option: str, number: float, below: float = math.inf) -> None:
+    """Raise a `SubtuneError` if the number of an option is not between 0 and ``below``."""
+    if not 0 < number < below:
+        score = f"a score between 0 and {below}, such as {MARGIN}"
+        expected = "a positive number" if below == math.inf else score
+        raise SubtuneError(f"--{option}: found {number:g}, expected {expected}")
+
+
+def look(request: Request) -> Found:
+    """Read the tables of a request and look at them.
 
     Raises:
-        SubtuneError: something cannot be guessed, or a column or a label is missing.
+        SubtuneError: a table cannot be read, or a column cannot be guessed or is missing.
     """
-    train, dev = read["train"], read.get("validation")
-    text, label = column_names(request, read)
-    labels = labels_of(train, dev, label, request.kind, request.merge_labels)
-    task = Task(
-        name=request.task,
-        title=request.task,
-        text=text,
-        label=label,
-        labels=labels.words,
-        kind=labels.kind,
-        metrics=labels.metrics,
-        evaluation=("validation", TEST) if TEST in read else ("validation",),
-        encoding=request.encoding,
-        sheet=request.sheet,
-        merge_labels=request.merge_labels,
+    if request.kind not in (None, *get_args(Kind)):
+        raise SubtuneError(f"kind: {one_of(request.kind, get_args(Kind))}")
+    given = {"train": request.train, "validation": request.dev, TEST: request.test}
+    read = {
+        split: tables.read(path, request.encoding, request.sheet)
+        for split, path in given.items()
+        if path
+    }
+    # A link to the training file has another name.
+    if len({table.path.resolve() for table in read.values()}) < len(read):
+        found = ", ".join(str(table.path) for table in read.values())
+        raise SubtuneError(f"--train, --dev, --test: found {found}, expected different files")
+    text, label = _columns(request, read)
+    model = model_called(request.model)
+    cells = (read["train"].cells(column) for column in text)
+    counts = model.token_counts(
+        [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
     )
-    return task, labels
+    window = settings.windows(counts, model.longest_text)[0]
+    lengths = lengths_of(counts, window, model.has_tokenizer)
+    guessed = tuple(n for n in ("text", "label", "sheet") if getattr(request, n) is None)
+    options = request.kind, guessed, request.merge_labels
+    facts = look_at(read, text, label, lengths, *options)
+    return Found(read, model, counts, facts)
 
 
-def column_names(request: Request, read: Mapping[str, Table]) -> tuple[tuple[str, ...], Columns]:
-    """Return the columns of the text and the label of some tables, by split.
-
-    Raises:
-        SubtuneError: one cannot be guessed, or is missing.
-    """
-    train = read["train"]
-    label = columns_of(train, request.label)
-    one, *others = names_of(label)
-    without = train._replace(columns=tuple(c for c in train.columns if c not in others))
-    text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(without, one)
-    for column in (*text, one, *others):
+def _columns(request: Request, read: Mapping[str, Table]) -> tuple[tuple[str, ...], Columns]:
+    """Return the columns of the text and the label, as they are named or guessed."""
+    train, label = read["train"], request.label
+    if isinstance(label, str) and "," in label and label not in train.columns:
+        label = [*map(str.strip, label.split(","))]
+    if not isinstance(label, str):
+        label = tuple(label) if label else tables.label_columns(train)
+    names = names_of(label)
+    text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(train, names)
+    for column in (*text, *names):
         for table in read.values():
             if column not in table.columns:
                 known = one_of(column, table.columns)
@@ -269,37 +230,54 @@ def column_names(request: Request, read: Mapping[str, Table]) -> tuple[tuple[str
     return text, label
 
 
-def _folds(train: Table, size: TaskSize) -> int:
-    """Return the number of folds of the training rows.
+def task_of(request: Request, found: Found) -> Task:
+    """Return the task of some tables.
 
     Raises:
-        SubtuneError: they cannot be divided.
+        SubtuneError: nothing can be learnt from the labels, or the columns make no task.
     """
-    folds = size.most_folds(DEFAULTS.seeds)
-    if folds < 2 and size.scarcest:
-        raise SubtuneError(
-            f"{train.path}: found too few {size.scarcest[0]}, expected at least two, one to train "
-            "on and one to judge by"
-        )
-    return folds
+    require_labels(found.read, found.look)
+    label, kind, parts = found.look.label, found.look.kind, found.look.parts
+    train, dev = parts["train"].labels, parts.get("validation", parts["train"]).labels
+    words = sorted({*train, *dev}, key=order) if isinstance(label, str) else label
+    # Always answering the largest class scores well by accuracy.
+    is_unbalanced = kind == "classification" and max(train.values()) * len(
+        words
+    ) > DEFAULTS.imbalance * sum(train.values())
+    return Task(
+        name=request.task,
+        title=request.task,
+        text=found.look.text,
+        label=label,
+        labels=None if kind == "regression" else tuple(words),
+        kind=kind,
+        metrics=tuple(DEFAULTS.metrics["unbalanced" if is_unbalanced else kind]),
+        evaluation=("validation", TEST) if TEST in found.read else ("validation",),
+        encoding=request.encoding,
+        sheet=request.sheet,
+        merge_labels=request.merge_labels,
+    )
 
 
-def _offline(checked: Config, model: StartingModel) -> Config:
-    """Return a configuration that is planned without a request to the hub."""
+def _estimate(
+    checked: Config, model: StartingModel, sizes: Mapping[str, TaskSize], at_once: int
+) -> tuple[Mapping[str, TaskSize], float | None]:
+    """Return the sizes of tasks and the seconds here, or None if the model's size is unknown.
+
+    The hub is not asked. ``sizes``: those of an earlier estimate, which are not counted again.
+    """
     source = checked.models[model.name]
     if source.hub:
         # Its own pooling is not known, and changes an estimate little.
         update = {"revision": SOME_COMMIT, "pooling": source.pooling or "first"}
         source = source.model_copy(update=update)
-    return checked.model_copy(update={"models": {model.name: source}})
-
-
-def _seconds(estimates: Estimates, planned: Plan, at_once: int) -> float | None:
-    """Return the estimated time here; None if the model's size is unknown."""
+    checked = checked.model_copy(update={"models": {model.name: source}})
+    planned = plan(checked, sizes)
+    estimates = Estimates(checked, planned)
     if estimates.unknown_models:
-        return None
-    jobs = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
-    return max(sum(jobs) / at_once, *jobs) + OTHER_SECONDS
+        return planned.sizes, None
+    seconds = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
+    return planned.sizes, max(sum(seconds) / at_once, *seconds) + OTHER_SECONDS
 
 
 def _command(target: Path) -> str:
@@ -309,25 +287,23 @@ def _command(target: Path) -> str:
     return shlex.join([program, "run", str(target)])
 
 
-def text_of(task: Task, settings: Settings, assumptions: Assumptions, **others: Any) -> str:
+def text_of(task: Task, chosen: settings.Settings, **others: Any) -> str:
     """Return the whole file, from the template beside this module.
 
     Args:
-        assumptions: estimated speed of this machine.
-        others: the template's ``command`` (which trains it), ``results`` (their directory),
-            ``files`` (path of each split), ``model`` (as `subtune.init.models` returns it),
-            ``rows`` (that a run can train on), ``folds`` (None with dev rows), ``cut_share`` (of
-            the texts, in words), ``at_once`` (jobs that train at the same time), ``margin`` (of the
-            answer).
+        others: the template's ``assumptions`` (estimated speed of this machine), ``command``
+            (which trains it), ``results`` (their directory), ``files`` (path of each split),
+            ``model`` (a `StartingModel`), ``rows`` (that a run can train on), ``folds`` (None with
+            dev rows), ``cut_share`` (of the texts, in words), ``at_once`` (jobs that train at the
+            same time), ``margin`` (of the answer).
     """
     metrics = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
-    teraflops = assumptions.teraflops
+    teraflops = others["assumptions"].teraflops
     return _template().render(
         others,
         task=task,
-        settings=settings,
-        assumptions=assumptions,
-        steps=-(-settings.train_rows // settings.batch_size) * settings.epochs,
+        settings=chosen,
+        steps=-(-chosen.train_rows // chosen.batch_size) * chosen.epochs,
         other_metrics=[m for m in metrics if m != "f1" or task.outputs == 2],
         experiment=EXPERIMENT,
         precision="bf16" if teraflops["bf16"] > NATIVE * teraflops["fp32"] else "fp32",
@@ -367,9 +343,5 @@ def write(path: Path, text: str) -> None:
     Raises:
         SubtuneError: the file exists, or cannot be written.
     """
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        reason = (error.strerror or "cannot be written").lower()
-        raise SubtuneError(f"--to: cannot write {path}: {reason}") from None
+    with one_line(f"--to: cannot write {path}"), path.open("x", encoding="utf-8") as file:
+        file.write(text)

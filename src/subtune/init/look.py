@@ -1,4 +1,4 @@
-"""A look at tables before training: what can be counted in them, and the lines that say it."""
+"""A look at tables before training: all that is counted in them, and labels that are refused."""
 
 import math
 import re
@@ -6,31 +6,18 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
+from itertools import chain, compress
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from subtune.core.errors import cut, listed
-from subtune.init.defaults import DEFAULTS
-from subtune.init.labels import (
-    Columns,
-    Kind,
-    answer_of,
-    are_measured,
-    are_sets,
-    names_of,
-    one_spelling,
-    order,
-)
-from subtune.init.tables import Table, has_usual_name, not_read, number_in
-from subtune.tasks.formats.tables import sheets, with_labels
-from subtune.tasks.formats.text import shown
+from subtune.core.errors import SubtuneError, cut, listed
+from subtune.init import DEFAULTS
+from subtune.init.tables import Columns, Table, ids_or_dates, number_in
+from subtune.tasks.formats.tables import FEW, with_labels
+from subtune.tasks.multilabel import flag_in, words_in
 
-# A line names at most this many columns or classes, and so many texts have a line.
-NAMED, SHOWN = 12, 3
-ROWS = {"train": "training ", "validation": "dev ", "test": "test "}
-DOES = {"train": "train on", "validation": "evaluate on", "test": "judge by, which choose nothing"}
+Kind = Literal["classification", "multilabel", "regression"]
 # The share of rows on which one of two methods is right and the other wrong. The median over pairs
 # of methods was 0.08 to 0.15 in runs of MiniLM on SST-2, CoLA and MRPC.
 DIFFERING = 1 / 8
@@ -45,18 +32,15 @@ class Row(NamedTuple):
     texts: tuple[str, ...]
     labels: tuple[str, ...] | None
 
-    def called(self, names: Mapping[str, str]) -> "Row":
-        """Return it with the names of its labels."""
-        return self._replace(labels=self.labels and tuple(names[word] for word in self.labels))
-
 
 @dataclass(frozen=True)
 class Part:
-    """One file. ``labels``: rows of each class; none if numbers are predicted.
+    """The facts about one file.
 
-    ``missing``: places of empty cells, by column, and ``left_out`` those of rows without a label.
-    ``repeated``: the number of rows with the text of an earlier one. ``also_in``: of rows with a
-    text of another split, by that split.
+    ``labels``: rows of each class; none if numbers are predicted. ``missing``: places of empty
+    cells, by column. ``left_out``: places of rows without a label. ``repeated``: the number of rows
+    with the text of an earlier one. ``also_in``: the number of rows with a text of another split,
+    by that split.
     """
 
     path: str
@@ -96,17 +80,17 @@ class Lengths:
 class Look:
     """The facts about some tables.
 
-    ``not_read``: what other columns have, such as ids. ``guessed``: the options that nobody named.
+    ``not_read``: other columns to ``ids`` or ``dates``. ``guessed``: the options that nobody named.
     ``judges``: the split that judges. ``numbers``: the least and the largest label of a regression,
-    and ``not_numbers`` what else it has. ``near_equal``: classes that are written in several ways.
-    ``are_sets``: a row has any number of labels. ``most_frequent``: the label of most training
-    rows, or their set. ``constant``: the share of judging rows in which it is right.
+    and ``not_numbers`` its labels that are none. ``near_equal``: classes that are written in
+    several ways. ``most_frequent``: the label, or set of labels, of most training rows.
+    ``constant``: the share of judging rows in which it is right.
     """
 
     columns: tuple[str, ...]
     text: tuple[str, ...]
     label: Columns
-    are_sets: bool
+    kind: Kind
     not_read: dict[str, str]
     guessed: tuple[str, ...]
     judges: str
@@ -133,97 +117,137 @@ def look_at(
     """Count what is in the tables of some splits, of which the last one judges.
 
     Args:
-        kind: without it the labels decide.
-        merge: labels that differ in capitals alone are one.
+        kind: kind of task; default: the labels decide.
+        merge: whether labels that differ in capitals alone are one.
     """
-    is_set = are_sets(read["train"], label, kind)
-    parted = {
+    train, names = read["train"], names_of(label)
+    are_sets = kind == "multilabel" or not isinstance(label, str)
+    if kind is None and isinstance(label, str):
+        are_sets = _are_lists(train.cells(label))
+    rows, left_out = dict[str, list[Row]](), dict[str, list[str]]()
+    for split, table in read.items():
         # A row without any label is one of a set.
-        split: (table.rows, list[str]()) if is_set else with_labels(table.rows, *names_of(label))
-        for split, table in read.items()
-    }
-    rows = {
-        split: [
+        kept, left_out[split] = (table.rows, []) if are_sets else with_labels(table.rows, *names)
+        where = "" if split == "train" else f" of {table.path}"
+        rows[split] = [
+            # Several spaces, or the end of a line, are one space.
             Row(
-                place if split == "train" else f"{place} of {read[split].path}",
-                # Several spaces, or an end of a line, are one space.
+                place + where,
                 tuple(" ".join(str(row.get(column) or "").split()) for column in text),
-                answer_of(row, label, is_set),
+                labels_in(row, label, are_sets),
             )
             for place, row in kept
         ]
-        for split, (kept, _) in parted.items()
-    }
     if merge:
-        names = one_spelling(
-            word for of in rows.values() for row in of for word in row.labels or ()
-        )
-        rows = {split: [row.called(names) for row in of] for split, of in rows.items()}
-    known = (*text, *names_of(label))
-    others = [c for c in read["train"].columns if "text" in guessed and c not in known]
-    texts = {split: [row.texts for row in of if any(row.texts)] for split, of in rows.items()}
+        rows = _merged(rows)
     counts = {
-        split: Counter(word for row in of for word in row.labels or ())
-        for split, of in rows.items()
+        split: Counter(word for row in kept for word in row.labels or ())
+        for split, kept in rows.items()
     }
-    columns = () if isinstance(label, str) else label
-    words = sorted(set().union(*counts.values(), columns), key=order)
-    judging = [*rows.values()][-1]
+    if are_sets:
+        kind = "multilabel"
+    elif kind is None:
+        kind = "regression" if are_measured(counts["train"]) else "classification"
+    is_measured = kind == "regression"
+    texts = {split: [row.texts for row in kept if any(row.texts)] for split, kept in rows.items()}
+    flags = () if isinstance(label, str) else label
+    words = sorted(set().union(*counts.values(), flags), key=order)
+    parts = dict[str, Part]()
+    for split, table in read.items():
+        counted = {w: counts[split][w] for w in words if w in counts[split] or w in flags}
+        parts[split] = Part(
+            path=str(table.path),
+            rows=len(table.rows),
+            labels={} if is_measured else counted,
+            missing=_missing(rows[split], (*text, listed(names))),
+            left_out=left_out[split],
+            repeated=len(texts[split]) - len({*texts[split]}),
+            also_in={
+                other: sum(map({*texts[other]}.__contains__, texts[split])) for other in parts
+            },
+        )
     numbers = [number for word in counts["train"] if (number := number_in(word)) is not None]
-    is_measured = kind == "regression" or (kind is None and are_measured(counts["train"]))
-    if is_measured := is_measured and not is_set:
-        counts = {split: Counter() for split in counts}
-    # The labels of a row are one answer.
-    answers = Counter(row.labels for row in rows["train"] if row.labels is not None).most_common(1)
-    answer = answers[0][0] if counts["train"] else None
+    most_frequent = constant = smallest = None
+    if counts["train"] and not is_measured:
+        # All labels of a row are one answer.
+        answers = Counter(row.labels for row in rows["train"] if row.labels is not None)
+        answer = answers.most_common(1)[0][0]
+        judging = [row.labels for row in rows[[*read][-1]]]
+        constant = judging.count(answer) / max(1, len(judging) - judging.count(None))
+        most_frequent, smallest = _in_words(answer), smallest_difference(len(judging))
+    others = [c for c in train.columns if "text" in guessed and c not in (*text, *names)]
     return Look(
-        columns=read["train"].columns,
+        columns=train.columns,
         text=text,
         label=label,
-        are_sets=is_set,
-        not_read={c: what for c in others if (what := not_read(read["train"], c))},
+        kind=kind,
+        not_read={c: what for c in others if (what := ids_or_dates(train, c))},
         guessed=guessed,
-        judges=[*rows][-1],
-        parts={
-            split: Part(
-                path=str(table.path),
-                rows=len(table.rows),
-                left_out=parted[split][1],
-                labels={
-                    word: counts[split][word]
-                    for word in words
-                    if word in counts[split] or word in columns
-                },
-                missing=_missing(rows[split], (*text, listed(names_of(label)))),
-                repeated=len(texts[split]) - len({*texts[split]}),
-                also_in={
-                    other: sum(map({*texts[other]}.__contains__, texts[split]))
-                    for other in [*read][: [*read].index(split)]
-                },
-            )
-            for split, table in read.items()
-        },
+        judges=[*read][-1],
+        parts=parts,
         numbers=(min(numbers), max(numbers)) if is_measured and numbers else None,
         not_numbers=[word for word in words if is_measured and number_in(word) is None],
         near_equal=[] if is_measured else near_equal(words),
-        most_frequent=None if answer is None else _in_words(answer),
-        constant=None if answer is None else _share(judging, answer),
-        smallest_difference=None if answer is None else smallest_difference(len(judging)),
-        conflicts=_conflicts(row for of_split in rows.values() for row in of_split),
+        most_frequent=most_frequent,
+        constant=constant,
+        smallest_difference=smallest,
+        conflicts=_conflicts(chain(*rows.values())),
         lengths=lengths,
     )
 
 
-def lengths_of(counts: np.ndarray, max_length: int, are_counted: bool) -> Lengths:
-    """Return the lengths of texts with these numbers of tokens, in a window of ``max_length``."""
-    return Lengths(
-        are_counted,
-        median=int(np.median(counts)),
-        longest=int(counts.max()),
-        max_length=max_length,
-        cut=float(np.mean(counts > max_length)),
-        read=float(counts.clip(max=max_length).sum() / counts.sum()),
-    )
+def names_of(label: Columns) -> tuple[str, ...]:
+    """Return the names of the label's columns."""
+    return (label,) if isinstance(label, str) else label
+
+
+def labels_in(row: Mapping[str, Any], label: Columns, are_sets: bool) -> tuple[str, ...] | None:
+    """Return the labels of a row, or None if its cells hold none."""
+    if not isinstance(label, str):
+        flags = [flag_in(row.get(name)) for name in label]
+        return None if None in flags else tuple(sorted(compress(label, flags)))
+    cell = row.get(label)
+    if are_sets:
+        words = words_in(cell)
+        return None if words is None else tuple(sorted(words))
+    return (cell.strip(),) if isinstance(cell, str) and cell.strip() else None
+
+
+def _are_lists(cells: Sequence[Any]) -> bool:
+    """Return whether most cells hold lists, or some do whose words are fewer than the cells."""
+    given = [cell for cell in cells if cell]
+    lists = [c for c in given if not isinstance(c, str) or c.lstrip().startswith("[")]
+    if 2 * len([cell for cell in lists if words_in(cell) is not None]) > len(given):
+        return True
+    different = {cell for cell in given if isinstance(cell, str)}
+    words = {word for cell in different for word in words_in(cell) or ()}
+    return bool({*"|;"} & {*"".join(different)}) and len(words) < len(different)
+
+
+def are_measured(labels: Iterable[str]) -> bool:
+    """Return whether labels look like numbers to predict: decimals, or many whole numbers."""
+    numbers = list(map(number_in, labels))
+    known = [number for number in numbers if number is not None]
+    are_many = len(known) > DEFAULTS.classes_of_numbers
+    if len(known) < len(numbers):
+        # A few words among many numbers are mistakes. They are refused later, with their lines.
+        return are_many and 10 * (len(numbers) - len(known)) < len(numbers)
+    return are_many or not all(number.is_integer() for number in known)
+
+
+def _merged(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+    """Return rows in which labels that differ in capitals alone are the most frequent of them."""
+    words = Counter(word for row in chain(*rows.values()) for word in row.labels or ())
+    names: dict[str, str] = {}
+    for word, _ in words.most_common():
+        names.setdefault(word.casefold(), word)
+
+    def merged(row: Row) -> Row:
+        return row._replace(
+            labels=row.labels and tuple(sorted({names[word.casefold()] for word in row.labels}))
+        )
+
+    return {split: [*map(merged, kept)] for split, kept in rows.items()}
 
 
 def _missing(rows: Iterable[Row], columns: Sequence[str]) -> dict[str, list[str]]:
@@ -251,16 +275,10 @@ def _in_words(labels: Sequence[str]) -> str:
     return ", ".join(labels) or "no label"
 
 
-def _share(rows: Sequence[Row], answer: tuple[str, ...]) -> float:
-    labels = [row.labels for row in rows if row.labels is not None]
-    return labels.count(answer) / max(1, len(labels))
-
-
-def _percent(share: float | None) -> str:
-    """Return a share in whole percents, or in tenths where all or nothing would be wrong."""
-    share = share or 0.0
-    rounded = f"{share:.0%}"
-    return f"{share:.1%}" if rounded in ("0%", "100%") and 0 < share < 1 else rounded
+def order(label: str) -> tuple[float, str]:
+    """Return a sorting key: numbers by size, then words by their letters."""
+    number = number_in(label)
+    return (math.inf if number is None else number), label
 
 
 def near_equal(labels: Iterable[str]) -> list[list[str]]:
@@ -291,110 +309,86 @@ def smallest_difference(rows: int) -> float:
     return min(1.0, max(HALF * math.sqrt(DIFFERING / rows), HALF**2 / rows))
 
 
-def of_sheets(path: Path) -> Iterator[str]:
-    """Yield a line if an Excel file has sheets that are not read."""
-    if path.suffix == ".xlsx" and len(names := sheets(path)) > 1:
-        of_all = listed(names, NAMED, "and")
-        yield f"{path}: sheet {shown(names[0])} of {of_all} (the first; --sheet names another)"
-
-
-def lines(look: Look) -> Iterator[str]:
-    """Yield what a look has found, a line for each fact."""
-    for part in look.parts.values():
-        if "sheet" in look.guessed:
-            yield from of_sheets(Path(part.path))
-    for split, part in look.parts.items():
-        columns = f"; columns {listed(look.columns, NAMED, 'and')}" if split == "train" else ""
-        yield f"{part.path}: {part.rows:,} rows to {DOES[split]}{columns}"
-    how = "pairs of texts: columns" if len(look.text) == 2 else "text: column"
-    yield f"{how} {' and '.join(map(shown, look.text))}{_guess(look, 'text')}"
-    for column, what in look.not_read.items():
-        yield f"not read: column {shown(column)} ({what})"
-    names = names_of(look.label)
-    where = f"columns {listed(map(shown, names), NAMED, 'and')} of 0 and 1"
-    if isinstance(look.label, str):
-        is_only = "label" in look.guessed and not has_usual_name(look.label)
-        where = f"column {shown(look.label)}{', the only one that can be it' * is_only}"
-    yield f"label: {where}{_guess(look, 'label')}"
-    if look.not_numbers:
-        yield f"labels that are no numbers: {listed(look.not_numbers, NAMED, 'and')}"
-    if look.numbers:
-        low, high = look.numbers
-        yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
-    # The training rows judge where there are no others.
-    judging = "rows" if look.judges == "train" else f"{ROWS[look.judges]}rows"
-    if look.constant is not None:
-        yield from _lines_of_classes(look, judging)
-    for split, part in look.parts.items():
-        if part.left_out:
-            left_out = f"{len(part.left_out):,} of {part.rows:,} rows left out"
-            yield f"{part.path}: {left_out}, without a label: {listed(part.left_out, NAMED, 'and')}"
-        for column, places in part.missing.items():
-            missing = f"{len(places):,}, the first in {places[0]}"
-            yield f"{ROWS[split]}rows without {shown(column)}: {missing}"
-        if part.repeated:
-            repeated = f"{part.repeated:,} ({part.repeated / part.rows:.1%})"
-            yield f"{ROWS[split]}rows with the text of an earlier one: {repeated}"
-        for other, number in part.also_in.items():
-            if number:
-                yield (
-                    f"{number:,} of the {part.rows:,} {ROWS[split]}rows are also in the "
-                    f"{ROWS[other]}file: their scores say little about new texts"
-                )
-    if look.conflicts:
-        rows = sum(len(found) for of in look.conflicts for found in of.labels.values())
-        texts = f"texts with different labels: {len(look.conflicts):,}, in {rows:,} rows"
-        yield f"{texts}; no method can be right in all of these"
-    for conflict in look.conflicts[:SHOWN]:
-        labels = (f"{cut(word)} ({found[0]})" for word, found in conflict.labels.items())
-        where = listed(labels, SHOWN, "and")
-        yield f"    {shown(conflict.text)}: {where}"
-    of = look.lengths
-    yield (
-        f"lengths: half of the texts have up to {of.median:,} tokens"
-        f"{'' if of.are_counted else ', guessed from their words'}, the longest {of.longest:,}; "
-        f"max_length {of.max_length}, {what_is_read(of)}"
+def lengths_of(counts: np.ndarray, max_length: int, are_counted: bool) -> Lengths:
+    """Return the lengths of texts with these numbers of tokens, in a window of ``max_length``."""
+    return Lengths(
+        are_counted,
+        median=int(np.median(counts)),
+        longest=int(counts.max()),
+        max_length=max_length,
+        cut=float(np.mean(counts > max_length)),
+        read=float(counts.clip(max=max_length).sum() / counts.sum()),
     )
-    if look.smallest_difference:
-        yield (
-            f"{look.parts[look.judges].rows:,} {judging} show differences in accuracy from about "
-            f"{look.smallest_difference:.2f} at best; smaller ones may be chance"
+
+
+def highest_constant_f1(part: Part) -> float:
+    """Return the highest ``f1_micro`` that the same set of labels for every row can have.
+
+    A set with the ``k`` most frequent labels, in ``c`` rows each, has 2Σc / (n·k + all labels).
+    """
+    counts = sorted(part.labels.values(), reverse=True)
+    total = sum(counts)
+    return max(2 * sum(counts[:k]) / (part.rows * k + total) for k in range(1, len(counts) + 1))
+
+
+def require_labels(read: Mapping[str, Table], look: Look) -> None:
+    """Refuse labels that nothing can be learnt from.
+
+    Raises:
+        SubtuneError: a row has no label, labels differ in capitals alone, there are too few or too
+            many classes, or most dev rows have labels that no training row has.
+    """
+    judged = {split: read[split] for split in ("train", "validation") if split in read}
+    names = listed(names_of(look.label))
+    for split, table in judged.items():
+        if names not in look.parts[split].missing:
+            continue
+        place, row = next(_rows_with(table, look, None))
+        problem = f"found no text or number in column {names!r}, expected a label in every row"
+        problem += f", or in all but {FEW:.0%}, which are left out"
+        if look.kind == "multilabel":
+            cells = listed(str(row.get(name)) for name in names_of(look.label))
+            problem = f"column {names}: found {cells}, expected a list, labels between '|' or ';', "
+            problem += "or columns of 0 and 1"
+        raise SubtuneError(f"{table.path}: {place}: {problem}")
+    if look.kind == "regression":
+        return
+    train, dev = look.parts["train"], look.parts.get("validation", look.parts["train"])
+    counts = Counter(train.labels) | Counter(dev.labels)
+    spellings: dict[str, str] = {}
+    for word, count in counts.most_common():
+        other = spellings.setdefault(word.casefold(), word)
+        if other != word:
+            table = read["train" if train.labels.get(word) else "validation"]
+            place, _ = next(_rows_with(table, look, word))
+            raise SubtuneError(
+                f"{table.path}: {place}: found the label {cut(word)!r} ({count:,} in all), and "
+                f"elsewhere {cut(other)!r} ({counts[other]:,}); expected one spelling, or "
+                "--merge-labels, which makes them one"
+            )
+    known = sorted(word for word, count in train.labels.items() if count)
+    if len(known) < 2:
+        raise SubtuneError(
+            f"{train.path}: found no label but {listed(known) or 'none'}, expected at least two"
+        )
+    rows = train.rows - len(train.left_out)
+    limit = min(DEFAULTS.classes_of_words, max(DEFAULTS.fewest_refused, rows // 2))
+    if len(known) > limit:
+        raise SubtuneError(
+            f"--label: found {len(known):,} different labels in {rows:,} rows of column {names!r} "
+            f"of {train.path}, expected at most {limit} classes"
+        )
+    unknown = sorted(word for word, count in dev.labels.items() if count and word not in known)
+    if 2 * sum(dev.labels[word] for word in unknown) > sum(dev.labels.values()):
+        raise SubtuneError(
+            f"{dev.path}: column {names!r}: found {listed(unknown[:5])} in most rows, expected "
+            f"labels of {train.path} ({listed(known[:5])})"
         )
 
 
-def _lines_of_classes(look: Look, judging: str) -> Iterator[str]:
-    train, judged_by = look.parts["train"].labels, look.parts[look.judges].labels
-    for split, part in look.parts.items():
-        where = "" if split == "train" else f" in the {ROWS[split]}rows"
-        named = [f"{cut(word)} ({number:,})" for word, number in part.labels.items()]
-        what, hint = "classes", ""
-        if look.are_sets:
-            what = "labels, any number of them"
-            hint = " (if each cell is one class: --classes)" if isinstance(look.label, str) else ""
-        elif None not in map(number_in, train):
-            hint = " (if they are numbers to predict: --regression)"
-        hint = hint if split == "train" else ""
-        yield f"{len(named)} {what}{where}: {listed(named, NAMED, 'and')}{hint}"
-    answer = f"always answering {listed([str(look.most_frequent)])}"
-    yield f"{answer} is right in {_percent(look.constant)} of the {judging}"
-    for group in look.near_equal:
-        yield f"labels that may be one: {', '.join(map(shown, group))}"
-    for word in sorted({word for part in look.parts.values() for word in part.labels}, key=order):
-        if not train.get(word):
-            yield f"label {shown(word)} is in no training row: no run can learn it"
-        elif not judged_by.get(word):
-            yield f"label {shown(word)} is in no {judging.removesuffix('s')}: no score includes it"
-        if word.casefold() in DEFAULTS.missing:
-            yield f"label {shown(word)} looks like a missing value; here it is a class"
-
-
-def what_is_read(lengths: Lengths) -> str:
-    """Return how many texts a window cuts, and what is read of all."""
-    if not lengths.cut:
-        return "which cuts none"
-    read = "almost all" if lengths.read >= 0.9995 else f"{lengths.read:.1%}"
-    return f"which cuts {lengths.cut:.1%} of them and reads {read} of their tokens"
-
-
-def _guess(look: Look, option: str) -> str:
-    return f" (a guess; --{option} names another)" if option in look.guessed else ""
+def _rows_with(table: Table, look: Look, word: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the rows with a label, or without any, and their places."""
+    for place, row in table.rows:
+        labels = labels_in(row, look.label, look.kind == "multilabel")
+        if labels is None if word is None else word in (labels or ()):
+            yield place, row

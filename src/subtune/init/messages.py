@@ -1,30 +1,151 @@
-"""Lines that `subtune init` prints about the model, settings and time."""
+"""Lines that `subtune look` and `subtune init` print."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from subtune.init.choosing import Settings
-from subtune.init.look import Lengths, what_is_read
-from subtune.init.models import StartingModel
+from subtune.core.errors import cut, listed
+from subtune.init import DEFAULTS
+from subtune.init.look import Lengths, Look, names_of, order
+from subtune.init.settings import Settings, StartingModel
+from subtune.init.tables import has_usual_name, number_in
 from subtune.planning.cost import in_words
+from subtune.tasks.formats.tables import sheets
+from subtune.tasks.formats.text import shown
+
+# A line names at most this many columns or classes, and so many texts have a line.
+NAMED, SHOWN = 12, 3
+ROWS = {"train": "training ", "validation": "dev ", "test": "test "}
+DOES = {"train": "train on", "validation": "evaluate on", "test": "judge by, which choose nothing"}
 
 
-def of_model(model: StartingModel) -> str:
+def sheet_lines(path: Path) -> Iterator[str]:
+    """Yield a line if an Excel file has sheets that are not read."""
+    if path.suffix.lower() == ".xlsx" and len(names := sheets(path)) > 1:
+        every = listed(names, NAMED, "and")
+        yield f"{path}: sheet {shown(names[0])} of {every} (the first; --sheet names another)"
+
+
+def look_lines(look: Look) -> Iterator[str]:
+    """Yield a line for each fact that a look has found."""
+    if "sheet" in look.guessed:
+        for part in look.parts.values():
+            yield from sheet_lines(Path(part.path))
+    for split, part in look.parts.items():
+        columns = f"; columns {listed(look.columns, NAMED, 'and')}" if split == "train" else ""
+        yield f"{part.path}: {part.rows:,} rows to {DOES[split]}{columns}"
+    how = "pairs of texts: columns" if len(look.text) == 2 else "text: column"
+    yield f"{how} {' and '.join(map(shown, look.text))}{_guess(look, 'text')}"
+    for column, what in look.not_read.items():
+        yield f"not read: column {shown(column)} ({what})"
+    names = names_of(look.label)
+    where = f"columns {listed(map(shown, names), NAMED, 'and')} of 0 and 1"
+    if isinstance(look.label, str):
+        is_only = "label" in look.guessed and not has_usual_name(look.label)
+        where = f"column {shown(look.label)}{', the only one that can be it' * is_only}"
+    yield f"label: {where}{_guess(look, 'label')}"
+    if look.not_numbers:
+        yield f"labels that are no numbers: {listed(look.not_numbers, NAMED, 'and')}"
+    if look.numbers:
+        low, high = look.numbers
+        yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
+    # The training rows judge where there are no others.
+    judging = "rows" if look.judges == "train" else f"{ROWS[look.judges]}rows"
+    if look.constant is not None:
+        yield from _class_lines(look, judging)
+    for split, part in look.parts.items():
+        if part.left_out:
+            left_out = f"{len(part.left_out):,} of {part.rows:,} rows left out"
+            yield f"{part.path}: {left_out}, without a label: {listed(part.left_out, NAMED, 'and')}"
+        for column, places in part.missing.items():
+            missing = f"{len(places):,}, the first in {places[0]}"
+            yield f"{ROWS[split]}rows without {shown(column)}: {missing}"
+        if part.repeated:
+            repeated = f"{part.repeated:,} ({part.repeated / part.rows:.1%})"
+            yield f"{ROWS[split]}rows with the text of an earlier one: {repeated}"
+        for other, number in part.also_in.items():
+            if number:
+                yield (
+                    f"{number:,} of the {part.rows:,} {ROWS[split]}rows are also in the "
+                    f"{ROWS[other]}file: their scores say little about new texts"
+                )
+    if look.conflicts:
+        rows = sum(len(places) for each in look.conflicts for places in each.labels.values())
+        texts = f"texts with different labels: {len(look.conflicts):,}, in {rows:,} rows"
+        yield f"{texts}; no method can be right in all of these"
+    for conflict in look.conflicts[:SHOWN]:
+        labels = (f"{cut(word)} ({places[0]})" for word, places in conflict.labels.items())
+        yield f"    {shown(conflict.text)}: {listed(labels, SHOWN, 'and')}"
+    lengths = look.lengths
+    guessed = "" if lengths.are_counted else ", guessed from their words"
+    yield (
+        f"lengths: half of the texts have up to {lengths.median:,} tokens{guessed}, the longest "
+        f"{lengths.longest:,}; max_length {lengths.max_length}, {share_read(lengths)}"
+    )
+    if look.smallest_difference:
+        yield (
+            f"{look.parts[look.judges].rows:,} {judging} show differences in accuracy from about "
+            f"{look.smallest_difference:.2f} at best; smaller ones may be chance"
+        )
+
+
+def _class_lines(look: Look, judging: str) -> Iterator[str]:
+    train, judged_by = look.parts["train"].labels, look.parts[look.judges].labels
+    what, hint = "classes", ""
+    if look.kind == "multilabel":
+        what = "labels, any number of them"
+        hint = " (if each cell is one class: --classes)" if isinstance(look.label, str) else ""
+    elif None not in map(number_in, train):
+        hint = " (if they are numbers to predict: --regression)"
+    for split, part in look.parts.items():
+        named = [f"{cut(word)} ({number:,})" for word, number in part.labels.items()]
+        where, end = ("", hint) if split == "train" else (f" in the {ROWS[split]}rows", "")
+        yield f"{len(named)} {what}{where}: {listed(named, NAMED, 'and')}{end}"
+    answer = f"always answering {listed([str(look.most_frequent)])}"
+    yield f"{answer} is right in {_percent(look.constant or 0)} of the {judging}"
+    for group in look.near_equal:
+        yield f"labels that may be one: {', '.join(map(shown, group))}"
+    for word in sorted({word for part in look.parts.values() for word in part.labels}, key=order):
+        if not train.get(word):
+            yield f"label {shown(word)} is in no training row: no run can learn it"
+        elif not judged_by.get(word):
+            yield f"label {shown(word)} is in no {judging.removesuffix('s')}: no score includes it"
+        if word.casefold() in DEFAULTS.missing:
+            yield f"label {shown(word)} looks like a missing value; here it is a class"
+
+
+def share_read(lengths: Lengths) -> str:
+    """Return how many texts a window cuts, and how much of all is read."""
+    if not lengths.cut:
+        return "which cuts none"
+    read = "almost all" if lengths.read >= 0.9995 else f"{lengths.read:.1%}"
+    return f"which cuts {lengths.cut:.1%} of them and reads {read} of their tokens"
+
+
+def _percent(share: float) -> str:
+    """Return a share in whole percents, or in tenths where all or nothing would be wrong."""
+    rounded = f"{share:.0%}"
+    return f"{share:.1%}" if rounded in ("0%", "100%") and 0 < share < 1 else rounded
+
+
+def _guess(look: Look, option: str) -> str:
+    return f" (a guess; --{option} names another)" if option in look.guessed else ""
+
+
+def model_line(model: StartingModel) -> str:
     """Return the line about the model: its size, and why it was chosen."""
-    dimensions = model.dimensions
     size = "its size is known once it is downloaded"
-    if dimensions:
+    if dimensions := model.dimensions:
         layers, millions = dimensions.num_hidden_layers, dimensions.parameters / 1e6
         size = f"{layers} layers, {millions:,.1f} million parameters"
     return f"model: {model.reference}, {size}: {model.reason}; another with --model"
 
 
-def of_runs(settings: Settings) -> str:
+def run_line(settings: Settings) -> str:
     """Return the line about the runs."""
     # A method without learning rates trains nothing, and no seed changes it.
     trained = [method for method, rates in settings.methods.items() if rates]
     others = "".join(f", and {method}" for method in settings.methods if method not in trained)
-    seeds = len(settings.seeds)
-    own = settings.own_epochs
+    seeds, own = len(settings.seeds), settings.own_epochs
     longer = f" ({next(iter(own.values()))} of {', '.join(own)})" if own else ""
     return (
         f"{seeds * len(trained)} runs: methods ({', '.join(trained)}) × {seeds} seeds{others}; "
@@ -33,15 +154,23 @@ def of_runs(settings: Settings) -> str:
     )
 
 
-def of_shorter(
-    usual: Settings, chosen: Settings, lengths: Lengths, minutes: float
+def time_lines(
+    usual: Settings,
+    chosen: Settings,
+    lengths: Lengths,
+    model: StartingModel,
+    seconds: float | None,
+    minutes: float,
 ) -> Iterator[str]:
-    """Yield a line about what was made shorter to fit the minutes, if anything was.
+    """Yield lines about the time here, and about what was made shorter to fit into the minutes.
 
-    ``lengths`` are those of the texts in the chosen window.
+    Args:
+        lengths: those of the texts in the chosen window.
+        seconds: the estimated time; None if it is unknown.
     """
-    left_out = [method for method in usual.methods if method not in chosen.methods]
-    changes = [f"without {', '.join(left_out)}"] if left_out else []
+    changes = []
+    if left_out := [method for method in usual.methods if method not in chosen.methods]:
+        changes.append(f"without {', '.join(left_out)}")
     if chosen.train_rows < usual.train_rows:
         changes.append(f"{chosen.train_rows:,} of {usual.train_rows:,} rows train")
     if chosen.epochs < usual.epochs:
@@ -50,19 +179,16 @@ def of_shorter(
         changes.append("fewer epochs of single methods")
     if chosen.max_length < usual.max_length:
         window = f"max_length {chosen.max_length} in place of {usual.max_length}"
-        changes.append(f"{window}, {what_is_read(lengths)}")
+        changes.append(f"{window}, {share_read(lengths)}")
+    asked = in_words(60 * minutes)
     if changes:
-        yield f"shorter, to fit into {in_words(60 * minutes)}: {'; '.join(changes)}"
-
-
-def of_time(seconds: float | None, model: StartingModel, minutes: float) -> Iterator[str]:
-    """Yield lines about the estimated time on this machine; None is an unknown time."""
+        yield f"shorter, to fit into {asked}: {'; '.join(changes)}"
     if seconds is None:
         yield f"time: not known before {model.reference} is downloaded"
         return
     yield f"time: about {in_words(seconds)} here, an estimate from one timed matrix product"
     if seconds > 60 * minutes:
         yield (
-            f"that is longer than {in_words(60 * minutes)}: shorten the list under `methods`, "
-            "lower `epochs` or `train_rows`, or name a smaller model"
+            f"that is longer than {asked}: shorten the list under `methods`, lower `epochs` or "
+            "`train_rows`, or name a smaller model"
         )

@@ -9,16 +9,19 @@ from typing import Any, NamedTuple
 
 from subtune.config.checks import HEADINGS
 from subtune.core.errors import SubtuneError, listed, one_of
-from subtune.init.defaults import DEFAULTS
+from subtune.init import DEFAULTS
 from subtune.tasks import TASKS
 from subtune.tasks.formats import tables
 from subtune.tasks.formats.tables import FORMATS
+from subtune.tasks.multilabel import flag_in
 
+# One column of labels, or several of 0 and 1.
+Columns = str | tuple[str, ...]
 # Most characters of a name, with room for an ending if the name is taken.
 LONGEST = 56
 # The end of a file's name that says that it has training rows.
 SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
-# A column of numbers of rows or of people, by its name; pandas writes its index without one.
+# Names of columns that number rows or people. A DataFrame's index is written without a name.
 ID = re.compile(r"(?i:(^|[_ .-])(ids?|idx|index|uuid|guid))$|[a-z]I[dD]$|^(Unnamed: 0)?$")
 # A word with a digit: ``tt0111161``.
 CODE = re.compile(r"\S*\d\S*")
@@ -40,39 +43,44 @@ def read(path: Path, encoding: str | None = None, sheet: str | None = None) -> T
     """Read a whole file.
 
     Args:
-        encoding: that of a file that does not tell it.
-        sheet: that of an Excel file; by default the first.
+        encoding: a text file's; default: UTF-8 or UTF-16.
+        sheet: an Excel file's; default: the first.
 
     Raises:
         SubtuneError: the file is missing, is not in the format of its ending, or has no rows.
     """
-    if path.suffix not in FORMATS:
+    if path.suffix.lower() not in FORMATS:
         raise SubtuneError(f"{path}: {one_of(path.suffix, FORMATS)} as the ending")
     # Unclosed quotation marks are found later, once the label column is known.
     rows = [*tables.rows_of(path, encoding=encoding, sheet=sheet)]
     if not rows:
         raise SubtuneError(f"{path}: found no rows, expected at least one")
-    columns = dict.fromkeys(column for _, row in rows for column in row)
-    return Table(path, tuple(columns), rows)
+    return Table(path, tuple(dict.fromkeys(column for _, row in rows for column in row)), rows)
 
 
-def label_column(table: Table) -> str:
-    """Return the column with a usual name of a label column, or the only one that can be it.
+def label_columns(table: Table) -> Columns:
+    """Return the column with a usual name of labels, or the only one that can be the label.
+
+    If only columns of 0 and 1 can be, all of them are the label.
 
     Raises:
-        SubtuneError: no column has such a name, and none or several can be the label.
+        SubtuneError: no column can be the label, or several can.
     """
     by_folded = {column.strip().casefold(): column for column in reversed(table.columns)}
     for name in DEFAULTS.label_columns:
         if name in by_folded:
             return by_folded[name]
-    columns = [column for column in table.columns if can_be_label(table, column)]
-    if len(columns) == 1:
-        return columns[0]
-    none = "none has labels (numbers, or a few words, each in several rows)"
-    several = f"several may be the label ({listed(columns)})" if columns else none
+    reasons = {column: reason_against(table, column) for column in table.columns}
+    possible = [column for column, reason in reasons.items() if reason is None]
+    flags = tuple(c for c in table.columns if None not in map(flag_in, table.cells(c)))
+    if len(flags) > 1 and {*possible} <= {*flags}:
+        return flags
+    if len(possible) == 1:
+        return possible[0]
+    none = f"none can be the label ({listed(f'{name}: {why}' for name, why in reasons.items())})"
+    found = f"several may be the label ({listed(possible)})" if possible else none
     raise SubtuneError(
-        f"--label: missing, and of the columns of {table.path} {several}; expected one of "
+        f"--label: missing, and of the columns of {table.path} {found}; expected one of "
         f"{listed(table.columns)}"
     )
 
@@ -82,26 +90,31 @@ def has_usual_name(label: str) -> bool:
     return label.strip().casefold() in DEFAULTS.label_columns
 
 
-def can_be_label(table: Table, column: str) -> bool:
-    """Return whether cells are a few words, each of them several times, or numbers."""
-    cells = _given(table.cells(column))
-    distinct = len(set(cells))
-    are_numbers = None not in map(number_in, cells)
-    are_classes = distinct <= DEFAULTS.classes_of_words and 2 * distinct <= len(cells)
-    is_text = _holds_sentences(table.cells(column))
-    is_other = is_text or not_read(table, column) is not None
-    return distinct > 1 and (are_numbers or are_classes) and not is_other
+def reason_against(table: Table, column: str) -> str | None:
+    """Return why a column cannot be the label; None if it has numbers, or a few repeated words."""
+    cells = _words(table, column)
+    different = len({*cells})
+    if different < 2:
+        return "always the same" if cells else "empty"
+    if other := ids_or_dates(table, column):
+        return other
+    if _holds_sentences(table.cells(column)):
+        return "sentences"
+    are_classes = different <= DEFAULTS.classes_of_words and 2 * different <= len(cells)
+    if not are_classes and None in map(number_in, cells):
+        return f"{different:,} different words in {len(cells):,} cells"
+    return None
 
 
-def not_read(table: Table, column: str) -> str | None:
+def ids_or_dates(table: Table, column: str) -> str | None:
     """Return ``ids`` or ``dates`` if a column has some, which are neither text nor label."""
-    cells = _given(table.cells(column))
+    cells = _words(table, column)
     are_codes = all(
         cell.isdecimal() or (CODE.fullmatch(cell) and number_in(cell) is None) for cell in cells
     )
     if ID.search(column) or (are_codes and len({*cells}) == len(cells)):
         return "ids"
-    # Importing it takes a while.
+    # Importing pandas takes a while.
     import pandas as pd
 
     some = [cell for cell in cells[: DEFAULTS.dates_looked_at] if number_in(cell) is None]
@@ -109,30 +122,32 @@ def not_read(table: Table, column: str) -> str | None:
     return "dates" if some and are_dates.all() else None
 
 
-def _given(cells: list[Any]) -> list[str]:
-    return [text for cell in cells if cell is not None and (text := str(cell).strip())]
+def _words(table: Table, column: str) -> list[str]:
+    """Return the cells of a column that are not empty."""
+    cells = (str(cell).strip() for cell in table.cells(column) if cell is not None)
+    return [*filter(None, cells)]
 
 
-def text_columns(table: Table, label: str) -> tuple[str, ...]:
-    """Return the one or two columns that hold sentences, without the label's column.
+def text_columns(table: Table, labels: Collection[str]) -> tuple[str, ...]:
+    """Return the one or two columns that hold sentences, apart from the label's columns.
 
     Raises:
         SubtuneError: no column does, or more than two do.
     """
-    others = [column for column in table.columns if column != label]
-    likely = [column for column in others if not_read(table, column) is None]
+    others = [column for column in table.columns if column not in labels]
+    likely = [column for column in others if ids_or_dates(table, column) is None]
     texts = [column for column in likely if _holds_sentences(table.cells(column))]
-    # Titles and names count as texts if no column has sentences, and most are said once.
+    # Titles and names are texts if no column has sentences, and most of them occur once.
     words = [column for column in likely if _holds_words(table.cells(column))]
     once = [column for column in words if 2 * len({*table.cells(column)}) > len(table.rows)]
     columns = texts or once or words
     if len(columns) in (1, 2):
         return tuple(columns)
     if not others:
-        raise SubtuneError(f"--text: {table.path} has no column but the label, {label!r}")
-    several = f"several may be the text ({listed(columns)})" if columns else "none holds text"
+        raise SubtuneError(f"--text: {table.path} has no column but the label, {listed(labels)}")
+    found = f"several may be the text ({listed(columns)})" if columns else "none holds text"
     raise SubtuneError(
-        f"--text: missing, and of the columns of {table.path} {several}; expected one of "
+        f"--text: missing, and of the columns of {table.path} {found}; expected one of "
         f"{listed(others)}, and a second one as --text2 where texts are pairs"
     )
 

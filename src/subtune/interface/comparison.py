@@ -1,6 +1,5 @@
 """Comparisons: which few parameters are worth training, for someone's rows and model."""
 
-import csv
 import json
 import os
 import re
@@ -20,13 +19,18 @@ from subtune.config.schema import MARGIN
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
 from subtune.core.layout import Layout, require_new
-from subtune.init.first_configuration import Request, init, number_of
-from subtune.init.labels import Kind
-from subtune.init.look import of_sheets
+from subtune.init.first_configuration import Request, init, require_between
+from subtune.init.look import Kind
+from subtune.init.messages import sheet_lines
 from subtune.interface import workflow
-from subtune.interface.preflight import preflight
-from subtune.interface.tables import Rows, name_of, splits_of
-from subtune.runs import records
+from subtune.interface.tables import (
+    Rows,
+    errors_in_python,
+    in_python,
+    name_of,
+    splits_of,
+    write_all,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +79,12 @@ class Comparison:
         from subtune.config.schema import Style
         from subtune.exhibits.points import score_by_parameters
 
-        _let_notebooks_show_figures()
+        if "ipykernel" in sys.modules:
+            # Notebooks show matplotlib's figures after `%matplotlib inline`.
+            from IPython import get_ipython
+            from IPython.core.pylabtools import select_figure_formats
+
+            select_figure_formats(get_ipython(), {"png"})
         titles = dict(self._read("answers")[["task", "title"]].itertuples(index=False))
         return score_by_parameters(self._chosen, titles, Style().model_dump())
 
@@ -95,7 +104,8 @@ class Comparison:
             raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
         best = runs[runs["method"] == method].sort_values("value").iloc[-1]
         require_new(Path(to))
-        run = refitted(self.results, best["run"], self.results / CONFIGURATION, self.results)
+        place = self.results
+        run = workflow.run_to_export(place, best["run"], place / CONFIGURATION, place)
         export_model(self._layout, run, Path(to))
         return Path(to)
 
@@ -117,23 +127,29 @@ class Comparison:
 
         from subtune.runs import predict
 
-        with TemporaryDirectory() as scratch:
-            model = self.export(method, Path(scratch) / "model")
-            spec = predict.exported_spec(model)
-            task = spec.tokens.data.task
-            if isinstance(texts, pd.DataFrame):
-                for column in task.text:
-                    if column not in texts:
-                        raise SubtuneError(f"texts: no such column: {one_of(column, texts)}")
-                given = texts[[*task.text]].to_dict("records")
-            else:
-                several = [texts] if isinstance(texts, str) else texts
-                given = [_cells(task.text, text) for text in several]
-            rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
-            predicted = predict.predict(model, spec, task, rows, "texts")
-            if isinstance(texts, pd.DataFrame | pd.Series):
-                return predicted.set_axis(texts.index)
-            return predicted
+        model = Path(self._exports.name) / method
+        if not model.exists():
+            self.export(method, model)
+        spec = predict.exported_spec(model)
+        task = spec.tokens.data.task
+        if isinstance(texts, pd.DataFrame):
+            for column in task.text:
+                if column not in texts:
+                    raise SubtuneError(f"texts: no such column: {one_of(column, texts)}")
+            given = texts[[*task.text]].to_dict("records")
+        else:
+            several = [texts] if isinstance(texts, str) else texts
+            given = [_cells(task.text, text) for text in several]
+        rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
+        predicted = predict.predict(model, spec, task, rows, "texts")
+        if isinstance(texts, pd.DataFrame | pd.Series):
+            return predicted.set_axis(texts.index)
+        return predicted
+
+    @cached_property
+    def _exports(self) -> TemporaryDirectory:
+        """The models that predict, by method, which go with the object."""
+        return TemporaryDirectory()
 
     @property
     def _layout(self) -> Layout:
@@ -170,15 +186,6 @@ def _cells(columns: Sequence[str], text: Any) -> dict[str, Any]:
     if isinstance(cells, str) or len(cells) != len(columns):
         raise SubtuneError(f"texts: found {cut(repr(text))}, expected tuples of {listed(columns)}")
     return dict(zip(columns, cells, strict=True))
-
-
-def _let_notebooks_show_figures() -> None:
-    """Let a notebook draw matplotlib's figures, as ``%matplotlib inline`` does."""
-    if "ipykernel" in sys.modules:
-        from IPython import get_ipython
-        from IPython.core.pylabtools import select_figure_formats
-
-        select_figure_formats(get_ipython(), {"png"})
 
 
 def load(results: str | Path) -> Comparison:
@@ -241,82 +248,66 @@ def compare(
     Raises:
         SubtuneError: the rows or the model cannot be used, or a job failed. One line says why.
     """
-    with _arguments_named():
-        splits = splits_of(train, dev, test, revision, encoding, sheet, may_lack_dev=True)
+    with errors_in_python():
+        require_between("minutes", minutes)
+        require_between("margin", margin, 1)
+        splits = splits_of(train, dev, test, revision, encoding=encoding, sheet=sheet)
         texts = (text,) if isinstance(text, str) else text or ()
         options: dict[str, Any] = {
             "model": None if model is None else str(model),
-            "minutes": number_of("minutes", minutes),
+            "minutes": float(minutes),
             "text": texts[0] if texts else None,
             "text2": texts[1] if len(texts) > 1 else None,
             "label": label if label is None or isinstance(label, str) else [*label],
             "kind": kind,
         }
-        # Calls without these have the names that they had before there were any.
+        # Calls without these options keep the directories that they had before there were any.
         options |= {"sheet": sheet} if sheet else {}
         options |= {"merge_labels": True} if merge_labels else {}
         name = name_of(train)
-        identities = {split: rows.identity for split, rows in splits.items()}
-        margin = number_of("margin", margin, below=1)
-        asked = identities | options | {"encoding": encoding}
+        asked = {split: rows.identity for split, rows in splits.items()} | options
+        asked |= {"encoding": encoding}
         place = Path(results or Path("results") / f"{name}-{id_of(canonical(asked))[:6]}").resolve()
         _require_same(place, asked)
-        configuration, draft = place / CONFIGURATION, place / f".{CONFIGURATION}"
-        is_new = not configuration.exists()
-        with _removed_if_refused(place):
-            if is_new:
-                paths = {
-                    split: path
-                    for split, rows in splits.items()
-                    if (path := rows.written(place, place / name / split))
-                }
-                draft.unlink(missing_ok=True)
-                request = Request(
-                    paths["train"],
-                    paths.get("validation"),
-                    paths.get("test"),
-                    results=str(place),
-                    to=draft,
-                    margin=margin,
-                    **options,
-                )
-                # The file of rows that are divided is not seen by `init`.
-                divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
-                said = (*map(of_sheets, divided), init(request))
-                for line in chain(*said, [f"{configuration} contains all of this"]):
-                    line = line.replace(f"{Path.cwd()}{os.sep}", "")
-                    say(line) if say else print(_in_python(line), flush=True)
-            else:
-                _set_margin(configuration, margin)
-            written = config.read(draft if is_new else configuration)
-            if Path(written.results) != place:
-                raise SubtuneError(
-                    f"results: {place} was {written.results} before; move it back to go on, or "
-                    "open it with subtune.load"
-                )
-            _, plan, _ = preflight(written)
-            if is_new:
-                (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
-                # Its first lines say how to call it.
-                named = draft.read_text("utf-8").replace(draft.name, configuration.name)
-                draft.write_text(named, "utf-8")
-                draft.replace(configuration)
-        workflow.train_all(configuration, place, plan.runs, place)
+    configuration, draft = place / CONFIGURATION, place / f".{CONFIGURATION}"
+    is_new = not configuration.exists()
+    with errors_in_python(place / name), _removed_if_refused(place):
+        if is_new:
+            paths = write_all(splits, place, place / name)
+            draft.unlink(missing_ok=True)
+            request = Request(
+                paths["train"],
+                paths.get("validation"),
+                paths.get("test"),
+                results=str(place),
+                to=draft,
+                margin=float(margin),
+                **options,
+            )
+            # `init` does not see the file of rows that are divided.
+            divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
+            said = (*map(sheet_lines, divided), init(request))
+            for line in chain(*said, [f"{configuration} contains all of this"]):
+                line = line.replace(f"{Path.cwd()}{os.sep}", "")
+                say(line) if say else print(in_python(line), flush=True)
+        else:
+            # Another margin changes the answer and no run.
+            text_before, line = configuration.read_text("utf-8"), f"    margin: {float(margin)}"
+            configuration.write_text(re.sub(r"(?m)^    margin: \S+", line, text_before), "utf-8")
+        written = config.read(draft if is_new else configuration)
+        if Path(written.results) != place:
+            raise SubtuneError(
+                f"results: {place} was {written.results} before; move it back to go on, or open "
+                "it with subtune.load"
+            )
+        _, plan, _ = workflow.preflight(written)
+        if is_new:
+            (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
+            # Its first lines say how to call it.
+            draft.write_text(draft.read_text("utf-8").replace(draft.name, CONFIGURATION), "utf-8")
+            draft.replace(configuration)
+    workflow.train_all(configuration, place, plan.runs, place)
     return load(place)
-
-
-def _set_margin(configuration: Path, margin: float) -> None:
-    """Write another margin, which changes the answer and no run.
-
-    Raises:
-        SubtuneError: someone has taken the line of the margin away.
-    """
-    text = configuration.read_text(encoding="utf-8")
-    changed, lines = re.subn(r"(?m)^    margin: \S+", f"    margin: {margin}", text)
-    if not lines:
-        raise SubtuneError(f"margin: found no line `    margin: …` in {configuration}")
-    if changed != text:
-        configuration.write_text(changed, encoding="utf-8")
 
 
 @contextmanager
@@ -334,83 +325,12 @@ def _removed_if_refused(place: Path) -> Iterator[None]:
 
 
 def _require_same(place: Path, asked: Mapping[str, Any]) -> None:
-    try:
-        before = json.loads((place / ASKED).read_text())
-    except (OSError, ValueError):
+    if not (place / ASKED).is_file():
         return
+    before = json.loads((place / ASKED).read_text())
     differing = [key for key in asked | before if asked.get(key) != before.get(key)]
     if differing:
         raise SubtuneError(
             f"results: {place} has the results of a call with other {listed(differing)}; name "
             "another directory"
         )
-
-
-@contextmanager
-def _arguments_named():
-    """Name arguments in errors as Python does, not as options of the terminal."""
-    try:
-        yield
-    except SubtuneError as error:
-        raise SubtuneError(_in_python(str(error))) from None
-
-
-def _in_python(text: str) -> str:
-    return re.sub(r"--([a-z][a-z-]+)", lambda option: option[1].replace("-", "_"), text)
-
-
-def refitted(results: Path, run: str, configuration: Path, directory: Path) -> str:
-    """Return the run to export for a run: its own, or after cross-validation that on all rows.
-
-    Snakemake trains the latter, unless it is there.
-
-    Args:
-        configuration: that of the run.
-        directory: the folder in which its paths begin.
-
-    Raises:
-        SubtuneError: the run has no chosen learning rate, the configuration has other results, or
-            training failed.
-    """
-    layout = Layout(str(results))
-    store = Path(layout.records())
-    if records.read_spec(store, run).recipe.fold is None:
-        return run
-    names = _place(results, run)
-    made = Path(layout.refit(*names))
-    if made.is_file() and not records.is_recorded(store, _run_in(made)):
-        # Its record was set aside as damaged.
-        made.unlink()
-    if not configuration.is_file():
-        raise SubtuneError(
-            f"run {run} is one of cross-validation, whose method now trains once more on all rows: "
-            f"found no {configuration}, expected the configuration of the run as --config"
-        )
-    own = config.read(configuration).results
-    if (directory / own).resolve() != results.resolve():
-        raise SubtuneError(
-            f"--config: found {configuration} with the results {own}, expected {results}, those of "
-            f"run {run}; call from the folder in which its paths begin"
-        )
-    target = Layout(own).refit(*names)
-    workflow.train_all(configuration, results, [], directory, [target])
-    return _run_in(made)
-
-
-def _place(results: Path, run: str) -> tuple[str, str, str, str]:
-    """Return the experiment in which a run was chosen, its model, task and method."""
-    from subtune.analysis.scores import read_scores
-
-    for path in sorted(results.glob(Layout(".").data("*", "chosen"))):
-        for row in read_scores(path).to_dict("records"):
-            if row["run"] == run:
-                return path.parents[1].name, row["model"], row["task"], row["method"]
-    raise SubtuneError(
-        f"run {run} is one of cross-validation that no table shows, expected one with the chosen "
-        f"learning rate of its method, as in experiments/*/data/chosen.csv in {results}"
-    )
-
-
-def _run_in(table: Path) -> str:
-    with table.open(encoding="utf-8") as file:
-        return next(csv.DictReader(file))["run"]

@@ -16,10 +16,9 @@ from subtune.core.errors import SubtuneError
 from subtune.data import files
 from subtune.data.load import load as load_rows
 from subtune.data.load import tokenize
-from subtune.init import tables
-from subtune.init.first_configuration import Request, task_of
-from subtune.init.models import model_called
-from subtune.interface.tables import Rows, Split, splits_of, training_split
+from subtune.init.first_configuration import Request, look, task_of
+from subtune.init.settings import model_called
+from subtune.interface.tables import Rows, Split, errors_in_python, splits_of, write_all
 from subtune.models.dimensions import tensors_of
 from subtune.models.encoder import Encoder, load_model
 from subtune.models.files import pooling_in, version_of
@@ -58,8 +57,6 @@ class Method:
         Raises:
             SubtuneError: the model lacks what the method selects.
         """
-        if labels < 1:
-            raise SubtuneError(f"labels: found {labels}, expected at least 1")
         return tensors_of(self.selection, _directory(model), labels)
 
 
@@ -97,11 +94,7 @@ def fisher(
     Raises:
         SubtuneError: the model or the rows cannot be used.
     """
-    if number is not None and number < 1:
-        raise SubtuneError(f"number: found {number}, expected at least 1")
-    split = training_split(rows)
-    splits = {"train": split, "validation": split}
-    loaded, spec, tokens = _read(model, splits, max_length, columns)
+    loaded, spec, tokens = _read(model, {"train": splits_of(rows)["train"]}, max_length, columns)
     return fisher_information(loaded, tokens["train"], spec.data.task, number, seed)
 
 
@@ -148,18 +141,17 @@ def train(
     chosen = selection(method).selection
     if isinstance(chosen, Embeddings):
         raise SubtuneError(f"method: found {method!r}, expected one that trains")
-    splits = splits_of(train, dev, None, None)
-    loaded, of_tokens, tokens = _read(model, splits, max_length, columns)
-    if of_tokens.data.task.of_kind.has_numbers and [*loaded.parameters][-1].endswith(".bias"):
+    loaded, tokens_spec, tokens = _read(model, splits_of(train, dev), max_length, columns)
+    if tokens_spec.data.task.of_kind.has_numbers and [*loaded.parameters][-1].endswith(".bias"):
         recipe = recipe.replaced(labels="standard")
     spec = RunSpec(
-        model=ModelSpec(source="files", version=of_tokens.tokenizer),
-        tokens=of_tokens,
+        model=ModelSpec(source="files", version=tokens_spec.tokenizer),
+        tokens=tokens_spec,
         selection=chosen,
         recipe=recipe,
         seed=seed,
     )
-    task = of_tokens.data.task
+    task = tokens_spec.data.task
     examples = {s: Examples(tokens[s], loaded.reads) for s in task.labelled}
     job = Job(loaded, examples, task, {}, None, None)
     return dict(job.train({"run": spec}, lambda report: None))["run"]
@@ -173,20 +165,20 @@ def _read(
 ) -> tuple[Encoder, TokensSpec, "datasets.DatasetDict"]:
     """Return a model with a head for the rows' task, and the task's token ids by split."""
     directory = _directory(model)
-    with TemporaryDirectory() as place:
-        paths = {
-            split: str(rows.written(Path(place), Path(place) / split))
-            for split, rows in splits.items()
-        }
-        request = Request(Path(paths["train"]), **columns)
-        by_split = {split: tables.read(Path(path)) for split, path in paths.items()}
-        task, _ = task_of(request, by_split)
-        version = files.version_of(files.own_paths(paths, task))
-        data = DataSpec(task=task, source="files", version=version)
-        rows = load_rows(data, paths=paths)
+    with TemporaryDirectory() as place, errors_in_python(Path(place)):
+        paths = write_all(splits, Path(place), Path(place))
+        request = Request(paths["train"], paths.get("validation"), model=str(directory), **columns)
+        found = look(request)
+        task = task_of(request, found)
+        # Fisher information judges by no rows.
+        by_split = {"validation": found.paths["train"]} | found.paths
+        data = DataSpec(
+            task=task, source="files", version=files.version_of(files.own_paths(by_split, task))
+        )
+        rows = load_rows(data, paths=by_split)
     with _checked("tokens"):
         spec = TokensSpec(data=data, tokenizer=version_of(directory), max_length=max_length)
-    tokens = tokenize(data.task, rows, directory, max_length)
+    tokens = tokenize(task, rows, directory, max_length)
     loaded = load_model(directory, task.of_kind.head, task.outputs, pooling_in(directory))
     return loaded.to(jobs.prepare(torch.get_num_threads())), spec, tokens
 
@@ -202,7 +194,8 @@ def _checked(what: str) -> Iterator[None]:
 
 
 def _directory(model: str | Path | None) -> Path:
-    found = model_called(None if model is None else str(model))
+    with errors_in_python():
+        found = model_called(None if model is None else str(model))
     if found.directory is None:
         raise SubtuneError(
             f"model: found {found.reference!r} on the hub, expected a directory or an installed "

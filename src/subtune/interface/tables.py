@@ -2,7 +2,8 @@
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -32,89 +33,105 @@ DEV = ("validation", "dev", "valid", "val")
 class Split:
     """The rows of one split.
 
-    ``identity`` differs where the rows may differ. ``frame`` returns them, or None if a dataset on
-    the hub turns out to have no dev rows; its argument is the results directory, which keeps the
-    commits of the hub. ``path``: the user's own file of them.
+    ``identity`` differs where the rows may differ. ``frame`` returns the rows, or None if a dataset
+    on the hub turns out to have no dev rows; its argument is the results directory, where commits
+    of the hub are pinned. ``path``: the user's own file of the rows.
     """
 
     identity: str
     frame: Callable[[Path], "pd.DataFrame | None"]
     path: Path | None = None
 
-    def written(self, results: Path, stem: Path) -> Path | None:
-        """Return a file of the rows: the user's own, or one with JSON lines that is made here."""
+    def written(self, results: Path, target: Path) -> Path | None:
+        """Return a file of the rows: the user's own, or ``target``, with JSON lines."""
         if self.path:
             return self.path.resolve()
-        frame = self.frame(results)
-        if frame is None:
+        if (frame := self.frame(results)) is None:
             return None
-        target = stem.with_suffix(".jsonl")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(_json_lines(frame), encoding="utf-8")
         return target
 
 
+def write_all(splits: Mapping[str, Split], results: Path, folder: Path) -> dict[str, Path]:
+    """Return a file of each split that has rows. New ones are written into ``folder``."""
+    paths = {}
+    for name, split in splits.items():
+        if path := split.written(results, folder / f"{name}.jsonl"):
+            paths[name] = path
+    return paths
+
+
+@contextmanager
+def errors_in_python(folder: Path | None = None) -> Iterator[None]:
+    """Name options in errors as arguments, and the files that are written here as their rows.
+
+    Args:
+        folder: where rows from memory and from the hub are written.
+    """
+    try:
+        yield
+    except SubtuneError as error:
+        text = in_python(str(error))
+        for split in ("train", "validation", "test") if folder else ():
+            path, key = f"{folder}/{split}.jsonl", {"validation": "dev"}.get(split, split)
+            text = text.replace(f"{path}: line ", f"{key}: row ").replace(path, key)
+        raise SubtuneError(text) from None
+
+
+def in_python(text: str) -> str:
+    """Return a message in which options of the terminal are arguments."""
+    return re.sub(r"--([a-z][a-z-]+)", lambda option: option[1].replace("-", "_"), text)
+
+
 def splits_of(
     train: Rows | Mapping[str, Rows],
-    dev: Rows | float | None,
-    test: Rows | None,
-    revision: str | None,
-    encoding: str | None = None,
-    sheet: str | None = None,
-    may_lack_dev: bool = False,
+    dev: Rows | float | None = None,
+    test: Rows | None = None,
+    revision: str | None = None,
+    **how: str | None,
 ) -> dict[str, Split]:
-    """Return the splits of a call, of which nothing is downloaded yet.
+    """Return a call's splits without downloading anything.
 
     Args:
         train: a file, a table, a dataset on the hub, or a mapping of splits.
-        dev: the same, or the name of one of ``train``'s splits, or a share of the training rows.
+        dev: the same, or the name of one of ``train``'s splits, or a share of the training rows;
+            default: ``train``'s own dev rows, if there are any.
         test: as ``dev``, but no share.
         revision: commit, branch or tag of a dataset on the hub.
-        encoding: of files.
-        sheet: of Excel files.
-        may_lack_dev: there need not be rows to evaluate on, if ``dev`` names none.
+        how: ``encoding`` of files, and ``sheet`` of Excel files.
 
     Raises:
-        SubtuneError: there is no such file, or nothing to evaluate on.
+        SubtuneError: there is no such file or split.
     """
-    how = {key: of for key, of in (("encoding", encoding), ("sheet", sheet)) if of}
-    first = training_split(train, revision, **how)
-    has_splits = _has_splits(train)
+    on_hub, splits = _is_on_hub(train), dict[str, Split]()
+
+    def named(key: str, *names: str) -> Split:
+        if isinstance(train, Mapping):
+            return _split(key, train[_name_among(names, key, train, "the mapping")], how)
+
+        def frame(results: Path) -> "pd.DataFrame | None":
+            dataset = _downloaded(str(train), revision, results)
+            if names == DEV and dataset.keys().isdisjoint(names):
+                return None
+            return _frame(dataset[_name_among(names, key, dataset, str(train))])
+
+        return Split(f"{train} at {revision}: {names[0]}", frame)
 
     def other(key: str, rows: Any) -> Split:
         is_name = isinstance(rows, str) and not Path(rows).suffix and "/" not in rows
-        if has_splits and (rows is None or is_name):
-            names = DEV if rows is None else [rows]
-            # Another split of a mapping may be a mistyped one.
-            may_lack = may_lack_dev and rows is None and not isinstance(train, Mapping)
-            return _named_split(train, revision, how, key, names, may_lack)
-        return _split(key, rows, how)
+        has_splits = on_hub or isinstance(train, Mapping)
+        return named(key, rows) if is_name and has_splits else _split(key, rows, how)
 
+    splits["train"] = other("train", "train" if on_hub or isinstance(train, Mapping) else train)
     if isinstance(dev, float):
-        splits = _divided(first, dev)
-    elif dev is None and may_lack_dev and not _may_have_dev(train):
-        splits = {"train": first}
-    elif dev is None and not has_splits:
-        raise SubtuneError(
-            "dev: missing, expected rows to evaluate on: a table, a file, or a share of the "
-            "training rows such as 0.2"
-        )
-    else:
-        splits = {"train": first, "validation": other("dev", dev)}
+        splits = _divided(splits["train"], dev)
+    elif dev is not None:
+        splits["validation"] = other("dev", dev)
+    # Another split of a mapping may be a mistyped one. The hub is not asked yet.
+    elif on_hub or (isinstance(train, Mapping) and train.keys() - {"train", "test"}):
+        splits["validation"] = named("dev", *DEV)
     return splits if test is None else splits | {"test": other("test", test)}
-
-
-def training_split(
-    train: Rows | Mapping[str, Rows], revision: str | None = None, **how: str
-) -> Split:
-    """Return the split to train on. ``how`` has the ``encoding`` and ``sheet`` of files.
-
-    Raises:
-        SubtuneError: there is no such file.
-    """
-    if _has_splits(train):
-        return _named_split(train, revision, how, "train", ["train"])
-    return _split("train", train, how)
 
 
 def name_of(train: Any) -> str:
@@ -126,37 +143,7 @@ def name_of(train: Any) -> str:
 
 def _is_on_hub(rows: Any) -> bool:
     is_name = isinstance(rows, str) and not Path(rows).exists() and ON_HUB.fullmatch(rows)
-    return bool(is_name) and Path(rows).suffix not in tables.FORMATS
-
-
-def _may_have_dev(train: Any) -> bool:
-    """Return whether rows have dev rows by a usual name. The hub is not asked yet."""
-    return bool(set(train) - {"train", "test"}) if isinstance(train, Mapping) else _is_on_hub(train)
-
-
-def _has_splits(rows: Any) -> bool:
-    return isinstance(rows, Mapping) or _is_on_hub(rows)
-
-
-def _named_split(
-    train: Any,
-    revision: str | None,
-    how: Mapping[str, str],
-    key: str,
-    names: Sequence[str],
-    may_lack: bool = False,
-) -> Split:
-    """Return a split of a mapping or of a dataset on the hub, by the first of its names there."""
-    if isinstance(train, Mapping):
-        return _split(key, train[_name_among(names, key, train, "the mapping")], how)
-
-    def frame(results: Path) -> "pd.DataFrame | None":
-        of_hub = _downloaded(train, revision, results)
-        if may_lack and of_hub.keys().isdisjoint(names):
-            return None
-        return _frame(of_hub[_name_among(names, key, of_hub, train)])
-
-    return Split(f"{train} at {revision}: {names[0]}", frame)
+    return bool(is_name) and Path(rows).suffix.lower() not in tables.FORMATS
 
 
 def _name_among(names: Sequence[str], key: str, splits: Mapping[str, Any], where: str) -> str:
@@ -183,14 +170,14 @@ def _downloaded(reference: str, revision: str | None, results: Path) -> Mapping[
         return datasets.load_dataset(repository, subset, revision=commit)
 
 
-def _split(key: str, rows: Any, how: Mapping[str, str]) -> Split:
+def _split(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
     if isinstance(rows, str | Path):
         path = Path(rows)
         if not is_file(path):
             share = ", or a share of the training rows such as 0.2" if key == "dev" else ""
             raise SubtuneError(f"{key}: found no file {cut(str(rows))!r}, expected one{share}")
         # Rows in an encoding of their own are written anew, in UTF-8.
-        own = None if "encoding" in how else path
+        own = None if how.get("encoding") else path
         return Split(fingerprint(path), lambda results: _read(path, how), own)
     if not hasattr(rows, "columns") and not hasattr(rows, "features"):
         raise SubtuneError(
@@ -205,22 +192,19 @@ def _divided(train: Split, share: float) -> dict[str, Split]:
     if not 0 < share < 1:
         raise SubtuneError(f"dev: found {share}, expected a share between 0 and 1, such as 0.2")
 
-    def part(begins: float, ends: float) -> Callable[[Path], "pd.DataFrame"]:
-        def frame(results: Path) -> "pd.DataFrame":
-            rows = train.frame(results)
-            assert rows is not None
-            rows = rows.sample(frac=1, random_state=0)
-            return rows.iloc[round(begins * len(rows)) : round(ends * len(rows))]
+    def frame(results: Path, is_dev: bool) -> "pd.DataFrame":
+        rows = train.frame(results)
+        assert rows is not None
+        rows = rows.sample(frac=1, random_state=0)
+        first = round(share * len(rows))
+        return rows[:first] if is_dev else rows[first:]
 
-        return frame
-
-    return {
-        "train": Split(f"{train.identity} without {share}", part(share, 1)),
-        "validation": Split(f"{share} of {train.identity}", part(0, share)),
-    }
+    dev = Split(f"{share} of {train.identity}", functools.partial(frame, is_dev=True))
+    others = Split(f"{train.identity} without {share}", functools.partial(frame, is_dev=False))
+    return {"train": others, "validation": dev}
 
 
-def _read(path: Path, how: Mapping[str, str]) -> "pd.DataFrame":
+def _read(path: Path, how: Mapping[str, str | None]) -> "pd.DataFrame":
     import pandas as pd
 
     return pd.DataFrame([row for _, row in tables.read(path, **how).rows])
@@ -232,9 +216,9 @@ def _frame(rows: Any) -> "pd.DataFrame":
         return rows
     frame = rows.to_pandas()
     for column, feature in rows.features.items():
-        # Any number of classes are a list of them.
-        is_list, of_class = hasattr(feature, "feature"), getattr(feature, "feature", feature)
-        if names := getattr(of_class, "names", None):
+        # Several classes of a row are a list.
+        is_list, cell_feature = hasattr(feature, "feature"), getattr(feature, "feature", feature)
+        if names := getattr(cell_feature, "names", None):
             word = dict(enumerate(names)).get
             frame[column] = [[*map(word, n)] if is_list else word(n) for n in frame[column]]
     return frame

@@ -1,5 +1,6 @@
-"""Calls of Snakemake: in the place of this process, or beside it with a progress bar or lines."""
+"""The workflow: what can be known before it runs, calls of Snakemake, and how far they are."""
 
+import csv
 import fcntl
 import os
 import re
@@ -8,23 +9,60 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
+from tqdm import tqdm
+
+from subtune import config as configs
+from subtune.config import Config
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout, snakemake_command, workflow_directory
-from subtune.init.machine_speed import count_cores, count_jobs_at_once
+from subtune.init.settings import count_cores, count_jobs_at_once
+from subtune.papers.experiments import metrics_of, with_papers
+from subtune.planning.cost import in_words
+from subtune.planning.jobs import form
+from subtune.planning.plan import Plan, plan
+from subtune.runs import records
 
 # Options of Snakemake that say how many jobs run at once.
 PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
 # Lines of a failed call's log that its error shows.
 LAST_LINES = 12
-SECONDS_BETWEEN_LOOKS = 0.5
-# Lines of the log that `subtune.interface.progress` has written.
+SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_LOOKS = 30, 0.5
+# Lines of the log that `say_progress` has written.
 PROGRESS = re.compile(rb"[\d:]+  \d+ of \d+ jobs")
 BAR = "{desc}: {n_fmt} of {total_fmt} |{bar}| {elapsed} {postfix}"
+# The share of the work for which the plan's pace counts. The first records say little, because runs
+# that share steps are recorded together.
+PLANNED = 0.25
+
+
+def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
+    """Return the configuration with its papers, its plan, and the forms for the GLUE server.
+
+    The files and models that it names are looked at. The rows of all experiments' forms are those
+    of `subtune.planning.jobs.form`.
+
+    Raises:
+        SubtuneError: something that it names is missing, or not what it should be.
+    """
+    results = Path(config.results)
+    nearest = next(place for place in (results, *results.parents) if place.exists())
+    if not nearest.is_dir():
+        raise SubtuneError(f"results: found the file {str(nearest)!r}, expected a directory")
+    config = with_papers(config)
+    metrics = metrics_of(config)
+    forms = [row for name in config.experiments for row in form(config, name, metrics[name])]
+    planned = plan(config)
+    if config.test_scores:
+        # Importing pandas takes a while.
+        from subtune import glue_server
+
+        glue_server.returned_scores(Path(config.test_scores), forms)
+    return config, planned, forms
 
 
 def call_snakemake(arguments: Sequence[str]) -> NoReturn:
@@ -64,8 +102,8 @@ def train_all(
     Without a terminal lines say the progress. The configuration's paths begin in ``directory``.
 
     An interrupt stops Snakemake as Ctrl-C does: runs keep checkpoints, from which the next call
-    goes on. A second interrupt does not wait for checkpoints. A call whose kernel was killed goes
-    on by itself, and the next one waits for it.
+    goes on. A second interrupt does not wait for checkpoints. If the kernel of a notebook dies,
+    Snakemake keeps running, and the next call waits for it.
 
     Raises:
         SubtuneError: a job failed. The text ends with the last lines of the log.
@@ -125,15 +163,155 @@ def _progress_bar(runs: int) -> Any:
     with warnings.catch_warnings():
         # A notebook without widgets gets a bar of text.
         warnings.simplefilter("ignore")
-        from tqdm.auto import tqdm
+        from tqdm.auto import tqdm as tqdm_here
 
-        return tqdm(total=runs, desc="runs", disable=not is_seen, bar_format=BAR)
+        return tqdm_here(total=runs, desc="runs", disable=not is_seen, bar_format=BAR)
 
 
 def _show(bar: Any, places: Sequence[Path], log: IO[bytes]) -> None:
-    """Show the recorded runs; without a bar, what Snakemake has said of its progress."""
+    """Show the recorded runs; without a bar, the lines of the log about progress."""
     for line in log if bar.disable else ():
         if PROGRESS.match(line):
             print(line.decode(), end="", file=sys.stderr, flush=True)
     bar.n = sum(place.exists() for place in places)
     bar.set_postfix_str("tables and figures" if bar.n == bar.total else "training")
+
+
+def run_to_export(results: Path, run: str, configuration: Path, directory: Path) -> str:
+    """Return the run to export in place of a run of cross-validation; any other run itself.
+
+    It trains on all rows, once more if it is not recorded.
+
+    Args:
+        configuration: the run's configuration.
+        directory: the folder in which the configuration's paths begin.
+
+    Raises:
+        SubtuneError: the run has no chosen learning rate, the configuration has other results, or
+            training failed.
+    """
+    layout = Layout(str(results))
+    store = Path(layout.records())
+    if records.read_spec(store, run).recipe.fold is None:
+        return run
+    names = _place(results, run)
+    made = Path(layout.refit(*names))
+    if made.is_file() and not records.is_recorded(store, _run_in(made)):
+        # Its record was set aside as damaged.
+        made.unlink()
+    if not configuration.is_file():
+        raise SubtuneError(
+            f"run {run} is one of cross-validation, whose method now trains once more on all rows: "
+            f"found no {configuration}, expected the configuration of the run as --config"
+        )
+    own = configs.read(configuration).results
+    if (directory / own).resolve() != results.resolve():
+        raise SubtuneError(
+            f"--config: found {configuration} with the results {own}, expected {results}, those of "
+            f"run {run}; call from the folder in which its paths begin"
+        )
+    target = Layout(own).refit(*names)
+    train_all(configuration, results, [], directory, [target])
+    return _run_in(made)
+
+
+def _place(results: Path, run: str) -> tuple[str, str, str, str]:
+    """Return the experiment in which a run was chosen, its model, task and method."""
+    from subtune.analysis.scores import read_scores
+
+    for path in sorted(results.glob(Layout(".").data("*", "chosen"))):
+        for row in read_scores(path).to_dict("records"):
+            if row["run"] == run:
+                return path.parents[1].name, row["model"], row["task"], row["method"]
+    raise SubtuneError(
+        f"run {run} is one of cross-validation that no table shows, expected one with the chosen "
+        f"learning rate of its method, as in experiments/*/data/chosen.csv in {results}"
+    )
+
+
+def _run_in(table: Path) -> str:
+    with table.open(encoding="utf-8") as file:
+        return next(csv.DictReader(file))["run"]
+
+
+class Jobs(NamedTuple):
+    """Numbers of jobs: those that are done, all, and those that failed."""
+
+    done: int
+    all: int
+    failed: int
+
+
+def say_progress(
+    planned: Mapping[str, float],
+    store: Path,
+    at_once: int,
+    look: Callable[[], Jobs],
+    say: Callable[[str], object],
+) -> None:
+    """Say a line every half minute, and where training begins and ends, until all jobs are done.
+
+    Args:
+        planned: the call's runs to the seconds that they take by the plan.
+        store: the directory of the run records.
+        at_once: how many jobs train at the same time.
+        look: returns the call's jobs.
+        say: is told the lines.
+    """
+    began = time.time()
+    before = _names(store)
+    new = {run: seconds for run, seconds in planned.items() if run not in before}
+    trains = bool(new)
+    next_line = began if trains else began + SECONDS_BETWEEN_LINES
+    while (jobs := look()).done < jobs.all:
+        now, names = time.time(), _names(store)
+        missing = {run: seconds for run, seconds in new.items() if run not in names}
+        if now >= next_line or (trains and not missing):
+            left = seconds_left(new, missing, now - began, at_once)
+            counts = len(planned) - len(missing), len(planned)
+            is_measured = len(missing) < len(new)
+            say(progress_line(now - began, jobs, *counts, left, is_measured=is_measured))
+            trains, next_line = bool(missing), now + SECONDS_BETWEEN_LINES
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def seconds_left(
+    planned: Mapping[str, float], missing: Mapping[str, float], seconds: float, at_once: int
+) -> float:
+    """Return the seconds until all runs are recorded, at the pace so far and that of the plan.
+
+    Args:
+        planned: the runs that were not recorded before, to their planned seconds.
+        missing: those that are not recorded yet.
+        seconds: since the start.
+        at_once: how many jobs train at the same time.
+    """
+    if not missing:
+        return 0
+    if len(missing) == len(planned):
+        seconds = 0
+    by_plan, rest = sum(planned.values()) / at_once, sum(missing.values()) / at_once
+    pace = (seconds + PLANNED * by_plan) / (by_plan - rest + PLANNED * by_plan)
+    return pace * rest
+
+
+def progress_line(
+    seconds: float, jobs: Jobs, recorded: int, runs: int, left: float, is_measured: bool
+) -> str:
+    """Return how far a call is after some seconds, with the seconds of training that are left.
+
+    They are measured once a run has told how fast training is.
+    """
+    parts = [f"{jobs.done} of {jobs.all} jobs"]
+    if jobs.failed:
+        parts.append(f"{jobs.failed} failed")
+    if runs:
+        parts.append(f"{recorded} of {runs} runs")
+    if recorded < runs and not jobs.failed:
+        time_left = f"about {in_words(left)}" if left >= 55 else "less than a minute"
+        parts.append(f"{time_left} of training {'left' if is_measured else 'by the plan'}")
+    return f"{tqdm.format_interval(seconds)}  {', '.join(parts)}"
+
+
+def _names(store: Path) -> set[str]:
+    return {path.name for path in store.iterdir()} if store.is_dir() else set()

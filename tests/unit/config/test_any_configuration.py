@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from subtune import config
 from subtune.core.errors import SubtuneError
-from subtune.interface.preflight import preflight
+from subtune.interface.workflow import preflight
 from tests.helpers.project import own_task, table
 
 NUMBERS = st.one_of(

@@ -1,57 +1,58 @@
-"""A look at tables: every number that it counts, and the lines that say it."""
+"""A look at tables: every number that it counts, and labels that are refused."""
 
 import json
+from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
 from subtune import cli
+from subtune.core.errors import SubtuneError
 from subtune.init.look import (
+    Look,
+    highest_constant_f1,
     lengths_of,
-    lines,
     look_at,
     near_equal,
+    require_labels,
     smallest_difference,
-    what_is_read,
 )
+from subtune.init.messages import look_lines, share_read
 from subtune.init.tables import Table
 from tests.helpers.tables import write
 
 LENGTHS = lengths_of(np.array([4, 6, 30]), max_length=8, are_counted=True)
 
 
-def look(train, others=None, **options):
+def table(rows, columns=("text", "label"), name="train") -> Table:
+    placed = [(f"line {n}", dict(zip(columns, row, strict=True))) for n, row in enumerate(rows, 2)]
+    return Table(Path(f"{name}.csv"), columns, placed)
+
+
+def tables(train, others=None) -> Mapping[str, Table]:
+    return {s: table(rows, name=s) for s, rows in {"train": train, **(others or {})}.items()}
+
+
+def look(train, others=None, **options) -> Look:
     """A look at rows of a text and a label, by split."""
-    tables = {
-        split: Table(
-            Path(f"{split}.csv"),
-            ("text", "label"),
-            [
-                (f"line {n}", dict(zip(("text", "label"), r, strict=True)))
-                for n, r in enumerate(rows, 2)
-            ],
-        )
-        for split, rows in {"train": train, **(others or {})}.items()
-    }
-    return look_at(tables, ("text",), "label", LENGTHS, **options)
+    return look_at(tables(train, others), ("text",), "label", LENGTHS, **options)
 
 
-def said(*arguments, **options):
-    return [*lines(look(*arguments, **options))]
-
-
-def different(labels):
-    return [(f"text {n}", label) for n, label in enumerate(labels)]
+def labelled(labels, about="text"):
+    """Rows that all differ, with these labels."""
+    return [(f"{about} {n}", label) for n, label in enumerate(labels)]
 
 
 def test_the_share_of_the_answer_that_is_always_the_same():
-    dev = [("other " + text, label) for text, label in different(["usual"] * 190 + ["rare"] * 10)]
-    found = look(different(["rare"] * 20 + ["usual"] * 380), {"validation": dev})
+    dev = labelled(["usual"] * 190 + ["rare"] * 10, about="other")
+    found = look(labelled(["rare"] * 20 + ["usual"] * 380), {"validation": dev})
     assert found.parts["train"].labels == {"rare": 20, "usual": 380}
     assert found.parts["validation"].labels == {"rare": 10, "usual": 190}
     assert (found.judges, found.most_frequent, found.constant) == ("validation", "usual", 0.95)
-    assert [*lines(found)] == [
+    assert [*look_lines(found)] == [
         "train.csv: 400 rows to train on; columns text, label",
         "validation.csv: 200 rows to evaluate on",
         "text: column 'text'",
@@ -67,9 +68,9 @@ def test_the_share_of_the_answer_that_is_always_the_same():
 
 
 def test_the_last_split_judges():
-    found = look(different("aab"), {"validation": different("ab"), "test": different("bbba")})
+    found = look(labelled("aab"), {"validation": labelled("ab"), "test": labelled("bbba")})
     assert (found.judges, found.constant) == ("test", 0.25)
-    assert look(different("aab")).constant == pytest.approx(2 / 3)
+    assert look(labelled("aab")).constant == pytest.approx(2 / 3)
 
 
 def test_repeated_texts_and_those_with_different_labels():
@@ -89,7 +90,7 @@ def test_repeated_texts_and_those_with_different_labels():
             },
         ),
     ]
-    assert [*lines(found)][7:13] == [
+    assert [*look_lines(found)][7:13] == [
         "training rows with the text of an earlier one: 3 (42.9%)",
         "dev rows with the text of an earlier one: 1 (25.0%)",
         "3 of the 4 dev rows are also in the training file: their scores say little about new "
@@ -100,34 +101,21 @@ def test_repeated_texts_and_those_with_different_labels():
     ]
 
 
-def test_three_texts_with_different_labels_are_shown():
-    rows = [(text, label) for text in "vwxyz" for label in "ab"]
-    assert len(look(rows).conflicts) == 5
-    assert [line for line in said(rows) if line.startswith("    ")] == [
-        "    'v': a (line 2), b (line 3)",
-        "    'w': a (line 4), b (line 5)",
-        "    'x': a (line 6), b (line 7)",
-    ]
-
-
 def test_pairs_are_the_same_if_both_texts_are():
     cells = [("a", "b", "1"), ("a", "b", "0"), ("b", "a", "1"), ("a", "", "1"), ("", "", "0")]
     columns = ("first", "second", "label")
-    rows = [(f"line {n}", dict(zip(columns, r, strict=True))) for n, r in enumerate(cells, 2)]
-    table = Table(Path("pairs.csv"), columns, rows)
-    found = look_at({"train": table}, columns[:2], "label", LENGTHS)
+    found = look_at({"train": table(cells, columns)}, columns[:2], "label", LENGTHS)
     assert found.parts["train"].repeated == 1
     assert found.parts["train"].missing == {"first": ["line 6"], "second": ["line 5", "line 6"]}
     assert [conflict.text for conflict in found.conflicts] == ["a | b"]
-    assert "pairs of texts: columns 'first' and 'second'" in [*lines(found)]
+    assert "pairs of texts: columns 'first' and 'second'" in [*look_lines(found)]
 
 
 def test_cells_that_are_missing():
-    rows = [("a", "x"), ("", "x"), ("b", None), ("c", " "), ("d", "NaN")]
-    found = look(rows)
+    found = look([("a", "x"), ("", "x"), ("b", None), ("c", " "), ("d", "NaN")])
     assert found.parts["train"].missing == {"text": ["line 3"], "label": ["line 4", "line 5"]}
     assert found.parts["train"].labels == {"NaN": 1, "x": 2}
-    assert [*lines(found)][5:8] == [
+    assert [*look_lines(found)][5:8] == [
         "label 'NaN' looks like a missing value; here it is a class",
         "training rows without 'text': 1, the first in line 3",
         "training rows without 'label': 2, the first in line 4",
@@ -149,16 +137,45 @@ def test_labels_that_differ_in_nothing_that_matters(labels, groups):
 
 
 def test_labels_of_one_file_alone_and_of_several_spellings():
-    found = said(different(["a", "b", "A"]), {"validation": different(["a", "c", "a"])})
-    assert found[4:10] == [
+    found = look(labelled(["a", "b", "A"]), {"validation": labelled(["a", "c", "a"])})
+    assert [*look_lines(found)][4:11] == [
         "3 classes: A (1), a (1), b (1)",
         "2 classes in the dev rows: a (2), c (1)",
         "always answering a is right in 67% of the dev rows",
         "labels that may be one: 'A', 'a'",
         "label 'A' is in no dev row: no score includes it",
         "label 'b' is in no dev row: no score includes it",
+        "label 'c' is in no training row: no run can learn it",
     ]
-    assert found[10] == "label 'c' is in no training row: no run can learn it"
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        (["b", "a", " a "], "classification"),
+        ([*map(str, range(10))] * 3, "classification"),
+        (["1.0", "0.0"], "classification"),
+        (["0.5", "1"], "regression"),
+        ([*map(str, range(11))] * 3, "regression"),
+        ([*(f"{n}.5" for n in range(40)), "nan"], "regression"),
+        (['["b", "a"]', "[]", '["a"]'], "multilabel"),
+        ([["b", "a"], [], ["a"]], "multilabel"),
+        (["['b', 'a']", "[]", "['a']"], "multilabel"),
+        (["b|a", "a", "b"], "multilabel"),
+        (["b;a", "a", "b"], "multilabel"),
+        (["a;b", "c|d"], "classification"),
+        (["[a]", "[b]"], "classification"),
+        (["a [1]", "b [2]"], "classification"),
+    ],
+)
+def test_labels_tell_the_kind_of_task(labels, kind):
+    assert look(labelled(labels)).kind == kind
+    assert look(labelled(labels), kind="classification").kind == "classification"
+
+
+def test_labels_are_sorted_numbers_first():
+    labels = look(labelled(["yes", "10", "9", "null", "1e-3", "²"])).parts["train"].labels
+    assert [*labels] == ["1e-3", "9", "10", "null", "yes", "²"]
 
 
 def test_a_row_may_have_several_labels():
@@ -169,12 +186,22 @@ def test_a_row_may_have_several_labels():
     assert found.conflicts[0].labels == {"a, b": ["line 2"], "no label": ["line 4"]}
 
 
+def test_the_best_constant_labels_have_the_f1_that_scikit_learn_computes():
+    part = look(labelled(["a|b", "b", "b|c", "a", "b|c", "c", "b"])).parts["train"]
+    rows = [[1, 1, 0], [0, 1, 0], [0, 1, 1], [1, 0, 0], [0, 1, 1], [0, 0, 1], [0, 1, 0]]
+    scores = (
+        f1_score(rows, 7 * [same], average="micro", zero_division=0)
+        for same in product([0, 1], repeat=3)
+    )
+    assert highest_constant_f1(part) == pytest.approx(max(scores))
+
+
 def test_numbers_have_no_classes():
-    found = look(different([*map(str, range(20)), "7.5", "?"]), kind="regression")
+    found = look(labelled([*map(str, range(20)), "7.5", "?"]), kind="regression")
     assert (found.numbers, found.not_numbers) == ((0, 19), ["?"])
     assert (found.most_frequent, found.constant, found.smallest_difference) == (None, None, None)
     assert found.parts["train"].labels == {}
-    assert [*lines(found)][3:5] == [
+    assert [*look_lines(found)][3:5] == [
         "labels that are no numbers: ?",
         "regression: numbers from 0 to 19 (if they are classes: --classes)",
     ]
@@ -203,10 +230,53 @@ def test_the_window_of_a_look():
     counts = np.array([100, 100, 200, 1600])
     found = lengths_of(counts, max_length=128, are_counted=False)
     assert (found.median, found.longest, found.cut, found.read) == (150, 1600, 0.5, 0.228)
-    assert what_is_read(found) == "which cuts 50.0% of them and reads 22.8% of their tokens"
-    assert what_is_read(lengths_of(counts, 1600, True)) == "which cuts none"
+    assert share_read(found) == "which cuts 50.0% of them and reads 22.8% of their tokens"
+    assert share_read(lengths_of(counts, 1600, True)) == "which cuts none"
     nearly_all = "which cuts 25.0% of them and reads almost all of their tokens"
-    assert what_is_read(lengths_of(counts, 1599, True)) == nearly_all
+    assert share_read(lengths_of(counts, 1599, True)) == nearly_all
+
+
+FLAGS = ("text", "a", "b")
+SET = "expected a list, labels between"
+
+
+@pytest.mark.parametrize(
+    ("train", "dev", "kind", "message"),
+    [
+        (["a", ""], None, None, "train.csv: line 3: found no text or number in column 'label', "),
+        (["a", "b"], ["a", None], None, "validation.csv: line 3: found no text or number in col"),
+        (["a", "a"], None, None, "train.csv: found no label but a, expected at least two"),
+        (["a", "b"], ["c", "d"], None, "validation.csv: column 'label': found c, d in most rows"),
+        ([f"w{n}" for n in range(12)], None, None, "--label: found 12 different labels in 12 row"),
+        (
+            ["a", "A", "a", "b"],
+            None,
+            None,
+            "train.csv: line 3: found the label 'A' (1 in",
+        ),
+        (
+            ["[]", "a", None],
+            None,
+            "multilabel",
+            f"train.csv: line 4: column label: found None, {SET}",
+        ),
+        (["[]", '["a"]'], None, "multilabel", "train.csv: found no label but a, expected at lea"),
+        (["[]", ""], None, "multilabel", "train.csv: found no label but none, expected at least"),
+    ],
+)
+def test_labels_that_nothing_can_be_learnt_from_are_refused(train, dev, kind, message):
+    others = {"validation": labelled(dev)} if dev else {}
+    found = look(labelled(train), others, kind=kind)
+    with pytest.raises(SubtuneError) as error:
+        require_labels(tables(labelled(train), others), found)
+    assert str(error.value).startswith(message)
+
+
+def test_columns_that_are_no_0_and_1_are_refused():
+    read = {"train": table([("t", "0", "1"), ("t", "2", "1")], FLAGS)}
+    found = look_at(read, ("text",), ("a", "b"), LENGTHS)
+    with pytest.raises(SubtuneError, match=f"line 3: column a, b: found 2, 1, {SET}"):
+        require_labels(read, found)
 
 
 def test_the_command_prints_lines_or_json(tmp_path, capsys, monkeypatch, tiny_bert):
@@ -223,13 +293,6 @@ def test_the_command_prints_lines_or_json(tmp_path, capsys, monkeypatch, tiny_be
     assert found["guessed"] == ["text", "sheet"]
     assert found["parts"]["train"]["labels"] == {"x": 5, "y": 4}
     assert found["constant"] == pytest.approx(5 / 9)
-    assert found["lengths"] == {
-        "are_counted": True,
-        "median": 5,
-        "longest": 5,
-        "max_length": 8,
-        "cut": 0,
-        "read": 1,
-    }
+    assert (found["lengths"]["are_counted"], found["lengths"]["max_length"]) == (True, 8)
     assert cli.main(["look", "train.csv", "--label", "lable"]) == 1
     assert capsys.readouterr().err.startswith("train.csv: no such column: found 'lable', expected")

@@ -1,21 +1,27 @@
-"""Guesses of a table's text and label columns."""
+"""Guesses of a table's text and label columns, and names after files."""
 
-import json
+from pathlib import Path
 
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.init import tables
+from subtune.init.tables import (
+    Table,
+    label_columns,
+    named_like,
+    read,
+    task_named_after,
+    text_columns,
+)
 
 SENTENCES = ("a film that one forgets", "it moves and it amuses", "no one laughs at this")
 
 
-def table_of(tmp_path, **columns):
-    """A table of JSON lines with these columns."""
-    rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-    path = tmp_path / "table.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return tables.read(path)
+def table_of(**columns) -> Table:
+    """A table with these columns."""
+    cells = zip(*columns.values(), strict=True)
+    rows = [dict(zip(columns, row, strict=True)) for row in cells]
+    return Table(Path("t.csv"), (*columns,), [(f"line {n}", row) for n, row in enumerate(rows, 2)])
 
 
 @pytest.mark.parametrize(
@@ -24,16 +30,30 @@ def table_of(tmp_path, **columns):
         ("a.xls", b"", "a.xls: found '.xls', expected one of .csv, .tsv, .json, .jsonl, .xls"),
         ("a.csv", b"", "a.csv: found no rows, expected at least one"),
         ("a.csv", None, "a.csv: no such file or directory"),
+        ("a.csv", b"text,text,\na,b,\n", "a.csv: line 1: found column 'text' twice, expected"),
     ],
 )
-def test_what_is_no_table_is_refused_in_a_line(tmp_path, name, content, message):
+def test_a_file_that_is_no_table_is_refused_in_a_line(tmp_path, name, content, message):
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(SubtuneError) as error:
-        tables.read(path)
+        read(path)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("A.CSV", "text,label\na,b\n"),
+        ("a.Tsv", "text\tlabel\na\tb\n"),
+        ("A.JSONL", '{"text": "a", "label": "b"}'),
+    ],
+)
+def test_an_ending_may_be_in_capitals(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    assert read(tmp_path / name).columns == ("text", "label")
 
 
 @pytest.mark.parametrize(
@@ -45,44 +65,87 @@ def test_what_is_no_table_is_refused_in_a_line(tmp_path, name, content, message)
         (("score", "text", "label"), "label"),
     ],
 )
-def test_the_label_is_in_the_column_that_is_called_so(tmp_path, columns, label):
-    table = table_of(tmp_path, **{column: ["a", "b"] for column in columns})
-    assert tables.label_column(table) == label
+def test_a_column_that_is_called_label_is_the_label(columns, label):
+    assert label_columns(table_of(**dict.fromkeys(columns, "ab"))) == label
 
 
-def test_without_a_column_that_is_called_so_the_label_is_asked_for(tmp_path):
-    table = table_of(tmp_path, text=["a"], mood=["x"])
-    with pytest.raises(SubtuneError, match=r"--label: missing, .* expected one of text, mood"):
-        tables.label_column(table)
+def test_columns_of_0_and_1_are_the_label_together():
+    flags = table_of(text=SENTENCES, a="010", b=["1", True, "0"])
+    assert label_columns(flags) == ("a", "b")
+    verdicts = table_of(male="0101", old="1010", verdict="pnpn")
+    with pytest.raises(SubtuneError, match=r"several may be the label \(male, old, verdict\)"):
+        label_columns(verdicts)
+
+
+def test_each_column_that_cannot_be_the_label_has_its_reason():
+    table = table_of(
+        id="1234",
+        text=[*SENTENCES, "and one more sentence"],
+        mood=["glad", "sad", "odd", "sad"],
+        kind="xxxx",
+        note=["", None, " ", ""],
+        on=["2021-03-01", "2021-03-02", "2021-03-02", "2021-03-05"],
+    )
+    reasons = (
+        "id: ids, text: sentences, mood: 3 different words in 4 cells, kind: always the same, "
+        "note: empty, on: dates"
+    )
+    with pytest.raises(SubtuneError) as error:
+        label_columns(table)
+    assert str(error.value) == (
+        f"--label: missing, and of the columns of t.csv none can be the label ({reasons}); "
+        "expected one of id, text, mood, kind, note, on"
+    )
 
 
 @pytest.mark.parametrize(
     ("columns", "texts"),
     [
-        ({"id": ["1", "2", "3"], "review": SENTENCES}, ("review",)),
+        ({"id": "123", "review": SENTENCES}, ("review",)),
         ({"first": SENTENCES, "second": SENTENCES[::-1]}, ("first", "second")),
         ({"name": ["Ada", "Grace", "Emmy"], "born": ["1815", "1906", "1882"]}, ("name",)),
-        ({"genre": ["a comedy of manners"] * 30, "review": [*SENTENCES] * 10}, ("review",)),
-        ({"review": [*SENTENCES, None], "year": [1, 2, 3, 4]}, ("review",)),
+        (
+            {"genre": ["a comedy"] * 30, "review": [f"{SENTENCES[0]} {n}" for n in range(30)]},
+            ("review",),
+        ),
+        ({"review": [*SENTENCES, None], "year": "1234"}, ("review",)),
     ],
 )
-def test_the_text_is_in_the_columns_that_hold_sentences(tmp_path, columns, texts):
+def test_the_text_is_in_the_columns_that_hold_sentences(columns, texts):
     rows = len(next(iter(columns.values())))
-    if rows == 30:  # texts are repeated here no more than in real tables
-        columns = columns | {"review": [f"{text} {n}" for n, text in enumerate(columns["review"])]}
-    table = table_of(tmp_path, **columns, label=["x"] * rows)
-    assert tables.text_columns(table, "label") == texts
+    assert text_columns(table_of(**columns, label="x" * rows), ["label"]) == texts
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
         (dict.fromkeys("abc", SENTENCES), r"missing, .* \(a, b, c\); expected one of a, "),
-        ({"year": ["1", "2", "3"]}, "missing, .* none holds text; expected one of year"),
-        ({}, ".* has no column but the label"),
+        ({"year": "123"}, "missing, .* none holds text; expected one of year"),
+        ({}, ".* has no column but the label, label"),
     ],
 )
-def test_where_the_text_cannot_be_guessed_it_is_asked_for(tmp_path, columns, message):
-    table = table_of(tmp_path, **columns, label=["x", "y", "x"])
+def test_a_text_that_cannot_be_guessed_is_asked_for(columns, message):
     with pytest.raises(SubtuneError, match=f"--text: {message}"):
-        tables.text_columns(table, "label")
+        text_columns(table_of(**columns, label="xyx"), ["label"])
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("reviews-train.csv", "reviews"),
+        ("reviews.train.jsonl", "reviews"),
+        ("restrain.csv", "restrain"),
+        ("my films/train.csv", "my-films"),
+        ("größe & Güte TRAIN.csv", "groe-Gute"),
+        ("критика.csv", "my-task"),
+        ("rte-train.csv", "rte-task"),
+        ("score.csv", "score-task"),
+        (f"{'long' * 40}.csv", "long" * 14),
+    ],
+)
+def test_a_task_is_called_as_its_file_if_that_name_is_free(tmp_path, path, name):
+    assert task_named_after(tmp_path / path) == name
+
+
+def test_a_name_that_is_taken_says_what_it_is_of():
+    assert named_like("bert-base-cased", ["bert-base-cased"], "model") == "bert-base-cased-model"

@@ -39,7 +39,7 @@ def rows_of(
     Raises:
         SubtuneError: the file cannot be read as what its ending says.
     """
-    match path.suffix:
+    match path.suffix.lower():
         case ".json" | ".jsonl":
             return json_rows(path)
         case ".xlsx":
@@ -78,7 +78,7 @@ def delimited_rows(
 
     Args:
         path: the file. Its usual delimiter is a tab if it ends in ``.tsv``, else a comma.
-        columns: those that are read, and so may not be there twice.
+        columns: those that are read, and so may not be there twice; default: all.
         is_row: whether the cells of a line can be a whole row. Lines that all can, and are in one
             row nevertheless, tell of a quotation mark that nothing closes.
         encoding: from `text.read`.
@@ -129,12 +129,12 @@ def delimited_rows(
 def _delimiter(path: Path, lines: list[str]) -> str:
     """Return what stands between two cells: Excel writes ``;`` in half of the world's CSV files."""
     header = next((line for line in lines if line.strip()), "")
-    usual = "\t" if path.suffix == ".tsv" else ","
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
     return next((sign for sign in (usual, *OTHERS) if sign in header), usual)
 
 
 def _require_once(columns: Collection[str], header: Sequence[Any], place: str) -> None:
-    for name in columns:
+    for name in columns or filter(None, header):
         if header.count(name) > 1:
             raise SubtuneError(f"{place}: found column {name!r} twice, expected it once")
 

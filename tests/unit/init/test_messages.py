@@ -87,7 +87,7 @@ def said(path: Path, **options) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_a_table_that_people_have_is_read_or_refused_in_one_line(name, tmp_path, monkeypatch):
+def test_a_table_of_a_bug_report_is_read_or_refused_in_one_line(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file, write = TABLES[name]
     write(Path(file))
@@ -96,14 +96,14 @@ def test_a_table_that_people_have_is_read_or_refused_in_one_line(name, tmp_path,
         assert any(of.startswith(line) for of in found), found
 
 
-def test_labels_that_differ_in_capitals_are_one_where_it_is_asked_for(tmp_path, monkeypatch):
+def test_labels_that_differ_in_capitals_are_one_if_asked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("t.csv").write_text(lines(("False", "TRUE"), last="a,false \nb,true\n"))
     found = said(Path("t.csv"), merge_labels=True)
     assert "2 classes: False (21), TRUE (21)" in found
 
 
-def test_of_several_sheets_the_one_that_is_read_is_said(tmp_path, monkeypatch):
+def test_the_sheet_that_is_read_is_said(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     import pandas as pd
 
@@ -114,3 +114,21 @@ def test_of_several_sheets_the_one_that_is_read_is_said(tmp_path, monkeypatch):
         "t.xlsx: sheet 'reviews' of reviews, notes (the first; --sheet names another)"
     )
     assert "2 classes: x (100), y (100)" in said(Path("t.xlsx"), sheet="notes")
+
+
+@pytest.mark.parametrize(
+    ("counts", "metrics"),
+    [
+        ((52, 48), "accuracy"),
+        ((70, 30), "matthews_correlation, f1_macro, accuracy"),
+        ((40, 30, 30), "accuracy"),
+        ((50, 30, 20), "matthews_correlation, f1_macro, accuracy"),
+    ],
+)
+def test_accuracy_does_not_decide_if_one_class_is_most_of_the_rows(
+    counts, metrics, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    labels = [word for word, count in zip("abc", counts, strict=False) for _ in range(count)]
+    frame(labels=labels, rows=100).to_csv("t.csv", index=False)
+    assert f"metrics: {metrics}" in said(Path("t.csv"))

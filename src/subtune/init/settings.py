@@ -1,0 +1,288 @@
+"""Choices for tables and a machine: the model, and settings of training that fit into a time."""
+
+import importlib.util
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from subtune.config.schema import HUB_MODELS, REPOSITORY, Assumptions
+from subtune.core import jobs
+from subtune.core.content_ids import Value
+from subtune.core.errors import SubtuneError, cut
+from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
+from subtune.init import DEFAULTS
+from subtune.init.tables import named_like
+from subtune.models.dimensions import AnyDimensions, dimensions_of, parameter_counts
+from subtune.models.files import TOKENIZER, directory_of_package, longest_text, read_config
+from subtune.selections.methods import METHODS
+from subtune.selections.specs import Labels
+from subtune.tasks import TaskSpec
+from subtune.tasks.formats.text import is_directory
+
+# Minutes until a job trains, on two laptop cores.
+START_MINUTES = 0.15
+# Training on two busy cores reaches about this share of a large product's speed.
+SHARE_OF_PRODUCT = 0.33
+# Milliseconds per layer that a step takes beside its products.
+MILLISECONDS_PER_LAYER = 3.0
+# Rows and columns of the matrices.
+WIDTH = 1024
+# Seconds for which each product is repeated. The fastest time counts.
+SECONDS = 0.2
+
+
+class StartingModel(Value):
+    """A model as in a configuration: the key ``source`` and its value ``reference``.
+
+    ``reason``: why it was chosen, in words.
+    """
+
+    source: Literal["hub", "path", "package"]
+    reference: str
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """Return its name in the configuration."""
+        if self.reference in HUB_MODELS.values():
+            return next(name for name, hub in HUB_MODELS.items() if hub == self.reference)
+        if self.reference in DEFAULTS.model.values():
+            return "minilm"
+        last = Path(self.reference).resolve().name if self.source == "path" else self.reference
+        return named_like(last.rpartition("/")[2], HUB_MODELS, "model")
+
+    @property
+    def directory(self) -> Path | None:
+        """Return the directory of its files, if they are on this machine."""
+        if self.source == "package":
+            return directory_of_package(self.reference)
+        return Path(self.reference) if self.source == "path" else None
+
+    @cached_property
+    def dimensions(self) -> AnyDimensions | None:
+        """Return its dimensions, or None if they are not known before it is downloaded."""
+        return dimensions_of(str(self.directory or self.reference))
+
+    @property
+    def hidden_size(self) -> int:
+        """Return its width, or that of most encoders if it is not known."""
+        if self.dimensions:
+            return self.dimensions.hidden_size
+        return DEFAULTS.hidden_sizes.get(self.reference, DEFAULTS.unknown_hidden_size)
+
+    @property
+    def labels(self) -> Labels:
+        """Return the labels of a regression: standardised ones need a classifier with a bias."""
+        known = self.dimensions and [*self.dimensions.shapes(outputs=1)][-1]
+        return "standard" if not known or known.endswith(".bias") else "raw"
+
+    @property
+    def longest_text(self) -> int:
+        """Return the tokens of the longest window that it and the library take."""
+        if not self.directory:
+            return DEFAULTS.longest_window
+        return min(longest_text(read_config(self.directory)), DEFAULTS.longest_window)
+
+    @property
+    def has_tokenizer(self) -> bool:
+        """Return whether its tokenizer is on this machine."""
+        return self.directory is not None and (self.directory / TOKENIZER).is_file()
+
+    def token_counts(self, texts: Sequence[tuple[str, ...]]) -> np.ndarray:
+        """Return the tokens of each row of a sample, special ones included, in ascending order.
+
+        Without a tokenizer here, tokens are guessed from English words.
+
+        Args:
+            texts: the one or two of each row.
+
+        Raises:
+            SubtuneError: the tokenizer's file cannot be read.
+        """
+        sample = texts[:: -(-len(texts) // DEFAULTS.rows_measured)]
+        if self.directory and self.has_tokenizer:
+            # Importing the library of data sets takes a second.
+            from subtune.data.load import read_tokenizer
+
+            rows = [row if len(row) > 1 else row[0] for row in sample]
+            encoded = read_tokenizer(self.directory).encode_batch(rows)
+            return np.sort([len(tokens) for tokens in encoded])
+        words = [sum(len(text.split()) for text in row) for row in sample]
+        return np.sort(np.ceil(SPECIAL_TOKENS + TOKENS_PER_WORD * np.array(words)).astype(int))
+
+    def problems_of(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
+        """Return the methods that select parameters that it does not have, each with its error.
+
+        If its dimensions are not known, there are none.
+        """
+        if self.dimensions is None:
+            return {}
+        selections = {method: METHODS[method] for method in methods}
+        counts = parameter_counts({self.name: self.dimensions}, selections, task.outputs)
+        problems = counts.dropna(subset="problem")
+        return dict(zip(problems["method"], problems["problem"], strict=True))
+
+
+def model_called(name: str | None) -> StartingModel:
+    """Return the model with this name, or the default model.
+
+    Args:
+        name: a local directory, an installed package or a repository on the hub.
+
+    Raises:
+        SubtuneError: it is none of these, or the directory or package has no model.
+    """
+    package = DEFAULTS.model["package"]
+    if name is None and importlib.util.find_spec(package):
+        reason = "small, good at sentences, and installed here: nothing is downloaded"
+        return StartingModel(source="package", reference=package, reason=reason)
+    if name is None:
+        reason = "small and good at sentences; it is downloaded from the hub"
+        return StartingModel(source="hub", reference=DEFAULTS.model["hub"], reason=reason)
+    try:
+        if is_directory(Path(name)):
+            read_config(Path(name))
+            return StartingModel(source="path", reference=name, reason="a local directory")
+        if name.isidentifier() and importlib.util.find_spec(name):
+            read_config(directory_of_package(name))
+            return StartingModel(source="package", reference=name, reason="an installed package")
+    except SubtuneError as error:
+        raise SubtuneError(f"--model: {error}") from None
+    if not re.match(REPOSITORY, name) or Path(name).exists():
+        raise SubtuneError(
+            f"--model: found {cut(name)!r}, expected an existing directory, an installed "
+            "package, or a repository on the hub such as google-bert/bert-base-cased"
+        )
+    hub = HUB_MODELS.get(name, name)
+    return StartingModel(source="hub", reference=hub, reason="it is downloaded from the hub")
+
+
+class Settings(NamedTuple):
+    """Settings of an experiment.
+
+    ``methods``: each with the learning rates to search. ``train_rows``: rows that a run trains on.
+    ``own_epochs``: epochs of methods that train for longer than the others.
+    """
+
+    methods: dict[str, tuple[float, ...]]
+    seeds: tuple[int, ...]
+    epochs: int
+    batch_size: int
+    max_length: int
+    train_rows: int
+    own_epochs: Mapping[str, int] = MappingProxyType({})
+
+
+def choices(
+    rows: int, windows: Sequence[int], hidden_size: int, methods: Iterable[str], seeds: int
+) -> Iterator[Settings]:
+    """Yield settings for a table and a model, the best first and the quickest last.
+
+    At first methods of few parameters have more epochs than the others. Then there are fewer
+    epochs, then shorter windows, then fewer methods, then fewer rows, at last still fewer epochs
+    and the shortest window.
+
+    Args:
+        rows: the number that a run can train on.
+        windows: tokens of a text, from the longest window.
+        hidden_size: the model's.
+        methods: the methods that the model has parameters for.
+        seeds: how many runs each method has.
+    """
+    rates = {}
+    for method in methods:
+        by_width = DEFAULTS.methods[method]["learning_rates"]
+        rates[method] = tuple(by_width[min(by_width, key=lambda width: abs(width - hidden_size))])
+    parts = [rows]
+    while parts[-1] // 2 >= DEFAULTS.fewest_rows:
+        parts.append(parts[-1] // 2)
+    usual = [window for window in windows if window > DEFAULTS.shortest["window"]] or windows
+    for train_rows in parts:
+        size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
+        steps = [(shorter, usual[-1]) for shorter in DEFAULTS.shorter]
+        if train_rows == rows:
+            steps[:1] = [(DEFAULTS.shorter[0], window) for window in usual]
+        if train_rows == parts[-1]:
+            steps += [(DEFAULTS.shortest, w) for w in dict.fromkeys((usual[-1], windows[-1]))]
+        for shorter, max_length in steps:
+            fewest = math.ceil(shorter["epochs"] * size["epochs"])
+            for epochs in range(size["epochs"], fewest - 1, -1):
+                settings = Settings(
+                    methods={m: rates[m] for m in rates if m not in shorter["without"]},
+                    seeds=tuple(range(seeds)),
+                    epochs=epochs,
+                    batch_size=size["batch_size"],
+                    max_length=max_length,
+                    train_rows=train_rows,
+                )
+                first = rows, windows[0], size["epochs"]
+                if (train_rows, max_length, epochs) == first and not shorter["without"]:
+                    longer = [method for method in rates if method in DEFAULTS.longer["methods"]]
+                    for times in DEFAULTS.longer["times"]:
+                        yield settings._replace(own_epochs=dict.fromkeys(longer, times * epochs))
+                yield settings
+
+
+def windows(counts: np.ndarray, longest: int) -> list[int]:
+    """Return the tokens of a window that cuts almost no text, and of shorter ones that save time.
+
+    The shorter ones are shorter than the mean text, whose length an estimate of time counts.
+
+    Args:
+        counts: tokens of each text.
+        longest: the model's longest window.
+    """
+    needed = int(np.quantile(counts, DEFAULTS.whole_texts, method="higher"))
+    multiple = DEFAULTS.window_multiple
+    first = min(-(-needed // multiple) * multiple, longest)
+    shorter = [*DEFAULTS.shorter_windows, DEFAULTS.shortest["window"]]
+    return [first, *(length for length in shorter if length < min(first, counts.mean()))]
+
+
+def estimated_speed() -> Assumptions:
+    """Return assumptions for this machine, from a few timed products on one core or the GPU.
+
+    The speed of a real model may differ by a factor of two.
+    """
+    # Importing torch takes seconds.
+    import torch
+    from torch.utils.benchmark import Timer
+
+    device = jobs.prepare(threads=1)
+    name = jobs.device_name(device)
+
+    def training_teraflops(dtype: torch.dtype) -> float:
+        matrix = torch.ones(WIDTH, WIDTH, dtype=dtype, device=device)
+        timer = Timer("matrix @ matrix", globals={"matrix": matrix})
+        fastest = min(timer.blocked_autorange(min_run_time=SECONDS).times)
+        return float(f"{SHARE_OF_PRODUCT * 2 * WIDTH**3 / fastest / 1e12:.2g}")
+
+    return Assumptions(
+        device=f"one core of {name}" if device.type == "cpu" else name,
+        teraflops={
+            "fp32": training_teraflops(torch.float32),
+            "bf16": training_teraflops(torch.bfloat16),
+        },
+        milliseconds_per_layer=MILLISECONDS_PER_LAYER,
+        start_minutes=START_MINUTES,
+    )
+
+
+def count_cores() -> int:
+    """Return how many cores this process may use."""
+    # Only Linux tells those of a process.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def count_jobs_at_once() -> int:
+    """Return how many jobs train at the same time: one on a GPU, else one per core."""
+    import torch
+
+    return 1 if torch.cuda.is_available() else count_cores()

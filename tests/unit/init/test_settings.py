@@ -1,0 +1,141 @@
+"""The model that a name stands for, and settings by the number of rows and the model's size."""
+
+import numpy as np
+import pytest
+
+from subtune.core.errors import SubtuneError
+from subtune.init import DEFAULTS, settings
+from subtune.init.settings import choices, model_called, windows
+from subtune.selections.methods import METHODS
+from subtune.tasks import TASKS
+from subtune.tasks.kinds import KINDS
+
+
+def test_the_default_model_is_the_package_that_is_here():
+    model = model_called(None)
+    reference = DEFAULTS.model["package"]
+    assert (model.source, model.reference, model.name) == ("package", reference, "minilm")
+    assert (model.hidden_size, model.longest_text) == (384, 512)
+
+
+def test_without_the_package_the_default_is_the_same_model_on_the_hub(monkeypatch):
+    monkeypatch.setattr(settings.importlib.util, "find_spec", lambda name: None)
+    model = model_called(None)
+    assert (model.source, model.reference, model.name) == ("hub", DEFAULTS.model["hub"], "minilm")
+    assert (model.hidden_size, model.directory, model.dimensions) == (384, None, None)
+
+
+@pytest.mark.parametrize(
+    ("called", "reference", "name", "width"),
+    [
+        ("bert-base-cased", "google-bert/bert-base-cased", "bert-base-cased", 768),
+        ("google-bert/bert-large-cased", "google-bert/bert-large-cased", "bert-large-cased", 1024),
+        ("someone/bert-base-cased", "someone/bert-base-cased", "bert-base-cased-model", 768),
+    ],
+)
+def test_a_name_that_is_no_directory_and_no_package_is_the_hubs(called, reference, name, width):
+    model = model_called(called)
+    assert (model.source, model.reference, model.name) == ("hub", reference, name)
+    assert model.hidden_size == width
+
+
+def test_a_directory_is_a_local_model(tiny_bert):
+    model = model_called(str(tiny_bert))
+    assert (model.source, model.directory, model.hidden_size) == ("path", tiny_bert, 32)
+    assert model.longest_text == 64
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("/no/such/directory", "--model: found '/no/such/directory', expected an existing"),
+        ("json", "--model: package 'json' holds 0 model.safetensors, expected one"),
+        ("FOLDER", "--model: found no config.json in '"),
+    ],
+)
+def test_a_name_that_is_no_model_is_refused(tmp_path, name, message):
+    with pytest.raises(SubtuneError, match=message):
+        model_called(name.replace("FOLDER", str(tmp_path)))
+
+
+@pytest.mark.parametrize(("family", "lacking"), [("llama", {"bitfit"}), ("distilbert", set())])
+def test_methods_that_select_missing_parameters_are_known(directory_of, family, lacking):
+    model = model_called(str(directory_of(family)))
+    assert {*model.problems_of(DEFAULTS.methods, TASKS["sst2"])} == lacking
+
+
+def test_tokens_are_those_of_the_tokenizer_or_are_guessed(tiny_bert):
+    texts = [("a b c d",), ("a",), ("",)]
+    here, on_hub = model_called(str(tiny_bert)), model_called("someone/bert")
+    # Two special tokens around each text, and three guessed.
+    assert here.token_counts(texts)[[0, -1]].tolist() == [2, 6]
+    assert on_hub.token_counts(texts).tolist() == [3, 5, 9]
+    assert on_hub.token_counts([("a b", "c d")]).tolist() == [9]
+
+
+@pytest.mark.parametrize(("width", "nearest"), [(32, 384), (384, 384), (512, 384), (4096, 768)])
+def test_learning_rates_are_those_of_the_nearest_width(width, nearest):
+    rates = next(choices(200, [32], width, ["full"], 5)).methods["full"]
+    assert rates == tuple(DEFAULTS.methods["full"]["learning_rates"][nearest])
+
+
+def test_fewer_rows_are_seen_more_often():
+    numbers = (200, 1000, 2500, 20_000, 10**6)
+    sizes = [next(choices(rows, [32], 384, ["full"], 5)) for rows in numbers]
+    assert [size.epochs for size in sizes] == [20, 10, 5, 3, 2]
+
+
+def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows():
+    found = [*choices(2000, [32], 384, DEFAULTS.methods, DEFAULTS.seeds)]
+    assert [(s.train_rows, len(s.methods), s.epochs) for s in found] == [
+        *((2000, 6, epochs) for epochs in (10, 10, 10, 9, 8, 7)),
+        *((2000, 5, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
+        *((1000, 6, epochs) for epochs in (10, 9, 8, 7)),
+        *((1000, 5, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
+        *((1000, 4, epochs) for epochs in (10, 9, 8, 7, 6, 5, 4, 3)),
+    ]
+    # Two methods of few parameters have more steps at first.
+    longer = ["bitfit", "layernorm"]
+    own_epochs = [dict(settings.own_epochs) for settings in found]
+    assert own_epochs[:2] == [dict.fromkeys(longer, 30), dict.fromkeys(longer, 20)]
+    assert not any(own_epochs[2:])
+    assert {len(settings.seeds) for settings in found} == {5}
+    # Small tables keep their rows.
+    assert {settings.train_rows for settings in choices(50, [32], 384, ["full"], 3)} == {50}
+
+
+def test_shorter_windows_are_tried_before_methods_are_dropped():
+    found = [*choices(2000, [512, 256, 128, 64], 384, DEFAULTS.methods, DEFAULTS.seeds)]
+    steps = [(s.train_rows, len(s.methods), s.max_length) for s in found]
+    assert [*dict.fromkeys(steps)] == [
+        *((2000, 6, window) for window in (512, 256, 128)),
+        (2000, 5, 128),
+        *((1000, methods, 128) for methods in (6, 5, 4)),
+        # The shortest settings of all.
+        (1000, 4, 64),
+    ]
+    # Few parameters have more epochs in the longest window alone.
+    assert {settings.max_length for settings in found if settings.own_epochs} == {512}
+
+
+@pytest.mark.parametrize(
+    ("counts", "found"),
+    [
+        ([1400] * 100, [512, 256, 128, 64]),
+        ([200] * 100, [200, 128, 64]),
+        ([130] * 100, [136, 128, 64]),
+        ([64] * 100, [64]),
+        # A shorter window saves no time where few texts are long.
+        ([30] * 98 + [1400] * 2, [512]),
+        ([90] * 50 + [300] * 50, [304, 128, 64]),
+    ],
+)
+def test_windows_are_shorter_than_usual_texts(counts, found):
+    assert windows(np.array(counts), longest=512) == found
+
+
+def test_the_library_knows_the_defaults():
+    assert set(DEFAULTS.methods) <= set(METHODS)
+    for kind, metrics in DEFAULTS.metrics.items():
+        known = KINDS[kind if kind in KINDS else "classification"].metrics
+        assert set(metrics) <= set(known)

@@ -1,0 +1,254 @@
+"""Mistakes that are found before anything runs, runs to export, and how far a call is."""
+
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from subtune import cli
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
+from subtune.interface import workflow
+from subtune.interface.workflow import (
+    Jobs,
+    progress_line,
+    run_to_export,
+    say_progress,
+    seconds_left,
+)
+from subtune.selections.specs import Fold
+from tests.helpers import examples
+from tests.helpers.records import record
+from tests.helpers.tables import write
+
+ROWS = [{"sentence": f"a sentence {n}", "label": "good" if n % 2 else "bad"} for n in range(8)]
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch, minilm):
+    monkeypatch.chdir(tmp_path)
+    files = {split: f"{split}.csv" for split in ("train", "validation")}
+    for name in files.values():
+        write(tmp_path / name, tuple(ROWS[0]), ROWS)
+    task = {"text": ["sentence"], "labels": ["bad", "good"], "metrics": ["accuracy"]}
+    experiment = {"models": ["minilm"], "tasks": ["mine"], "methods": {"bitfit": [1e-3]}}
+    return {
+        "source": "builtin",
+        "models": {"minilm": {"path": str(minilm)}},
+        "tasks": {"mine": {"files": files} | task},
+        "experiments": {"first": experiment | {"epochs": 1, "batch_size": 4}},
+    }
+
+
+@pytest.fixture
+def checked(settings, capsys):
+    """A function that returns the status of `subtune check` for the settings, and what it says."""
+
+    def check():
+        with open("mine.yaml", "w") as file:
+            yaml.safe_dump(settings, file)
+        status = cli.main(["check", "mine.yaml"])
+        said = capsys.readouterr()
+        return status, said.out + said.err
+
+    return check
+
+
+def test_a_configuration_that_can_run_has_no_problems(checked):
+    assert checked() == (0, "mine.yaml: 1 experiment(s), 1 run(s), no problems found\n")
+
+
+CASES = {
+    "no such column": (
+        lambda s: s["tasks"]["mine"].update(text=["sentense"]),
+        "train.csv: line 2: no such column: found 'sentense', expected one of sentence, label",
+    ),
+    "a method of more layers than the model has": (
+        lambda s: s["experiments"]["first"]["methods"].update({"SPAFIT-4-9-I": [1e-3]}),
+        "'SPAFIT-4-9-I' of model 'minilm' on task 'mine': selection: pattern",
+    ),
+    "results in the place of a file": (
+        lambda s: s.update(results="train.csv/runs"),
+        "results: found the file 'train.csv', expected a directory",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), CASES.values(), ids=CASES)
+def test_a_configuration_that_cannot_run_gets_one_line(settings, checked, change, message):
+    change(settings)
+    status, said = checked()
+    assert status == 1
+    assert message in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_hub_that_cannot_be_reached_is_no_mistake(settings, checked, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://localhost:9")
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://localhost:9")
+    settings["models"]["minilm"] = {"hub": "someone/some-encoder"}
+    status, said = checked()
+    assert status == 0
+    assert "no problems found, but not all could be looked at: models.minilm.revision: " in said
+
+
+@pytest.fixture
+def runs(tmp_path, tiny_bert):
+    """A run of a fold that was chosen, one that was not, one without a fold."""
+    plain = examples.run_spec()
+    fold, other = (
+        plain.replaced(recipe=plain.recipe.replaced(fold=Fold(of=2, number=0), learning_rate=rate))
+        for rate in (1e-2, 1e-3)
+    )
+    record(tmp_path / "runs", [fold, other, plain], tiny_bert)
+    path = tmp_path / Layout(".").data("mine", "chosen")
+    path.parent.mkdir(parents=True)
+    path.write_text(f"run,model,task,method\n{fold.id},tiny,sst2,layernorm\n")
+    return fold.id, other.id, plain.id
+
+
+@pytest.fixture
+def exported(tmp_path):
+    """A function that returns the run to export for a run, by a configuration."""
+    experiment = {"models": ["tiny"], "tasks": ["sst2"], "methods": {"layernorm": [1e-2]}}
+    written = {
+        "results": str(tmp_path),
+        "models": {"tiny": {"path": "."}},
+        "experiments": {"mine": experiment | {"epochs": 1, "batch_size": 4}},
+    }
+
+    def exported(run, path="mine.yaml", **changes):
+        if path == "mine.yaml":
+            (tmp_path / path).write_text(yaml.safe_dump(written | changes))
+        return run_to_export(tmp_path, run, tmp_path / path, tmp_path)
+
+    return exported
+
+
+def test_a_run_that_is_not_of_cross_validation_is_exported_itself(runs, exported):
+    assert exported(runs[2], "none.yaml") == runs[2]
+
+
+def test_the_run_that_snakemake_made_is_exported(runs, exported, tmp_path, monkeypatch):
+    fold, _, plain = runs
+    made = tmp_path / "experiments/mine/data/refit/tiny/sst2/layernorm.csv"
+
+    def train_all(of, results, runs, directory, targets):
+        # A table of a run that is not on record was taken away.
+        assert not made.exists() and targets == [str(made)]
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text(f"run,model\n{plain},tiny\n")
+
+    monkeypatch.setattr(workflow, "train_all", train_all)
+    assert exported(fold) == plain
+    made.write_text("run,model\n000000000000,tiny\n")
+    assert exported(fold) == plain
+
+
+def test_a_run_that_cannot_be_exported_gets_one_line(runs, exported):
+    fold, other, _ = runs
+    with pytest.raises(SubtuneError, match=r"expected one with the chosen learning rate[^\n]*$"):
+        exported(other)
+    with pytest.raises(SubtuneError, match=r"--config: found .* with the results other, [^\n]*$"):
+        exported(fold, results="other")
+    with pytest.raises(SubtuneError, match=r"found no .*none.yaml, expected the config[^\n]*$"):
+        exported(fold, "none.yaml")
+
+
+PLANNED = {"a": 60.0, "b": 60.0, "c": 60.0, "d": 60.0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            (90, Jobs(18, 52, 0), 24, 83, 250, True),
+            "01:30  18 of 52 jobs, 24 of 83 runs, about 4 minutes of training left",
+        ),
+        (
+            (3700, Jobs(18, 52, 0), 82, 83, 20, True),
+            "1:01:40  18 of 52 jobs, 82 of 83 runs, less than a minute of training left",
+        ),
+        (
+            (90, Jobs(18, 52, 1), 24, 83, 250, True),
+            "01:30  18 of 52 jobs, 1 failed, 24 of 83 runs",
+        ),
+        ((90, Jobs(40, 52, 0), 83, 83, 0, True), "01:30  40 of 52 jobs, 83 of 83 runs"),
+        ((90, Jobs(1, 2, 0), 0, 0, 0, False), "01:30  1 of 2 jobs"),
+    ],
+)
+def test_a_line_says_jobs_runs_and_the_time_that_training_takes(arguments, line):
+    assert progress_line(*arguments) == line
+
+
+@pytest.mark.parametrize(
+    ("missing", "seconds", "left"),
+    [
+        # Two jobs at once, by the plan.
+        ("abcd", 30, 120),
+        # One of four runs took 90 seconds; the plan counts as one more run, of 30 seconds.
+        ("bcd", 90, 180),
+        ("d", 90, 30),
+        ("", 90, 0),
+    ],
+)
+def test_the_time_left_is_that_of_the_plan_at_the_pace_of_the_runs(missing, seconds, left):
+    rest = {run: PLANNED[run] for run in missing}
+    assert seconds_left(PLANNED, rest, seconds, at_once=2) == pytest.approx(left)
+
+
+@pytest.fixture
+def said(tmp_path, monkeypatch):
+    """A function that returns the lines of a call whose runs are recorded at these seconds."""
+    clock = SimpleNamespace(now=0)
+    monkeypatch.setattr(workflow.time, "time", lambda: clock.now)
+    monkeypatch.setattr(workflow.time, "sleep", lambda seconds: tick(seconds))
+    recorded_at: dict[str, int] = {}
+
+    def tick(seconds):
+        clock.now += seconds
+        for run, time in recorded_at.items():
+            if time <= clock.now:
+                (tmp_path / run).mkdir(exist_ok=True)
+
+    def called(recorded: dict[str, int], end: int) -> list[str]:
+        recorded_at.update(recorded)
+        tick(0)
+        lines: list[str] = []
+
+        def look() -> Jobs:
+            return Jobs(3 if clock.now >= end else 1, 3, 0)
+
+        say_progress({"a": 70, "b": 70}, tmp_path, 2, look, lines.append)
+        return lines
+
+    return called
+
+
+def test_lines_come_every_half_minute_and_when_training_ends(said):
+    times = [line.split(", ", 1) for line in said({"a": 40, "b": 75}, 110)]
+    assert [(begin[:5], runs[:11]) for begin, runs in times] == [
+        ("00:00", "0 of 2 runs"),
+        ("00:30", "0 of 2 runs"),
+        ("01:00", "1 of 2 runs"),
+        ("01:15", "2 of 2 runs"),
+        ("01:45", "2 of 2 runs"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "end", "lines"),
+    [
+        # A resumed call counts the runs that are recorded.
+        (
+            {"a": 0, "b": 500},
+            10,
+            ["00:00  1 of 3 jobs, 1 of 2 runs, less than a minute of training by the plan"],
+        ),
+        # A short call that trains nothing says nothing, a long one its jobs.
+        ({"a": 0, "b": 0}, 29, []),
+        ({"a": 0, "b": 0}, 40, ["00:30  1 of 3 jobs, 2 of 2 runs"]),
+    ],
+)
+def test_recorded_runs_are_counted_from_the_start(said, recorded, end, lines):
+    assert said(recorded, end) == lines
