@@ -28,9 +28,7 @@ from subtune.selections.specs import (
     Precision,
 )
 from subtune.tasks import TASKS, Task
-from subtune.tasks.fields import KindName, kind_of_unnamed
-from subtune.tasks.kinds import KINDS
-from subtune.tasks.task import TEST
+from subtune.tasks.task import KINDS, TEST, KindName, kind_of_unnamed
 
 ALL_ROWS: Literal["all"] = "all"
 # The loss of score against full fine-tuning that one can afford, if nothing else is said.

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from subtune.core.errors import SubtuneError
-from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats.text import in_words, shown
 from subtune.tasks.metrics import METRICS
 from subtune.tasks.sentences import NO_LABEL, Sentences, number_of
@@ -25,6 +24,8 @@ from subtune.tasks.task_kind import Columns, Row, require_some
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
+
+    from subtune.tasks.task import TaskSpec
 
 # Cells of tables that say whether a row has a label.
 FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
@@ -67,7 +68,7 @@ class MultiLabel(Sentences):
         """Return the number of labels: log p is a sum over them, and a loss their mean."""
         return float(outputs)
 
-    def label_of(self, task: TaskFields, row: Row, place: str) -> list[int]:
+    def label_of(self, task: TaskSpec, row: Row, place: str) -> list[int]:
         """Return 0 or 1 for each label word."""
         if isinstance(task.label, str):
             return self.parse_label(task, row[task.label], place)
@@ -77,7 +78,7 @@ class MultiLabel(Sentences):
             raise SubtuneError(f"{place}: column {wrong[0]!r}: found {found}, expected 0 or 1")
         return [*flags.values()]
 
-    def parse_label(self, task: TaskFields, text: Any, place: str) -> list[int]:
+    def parse_label(self, task: TaskSpec, text: Any, place: str) -> list[int]:
         """Return 0 or 1 for each label word, from a cell with those of a row."""
         words, known = words_in(text), task.labels or ()
         if words is None:
@@ -94,11 +95,11 @@ class MultiLabel(Sentences):
                 )
         return [int(number in numbers) for number in range(len(known))]
 
-    def no_label(self, task: TaskFields) -> list[int]:
+    def no_label(self, task: TaskSpec) -> list[int]:
         """Return -1 for each label word."""
         return [NO_LABEL] * len(task.labels or ())
 
-    def require_sound(self, task: TaskFields, split: str, path: Path, columns: Columns) -> None:
+    def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
         """Refuse training rows that all have the same labels."""
         if split == "train" and len(set(map(tuple, columns["label"]))) == 1:
             [*words] = np.compress(columns["label"][0], task.labels or ())
@@ -110,7 +111,7 @@ class MultiLabel(Sentences):
         counts = np.where(labels, labels.sum(0), np.inf)
         return np.where(labels.any(1), counts.argmin(1), NO_LABEL)
 
-    def balanced(self, task: TaskFields, labels: np.ndarray) -> np.ndarray:
+    def balanced(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
         """Return how many rows have a label not, for each that has it, ``[o]``."""
         having = labels.sum(0)
         require_some(task, having, len(labels))

@@ -12,7 +12,6 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.examples import Examples
-from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import tables
 from subtune.tasks.formats.text import NO_CHARACTER, in_words
 from subtune.tasks.metrics import METRICS
@@ -21,6 +20,8 @@ from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
+
+    from subtune.tasks.task import TaskSpec
 
 NO_LABEL = -1
 TEXTS = ("text_a", "text_b")
@@ -48,7 +49,7 @@ def texts_apart(pairs: Columns) -> Columns:
     return {TEXTS[0]: [text for of_pair in texts for text in of_pair], "label": labels}
 
 
-def number_of(text: str, task: TaskFields, place: str) -> int:
+def number_of(text: str, task: TaskSpec, place: str) -> int:
     """Return the number of a label word. Messages name the ``place``.
 
     Where no label word contains a digit, the words' numbers, from 0, stand for them too.
@@ -77,17 +78,17 @@ class Sentences(TaskKind):
     label_type: ClassVar[str | list[str]]
 
     @abstractmethod
-    def parse_label(self, task: TaskFields, text: str, place: str) -> Any:
+    def parse_label(self, task: TaskSpec, text: str, place: str) -> Any:
         """Return a label's number or numbers, from its text. Messages name the ``place``.
 
         Raises:
             SubtuneError: it is no label of the task.
         """
 
-    def columns(self, task: TaskFields) -> Mapping[str, Any]:
+    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
         return dict.fromkeys(TEXTS[: len(task.text)], "string") | {"label": self.label_type}
 
-    def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterable[PlacedRow]:
+    def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow]:
         """Read a table. Rows without a label are left out if they are few."""
 
         def is_row(cells: Mapping[str, str]) -> bool:
@@ -106,7 +107,7 @@ class Sentences(TaskKind):
         [column] = task.label_columns
         return tables.with_labels(rows, column)[0]
 
-    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
+    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
         """Return a text or two, and the label."""
         texts = [cell_of(row, column, place) for column in task.text]
         if not "".join(texts).strip():
@@ -115,12 +116,12 @@ class Sentences(TaskKind):
             raise SubtuneError(f"{place}: found {no_character[0]!r}, expected text")
         return (*texts, self.label_of(task, row, place) if labelled else self.no_label(task))
 
-    def label_of(self, task: TaskFields, row: Row, place: str) -> Any:
+    def label_of(self, task: TaskSpec, row: Row, place: str) -> Any:
         """Return a row's label, as `parse_label` does of its cell."""
         [column] = task.label_columns
         return self.parse_label(task, cell_of(row, column, place), place)
 
-    def no_label(self, task: TaskFields) -> Any:
+    def no_label(self, task: TaskSpec) -> Any:
         """Return -1, as on the hub: the label of a row without one."""
         return NO_LABEL
 
@@ -176,7 +177,7 @@ class Classification(Sentences):
     problem_type = "single_label_classification"
     label_type = "int32"
 
-    def parse_label(self, task: TaskFields, text: str, place: str) -> int:
+    def parse_label(self, task: TaskSpec, text: str, place: str) -> int:
         """Return the number of a label word, as `number_of` does."""
         return number_of(text, task, place)
 
@@ -194,14 +195,14 @@ class Regression(Sentences):
     problem_type = "regression"
     label_type = "float32"
 
-    def outputs(self, task: TaskFields) -> int:
+    def outputs(self, task: TaskSpec) -> int:
         return 1
 
     def nats(self, outputs: int) -> float:
         """Return ½: log p is −½·(y−ŷ)² for a unit variance, half the squared error."""
         return 0.5
 
-    def parse_label(self, task: TaskFields, text: str, place: str) -> float:
+    def parse_label(self, task: TaskSpec, text: str, place: str) -> float:
         """Return the number that a label is. It must be finite, and not too large to train on."""
         text = text.strip()
         try:

@@ -18,7 +18,6 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from subtune.tasks.examples import Examples
-from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import squad
 from subtune.tasks.metrics import METRICS
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, SpecialTokens, TaskKind
@@ -26,6 +25,8 @@ from subtune.tasks.task_kind import Columns, PlacedRow, Row, SpecialTokens, Task
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
+
+    from subtune.tasks.task import TaskSpec
 
 # Most tokens of a question and of a predicted answer, as in BERT's published code for SQuAD.
 LONGEST_QUESTION = 64
@@ -52,22 +53,22 @@ class Span(TaskKind):
     least_length = 6
     overlaps = True
 
-    def outputs(self, task: TaskFields) -> int:
+    def outputs(self, task: TaskSpec) -> int:
         return 2
 
     def nats(self, outputs: int) -> float:
         """Return 2: start and end are independent, and log p is the sum of both."""
         return 2.0
 
-    def columns(self, task: TaskFields) -> Mapping[str, Any]:
+    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
         texts = {"question": "string", "context": "string", "answers": ["string"]}
         return texts | {"label": ["int32"]}
 
-    def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterator[PlacedRow]:
+    def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
         """Read the questions of a file in SQuAD's layout."""
         return squad.questions(path, labelled=labelled)
 
-    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
+    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
         """Return question, context, and the accepted answers: their texts and where they begin."""
         accepted = row[self.label] if labelled else {"text": [], "answer_start": []}
         return (*(row[text] for text in task.text), accepted["text"], accepted["answer_start"])

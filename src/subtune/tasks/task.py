@@ -3,24 +3,60 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from subtune.core.content_ids import Value
 from subtune.core.layout import read_yaml
-from subtune.tasks.fields import TaskFields
-from subtune.tasks.kinds import KINDS
+from subtune.tasks.multilabel import MultiLabel
+from subtune.tasks.sentences import Classification, Regression
+from subtune.tasks.span import Span
 from subtune.tasks.task_kind import TaskKind
+from subtune.tasks.tokens import Tokens
 
+# All kinds of task; nothing outside this package names one.
+KINDS: dict[str, TaskKind] = {
+    kind.name: kind for kind in (Classification(), MultiLabel(), Regression(), Tokens(), Span())
+}
 # The split of a user's own task that judges runs after `validation` has chosen them.
 TEST = "test"
 # GLUE's diagnostic set, whose labels are MNLI's.
 DIAGNOSTIC = "diagnostic"
+KindName = Literal["classification", "multilabel", "regression", "tokens", "span"]
 
 
-class TaskSpec(TaskFields):
-    """The part of a task that decides results, checked against its kind."""
+def kind_of_unnamed(labels: Sequence[str] | None) -> KindName:
+    """Return the kind of a task that names none, by its label words."""
+    return "classification" if labels else "regression"
+
+
+class TaskSpec(Value):
+    """The part of a task that decides results, checked against its kind.
+
+    ``labels`` holds the label words in the order of their numbers, where its kind has some; without
+    them and without a ``kind`` the task is a regression. ``label`` is a column, or one of 0 and 1
+    for each label word. The first of ``metrics`` decides, on the first of ``evaluation``, the epoch
+    that a record keeps. Where a paper shows no other metric, it also decides the epochs and
+    learning rates of tables. ``encoding`` is that of the rows' files, where these do not tell it,
+    and ``sheet`` that of Excel files. With ``merge_labels`` label words that differ in capitals
+    alone are one.
+    """
+
+    name: str
+    text: tuple[str, ...]
+    label: str | tuple[str, ...] = "label"
+    labels: tuple[str, ...] | None = Field(default=None, min_length=2)
+    kind: KindName = Field(
+        default_factory=lambda data: kind_of_unnamed(data.get("labels")),
+        # Label words tell these kinds apart, so their names are part of no id.
+        exclude_if=lambda kind: kind in ("classification", "regression"),
+    )
+    metrics: tuple[str, ...]
+    evaluation: tuple[str, ...] = ("validation",)
+    encoding: str | None = None
+    sheet: str | None = None
+    merge_labels: bool = False
 
     @model_validator(mode="after")
     def _is_of_its_kind(self) -> Self:
@@ -58,6 +94,20 @@ class TaskSpec(TaskFields):
     def outputs(self) -> int:
         """The head's width, such as the number of label words."""
         return self.of_kind.outputs(self)
+
+    @property
+    def labelled(self) -> tuple[str, ...]:
+        """The splits whose rows have labels: those that train, and those that evaluate."""
+        return ("train", *self.evaluation)
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns of the label: one, or one for each label word."""
+        return (self.label,) if isinstance(self.label, str) else self.label
+
+    def columns_read(self, labelled: bool) -> tuple[str, ...]:
+        """Return the columns that are read of rows with or without labels."""
+        return (*self.text, *self.label_columns) if labelled else self.text
 
 
 def _mistake(key: str, found: str | tuple[str, ...] | None, expected: str) -> ValueError:

@@ -16,11 +16,12 @@ from tokenizers import Tokenizer
 from subtune.core.errors import SubtuneError, cut, one_of
 from subtune.tasks import metrics
 from subtune.tasks.examples import Examples
-from subtune.tasks.fields import TaskFields
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
+
+    from subtune.tasks.task import TaskSpec
 
 
 # A row's cells by column, and the place of the row, such as ``line 3``.
@@ -66,7 +67,7 @@ class TaskKind(ABC):
         """True if labels are numbers, which can be standardised."""
         return self.compares == "numbers"
 
-    def outputs(self, task: TaskFields) -> int:
+    def outputs(self, task: TaskSpec) -> int:
         """Return the head's width ``o``: the number of label words, if its tasks list some."""
         return len(task.labels or ())
 
@@ -75,14 +76,14 @@ class TaskKind(ABC):
         return 1.0
 
     @abstractmethod
-    def columns(self, task: TaskFields) -> Mapping[str, Any]:
+    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
         """Return the type of each column of a split but ``idx``.
 
         A list with one type stands for lists of it.
         """
 
     @abstractmethod
-    def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterable[PlacedRow]:
+    def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow]:
         """Read the rows of a user's file, with their labels if ``labelled``.
 
         Raises:
@@ -90,7 +91,7 @@ class TaskKind(ABC):
         """
 
     def from_rows(
-        self, task: TaskFields, rows: Iterable[PlacedRow], *, labelled: bool, source: str
+        self, task: TaskSpec, rows: Iterable[PlacedRow], *, labelled: bool, source: str
     ) -> Columns:
         """Return ``idx``, the rows' numbers, and the other columns of one split.
 
@@ -112,14 +113,14 @@ class TaskKind(ABC):
         return dict(zip(("idx", *self.columns(task)), columns, strict=True))
 
     @abstractmethod
-    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
+    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
         """Return a row's cells in the order of `columns`. Messages name the ``place``.
 
         Raises:
             SubtuneError: the row does not fit the task.
         """
 
-    def require_sound(self, task: TaskFields, split: str, path: Path, columns: Columns) -> None:
+    def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
         """Refuse labels that are all the same, for training or where a metric needs two.
 
         Raises:
@@ -169,7 +170,7 @@ class TaskKind(ABC):
         """Return what makes a sum of losses their mean: the number of labels, or their weight."""
         return float(len(labels) if weights is None else weights[labels].sum())
 
-    def balanced(self, task: TaskFields, labels: np.ndarray) -> np.ndarray:
+    def balanced(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
         """Return a weight for each label word ``[o]``, inverse to its frequency in ``labels``.
 
         They are scikit-learn's, whose mean over labels is 1.
@@ -198,14 +199,14 @@ class TaskKind(ABC):
         """Return what metrics compare, from recorded predictions: predictions and references."""
 
     def score(
-        self, task: TaskFields, examples: Examples, predictions: np.ndarray
+        self, task: TaskSpec, examples: Examples, predictions: np.ndarray
     ) -> dict[str, float]:
         """Return the task's metrics of what `predict` returned."""
         compared = self.compared(self.table(examples, predictions))
         return metrics.compute_all(self.compares, task.metrics, *compared)
 
 
-def require_some(task: TaskFields, counts: np.ndarray, labels: int) -> None:
+def require_some(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
     """Refuse label words that all of so many labels are, or none, for weights by frequency.
 
     Raises:

@@ -19,13 +19,14 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.examples import Examples
-from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import tables, tagged, text
 from subtune.tasks.sentences import NO_LABEL
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, SpecialTokens, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from subtune.tasks.task import TaskSpec
 
 TEXTS = TypeAdapter(dict[str, Annotated[list[text.Text], Field(min_length=1)]])
 
@@ -42,10 +43,10 @@ class Tokens(TaskKind):
     formats = (".conllu", ".conll", ".txt", ".jsonl")
     head = "token_classification"
 
-    def columns(self, task: TaskFields) -> Mapping[str, Any]:
+    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
         return {"words": ["string"], "label": ["int32"]}
 
-    def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterator[PlacedRow]:
+    def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
         """Read a CoNLL file, JSON lines with lists of words and labels, or parsed sentences."""
         columns = task.columns_read(labelled)
         if path.suffix == ".jsonl":
@@ -54,7 +55,7 @@ class Tokens(TaskKind):
             return tagged.treebank_sentences(path, columns)
         return tagged.conll_sentences(path, columns, task.encoding)
 
-    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
+    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
         """Return the words, and the numbers of their labels; without labels they are -1."""
         read = {column: row[column] for column in task.columns_read(labelled)}
         try:

@@ -6,7 +6,7 @@ import pytest
 from subtune.init.choosing import choices, learning_rates, token_counts, windows
 from subtune.init.defaults import DEFAULTS
 from subtune.selections.methods import METHODS
-from subtune.tasks.kinds import KINDS
+from subtune.tasks.task import KINDS
 
 
 @pytest.mark.parametrize(("width", "nearest"), [(32, 384), (384, 384), (512, 384), (4096, 768)])

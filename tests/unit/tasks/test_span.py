@@ -15,8 +15,8 @@ from subtune.models.encoder import load_model
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.tasks.formats import squad
-from subtune.tasks.kinds import KINDS
 from subtune.tasks.span import LONGEST_ANSWER, LONGEST_QUESTION, OUTSIDE
+from subtune.tasks.task import KINDS
 from subtune.training.evaluation import logits_of
 from tests.helpers import question_answering
 

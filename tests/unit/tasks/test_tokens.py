@@ -13,7 +13,7 @@ from subtune.data.load import read_tokenizer, split_from_rows
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 from subtune.tasks.formats import tagged
-from subtune.tasks.kinds import KINDS
+from subtune.tasks.task import KINDS
 
 TOKENS = KINDS["tokens"]
 CHUNKS = Task(
