@@ -12,7 +12,7 @@ from subtune.analysis.scores import best_of_seeds
 from subtune.core.errors import SubtuneError, one_of
 from subtune.planning.jobs import FORM, NAMES
 from subtune.tasks import TASKS, Task
-from subtune.tasks.formats import tables
+from subtune.tasks.formats import delimited_rows
 from subtune.tasks.metrics import COEFFICIENTS
 
 HEADER = ("index", "prediction")
@@ -167,7 +167,7 @@ def _filled_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
     """Return the rows that have a score, each with its place."""
     needed = [*NAMES, "score"]
     try:
-        rows = list(tables.delimited_rows(path, needed, lambda cells: True))
+        rows = list(delimited_rows(path, needed, lambda cells: True))
     except SubtuneError as error:
         raise SubtuneError(f"test_scores: {error}") from None
     for column in needed:

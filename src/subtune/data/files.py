@@ -11,9 +11,9 @@ from subtune.core.content_ids import fingerprint
 from subtune.core.errors import SubtuneError, one_of
 from subtune.selections.specs import DataSpec
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
-from subtune.tasks.formats import tagged, text
-from subtune.tasks.formats.text import is_file, present
+from subtune.tasks.formats import is_directory, is_file, read_text
 from subtune.tasks.task_kind import PlacedRow
+from subtune.tasks.tokens import treebank_paths
 
 # If more files have changed, an error message names only the first.
 NAMED_FILES = 3
@@ -166,9 +166,9 @@ def official_paths(directory: str, task: TaskSpec) -> dict[str, tuple[Path, ...]
     key = f"directories.{task.name}"
     names = NAMES.get(task.name, {})
     expected = ", ".join(names.values()) or "the Penn Treebank's sections"
-    by_split = present(key, directory, f"one with {expected}", names, may_lack=("test",))
+    by_split = _present(key, directory, f"one with {expected}", names, may_lack=("test",))
     if not names:
-        return tagged.treebank_paths(Path(directory), key)
+        return treebank_paths(Path(directory), key)
     return {split: (path,) for split, path in by_split.items()}
 
 
@@ -188,7 +188,7 @@ def glue_paths(directory: str, task: TaskSpec) -> dict[str, Path]:
     official = TASKS[task.name]
     splits = (*task.labelled, *official.test)
     names = {split: str(glue_path(Path(), official, split)) for split in splits}
-    return present("glue_dir", directory, "GLUE's official layout", names, may_lack=official.test)
+    return _present("glue_dir", directory, "GLUE's official layout", names, may_lack=official.test)
 
 
 def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, str]]:
@@ -200,7 +200,7 @@ def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[st
     rename = GLUE_COLUMNS.get(task.name, {})
     header: tuple[str, ...] | None = HEADERLESS.get(task.name) if labelled else None
     # Only "\n" ends a row: some sentences hold other characters that Unicode calls line ends.
-    for number, line in enumerate(text.read(path).removesuffix("\n").split("\n"), start=1):
+    for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         cells = line.removesuffix("\r").split("\t")
         if header is None:
             header = tuple(rename.get(cell, cell) for cell in cells)
@@ -211,3 +211,22 @@ def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[st
                 f"{path}: line {number}: found {len(cells)} columns, "
                 f"expected {len(header)} ({', '.join(header)})"
             )
+
+
+def _present(
+    key: str, directory: str, expected: str, names: Mapping[str, str], may_lack: Collection[str]
+) -> dict[str, Path]:
+    """Return the file of each split, from its name in a directory.
+
+    Splits in ``may_lack`` may have none. An error message begins with ``key``.
+
+    Raises:
+        SubtuneError: the directory, which has what is ``expected``, or a file is not there.
+    """
+    if not is_directory(directory):
+        raise SubtuneError(f"{key}: found no directory {directory!r}, expected {expected}")
+    paths = {split: Path(directory, name) for split, name in names.items()}
+    for split, path in paths.items():
+        if split not in may_lack and not is_file(path):
+            raise SubtuneError(f"{key}: {path} is missing, expected the {split} file")
+    return {split: path for split, path in paths.items() if is_file(path)}

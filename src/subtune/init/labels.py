@@ -10,8 +10,8 @@ from subtune.core.errors import SubtuneError, cut, listed, one_of
 from subtune.init import tables
 from subtune.init.defaults import DEFAULTS
 from subtune.init.tables import Table, number_in
-from subtune.tasks.formats.tables import FEW, with_labels
-from subtune.tasks.multilabel import flag_in, words_in
+from subtune.tasks.formats import FEW, with_labels
+from subtune.tasks.sentences import flag_in, words_in
 
 Kind = Literal["classification", "multilabel", "regression"]
 # A column, or several of 0 and 1.

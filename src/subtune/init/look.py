@@ -24,8 +24,7 @@ from subtune.init.labels import (
     order,
 )
 from subtune.init.tables import Table, has_usual_name, not_read, number_in
-from subtune.tasks.formats.tables import sheets, with_labels
-from subtune.tasks.formats.text import shown
+from subtune.tasks.formats import sheets, shown, with_labels
 
 # A line names at most this many columns or classes, and so many texts have a line.
 NAMED, SHOWN = 12, 3

@@ -17,7 +17,7 @@ from subtune.models.files import directory_of_package, longest_text, read_config
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Labels
 from subtune.tasks import TaskSpec
-from subtune.tasks.formats.text import is_directory
+from subtune.tasks.formats import is_directory
 
 
 class StartingModel(Value):

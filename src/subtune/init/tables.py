@@ -11,8 +11,7 @@ from subtune.config.checks import HEADINGS
 from subtune.core.errors import SubtuneError, listed, one_of
 from subtune.init.defaults import DEFAULTS
 from subtune.tasks import TASKS
-from subtune.tasks.formats import tables
-from subtune.tasks.formats.tables import FORMATS
+from subtune.tasks.formats import FORMATS, rows_of
 
 # Most characters of a name, with room for an ending if the name is taken.
 LONGEST = 56
@@ -49,7 +48,7 @@ def read(path: Path, encoding: str | None = None, sheet: str | None = None) -> T
     if path.suffix not in FORMATS:
         raise SubtuneError(f"{path}: {one_of(path.suffix, FORMATS)} as the ending")
     # Unclosed quotation marks are found later, once the label column is known.
-    rows = [*tables.rows_of(path, encoding=encoding, sheet=sheet)]
+    rows = [*rows_of(path, encoding=encoding, sheet=sheet)]
     if not rows:
         raise SubtuneError(f"{path}: found no rows, expected at least one")
     columns = dict.fromkeys(column for _, row in rows for column in row)

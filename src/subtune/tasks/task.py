@@ -9,8 +9,7 @@ from pydantic import Field, model_validator
 
 from subtune.core.content_ids import Value
 from subtune.core.layout import read_yaml
-from subtune.tasks.multilabel import MultiLabel
-from subtune.tasks.sentences import Classification, Regression
+from subtune.tasks.sentences import Classification, MultiLabel, Regression
 from subtune.tasks.span import Span
 from subtune.tasks.task_kind import TaskKind
 from subtune.tasks.tokens import Tokens

@@ -13,8 +13,8 @@ from subtune.data.load import read_tokenizer
 from subtune.families.base import QUESTION_ANSWERING
 from subtune.models.encoder import load_model
 from subtune.tasks import TASKS
+from subtune.tasks import span as squad
 from subtune.tasks.examples import Examples
-from subtune.tasks.formats import squad
 from subtune.tasks.span import LONGEST_ANSWER, LONGEST_QUESTION, OUTSIDE
 from subtune.tasks.task import KINDS
 from subtune.training.evaluation import logits_of

@@ -11,8 +11,8 @@ from transformers import PreTrainedTokenizerFast
 from subtune.core.errors import SubtuneError
 from subtune.data.load import read_tokenizer, split_from_rows
 from subtune.tasks import TASKS, Task
+from subtune.tasks import tokens as tagged
 from subtune.tasks.examples import Examples
-from subtune.tasks.formats import tagged
 from subtune.tasks.task import KINDS
 
 TOKENS = KINDS["tokens"]

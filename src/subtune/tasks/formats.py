@@ -1,19 +1,23 @@
-"""Tables that people have: CSV and TSV with a header, JSON, Excel and Parquet.
+"""Files that people have: text, and tables in CSV, TSV, JSON, Excel and Parquet.
 
-All give rows of text, each with its place in the file for messages. A cell is None where nothing
+Tables give rows of text, each with its place in the file for messages. A cell is None where nothing
 stands, and remains a list or an object where it is one.
 """
 
+import codecs
 import csv
 import io
 import itertools
 import json
+import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from subtune.core.errors import SubtuneError, listed, one_line, one_of
-from subtune.tasks.formats import text
+from pydantic import AfterValidator, ValidationError
+
+from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
 
 FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
 PlacedRows = Iterator[tuple[str, dict[str, Any]]]
@@ -23,6 +27,101 @@ OTHERS = ";\t,|"
 NO_ZIP = b"\xd0\xcf\x11\xe0"
 # Rows without a label are left out if they are at most this share.
 FEW = 0.01
+# Characters of broken files: zeros, and halves of characters.
+NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
+# Expected values by the type of pydantic's error.
+EXPECTED = {
+    "missing": "a value",
+    "model_type": "an object",
+    "list_type": "a list",
+    "string_type": "text",
+    "int_type": "a whole number",
+    "too_short": "at least one value",
+}
+# False if the system refuses a name or access, where pathlib may raise.
+is_file = os.path.isfile
+is_directory = os.path.isdir
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip() or NO_CHARACTER.search(text):
+        raise ValueError(f"found {shown(text)}, expected text")
+    return text
+
+
+# Text that says something.
+Text = Annotated[str, AfterValidator(_not_blank)]
+
+
+def read_text(path: Path, encoding: str | None = None) -> str:
+    """Return the text of a file without a byte-order mark; line ends stay as they are.
+
+    Args:
+        encoding: one that Python knows; by default UTF-16 if the file begins with its byte-order
+            mark, and else UTF-8.
+
+    Raises:
+        SubtuneError: the file cannot be read, or has bytes that are not of the encoding, or a zero,
+            or Python does not know the encoding.
+    """
+    try:
+        content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    except OSError as error:
+        reason = (error.strerror or "cannot be read").lower()
+        raise SubtuneError(f"{path}: {reason}, expected a file in UTF-8") from None
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    name = encoding or ("UTF-16" if is_utf16 else "UTF-8")
+    try:
+        text = content.decode(name)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SubtuneError(
+            f"{path}: line {line}: found the byte 0x{content[error.start]:02x}, which is not "
+            f"{name}, expected a file in {name}, or a table with its `encoding`"
+        ) from None
+    except (LookupError, ValueError):
+        raise SubtuneError(
+            f"encoding: found {name!r}, expected one such as latin-1 or utf-16"
+        ) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise SubtuneError(f"{path}: line {line}: found '\\x00', expected text")
+    return text
+
+
+def shown(text: str) -> str:
+    """Return a text as messages quote it: in one line, and cut off where it is long."""
+    return repr(cut(text))
+
+
+def problem_in(error: ValidationError) -> str:
+    """Return in one line where pydantic's first error is, what it found and what it expected."""
+    first = error.errors(include_url=False)[0]
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
+    place = "".join(steps).removeprefix(".")
+    if first["type"] == "value_error":
+        said = str(first["ctx"]["error"])
+    elif first["type"] == "json_invalid":
+        said = f"found no JSON ({first['ctx']['error']}), expected a whole file"
+    else:
+        found = "nothing" if first["type"] == "missing" else in_words(first["input"])
+        expected = EXPECTED.get(first["type"]) or first["msg"].splitlines()[0]
+        said = f"found {found}, expected {expected}"
+    return f"{place}: {said}" if place else said
+
+
+def in_words(value: Any) -> str:
+    """Return what messages call a value of a JSON file."""
+    match value:
+        case []:
+            return "an empty list"
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case str():
+            return f"the text {shown(value)}"
+    return cut(json.dumps(value))
 
 
 def rows_of(
@@ -81,7 +180,7 @@ def delimited_rows(
         columns: those that are read, and so may not be there twice.
         is_row: whether the cells of a line can be a whole row. Lines that all can, and are in one
             row nevertheless, tell of a quotation mark that nothing closes.
-        encoding: from `text.read`.
+        encoding: from `read_text`.
 
     Raises:
         SubtuneError: the file cannot be read, a row has more or fewer cells than the header, a
@@ -89,7 +188,7 @@ def delimited_rows(
     """
     # Python's own reader is strict about quotation marks and knows its line; those of pandas and
     # pyarrow fill short rows or take marks away without a word.
-    lines = list(io.StringIO(text.read(path, encoding), newline=""))
+    lines = list(io.StringIO(read_text(path, encoding), newline=""))
     delimiter = _delimiter(path, lines)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     first = 1
@@ -147,7 +246,7 @@ def json_rows(path: Path) -> PlacedRows:
     Raises:
         SubtuneError: the file is not UTF-8, or something else stands where an object is expected.
     """
-    content, broken = text.read(path), f"{path}: not a readable {path.suffix} file"
+    content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
     parts: Iterator[tuple[str, Any]]
     if content.lstrip().startswith("["):
         rows = _parsed(content, 1, broken)
@@ -162,7 +261,7 @@ def json_rows(path: Path) -> PlacedRows:
         )
     for place, row in parts:
         if not isinstance(row, dict):
-            raise SubtuneError(f"{broken}: {place}: found {text.in_words(row)}, expected an object")
+            raise SubtuneError(f"{broken}: {place}: found {in_words(row)}, expected an object")
         yield place, {column: _text(cell) for column, cell in row.items()}
 
 
@@ -205,7 +304,7 @@ def excel_rows(path: Path, columns: Collection[str], sheet: str | None = None) -
     if sheet is not None and sheet not in names:
         raise SubtuneError(f"{path}: sheet: {one_of(sheet, names)}")
     name = sheet or names[0]
-    found, place = book[name], f"{path}: sheet {text.shown(name)}"
+    found, place = book[name], f"{path}: sheet {shown(name)}"
     for merged in found.merged_cells.ranges:
         raise SubtuneError(
             f"{place}: found the merged cells {merged}, expected a cell for each row; unmerge them"

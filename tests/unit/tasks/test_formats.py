@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.tasks.formats import tables
+from subtune.tasks import formats as tables
 
 ROWS = [{"text": "one", "label": "1"}, {"text": "two\nlines", "label": "0"}]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
-from subtune.tasks.formats import tagged
+from subtune.tasks import tokens as tagged
 
 BEES = """
 ( (S

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
-from subtune.tasks.formats import squad, tables, tagged
+from subtune.tasks import formats, span, tokens
 
 QUESTION = {"id": "1", "question": "Who?", "answers": [{"text": "Zoë", "answer_start": 4}]}
 PARAGRAPH = {"context": "And Zoë ran.", "qas": [QUESTION]}
@@ -28,23 +28,23 @@ def _written(write: Callable[[pd.DataFrame, io.BytesIO], None]) -> bytes:
 FORMATS = {
     "conllu": (
         "# 1\n1\tZoë\t_\t_\tNNP\t_\t_\t_\t_\t_\n2\tran\t_\t_\tVBD\t_\t_\t_\t_\t_\n\n",
-        lambda path: tagged.conll_sentences(path, ["form", "xpos"]),
+        lambda path: tokens.conll_sentences(path, ["form", "xpos"]),
     ),
     "conll": (
         "-DOCSTART- O\n\nZoë NNP\nran VBD\n\n",
-        lambda path: tagged.conll_sentences(path, ["1", "2"]),
+        lambda path: tokens.conll_sentences(path, ["1", "2"]),
     ),
     "mrg": (
         "( (S (NP (NNP Zoë) )\n (VP (VBD ran) (NP (-NONE- *)))))\n",
-        lambda path: tagged.treebank_sentences(path, ["form", "xpos"]),
+        lambda path: tokens.treebank_sentences(path, ["form", "xpos"]),
     ),
-    "jsonl": ('{"form": ["Zoë", "ran"], "xpos": ["NNP", "VBD"]}\n' * 2, tables.json_rows),
-    "csv": ('text,label\n"Zoë, she",1\nran,0\n', tables.rows_of),
-    "xlsx": (_written(lambda frame, to: frame.to_excel(to, index=False)), tables.rows_of),
-    "parquet": (_written(lambda frame, to: frame.to_parquet(to)), tables.rows_of),
+    "jsonl": ('{"form": ["Zoë", "ran"], "xpos": ["NNP", "VBD"]}\n' * 2, formats.json_rows),
+    "csv": ('text,label\n"Zoë, she",1\nran,0\n', formats.rows_of),
+    "xlsx": (_written(lambda frame, to: frame.to_excel(to, index=False)), formats.rows_of),
+    "parquet": (_written(lambda frame, to: frame.to_parquet(to)), formats.rows_of),
     "json": (
         json.dumps({"data": [{"paragraphs": [PARAGRAPH]}]}, ensure_ascii=False),
-        lambda path: squad.questions(path, labelled=True),
+        lambda path: span.questions(path, labelled=True),
     ),
 }
 PIECES = st.one_of(

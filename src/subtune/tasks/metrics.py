@@ -1,8 +1,8 @@
 """The tasks' metrics, kept here, so that none is ever fetched.
 
-`of_tasks` holds them for ``evaluate.load``. Jobs that train compute them directly: `evaluate`
-imports all of transformers' pipelines, which takes longer than most jobs. Scikit-learn and scipy
-take a second to import, so that each function imports what it needs.
+`evaluate_metric` holds them for ``evaluate.load``. Jobs that train compute them directly: importing
+`evaluate` imports all of transformers' pipelines, which takes longer than most jobs. Scikit-learn and
+scipy take a second to import, so that each function imports what it needs.
 
 Classes and numbers are compared as predictions and labels ``[u]``. Answers in words are compared as
 SQuAD v1.1 compares them: Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine Comprehension of
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-MODULE = Path(__file__).parent / "of_tasks"
+MODULE = Path(__file__).with_name("evaluate_metric.py")
 # Only ASCII: quotation marks and dashes of other scripts stay.
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")

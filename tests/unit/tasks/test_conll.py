@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
-from subtune.tasks.formats import tagged
+from subtune.tasks import tokens as tagged
 
 
 def conllu_line(number: object, form: str, tag: str) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.tasks.formats import squad
+from subtune.tasks import span as squad
 
 CONTEXT = "Ada kept bees. Her bees liked clover."
 QUESTION = {
