@@ -28,7 +28,7 @@ from subtune.selections.specs import (
     Precision,
 )
 from subtune.tasks import TASKS, Task
-from subtune.tasks.task import KINDS, TEST, KindName, kind_of_unnamed
+from subtune.tasks.task import KINDS, TEST, KindName, default_kind
 
 ALL_ROWS: Literal["all"] = "all"
 # The loss of score against full fine-tuning that one can afford, if nothing else is said.
@@ -259,7 +259,7 @@ class OwnTask(Section):
 
     @property
     def kind_name(self) -> KindName:
-        return self.kind or kind_of_unnamed(self.labels)
+        return self.kind or default_kind(self.labels)
 
     def task(self, name: str) -> Task:
         """Return the task with everything that its kind fills in."""

@@ -1,8 +1,8 @@
 """The tasks' metrics, kept here, so that none is ever fetched.
 
-`evaluate_metric` holds them for ``evaluate.load``. Jobs that train compute them directly: importing
-`evaluate` imports all of transformers' pipelines, which takes longer than most jobs. Scikit-learn and
-scipy take a second to import, so that each function imports what it needs.
+`evaluate_metric` holds them for ``evaluate.load``. Jobs that train compute them directly:
+importing `evaluate` takes longer than most jobs. Importing scikit-learn or scipy takes a second,
+which is why each function does it.
 
 Classes and numbers are compared as predictions and labels ``[u]``. Answers in words are compared as
 SQuAD v1.1 compares them: Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine Comprehension of

@@ -126,8 +126,6 @@ BROKEN_KEYS = {
     "two columns of words": (NAMED, {"text": ["form", "lemma"]},
      "tasks.mine.text: found form, lemma, expected 1 column"),
     "no column of words": (NAMED, {"text": None}, "tasks.mine.text: found none, expected 1 column"),
-    "one column of spans": (ANSWERS, {"text": ["question"]},
-     "tasks.mine.text: found question, expected 2 columns"),
     "other columns of spans": (ANSWERS, {"text": ["context", "question"]},
      "tasks.mine.text: found context, question, expected question, context, or no `text`"),
     "other label of spans": (ANSWERS, {"label": "answer"},
