@@ -1,7 +1,7 @@
-"""Files that people have: text, and tables in CSV, TSV, JSON, Excel and Parquet.
+"""Users' files: text, and tables in CSV, TSV, JSON, Excel and Parquet.
 
-Tables give rows of text, each with its place in the file for messages. A cell is None where nothing
-stands, and remains a list or an object where it is one.
+A table gives rows of text by column, each with its place in the file for messages. An empty cell is
+None, and a list or an object stays one.
 """
 
 import codecs
@@ -21,13 +21,13 @@ from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
 
 FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
 PlacedRows = Iterator[tuple[str, dict[str, Any]]]
-# Delimiters of other programs, for a header that does not have the usual one.
+# Delimiters to try if a header does not have the usual one.
 OTHERS = ";\t,|"
-# The first bytes of Excel's files before 2007, and of those with a password.
+# The first bytes of Excel files before 2007, and of those with a password.
 NO_ZIP = b"\xd0\xcf\x11\xe0"
 # Rows without a label are left out if they are at most this share.
 FEW = 0.01
-# Characters of broken files: zeros, and halves of characters.
+# Characters of broken files: NUL and surrogates.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 # Expected values by the type of pydantic's error.
 EXPECTED = {
@@ -38,7 +38,7 @@ EXPECTED = {
     "int_type": "a whole number",
     "too_short": "at least one value",
 }
-# False if the system refuses a name or access, where pathlib may raise.
+# These return False for names that the system refuses. Methods of pathlib may raise.
 is_file = os.path.isfile
 is_directory = os.path.isdir
 
@@ -49,25 +49,23 @@ def _not_blank(text: str) -> str:
     return text
 
 
-# Text that says something.
+# Text that is not blank.
 Text = Annotated[str, AfterValidator(_not_blank)]
 
 
 def read_text(path: Path, encoding: str | None = None) -> str:
-    """Return the text of a file without a byte-order mark; line ends stay as they are.
+    """Return the text of a file without a byte-order mark. Line ends stay as they are.
 
-    Args:
-        encoding: one that Python knows; by default UTF-16 if the file begins with its byte-order
-            mark, and else UTF-8.
+    The default ``encoding`` is UTF-16 if the file begins with its byte-order mark, else UTF-8.
 
     Raises:
-        SubtuneError: the file cannot be read, or has bytes that are not of the encoding, or a zero,
-            or Python does not know the encoding.
+        SubtuneError: the file cannot be read or decoded, has a NUL, or Python does not know the
+            encoding.
     """
     try:
         content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
-        reason = (error.strerror or "cannot be read").lower()
+        reason = str(error.strerror).lower()
         raise SubtuneError(f"{path}: {reason}, expected a file in UTF-8") from None
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     name = encoding or ("UTF-16" if is_utf16 else "UTF-8")
@@ -90,12 +88,12 @@ def read_text(path: Path, encoding: str | None = None) -> str:
 
 
 def shown(text: str) -> str:
-    """Return a text as messages quote it: in one line, and cut off where it is long."""
+    """Return a text as messages quote it: in one line, and cut if it is long."""
     return repr(cut(text))
 
 
 def problem_in(error: ValidationError) -> str:
-    """Return in one line where pydantic's first error is, what it found and what it expected."""
+    """Return pydantic's first error in one line: its place, what was found and expected."""
     first = error.errors(include_url=False)[0]
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
     place = "".join(steps).removeprefix(".")
@@ -111,7 +109,7 @@ def problem_in(error: ValidationError) -> str:
 
 
 def in_words(value: Any) -> str:
-    """Return what messages call a value of a JSON file."""
+    """Return the phrase that messages use for a JSON value."""
     match value:
         case []:
             return "an empty list"
@@ -131,9 +129,14 @@ def rows_of(
     encoding: str | None = None,
     sheet: str | None = None,
 ) -> PlacedRows:
-    """Read the rows of a file in one of `FORMATS`, by column, each with its place.
+    """Read the rows of a file in one of `FORMATS`; any other ending counts as CSV.
 
-    `delimited_rows` explains the arguments. ``sheet``: that of an Excel file; default: the first.
+    Args:
+        path: the file.
+        columns: the columns that are read, and so may not be there twice.
+        is_row: as in `delimited_rows`.
+        encoding: that of a CSV or TSV file, as in `read_text`.
+        sheet: the sheet of an Excel file; default: the first.
 
     Raises:
         SubtuneError: the file cannot be read as what its ending says.
@@ -153,15 +156,13 @@ def with_labels(
 ) -> tuple[list, list[str]]:
     """Return the rows that have a label, and the places of the others if these are few.
 
-    Many rows without a label are a mistake: they stay, and are refused with their place.
+    Many rows without a label are a mistake: they stay, to be refused with their place.
     """
-    lacking, kept = list[str](), []
-    for place, row in rows:
-        if row.get(column) is None or not str(row[column]).strip():
-            lacking.append(place)
-        else:
-            kept.append((place, row))
-    return (kept, lacking) if len(lacking) <= FEW * len(rows) else ([*rows], [])
+    kept = [placed for placed in rows if str(placed[1].get(column) or "").strip()]
+    if len(rows) - len(kept) > FEW * len(rows):
+        return [*rows], []
+    places = {place for place, _ in kept}
+    return kept, [place for place, _ in rows if place not in places]
 
 
 def delimited_rows(
@@ -170,24 +171,20 @@ def delimited_rows(
     is_row: Callable[[Mapping[str, str]], bool],
     encoding: str | None = None,
 ) -> PlacedRows:
-    """Read the rows below the header, by column, each with the line on which it begins.
+    """Read the rows below the header of a CSV or TSV file, each with its first line.
 
     A cell that begins with ``"`` ends with the next one; in between ``""`` stands for a quotation
     mark, and line ends are text. In other cells a ``"`` is a letter.
 
-    Args:
-        path: the file. Its usual delimiter is a tab if it ends in ``.tsv``, else a comma.
-        columns: those that are read, and so may not be there twice.
-        is_row: whether the cells of a line can be a whole row. Lines that all can, and are in one
-            row nevertheless, tell of a quotation mark that nothing closes.
-        encoding: from `read_text`.
+    ``is_row`` returns whether the cells of a line can be a whole row. If all lines of one row can,
+    a quotation mark is not closed.
 
     Raises:
         SubtuneError: the file cannot be read, a row has more or fewer cells than the header, a
             column is there twice, or a quotation mark is not closed.
     """
-    # Python's own reader is strict about quotation marks and knows its line; those of pandas and
-    # pyarrow fill short rows or take marks away without a word.
+    # Python's reader is strict about quotation marks and knows its line. The readers of pandas and
+    # pyarrow silently fill short rows or drop marks.
     lines = list(io.StringIO(read_text(path, encoding), newline=""))
     delimiter = _delimiter(path, lines)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -226,7 +223,7 @@ def delimited_rows(
 
 
 def _delimiter(path: Path, lines: list[str]) -> str:
-    """Return what stands between two cells: Excel writes ``;`` in half of the world's CSV files."""
+    """Return the delimiter. Excel writes ``;`` in many countries."""
     header = next((line for line in lines if line.strip()), "")
     usual = "\t" if path.suffix == ".tsv" else ","
     return next((sign for sign in (usual, *OTHERS) if sign in header), usual)
@@ -239,12 +236,10 @@ def _require_once(columns: Collection[str], header: Sequence[Any], place: str) -
 
 
 def json_rows(path: Path) -> PlacedRows:
-    """Read objects, by column: one on each line, or all of them in one list.
-
-    Numbers are text, as written.
+    """Read objects: one on each line, or all of them in one list. Numbers are kept as written.
 
     Raises:
-        SubtuneError: the file is not UTF-8, or something else stands where an object is expected.
+        SubtuneError: the file is not UTF-8, or has something else where an object is expected.
     """
     content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
     parts: Iterator[tuple[str, Any]]
@@ -252,7 +247,7 @@ def json_rows(path: Path) -> PlacedRows:
         rows = _parsed(content, 1, broken)
         parts = ((f"row {number}", row) for number, row in enumerate(rows, start=1))
     else:
-        # Only line ends separate rows: a text may hold other characters that Unicode calls so.
+        # `splitlines` would also split at other characters that Unicode calls line ends.
         lines = enumerate(io.StringIO(content, newline=""), start=1)
         parts = (
             (f"line {number}", _parsed(line.rstrip(), number, broken))
@@ -266,7 +261,7 @@ def json_rows(path: Path) -> PlacedRows:
 
 
 def _parsed(content: str, line: int, broken: str) -> Any:
-    """Return a JSON value that begins on a line."""
+    """Parse a JSON value that begins on ``line``."""
     try:
         return json.loads(content, parse_int=str, parse_float=str, parse_constant=lambda name: None)
     except json.JSONDecodeError as error:
@@ -277,11 +272,11 @@ def _parsed(content: str, line: int, broken: str) -> Any:
 
 
 def _text(cell: Any) -> Any:
-    """Return a cell as text, or None where nothing stands. Lists and objects stay."""
-    # "Not a number" differs from itself.
+    """Return a cell as text, or None if it is empty. Lists and objects stay."""
+    # NaN differs from itself.
     if cell is None or cell != cell:
         return None
-    # A gap among whole numbers has made them decimals, and Excel knows no others.
+    # Excel, and pandas in a column with gaps, store whole numbers as decimals.
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     return cell if isinstance(cell, str | list | dict) else str(cell)
@@ -293,11 +288,11 @@ def sheets(path: Path) -> list[str]:
 
 
 def excel_rows(path: Path, columns: Collection[str], sheet: str | None = None) -> PlacedRows:
-    """Read the rows below the first one that is not empty, by column, each with its number.
+    """Read the rows below the header, which is the first row that is not empty.
 
     Raises:
         SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
-            formulas that were never computed, errors, or a column twice.
+            formulas without values, errors, or a column twice.
     """
     book = _workbook(path, data_only=True)
     names = [of_book.title for of_book in book.worksheets]
@@ -343,11 +338,7 @@ def _workbook(path: Path, **how: bool) -> Any:
 
 
 def parquet_rows(path: Path) -> PlacedRows:
-    """Read the rows of a Parquet file, by column, each with its number.
-
-    Raises:
-        SubtuneError: the file cannot be read.
-    """
+    """Read the rows of a Parquet file."""
     from pyarrow.parquet import ParquetFile
 
     with one_line(f"{path}: expected a readable .parquet file"):

@@ -1,4 +1,4 @@
-"""The tasks' metrics, kept here, so that none is ever fetched.
+"""The tasks' metrics, which are never downloaded.
 
 `evaluate_metric` holds them for ``evaluate.load``. Jobs that train compute them directly:
 importing `evaluate` takes longer than most jobs. Importing scikit-learn or scipy takes a second,
@@ -28,9 +28,9 @@ _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 
 
 class Metric(NamedTuple):
-    """A metric: what tables call it, and its function of predictions and references ``[u]``.
+    """A metric: its title in tables, and its function of predictions and references ``[u]``.
 
-    ``is_coefficient``: it lies from -1 to 1, and is undefined where all references are the same.
+    If it ``is_coefficient``, it lies from -1 to 1 and is undefined for equal references.
     """
 
     title: str
@@ -45,10 +45,10 @@ def accuracy(predictions: Sequence, labels: Sequence) -> float:
 
 
 def f1(predictions: Sequence, labels: Sequence, average: str = "binary") -> float:
-    """Return F1 of class 1, or the ``macro`` average over every class that is predicted or found.
+    """Return F1 of class 1, or with ``macro`` the mean over all classes.
 
-    Of sets of labels ``[u, o]`` it is the mean over labels, or with ``micro`` that of all 0 and 1
-    together. It is 0 where nothing was predicted or found.
+    Of sets of labels ``[u, o]`` ``macro`` is the mean over labels, and ``micro`` is F1 of all 0 and
+    1 together. F1 is 0 if nothing is predicted or to be found.
     """
     from sklearn.metrics import f1_score
 
@@ -57,31 +57,31 @@ def f1(predictions: Sequence, labels: Sequence, average: str = "binary") -> floa
 
 
 def matthews_correlation(predictions: Sequence, labels: Sequence) -> float:
-    """Return Matthews correlation, or 0 where only one class is predicted."""
+    """Return Matthews correlation, or 0 if only one class is predicted."""
     from sklearn.metrics import matthews_corrcoef
 
     return float(matthews_corrcoef(np.asarray(labels, int), np.asarray(predictions, int)))
 
 
 def pearsonr(predictions: Sequence, labels: Sequence) -> float:
-    """Return Pearson's correlation, or NaN where all predictions are the same."""
+    """Return Pearson's correlation, or NaN if all predictions are the same."""
     from scipy import stats
 
     return float(stats.pearsonr(np.asarray(predictions, float), np.asarray(labels, float))[0])
 
 
 def spearmanr(predictions: Sequence, labels: Sequence) -> float:
-    """Return Spearman's rank correlation, or NaN where all predictions are the same."""
+    """Return Spearman's rank correlation, or NaN if all predictions are the same."""
     from scipy import stats
 
     return float(stats.spearmanr(np.asarray(predictions, float), np.asarray(labels, float))[0])
 
 
 def normalised(text: str) -> str:
-    """Return the text in lower case, without punctuation and articles.
+    """Return the text in lower case, without punctuation, articles and repeated spaces.
 
-    One space stands between words. Punctuation goes first and leaves no space: "well-known" becomes
-    one word, and the "a" of "a-b" is no article.
+    Punctuation is removed first and leaves no space: "well-known" becomes one word, and the "a" of
+    "a-b" is no article.
     """
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
@@ -104,10 +104,9 @@ def exact_match(prediction: str, answers: Sequence[str]) -> float:
 
 
 def f1_of_words(prediction: str, answers: Sequence[str]) -> float:
-    """Return the best F1, from 0 to 1, of the prediction's words against an accepted answer's.
+    """Return the highest F1 of the prediction's words against those of an accepted answer.
 
-    A word counts as often as both have it. Without a common word F1 is 0, also where neither text
-    has any.
+    A word counts as often as both have it. Without a common word F1 is 0, even of two empty texts.
     """
     predicted = Counter(normalised(prediction).split())
     best = 0.0
@@ -118,8 +117,7 @@ def f1_of_words(prediction: str, answers: Sequence[str]) -> float:
     return best
 
 
-# Metrics by the predictions that they compare: classes, sets of labels as 0 and 1, numbers, or
-# answers in words.
+# Metrics by what they compare: classes, sets of labels as 0 and 1, numbers, or answers in words.
 METRICS = {
     "classes": {
         "accuracy": Metric("accuracy", accuracy),
@@ -151,10 +149,10 @@ COEFFICIENTS = frozenset(
 def compute_all(
     compares: str, names: Iterable[str], predictions: Sequence, references: Sequence
 ) -> dict[str, float]:
-    """Return metrics by name, of predictions and references ``[u]``, or each question's answers.
+    """Return some metrics of `METRICS` by name.
 
-    ``compares`` is a key of `METRICS`. A correlation that is undefined because every prediction is
-    the same counts as 0: such a model has learnt nothing.
+    A correlation that is undefined because all predictions are the same counts as 0: such a model
+    has learnt nothing.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

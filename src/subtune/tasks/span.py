@@ -1,8 +1,8 @@
 """Span prediction: the part of a context that answers a question (SQuAD, Rajpurkar et al., 2016).
 
-A context that is longer than a model reads is cut into windows that overlap; each is an example.
-The start and end of the answer are predicted among all tokens of a window. A window without the
-answer points at its first token, the special one.
+A context that is longer than a model reads is cut into overlapping windows; each is an example.
+The answer's start and end are predicted among all tokens of a window. A window without the answer
+is labelled with its first token, a special one.
 
 Shapes: ``k`` runs, ``n`` windows, ``q`` tokens of all windows, ``r`` questions.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # Most tokens of a question and of a predicted answer, as in BERT's published code for SQuAD.
 LONGEST_QUESTION = 64
 LONGEST_ANSWER = 30
-# Stands for the place of a token that is not in the context.
+# The place of a token that is not in the context.
 OUTSIDE = -1
 
 
@@ -59,7 +59,7 @@ class Span(TaskKind):
         return 2
 
     def nats(self, outputs: int) -> float:
-        """Return 2: start and end are independent, and log p is the sum of both."""
+        """Return 2: log p is the sum over start and end, and a loss is their mean."""
         return 2.0
 
     def columns(self, task: TaskSpec) -> Mapping[str, Any]:
@@ -67,11 +67,10 @@ class Span(TaskKind):
         return texts | {"label": ["int32"]}
 
     def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-        """Read the questions of a file in SQuAD's layout."""
         return questions(path, labelled=labelled)
 
     def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
-        """Return question, context, and the accepted answers: their texts and where they begin."""
+        """Return question, context, and the texts and starts of the accepted answers."""
         accepted = row[self.label] if labelled else {"text": [], "answer_start": []}
         return (*(row[text] for text in task.text), accepted["text"], accepted["answer_start"])
 
@@ -81,10 +80,10 @@ class Span(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return windows. Each begins ``doc_stride`` tokens of the context after the one before.
+        """Return windows, which begin ``doc_stride`` tokens of the context apart.
 
         ``label`` has the positions of the first answer's first and last token. ``first`` and
-        ``last`` say where in the context each token begins and ends; other tokens have `OUTSIDE`.
+        ``last`` are the context's characters at which each token begins and ends, or `OUTSIDE`.
         """
         special = SpecialTokens(tokenizer, 2)
         of_texts = max_length - special.count
@@ -122,7 +121,7 @@ class Span(TaskKind):
         ``[n, 2]``."""
         tokens = labels.new_zeros(len(labels)).index_add(0, example, labels.new_ones(len(example)))
         first = tokens.cumsum(0) - tokens
-        # Windows have unequal lengths: each one's softmax is over its own tokens.
+        # Windows have unequal lengths, and each has its own softmax.
         highest = logits.new_full((len(logits), len(labels), 2), float("-inf"))
         highest = highest.index_reduce(1, example, logits.detach(), "amax")
         exponentials = (logits - highest[:, example]).exp()
@@ -132,10 +131,10 @@ class Span(TaskKind):
         return losses.sum((1, 2)) / 2
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
-        """Return where in its context each question's answer begins and ends, ``[r, 2]``.
+        """Return the characters at which each question's answer begins and ends, ``[r, 2]``.
 
-        The answer is the pair of a first and a last token of the context, at most `LONGEST_ANSWER`
-        tokens long, whose logits have the highest sum in any window; the first of equal pairs.
+        The answer is the span of at most `LONGEST_ANSWER` tokens of the context whose start and
+        end logits have the highest sum over all windows. The first of equal spans wins.
         """
         best: dict[int, tuple[float, int, int]] = {}
         ends = examples.lengths.cumsum()
@@ -150,11 +149,10 @@ class Span(TaskKind):
         return np.array([best[row][1:] for row in sorted(best)])
 
     def table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
-        """Return a row per question.
+        """Return one row per question.
 
-        Its columns are ``idx`` (the question's number), ``label`` (the first accepted answer, if
-        any), ``prediction``, where in the context it begins (``start``) and ends (``end``), and
-        ``answers`` (all accepted ones).
+        Columns: ``idx`` (the question's number), ``label`` (the first accepted answer, if any),
+        ``prediction``, its ``start`` and ``end`` in the context, and all accepted ``answers``.
         """
         import pandas as pd
 
@@ -179,7 +177,7 @@ class Span(TaskKind):
 
 
 def _windows(tokens: int, room: int, doc_stride: int) -> Iterator[slice]:
-    """Yield windows that leave out no token, the last of which ends with the text."""
+    """Yield windows that together have every token. The last one ends with the text."""
     start = 0
     while start + room < tokens:
         yield slice(start, start + room)
@@ -188,10 +186,10 @@ def _windows(tokens: int, room: int, doc_stride: int) -> Iterator[slice]:
 
 
 def _positions(offsets: Sequence[tuple[int, int]], start: int, end: int, before: int) -> list[int]:
-    """Return the tokens in which an answer starts and ends, or 0 twice if it is not inside.
+    """Return the positions of an answer's first and last token, or 0 twice if it is not inside.
 
-    ``offsets``: where in the context each token of a window begins and ends. ``before``: the number
-    of tokens before them.
+    ``offsets`` are the characters at which the window's tokens of the context begin and end, and
+    ``before`` is the number of tokens before them.
     """
     if not offsets or offsets[0][0] > start or offsets[-1][1] < end:
         return [0, 0]
@@ -201,7 +199,7 @@ def _positions(offsets: Sequence[tuple[int, int]], start: int, end: int, before:
 
 
 def _best_pair(logits: np.ndarray) -> tuple[float, int, int]:
-    """Return the highest sum of a start's and a later end's logit ``[tokens, 2]``, and both."""
+    """Return the highest sum of a start and an end logit ``[tokens, 2]``, and their tokens."""
     tokens = len(logits)
     if not tokens:
         return -np.inf, 0, 0
@@ -244,10 +242,10 @@ class _Labels(BaseModel):
     answers: list[_Answer] = Field(min_length=1)
 
 
-def questions(path: Path, *, labelled: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Read questions with their contexts and, if ``labelled``, their answers, each with its place.
+def questions(path: Path, *, labelled: bool) -> Iterator[PlacedRow]:
+    """Read the questions of a SQuAD v1.1 file with their contexts and, if ``labelled``, answers.
 
-    Each is ``{"id", "question", "context", "answers": {"text": […], "answer_start": […]}}``.
+    A row is ``{"question", "context", "answers": {"text": […], "answer_start": […]}}``.
 
     Raises:
         SubtuneError: the file is not one of SQuAD v1.1, a text is empty, or the context does not
@@ -261,10 +259,11 @@ def questions(path: Path, *, labelled: bool) -> Iterator[tuple[str, dict[str, An
         for question in paragraph.qas:
             place = f"question {shown(question.id)}"
             answers = _answers(question, paragraph.context, f"{path}: {place}") if labelled else []
-            row = {"id": question.id, "question": question.question, "context": paragraph.context}
             texts = [answer.text for answer in answers]
             starts = [answer.answer_start for answer in answers]
-            yield place, row | {"answers": {"text": texts, "answer_start": starts}}
+            accepted = {"text": texts, "answer_start": starts}
+            row = {"question": question.question, "context": paragraph.context, "answers": accepted}
+            yield place, row
 
 
 def _answers(question: _Question, context: str, place: str) -> list[_Answer]:

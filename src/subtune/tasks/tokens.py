@@ -1,7 +1,7 @@
 """Token classification: one label word for each word of a text, such as its part of speech.
 
-A word is predicted at its first piece. A text that is longer than a model reads is cut between
-words, so that each of its words is in one example.
+A word's label is predicted at its first piece. A text that is longer than a model reads is cut
+between words, so that each word is in one example.
 
 Shapes: ``n`` examples, ``q`` words, ``o`` label words.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,7 +35,7 @@ CONLLU = ["id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "dep
 DOCUMENT = "-DOCSTART-"
 # Sections of the Wall Street Journal part, as part-of-speech taggers split them (Collins 2002,
 # Section 5; Toutanova et al. 2003, Section 3).
-SECTIONS = {"train": range(0, 19), "validation": range(19, 22), "test": range(22, 25)}
+SECTIONS = {"train": slice(0, 19), "validation": slice(19, 22), "test": slice(22, 25)}
 # Folders of the sections, below a directory that a user names.
 FOLDERS = ("", "wsj", "mrg/wsj", "parsed/mrg/wsj", "treebank_3/parsed/mrg/wsj")
 # The tag that marks words which were moved or left out.
@@ -64,7 +65,7 @@ class Tokens(TaskKind):
         return {"words": ["string"], "label": ["int32"]}
 
     def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-        """Read a CoNLL file, JSON lines with lists of words and labels, or parsed sentences."""
+        """Read a CoNLL file, JSON lines with lists of words and labels, or a treebank's trees."""
         columns = task.columns_read(labelled)
         if path.suffix == ".jsonl":
             return json_rows(path)
@@ -73,7 +74,7 @@ class Tokens(TaskKind):
         return conll_sentences(path, columns, task.encoding)
 
     def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
-        """Return the words, and the numbers of their labels; without labels they are -1."""
+        """Return the words and the numbers of their labels, which are -1 without labels."""
         read = {column: row[column] for column in task.columns_read(labelled)}
         try:
             words, *given = TEXTS.validate_python(read, strict=True).values()
@@ -98,7 +99,7 @@ class Tokens(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return examples of whole words; a word that is too long for one keeps its first pieces.
+        """Return examples of whole words. A word that is too long keeps its first pieces.
 
         ``reads`` has the position of each word's first piece.
         """
@@ -107,7 +108,7 @@ class Tokens(TaskKind):
 
         @cache
         def pieces_of(word: str) -> list[int]:
-            # Some tokenizers know by the space before it where a word begins.
+            # Some tokenizers need the space before a word to know that one begins.
             pieces = tokenizer.encode(f" {word}", add_special_tokens=False).ids[:room]
             return pieces or [_unknown(tokenizer, word)]
 
@@ -123,7 +124,6 @@ class Tokens(TaskKind):
         return {name: [example[name] for example in examples] for name in examples[0]}
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
-        """Return the number of each word's label, ``[q]``."""
         return logits.argmax(axis=1)
 
     def table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
@@ -146,7 +146,7 @@ class Tokens(TaskKind):
 
 
 def _parts(lengths: Sequence[int], room: int) -> Iterator[slice]:
-    """Yield slices of neighbouring words that fit together."""
+    """Yield slices of neighbouring words that have ``room`` together."""
     start = total = 0
     for number, length in enumerate(lengths):
         if total + length > room:
@@ -157,7 +157,7 @@ def _parts(lengths: Sequence[int], room: int) -> Iterator[slice]:
 
 
 def _unknown(tokenizer: Tokenizer, word: str) -> int:
-    """Return the piece for a word of which the tokenizer leaves nothing."""
+    """Return the unknown token, for a word of which the tokenizer leaves nothing."""
     number = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
     if number is None:
         raise SubtuneError(f"the tokenizer makes nothing of the word {word!r}")
@@ -167,13 +167,13 @@ def _unknown(tokenizer: Tokenizer, word: str) -> int:
 def conll_sentences(
     path: Path, columns: Collection[str], encoding: str | None = None
 ) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Read sentences in the columns asked for, each with the place of its first word.
+    """Read the columns of a CoNLL file's sentences, each with the line of its first word.
 
-    A word has a line, and a blank line ends a sentence. A file whose name ends in ``.conllu`` is
-    as https://universaldependencies.org/format.html has it: the columns of `CONLLU` between tabs,
+    A word has a line, and a blank line ends a sentence. ``.conllu`` files are as
+    https://universaldependencies.org/format.html has them: the columns of `CONLLU` between tabs,
     comments that begin with ``#``, and lines that are no words, whose id holds ``-`` or ``.``. In
-    other files the columns are called ``1``, ``2``, …, and stand between tabs where the first line
-    has one, and between spaces where it has none. `read_text` explains ``encoding``.
+    other files the columns are called ``1``, ``2``, …, and are separated by tabs if the first line
+    has one, else by spaces.
 
     Raises:
         SubtuneError: the file cannot be read or has no such column, a line has more or fewer
@@ -222,34 +222,26 @@ def conll_sentences(
 
 
 def treebank_paths(directory: Path, key: str) -> dict[str, tuple[Path, ...]]:
-    """Return the files of each split of the Wall Street Journal part, in their order.
+    """Return the files of each split of the Wall Street Journal part.
 
-    The directory is the disc's root, or one below it, down to that of the sections ``00`` to
-    ``24``. An error message begins with ``key``.
+    The directory is the disc's root, that of the sections ``00`` to ``24``, or one between.
 
     Raises:
-        SubtuneError: a section is not there.
+        SubtuneError: a section is missing. The message begins with ``key``.
     """
     folders = (directory / folder for folder in FOLDERS)
     root = next((folder for folder in folders if (folder / "00").is_dir()), directory)
-    by_section = {
-        section: sorted((root / f"{section:02}").glob("*.[mM][rR][gG]")) for section in range(25)
-    }
-    if missing := [f"{section:02}" for section, files in by_section.items() if not files]:
+    files = [sorted((root / f"{section:02}").glob("*.[mM][rR][gG]")) for section in range(25)]
+    if missing := [f"{section:02}" for section, found in enumerate(files) if not found]:
         raise SubtuneError(
             f"{key}: {root}: found no .mrg files of section {', '.join(missing)}, expected those "
             "of the Wall Street Journal, 00 to 24, in it or in its parsed/mrg/wsj"
         )
-    return {
-        split: tuple(path for section in sections for path in by_section[section])
-        for split, sections in SECTIONS.items()
-    }
+    return {split: tuple(chain(*files[sections])) for split, sections in SECTIONS.items()}
 
 
-def treebank_sentences(
-    path: Path, columns: Collection[str]
-) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Read sentences in the columns asked for, each with the line on which its tree begins.
+def treebank_sentences(path: Path, columns: Collection[str]) -> Iterator[PlacedRow]:
+    """Read the columns of the sentences of a file of trees, each with the line of its tree.
 
     A file has trees in brackets (Marcus et al. 1993). ``form`` has the words and ``xpos`` their
     tags, as they stand in the file, which writes a bracket as ``-LRB-``. Leaves that are no words
@@ -262,8 +254,7 @@ def treebank_sentences(
     line, depth = 0, 0
     for token in TOKEN.finditer(content):
         if depth == 0:
-            line = _line_of(content, token)
-            by_column: dict[str, list[str]] = {"form": [], "xpos": []}
+            line, by_column = _line_of(content, token), dict[str, list[str]](form=[], xpos=[])
         kind = token.lastgroup
         if kind == "leaf" and token["tag"] != NO_WORD:
             by_column["form"].append(token["word"])

@@ -91,7 +91,6 @@ def test_questions_have_their_context_and_all_their_answers(tmp_path):
     assert first["answers"] == {"text": ["bees"], "answer_start": [9]}
     assert place == "question 'q2'"
     assert row == {
-        "id": "q2",
         "question": "What?",
         "context": CONTEXT,
         "answers": {"text": ["bees", "Her bees"], "answer_start": [9, 15]},
