@@ -2,7 +2,7 @@
 
 `evaluate_metric` holds them for ``evaluate.load``. Jobs that train compute them directly:
 importing `evaluate` takes longer than most jobs. Importing scikit-learn or scipy takes a second,
-which is why each function does it.
+which is why functions do it.
 
 Classes and numbers are compared as predictions and labels ``[u]``. Answers in words are compared as
 SQuAD v1.1 compares them: Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine Comprehension of
@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,37 +44,37 @@ def accuracy(predictions: Sequence, labels: Sequence) -> float:
     return float(np.mean(equal.all(axis=1) if equal.ndim > 1 else equal))
 
 
-def f1(predictions: Sequence, labels: Sequence, average: str = "binary") -> float:
-    """Return F1 of class 1, or with ``macro`` the mean over all classes.
+def sklearn_metric(name: str, **settings: Any) -> Callable[[Sequence, Sequence], float]:
+    """Return scikit-learn's metric of this name, as a function of predictions and labels."""
+
+    def compute(predictions: Sequence, labels: Sequence) -> float:
+        from sklearn import metrics
+
+        function = getattr(metrics, name)
+        return float(function(np.asarray(labels, int), np.asarray(predictions, int), **settings))
+
+    return compute
+
+
+def f1(average: str) -> Callable[[Sequence, Sequence], float]:
+    """Return F1 of class 1 (``binary``), or the mean over all classes (``macro``).
 
     Of sets of labels ``[u, o]`` ``macro`` is the mean over labels, and ``micro`` is F1 of all 0 and
     1 together. F1 is 0 if nothing is predicted or to be found.
     """
-    from sklearn.metrics import f1_score
-
-    classes, expected = np.asarray(predictions, int), np.asarray(labels, int)
-    return float(f1_score(expected, classes, average=average, zero_division=0.0))
+    return sklearn_metric("f1_score", average=average, zero_division=0.0)
 
 
-def matthews_correlation(predictions: Sequence, labels: Sequence) -> float:
-    """Return Matthews correlation, or 0 if only one class is predicted."""
-    from sklearn.metrics import matthews_corrcoef
+def correlation(name: str) -> Callable[[Sequence, Sequence], float]:
+    """Return a correlation of scipy's. It is NaN if all predictions are the same."""
 
-    return float(matthews_corrcoef(np.asarray(labels, int), np.asarray(predictions, int)))
+    def compute(predictions: Sequence, labels: Sequence) -> float:
+        from scipy import stats
 
+        function = getattr(stats, name)
+        return float(function(np.asarray(predictions, float), np.asarray(labels, float))[0])
 
-def pearsonr(predictions: Sequence, labels: Sequence) -> float:
-    """Return Pearson's correlation, or NaN if all predictions are the same."""
-    from scipy import stats
-
-    return float(stats.pearsonr(np.asarray(predictions, float), np.asarray(labels, float))[0])
-
-
-def spearmanr(predictions: Sequence, labels: Sequence) -> float:
-    """Return Spearman's rank correlation, or NaN if all predictions are the same."""
-    from scipy import stats
-
-    return float(stats.spearmanr(np.asarray(predictions, float), np.asarray(labels, float))[0])
+    return compute
 
 
 def normalised(text: str) -> str:
@@ -121,19 +121,20 @@ def f1_of_words(prediction: str, answers: Sequence[str]) -> float:
 METRICS = {
     "classes": {
         "accuracy": Metric("accuracy", accuracy),
-        "f1": Metric("F1", f1),
-        "f1_macro": Metric("macro F1", partial(f1, average="macro")),
+        "f1": Metric("F1", f1("binary")),
+        "f1_macro": Metric("macro F1", f1("macro")),
         "matthews_correlation": Metric(
-            "Matthews correlation", matthews_correlation, is_coefficient=True
+            "Matthews correlation", sklearn_metric("matthews_corrcoef"), is_coefficient=True
         ),
     },
     "label_sets": {
-        **{f"f1_{of}": Metric(f"{of} F1", partial(f1, average=of)) for of in ("micro", "macro")},
+        "f1_micro": Metric("micro F1", f1("micro")),
+        "f1_macro": Metric("macro F1", f1("macro")),
         "accuracy": Metric("accuracy", accuracy),
     },
     "numbers": {
-        "pearsonr": Metric("Pearson correlation", pearsonr, is_coefficient=True),
-        "spearmanr": Metric("Spearman correlation", spearmanr, is_coefficient=True),
+        "pearsonr": Metric("Pearson correlation", correlation("pearsonr"), is_coefficient=True),
+        "spearmanr": Metric("Spearman correlation", correlation("spearmanr"), is_coefficient=True),
     },
     "answers": {
         "exact_match": Metric("exact match", partial(mean_over_questions, exact_match)),
