@@ -14,7 +14,7 @@ from subtune.config.schema import HUB_MODELS, ModelSource
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.data import files
-from subtune.data.sources import OF_GLUE, mini_version, repository_of, size_of
+from subtune.data.sources import OF_GLUE, REPOSITORIES, mini_version, size_of
 from subtune.families import naming_of
 from subtune.hub import COMMITS, file_at, pinned, remembered
 from subtune.models.dimensions import (
@@ -219,7 +219,7 @@ def _data_spec(
         version = files.version_of(paths)
         splits = paths
     elif source == "hub":
-        repository = repository_of(task.name)
+        repository = REPOSITORIES.get(task.name, OF_GLUE)
         revision = config.revision if repository == OF_GLUE else None
         kept = Path(Layout(config.results).pinned())
         version = pinned(repository.name, revision, "dataset", kept, "revision")

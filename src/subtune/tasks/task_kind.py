@@ -6,7 +6,7 @@ Shapes: ``k`` runs, ``n`` examples, ``q`` tokens that the head reads, ``o`` outp
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,11 @@ Row = Mapping[str, Any]
 PlacedRow = tuple[str, Row]
 # The columns of one split, as lists of equal length.
 Columns = dict[str, list]
+
+
+def numbered(rows: Iterable[Row]) -> Iterator[PlacedRow]:
+    """Yield rows with their numbers as places."""
+    return ((f"row {number}", row) for number, row in enumerate(rows, start=1))
 
 
 class TaskKind(ABC):

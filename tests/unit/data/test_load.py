@@ -71,7 +71,7 @@ def test_a_task_without_test_files_has_no_rows_to_predict(glue_dir, tiny_bert, t
 
 def test_a_glue_file_that_is_missing_is_named(glue_dir):
     with pytest.raises(SubtuneError, match=r"QNLI/train\.tsv is missing, expected the train"):
-        files.glue_paths(str(glue_dir), TASKS["qnli"])
+        files.official_paths(str(glue_dir), TASKS["qnli"], "tsv")
 
 
 def tsv_rows(directory, task, content):

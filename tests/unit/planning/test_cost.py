@@ -97,10 +97,10 @@ def test_a_training_steps_operations_are_counted_without_it(method, trains, mini
 
 @pytest.mark.parametrize("task", ["cola", "sst2", "mrpc", "stsb", "rte", "wnli"])
 def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
-    found = files.glue_paths(str(glue_dir), TASKS[task])
+    found = files.official_paths(str(glue_dir), TASKS[task], "tsv")
     rows = {
         split: list(files.glue_rows(path, TASKS[task], labelled=split not in TASKS[task].test))
-        for split, path in found.items()
+        for split, [path] in found.items()
     }
     size = TASKS[task].size
     assert size.train_rows == len(rows["train"])
