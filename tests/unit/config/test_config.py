@@ -253,17 +253,6 @@ def test_a_text_longer_than_a_model_takes_is_found_out_before_any_work(tiny_bert
 
 
 @pytest.mark.parametrize(
-    "source", [{"path": "TINY"}, {"hub": "someone/tiny", "revision": "a" * 40}]
-)
-def test_a_model_named_as_one_of_the_papers_has_its_dimensions(tiny_bert, source):
-    source = {key: value.replace("TINY", str(tiny_bert)) for key, value in source.items()}
-    data = changed("models.bert-base-cased", source)
-    data["experiments"]["layernorm"] |= {"models": ["bert-base-cased"], "max_length": 64}
-    with pytest.raises(SubtuneError, match="found a model of other dimensions"):
-        plan_of(config.check(data))
-
-
-@pytest.mark.parametrize(
     "path",
     ["config.yaml", "demo/config.yaml"]
     + [f"examples/{name}.yaml" for name in ("bitfit-plus", "glue-minilm", "own")],
