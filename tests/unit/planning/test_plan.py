@@ -68,55 +68,28 @@ def test_a_methods_own_epochs_touch_its_runs_and_masks_only(base):
     assert set(other.runs) == others | {planned.run.id for planned in new}
 
 
-def test_a_methods_own_epochs_win_over_its_tasks():
-    made = plan(
-        tasks=["rte"],
-        by_task={"rte": {"epochs": 3}},
-        by_method={"layernorm": {"epochs": 12}},
-        fractions=None,
-    )
-    epochs = {p.method: p.run.recipe.epochs for p in made.experiments["layernorm"]}
-    assert epochs == {"full": 3, "layernorm": 12}
+RTE = {"rte": {"learning_rates": [7e-4], "epochs": 3}}
+MASKS = {"values": [0.1], "scopes": ["individual"]}
 
 
-def test_a_methods_own_learning_rates_win_over_its_tasks():
-    made = plan(
-        tasks=["cola", "rte"],
-        by_task={"cola": {"learning_rates": [7e-4]}, "rte": {"learning_rates": [1e-3]}},
-        methods={"full": [1e-5], "bitfit": None},
-        fractions=None,
-    )
-    rates = learning_rates(made.experiments["layernorm"])
-    assert rates == {
-        ("full", "cola"): 1e-5,
-        ("full", "rte"): 1e-5,
-        ("bitfit", "cola"): 7e-4,
-        ("bitfit", "rte"): 1e-3,
-    }
-
-
-def test_a_task_may_search_among_learning_rates_of_its_own():
-    by_task = {"rte": {"learning_rates": {"search": [1e-2, 1e-3]}}}
-    made = plan(tasks=["rte"], by_task=by_task, methods={"bitfit": None}, fractions=None)
-    assert learning_rates(made.experiments["layernorm"]) == {("bitfit", "rte"): (1e-3, 1e-2)}
-
-
-def test_a_models_learning_rates_of_a_method_win_over_the_experiments():
-    by_model = {"minilm": {"methods": {"full": [2e-5]}}}
-    made = plan(tasks=["rte"], by_model=by_model, methods={"full": [1e-5]}, fractions=None)
-    assert learning_rates(made.experiments["layernorm"]) == {("full", "rte"): 2e-5}
-
-
-@pytest.mark.parametrize(("of_fractions", "expected"), [([1e-3], 1e-3), (None, 7e-4)])
-def test_fractions_without_learning_rates_have_their_tasks(of_fractions, expected):
-    made = plan(
-        tasks=["rte"],
-        by_task={"rte": {"learning_rates": [7e-4]}},
-        methods={"full": [1e-5]},
-        fractions={"values": [0.1], "scopes": ["individual"], "learning_rates": of_fractions},
-    )
-    rates = learning_rates(made.experiments["layernorm"])
-    assert rates == {("full", "rte"): 1e-5, ("layernorm", "rte"): expected}
+@pytest.mark.parametrize(
+    ("settings", "rates"),
+    [
+        # A method's own learning rates win over its task's.
+        ({"by_task": RTE, "methods": {"full": [1e-5], "bitfit": None}}, [1e-5, 7e-4]),
+        ({"by_task": {"rte": {"learning_rates": {"search": [1e-2, 1e-3]}}}}, [(1e-3, 1e-2)]),
+        # A model's methods win over the experiment's.
+        (
+            {"by_model": {"minilm": {"methods": {"full": [2e-5]}}}, "methods": {"full": [1e-5]}},
+            [2e-5],
+        ),
+        ({"by_task": RTE, "fractions": MASKS | {"learning_rates": [1e-3]}}, [7e-4, 1e-3]),
+        ({"by_task": RTE, "fractions": MASKS}, [7e-4, 7e-4]),
+    ],
+)
+def test_the_most_specific_learning_rates_win(settings, rates):
+    made = plan(**{"tasks": ["rte"], "methods": {"bitfit": None}, "fractions": None} | settings)
+    assert [*learning_rates(made.experiments["layernorm"]).values()] == rates
 
 
 def test_a_search_is_one_run_of_what_names_no_learning_rate():
@@ -165,45 +138,13 @@ def test_trial_scores_tie_within_two_standard_errors():
     assert {run.recipe.tie for run in plan(**settings).runs.values()} == {0.158}
 
 
-def test_a_changed_definition_makes_its_own_methods_runs_only():
-    def runs(patterns):
-        methods = BASE["experiments"]["layernorm"]["methods"] | {"mine": [1e-3]}
-        return plan({"selections": {"mine": {"parameters": patterns}}}, methods=methods)
-
-    first, second = runs(["embeddings.LayerNorm.*"]), runs(["embeddings.LayerNorm.bias"])
-    assert {planned.method for planned in new_runs(first, second)} == {"mine"}
-    assert len(new_runs(first, second)) == 3
-
-
-def plan_of_two_models(**changes):
-    models = BASE["models"] | {"roberta": {"hub": "FacebookAI/roberta-base"}}
-    return plan({"models": models}, models=["minilm", "roberta"], fractions=None, **changes)
-
-
 def test_runs_of_several_models_are_apart_and_their_rows_are_not():
-    made = plan_of_two_models()
+    models = BASE["models"] | {"roberta": {"hub": "FacebookAI/roberta-base"}}
+    made = plan({"models": models}, models=["minilm", "roberta"], fractions=None)
     assert len(made.datasets) == 3
     assert len(made.tokens) == 6
     assert {p.model for p in made.experiments["layernorm"]} == {"minilm", "roberta"}
     assert len(made.runs) == 2 * 3 * 2
-
-
-def test_a_models_own_methods_are_trained_by_it_alone():
-    made = plan_of_two_models(by_model={"minilm": {"methods": {"b_q": [1e-3]}}})
-    planned = made.experiments["layernorm"]
-    assert {p.model for p in planned if p.method == "b_q"} == {"minilm"}
-    assert {p.model for p in planned if p.method == "full"} == {"minilm", "roberta"}
-
-
-def test_a_setting_changed_back_gives_the_same_plan(base):
-    assert plan().runs == base.runs
-    assert plan().sweeps == base.sweeps
-
-
-def test_a_new_length_makes_new_tokens_of_the_same_rows(base):
-    other = plan(max_length=64)
-    assert other.datasets == base.datasets
-    assert not set(base.tokens) & set(other.tokens)
 
 
 def test_the_global_mask_is_one_for_all_tasks_and_the_others_are_one_each(base):
@@ -260,12 +201,6 @@ def test_a_number_that_is_no_smaller_than_the_training_set_is_all_of_it(base):
     assert plan(train_rows=ROWS).runs == base.runs
 
 
-def test_several_numbers_that_are_all_the_whole_training_set_are_refused():
-    expected = r"train_rows: found 500, 3000, all, which are all 200 rows of task 'cola'; expected"
-    with pytest.raises(SubtuneError, match=expected):
-        plan(train_rows=[500, 3000, "all"])
-
-
 def test_a_task_may_have_numbers_of_training_rows_of_its_own():
     made = plan(train_rows=10, by_task={"rte": {"train_rows": [20, "all"]}})
     rows = {(p.task, p.train_rows) for p in made.experiments["layernorm"]}
@@ -283,14 +218,11 @@ def test_the_largest_number_is_each_tasks_own(tmp_path):
     assert largest == {("rte", 50), ("mood", 20)}
 
 
-def test_all_seeds_of_embeddings_are_one_run():
+def test_seeds_of_embeddings_only_draw_rows():
     made, planned = embedded(tasks=["sst2"])
     assert {p.seed for p in planned} == {0, 1, 2}
     assert [(p.run.seed, p.run.recipe) for p in planned] == 3 * [(0, Fit())]
     assert len(made.runs) == 3 + 1
-
-
-def test_embeddings_of_some_rows_have_a_run_for_each_draw():
     _, planned = embedded(tasks=["sst2"], train_rows=100)
     assert [p.run.seed for p in planned] == [p.seed for p in planned] == [0, 1, 2]
     assert {p.run.recipe for p in planned} == {Fit(train_rows=100)}
