@@ -1,4 +1,4 @@
-"""What a kind of task must provide, from a user's file to a score.
+"""The interface of a kind of task, from a user's file to a score.
 
 Shapes: ``k`` runs, ``n`` examples, ``q`` tokens that the head reads, ``o`` outputs of the head.
 """

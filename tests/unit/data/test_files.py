@@ -91,7 +91,7 @@ def test_a_file_that_would_be_misread_is_refused_with_its_line(tmp_path, content
         ('label,text\nhappy,"a\nb, c"\nsad,d\n', "csv", [("a\nb, c", 1), ("d", 0)]),
         ('text,label\n"a ""b"" c",happy\nd "e",sad\n', "csv", [('a "b" c', 1), ('d "e"', 0)]),
         ('text\tlabel\n"a\tb"\thappy\nc "d"\tsad\n', "tsv", [("a\tb", 1), ('c "d"', 0)]),
-        # As Windows writes it, with a byte-order mark, and with an empty line at its end.
+        # Windows writes a byte-order mark; an empty line ends the file.
         ("\ufefftext,label\r\na,happy\r\nb,sad\r\n\r\n", "csv", [("a", 1), ("b", 0)]),
         ("text,label\na, happy \nb,0\n", "csv", [("a", 1), ("b", 0)]),
         # Columns that no one reads may be twice, or of any kind.

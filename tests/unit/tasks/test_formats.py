@@ -148,7 +148,7 @@ PARAGRAPH = {"context": "And Zoë ran.", "qas": [QUESTION]}
 
 
 def _written(write: Callable[[pd.DataFrame, io.BytesIO], None]) -> bytes:
-    """What a library of data frames makes of two rows."""
+    """Return two rows as a library of data frames writes them."""
     buffer = io.BytesIO()
     write(pd.DataFrame({"text": ["Zoë", "ran"], "label": [1, 0]}), buffer)
     return buffer.getvalue()

@@ -110,7 +110,7 @@ def test_a_context_of_which_the_tokenizer_leaves_nothing_has_a_window_without_to
 
 
 def labelled_texts(columns):
-    """Of each window that has the answer, where in its context the label begins and ends."""
+    """Return where the label begins and ends in its context, for each window with the answer."""
     return [
         (columns["first"][number][first], columns["last"][number][last])
         if (first, last) != (0, 0)
@@ -172,7 +172,7 @@ def predicted(tokenizer, context, starts, ends, **windows):
 @pytest.mark.parametrize(
     ("starts", "ends", "windows", "answer"),
     [
-        # Of equal spans the first.
+        # The first of equal spans wins.
         ([0] * 4, [0] * 4, {}, "a"),
         ([0] * 4, [0] * 4, {"max_length": 7, "doc_stride": 2}, "a"),
         ([0, 1, 1, 0], [0, 0, 1, 1], {}, "b c"),
@@ -279,7 +279,7 @@ REFUSED = [
     (of_paragraph(context=" \n"), f"{AT_PARAGRAPH}.context: found ' \\n', expected text"),
     (of_question(id=1), f"{AT_PARAGRAPH}.qas[0].id: found 1, expected text"),
     (of_answer(text=""), f"{AT_ANSWER}.text: found '', expected text"),
-    # Of several places the nearest.
+    # The nearest of several places is named.
     (
         of_answer(answer_start=20),
         f"{AT_START}: found 'ees ' at 20 of the context, expected 'bees', which begins at 19",

@@ -71,7 +71,7 @@ def encoded(tokenizer, sentences, max_length=128, labels=None):
 
 def test_words_are_encoded_as_transformers_encodes_them(wordpiece, bytes_pieces, real):
     with_spaces = Tokenizer.from_str(bytes_pieces.to_str())
-    # What transformers does where it is asked for add_prefix_space.
+    # This is what transformers does with add_prefix_space.
     with_spaces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     sentences = HAND_MADE + real
     for tokenizer, its_theirs in ((wordpiece, wordpiece), (bytes_pieces, with_spaces)):
@@ -251,7 +251,7 @@ def test_broken_columns_are_refused_with_their_line(tmp_path, ending, columns, c
             + DOGS.removesuffix("\n"),
             [("line 3", ["A", "dog"], ["DT", "NN"]), ("line 8", ["Dogs"], ["NNS"])],
         ),
-        # As Windows writes it, with a byte-order mark, and lines of white space.
+        # Windows writes a byte-order mark; here are also lines of white space.
         (
             "conllu",
             "\ufeff" + (A_DOG + " \t\n\n" + DOGS).replace("\n", "\r\n"),
