@@ -15,8 +15,7 @@ from subtune.models.dimensions import AnyDimensions, dimensions_of, fields_of
 from subtune.models.files import head_by
 from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
-from subtune.selections.specs import Fit, Fold, Precision, RunSpec, TokensSpec
-from subtune.tasks.task import TaskSize
+from subtune.selections.specs import Fit, Precision, TokensSpec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +81,8 @@ class Estimates:
     def fisher(self, fisher: str) -> Cost:
         """Return the cost of one task's Fisher information."""
         spec = self._plan.fishers[fisher]
-        examples = self._size(spec.tokens).train_rows * self._examples_of_a_row(spec.tokens)
+        rows = self._plan.size_of(spec.tokens).train_rows
+        examples = rows * self._plan.examples_of_a_row(spec.tokens)
         examples = min(spec.rows or examples, examples)
         flops = Work.MATRICES.value * examples * self._forward_flops(spec.tokens)
         seconds = self._seconds(flops, examples / FISHER_BATCH, spec.tokens, "fp32")
@@ -90,15 +90,12 @@ class Estimates:
 
     def train_scores(self, runs: Iterable[str]) -> Cost:
         """Return the cost of scoring runs on the rows that they were trained on."""
-        specs = [self._plan.runs[run] for run in runs]
-        rows = [self._size(s.tokens, s.recipe.fold).rows_within(s.recipe.train_rows) for s in specs]
-        return sum(map(self._evaluation, rows, specs), self.start)
+        return sum((self._evaluation(self._plan.rows_of(run), run) for run in runs), self.start)
 
     def test_predictions(self, runs: Iterable[str]) -> Cost:
         """Return the cost of predicting the test rows of the runs' tasks."""
-        specs = [self._plan.runs[run] for run in runs]
-        rows = [self._size(spec.tokens).test_rows for spec in specs]
-        return sum(map(self._evaluation, rows, specs), self.start)
+        rows = ((self._plan.size_of(self._plan.runs[run].tokens).test_rows, run) for run in runs)
+        return sum((self._evaluation(*tested) for tested in rows), self.start)
 
     def minutes(self, cost: Cost, attempt: int = 1) -> int:
         """Return the minutes to ask a scheduler for, more with every attempt.
@@ -137,20 +134,14 @@ class Estimates:
         megabytes = PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._examples_mb(tokens)
         return _after(attempt, megabytes)
 
-    def _size(self, tokens: TokensSpec, fold: Fold | None = None) -> TaskSize:
-        return self._plan.size_of(tokens, fold)
-
-    def _examples_of_a_row(self, tokens: TokensSpec) -> int:
-        return self._size(tokens).examples_of_a_row(tokens.max_length, tokens.doc_stride)
-
     def _examples_mb(self, tokens: TokensSpec) -> float:
         # An example is two numpy arrays of 64-bit integers, with about 100 bytes of overhead each.
-        examples = self._size(tokens).all_rows * self._examples_of_a_row(tokens)
+        examples = self._plan.size_of(tokens).all_rows * self._plan.examples_of_a_row(tokens)
         return examples * 2 * (100 + 8 * self._length(tokens)) / 1e6
 
     def _length(self, tokens: TokensSpec) -> float:
         """Return the number of tokens of an average example."""
-        return min(self._size(tokens).tokens, tokens.max_length)
+        return min(self._plan.size_of(tokens).tokens, tokens.max_length)
 
     def _forward_flops(self, tokens: TokensSpec) -> float:
         """Return the operations of a forward pass of an average example."""
@@ -164,11 +155,10 @@ class Estimates:
     def _run(self, run: str) -> Cost:
         spec = self._plan.runs[run]
         tokens, recipe = spec.tokens, spec.recipe
-        size = self._size(tokens, spec.recipe.fold)
+        judging = self._plan.size_of(tokens, recipe.fold).evaluation_rows
         if isinstance(recipe, Fit):
-            rows = size.rows_within(recipe.train_rows) + size.evaluation_rows
-            return self._evaluation(rows, spec)
-        examples = size.rows_within(recipe.train_rows) * self._examples_of_a_row(tokens)
+            return self._evaluation(self._plan.rows_of(run) + judging, run)
+        examples = self._plan.rows_of(run) * self._plan.examples_of_a_row(tokens)
         epochs = recipe.epochs * spec.whole_runs
         flops = self._plan.work(run).value * examples * epochs * self._forward_flops(tokens)
         steps = math.ceil(examples / recipe.batch_size) * epochs
@@ -178,12 +168,13 @@ class Estimates:
             examples * self._length(tokens) * epochs,
             flops,
             self._seconds(flops, steps, tokens, recipe.precision),
-            self._trained_bytes(run) + size.evaluation_rows * BYTES_OF_A_PREDICTION,
+            self._trained_bytes(run) + judging * BYTES_OF_A_PREDICTION,
         )
-        return trained + self._evaluation(size.evaluation_rows * epochs, spec)
+        return trained + self._evaluation(judging * epochs, run)
 
-    def _evaluation(self, rows: float, spec: RunSpec) -> Cost:
-        examples = rows * self._examples_of_a_row(spec.tokens)
+    def _evaluation(self, rows: float, run: str) -> Cost:
+        spec = self._plan.runs[run]
+        examples = rows * self._plan.examples_of_a_row(spec.tokens)
         tokens = examples * self._length(spec.tokens)
         flops = examples * self._forward_flops(spec.tokens)
         # A forward pass launches a third of a training step's kernels.

@@ -133,11 +133,9 @@ def _cost(plan: "Plan", run: str) -> int:
 
 def _examples(plan: "Plan", run: str) -> int:
     """Return the number of examples of a run over all epochs, with those of its search."""
-    spec, tokens = plan.runs[run], plan.runs[run].tokens
-    size = plan.size_of(tokens, spec.recipe.fold)
-    per_row = size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
-    rows = size.rows_within(spec.recipe.train_rows) * spec.recipe.epochs
-    return math.ceil(per_row * rows * spec.whole_runs)
+    spec = plan.runs[run]
+    rows = plan.rows_of(run) * spec.recipe.epochs
+    return math.ceil(plan.examples_of_a_row(spec.tokens) * rows * spec.whole_runs)
 
 
 class Submission(NamedTuple):

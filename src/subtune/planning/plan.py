@@ -126,13 +126,22 @@ class Plan:
         """Models' ids by their names in the configuration."""
         return {p.model: p.run.model.id for planned in self.experiments.values() for p in planned}
 
-    def size_of(self, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
+    def size_of(self, tokens: TokensSpec, fold: Fold | None = None) -> TaskSize:
         """Return the size of a task for a run, which a fold may judge."""
         size = self.sizes[tokens.data.key]
         if fold is None:
             return size
         others = size.evaluation_rows if len(tokens.data.task.evaluation) > 1 else 0
         return size.divided(fold.of, others)
+
+    def rows_of(self, run: str) -> int:
+        """Return the number of rows that train a run."""
+        tokens, recipe = self.runs[run].tokens, self.runs[run].recipe
+        return self.size_of(tokens, recipe.fold).rows_within(recipe.train_rows)
+
+    def examples_of_a_row(self, tokens: TokensSpec) -> int:
+        """Return the number of examples of an average row."""
+        return self.size_of(tokens).examples_of_a_row(tokens.max_length, tokens.doc_stride)
 
     def work(self, run: str) -> Work:
         """Return what a run trains."""
