@@ -56,9 +56,9 @@ class Planned:
     @property
     def facts(self) -> dict[str, Any]:
         """The run's columns in tables, besides what its record has."""
-        names = ("model", "task", "method", "fraction", "scope", "train_rows", "fold", "seed")
+        names = ("model", "task", "method", "fraction", "scope", "train_rows", "fold")
         facts = {"run": self.run.id} | {name: getattr(self, name) for name in names}
-        return facts | {"learning_rate": self.run.recipe.learning_rate}
+        return facts | {"learning_rate": self.run.recipe.learning_rate, "seed": self.seed}
 
     @property
     def fold(self) -> int | None:
