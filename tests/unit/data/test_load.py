@@ -171,7 +171,7 @@ def test_of_a_text_of_100_000_letters_the_beginning_is_read(tiny_bert):
     assert len(tokens["input_ids"][0]) == 24
 
 
-def test_roberta_gets_no_token_types_nor_more_tokens_than_it_has_positions(tiny_roberta):
+def test_roberta_gets_no_token_types_and_no_more_tokens_than_positions(tiny_roberta):
     rows = load(spec(TASKS["mrpc"], "builtin"))
     tokens = tokenize(TASKS["mrpc"], rows, tiny_roberta, 63)["train"]
     assert "token_type_ids" not in tokens.column_names

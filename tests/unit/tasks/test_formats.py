@@ -136,7 +136,7 @@ def test_a_sheet_that_is_not_there_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("rows", "left_out"), [(200, 2), (199, 0)])
-def test_rows_without_a_label_are_left_out_if_they_are_at_most_one_in_a_hundred(rows, left_out):
+def test_rows_without_a_label_are_left_out_if_they_are_few(rows, left_out):
     labels = ["x"] * (rows - 2) + [None, " "]
     table = [(f"line {n}", {"label": label}) for n, label in enumerate(labels, start=2)]
     kept, places = with_labels(table, "label")
@@ -203,7 +203,7 @@ def test_a_file_that_something_happened_to_is_read_or_refused_in_a_line(
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_a_good_file_is_read_and_a_directory_in_its_place_is_refused_in_a_line(tmp_path, ending):
+def test_a_good_file_is_read_and_a_directory_is_refused_in_a_line(tmp_path, ending):
     good, read = FORMATS[ending]
     path = tmp_path / f"good.{ending}"
     path.write_bytes(good if isinstance(good, bytes) else good.encode())

@@ -82,24 +82,18 @@ ANSWERS = st.lists(TEXTS, min_size=1, max_size=4)
     ("text", "expected"),
     [
         ("The Cat", "cat"),
-        ("  cat \t\n dog\u00a0", "cat dog"),
         ("a an the", ""),
         ("?!...", ""),
-        ("", ""),
         # An article is a whole word.
         ("another theatre", "another theatre"),
         # Punctuation goes without a space in its place, before articles are looked for.
         ("well-known", "wellknown"),
-        ("cat's", "cats"),
         ("a-b", "ab"),
-        ("U.S.A.", "usa"),
         # Punctuation outside ASCII stays, and bounds words.
         ("“the cat”", "“ cat”"),
-        ("1914–18", "1914–18"),
         ("a–b", "–b"),
         # A letter outside ASCII is a letter.
         ("ÉCOLE", "école"),
-        ("éa", "éa"),
         ("東京 the 塔", "東京 塔"),
     ],
 )
@@ -112,9 +106,6 @@ def test_a_text_is_normalised_as_squad_does(text, expected):
     [
         ("the Denver Broncos", ["Denver Broncos!"], 1, 1),
         ("Denver", ["Broncos", "Denver Broncos", "Denver."], 1, 1),
-        ("Broncos Denver", ["Denver Broncos"], 0, 1),
-        # Precision 1, recall 1/2.
-        ("Denver", ["Denver Broncos"], 0, 2 / 3),
         # Precision 1/3, recall 1/2.
         ("in Denver today", ["Denver Broncos"], 0, 2 / 5),
         # One of the prediction's three is in the answer once: precision 1/3, recall 1.
@@ -123,12 +114,9 @@ def test_a_text_is_normalised_as_squad_does(text, expected):
         ("cat dog cat", ["cat cat"], 0, 4 / 5),
         # Half of the first answer, two thirds of the second: F1 2/3 and 4/5.
         ("red cat", ["red cat of old times now", "red cat runs"], 0, 4 / 5),
-        ("dog", ["cat"], 0, 0),
         ("", ["cat"], 0, 0),
-        ("cat", ["the"], 0, 0),
         # No word on either side: an exact match, but no word in common.
         ("", ["the"], 1, 0),
-        ("?", ["a"], 1, 0),
     ],
 )
 def test_answers_are_compared_as_texts_and_as_bags_of_words(

@@ -98,7 +98,7 @@ def test_windows_are_those_of_transformers(
     assert number == len(columns["row"])
 
 
-def test_a_context_of_which_the_tokenizer_leaves_nothing_has_a_window_without_tokens(tokenizer):
+def test_a_context_without_tokens_has_a_window(tokenizer):
     rows = [row_of(context="\u200b", answers=["\u200b"]), row_of(answers=["1999"])]
     columns = encoded(tokenizer, rows)
     assert columns["first"][0] == [OUTSIDE] * len(columns["input_ids"][0])
@@ -136,7 +136,7 @@ def test_the_label_is_the_shortest_run_of_tokens_with_the_answer(tokenizer, answ
     assert CONTEXT[start:end] == labelled
 
 
-def test_the_label_is_where_the_answer_is_said_to_be_and_of_several_the_first(tokenizer):
+def test_the_label_is_where_the_first_answer_is_said_to_be(tokenizer):
     row = row_of(context="red blue red green", answers=["red", "green"], starts=[9, 13])
     assert labelled_texts(encoded(tokenizer, [row])) == [(9, 12)]
 
@@ -212,7 +212,7 @@ def test_losses_are_those_of_each_window_alone(runs):
         torch.testing.assert_close(losses[run], expected, rtol=0, atol=1e-10)
 
 
-def test_predictions_are_recorded_question_by_question_and_scores_are_means(tokenizer):
+def test_predictions_are_recorded_by_question_and_scores_are_means(tokenizer):
     rows = [row_of(answers=[answer]) for answer in ("1999", "Germany", "the mayor")]
     examples = examples_of(encoded(tokenizer, rows, 32, 8))
     assert len(examples) > 6

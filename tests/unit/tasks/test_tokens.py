@@ -114,7 +114,7 @@ def test_each_word_is_in_one_example_and_in_its_order(bytes_pieces, sentences, m
 
 
 @pytest.mark.parametrize("word", ["\x07", "\u200b", "\u00ad"])
-def test_a_word_of_which_the_tokenizer_leaves_nothing_is_the_unknown_token(wordpiece, word):
+def test_a_word_without_pieces_is_the_unknown_token(wordpiece, word):
     assert wordpiece.encode(word, add_special_tokens=False).ids == []
     columns = encoded(wordpiece, [["the", word, "a"]])
     assert columns["reads"][0].tolist() == [1, 2, 3]
