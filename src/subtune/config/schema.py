@@ -64,11 +64,9 @@ PATTERNS_IN_WORDS = {
 
 
 def _distinct(values: tuple) -> tuple:
-    seen = set()
     for value in values:
-        if value in seen:
+        if values.count(value) > 1:
             raise ValueError(f"found {value!r} twice, expected each value once")
-        seen.add(value)
     return values
 
 
