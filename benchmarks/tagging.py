@@ -33,7 +33,7 @@ from benchmarks.trainer import Clock, arguments
 from subtune.core.errors import SubtuneError
 from subtune.models.files import directory_of_package
 from subtune.tasks import TASKS
-from subtune.tasks.formats.tagged import conll_sentences
+from subtune.tasks.tokens import conll_sentences
 
 # The label of tokens that the Trainer leaves out of the loss.
 NO_LABEL = -100

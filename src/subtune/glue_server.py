@@ -12,7 +12,7 @@ from subtune.analysis.scores import best_of_seeds
 from subtune.core.errors import SubtuneError, one_of
 from subtune.planning.jobs import FORM, NAMES
 from subtune.tasks import TASKS, Task
-from subtune.tasks.formats import tables
+from subtune.tasks.formats import delimited_rows
 from subtune.tasks.metrics import COEFFICIENTS
 
 HEADER = ("index", "prediction")
@@ -159,7 +159,7 @@ def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFr
     """
     form, needed, entered = pd.DataFrame(forms, columns=FORM), [*NAMES, "score"], []
     try:
-        for place, cells in tables.delimited_rows(path, needed, lambda cells: True):
+        for place, cells in delimited_rows(path, needed, lambda cells: True):
             if lacking := [column for column in needed if column not in cells]:
                 raise SubtuneError(f"{path}: column {lacking[0]!r} is missing, and needed")
             if not cells["score"].strip():

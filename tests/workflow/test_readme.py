@@ -16,7 +16,7 @@ from subtune.exhibits import output
 from subtune.exhibits.answers import answers_in_lines, decisions, methods_by_score
 from subtune.models.dimensions import dimensions_in
 from subtune.selections import SELECTION
-from subtune.tasks.kinds import KINDS
+from subtune.tasks.task import KINDS
 from tests.helpers import commands
 from tests.helpers.project import ROOT
 

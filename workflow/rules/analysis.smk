@@ -19,9 +19,7 @@ rule scores:
         CPU
     params:
         runs=lambda w: [
-            planned.facts
-            | {"learning_rate": planned.run.recipe.learning_rate}
-            | {"seed": planned.seed, "partition": planned.partition}
+            planned.facts | {"partition": planned.partition}
             for planned in PLAN.experiments[w.experiment]
         ],
         columns=lambda w: experiments.score_columns(
@@ -52,9 +50,8 @@ rule runs:
     params:
         # Estimates take a while, so they are made when the job is.
         planned=lambda w: [
-            {"run": planned.run.id, "experiment": name}
-            | planned.facts
-            | {"flops": ESTIMATES.run(planned.run.id).flops}
+            planned.facts
+            | {"experiment": name, "flops": ESTIMATES.run(planned.run.id).flops}
             for name, runs in PLAN.experiments.items()
             for planned in runs
         ],

@@ -107,7 +107,7 @@ def scored_on_training_rows(sweep):
 def sweep_to_refit(wildcards):
     """Return a sweep with runs of the method: it has the same model and tokens."""
     w = wildcards
-    return PLAN.sweep_with(w.experiment, w.encoder, w.task, w.method)
+    return PLAN.sweeps_of(w.experiment, model=w.encoder, task=w.task, method=w.method)[0]
 
 
 def runs_tested(wildcards):

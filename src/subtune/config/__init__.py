@@ -1,4 +1,4 @@
-"""The configuration, ``config.yaml``. It is checked as a whole before any work starts."""
+"""The configuration, ``config.yaml``, which is checked as a whole before any work starts."""
 
 import contextlib
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def check(data: Mapping[str, Any]) -> Config:
     """Validate a parsed ``config.yaml``.
 
     Raises:
-        SubtuneError: one line per problem: the key's path, what was found, what is allowed.
+        SubtuneError: one line per mistake: the key's path, what was found, what is allowed.
     """
     try:
         config = Config.model_validate(data)
@@ -32,18 +32,17 @@ def check(data: Mapping[str, Any]) -> Config:
 
 
 def read(path: Path) -> Config:
-    """Read and validate a configuration file, or a profile that holds one under ``config``.
+    """Read and validate a configuration file, or a profile with a configuration as ``config``.
 
     Raises:
-        SubtuneError: the file is missing, is not YAML, has a key twice, or is not a valid
-            configuration.
+        SubtuneError: the file is missing, not YAML, or not a valid configuration.
     """
     try:
         data = load(path)
     except FileNotFoundError:
         raise SubtuneError(f"found no configuration file {str(path)!r}") from None
     except OSError as error:
-        reason = (error.strerror or "cannot be read").lower()
+        reason = str(error.strerror).lower()
         raise SubtuneError(f"{path}: {reason}, expected a file such as config.yaml") from None
     except yaml.YAMLError as error:
         raise SubtuneError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
@@ -54,15 +53,13 @@ def read(path: Path) -> Config:
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """A loader that refuses equal keys, of which PyYAML itself takes the last."""
+    """A loader that refuses a key that stands twice. PyYAML itself takes the last."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        # Constructing a mapping adds the keys of `<<`, so keys are compared before.
+        # Keys are compared here because constructing a mapping adds those of `<<`.
         node = super().compose_mapping_node(anchor)
         line_of: dict[str, int] = {}
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             line = key.start_mark.line + 1
             if key.value in line_of:
                 raise SubtuneError(
@@ -74,21 +71,12 @@ class _UniqueKeys(yaml.SafeLoader):
 
 
 def load(path: Path) -> Any:
-    """Return what a YAML file holds.
-
-    Raises:
-        SubtuneError: a key stands twice in one mapping.
-        yaml.YAMLError: the file is not YAML.
-    """
+    """Parse a YAML file in which no key may stand twice in one mapping."""
     with path.open(encoding="utf-8") as file:
         return yaml.load(file, Loader=_UniqueKeys)
 
 
 def require_unique_keys(path: Path) -> None:
-    """Check a file that another program reads. It need not be YAML.
-
-    Raises:
-        SubtuneError: a key stands twice in one mapping.
-    """
+    """Refuse a YAML file of another program's in which a key stands twice in one mapping."""
     with contextlib.suppress(yaml.YAMLError):
         load(path)

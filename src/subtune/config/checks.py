@@ -1,24 +1,16 @@
-"""Checks over the whole configuration, and mistakes as lines for people.
+"""Checks of a whole configuration, and its mistakes as lines for people.
 
-Pydantic checks each section by itself. Names that one section uses and another defines are checked
-here.
+Pydantic checks each section by itself. These checks compare sections, such as names that one uses
+and another defines.
 """
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from subtune.config.schema import (
-    PATTERNS_IN_WORDS,
-    Config,
-    Experiment,
-    Fractions,
-    TaskSettings,
-)
+from subtune.config.schema import PATTERNS_IN_WORDS, Config, Experiment
 from subtune.core.errors import SubtuneError, cut, key_path, listed, one_of
 from subtune.data.files import RELEASES
 from subtune.data.sources import MINI_TASKS, is_on_hub
@@ -41,70 +33,126 @@ IN_YAML = {
 
 def problems_of(config: Config) -> Iterator[str]:
     """Yield one line per mistake in a configuration whose sections are valid by themselves."""
-    yield from _task_definitions(config)
-    for name in filter(is_built_in, config.selections):
-        yield f"selections.{name}: found the name of a built-in method, expected one of its own"
-    for name, experiment in config.experiments.items():
-        yield from _experiment(config, f"experiments.{name}", experiment)
-
-
-def _task_definitions(config: Config) -> Iterator[str]:
+    tasks = dict(TASKS)
     for name, definition in config.tasks.items():
         if name in TASKS:
             yield f"tasks.{name}: found the name of a built-in task, expected a name of its own"
-        paths = [os.path.normpath(path) for path in definition.files.values()]
-        if len(set(paths)) < len(paths):
+        if len({*map(os.path.normpath, definition.files.values())}) < len(definition.files):
             found = ", ".join(definition.files.values())
             yield f"tasks.{name}.files: found {found}, expected a different file for each split"
         try:
-            definition.task(name)
+            tasks[name] = definition.task(name)
         except ValidationError as error:
             yield f"tasks.{name}.{text_of(error.errors()[0])}"
+    for name in filter(is_built_in, config.selections):
+        yield f"selections.{name}: found the name of a built-in method, expected one of its own"
+    for name, experiment in config.experiments.items():
+        path = f"experiments.{name}"
+        for key, names, known in (
+            ("models", experiment.models, config.all_models()),
+            ("tasks", experiment.tasks, [*TASKS, *config.tasks]),
+            ("by_task", experiment.by_task, experiment.tasks),
+            ("by_model", experiment.by_model, experiment.models),
+        ):
+            yield from (f"{path}.{key}: {one_of(n, known)}" for n in names if n not in known)
+        own = [tasks[task] for task in experiment.tasks if task in tasks]
+        yield from _tasks(config, path, experiment, own)
+        yield from _methods(config, path, experiment, own)
+        if experiment.fractions:
+            yield from _fractions(config, path, experiment)
+        if experiment.folds:
+            yield from _folds(config, path, experiment)
 
 
-def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    yield from _titles(config, path, experiment)
-    if experiment.fractions:
-        yield from _fractions(config, f"{path}.fractions", experiment.fractions, experiment.tasks)
-    if experiment.folds:
-        yield from _folds(config, path, experiment, experiment.folds)
-    yield from _unknown(f"{path}.models", experiment.models, config.all_models())
-    yield from _unknown(f"{path}.tasks", experiment.tasks, [*TASKS, *config.tasks])
-    yield from _without_rows(config, f"{path}.tasks", experiment.tasks)
-    yield from _too_short(config, f"{path}.max_length", experiment)
-    yield from _without_pooling(config, experiment)
-    yield from _of_other_labels(config, path, experiment)
-    yield from _unknown(f"{path}.by_task", experiment.by_task, experiment.tasks)
-    yield from _unknown(f"{path}.by_model", experiment.by_model, experiment.models)
-    # Someone who takes a method out need not look for its settings.
-    for method in experiment.by_method:
-        yield from _method(config, f"{path}.by_method", method)
-    for method in experiment.methods:
-        yield from _method(config, f"{path}.methods", method)
-    for model, settings in experiment.by_model.items():
-        for method in settings.methods:
-            yield from _method(config, f"{path}.by_model.{model}.methods", method)
-    yield from _learning_rates(config, path, experiment)
-    yield from _embeddings_without_a_task(config, path, experiment)
-
-
-def _fractions(
-    config: Config, path: str, fractions: Fractions, tasks: tuple[str, ...]
+def _tasks(
+    config: Config, path: str, experiment: Experiment, tasks: Sequence[Task]
 ) -> Iterator[str]:
-    try:
-        require_whole(config.selection(fractions.of))
-    except SubtuneError as error:
-        yield f"{path}.of: {error}"
-    if "cv" in fractions.scopes and len(tasks) == 1:
+    """Yield a line per task that the tables, the source, the length or a model does not suit."""
+    headings, all_models = {*HEADINGS}, config.all_models()
+    has_rows = {
+        "hub": is_on_hub,
+        "tsv": lambda name: name not in RELEASES,
+        "builtin": lambda name: name in MINI_TASKS,
+    }[config.source]
+    for task in tasks:
+        name, kind, max_length = task.name, task.of_kind, experiment.settings(task.name).max_length
+        for _, title in task.columns():
+            if title in headings:
+                yield (
+                    f"{path}.tasks: found {name!r} with the title {title!r}, expected a `title` "
+                    "that no other column of a table has"
+                )
+            headings.add(title)
+        if name in TASKS and name not in config.directories and not has_rows(name):
+            own = f"`directories.{name}`, the directory with its files"
+            yield (
+                f"{path}.tasks: found {name!r}, which `source: {config.source}` does not have, "
+                f"expected {own if name in RELEASES else 'another source'}"
+            )
+        if max_length < kind.least_length:
+            yield (
+                f"{path}.max_length: found {max_length} for task {name!r}, expected at least "
+                f"{kind.least_length}"
+            )
+        for model in experiment.models if kind.head != SEQUENCE_CLASSIFICATION else ():
+            if model in all_models and all_models[model].pooling:
+                yield (
+                    f"models.{model}.pooling: found {all_models[model].pooling!r} for task "
+                    f"{name!r}, expected none: every word or position has an answer of its own; "
+                    "name the model twice"
+                )
+
+
+def _methods(
+    config: Config, path: str, experiment: Experiment, tasks: Sequence[Task]
+) -> Iterator[str]:
+    """Yield a line per unknown method, and for what trains without learning rates."""
+    methods = {"by_method": [*experiment.by_method], "methods": [*experiment.methods]}
+    for model, settings in experiment.by_model.items():
+        methods[f"by_model.{model}.methods"] = [*settings.methods]
+    embeddings = set()
+    for key, names in methods.items():
+        for method in names:
+            try:
+                if isinstance(config.selection(method), Embeddings):
+                    embeddings.add(method)
+            except SubtuneError as error:
+                yield f"{path}.{key}: {error}"
+    if tasks and all(task.of_kind.head != SEQUENCE_CLASSIFICATION for task in tasks):
+        for method in sorted(embeddings):
+            yield (
+                f"{path}.methods: found {method!r}, which needs a task of classification or "
+                f"regression, expected one beside {listed(experiment.tasks)}"
+            )
+    given = {m: r for model in experiment.models for m, r in experiment.methods_of(model).items()}
+    trains = {f"methods.{m}": rates for m, rates in given.items() if m not in embeddings}
+    if experiment.fractions:
+        trains["fractions.learning_rates"] = experiment.fractions.learning_rates
+    without = next((key for key, rates in trains.items() if rates is None), None)
+    bare = [t for t in experiment.tasks if experiment.settings(t).learning_rates is None]
+    if bare and without:
         yield (
-            f"{path}.scopes: found 'cv' with one task, expected several tasks: "
+            f"{path}: found no learning rates for task {bare[0]!r}, expected them under {without}, "
+            f"by_task.{bare[0]}.learning_rates or learning_rates; `search` finds one"
+        )
+
+
+def _fractions(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
+    assert experiment.fractions
+    try:
+        require_whole(config.selection(experiment.fractions.of))
+    except SubtuneError as error:
+        yield f"{path}.fractions.of: {error}"
+    if "cv" in experiment.fractions.scopes and len(experiment.tasks) == 1:
+        yield (
+            f"{path}.fractions.scopes: found 'cv' with one task, expected several tasks: "
             "a cross-validated mask uses the information of all other tasks"
         )
 
 
-def _folds(config: Config, path: str, experiment: Experiment, folds: int) -> Iterator[str]:
+def _folds(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
     """Yield a line per setting that does not fit cross-validation."""
-    seeds = len(experiment.seeds)
+    folds, seeds = experiment.folds or 1, len(experiment.seeds)
     if seeds % folds:
         yield (
             f"{path}.folds: found {folds} with {seeds} seeds, expected a multiple of {folds} "
@@ -123,132 +171,6 @@ def _folds(config: Config, path: str, experiment: Experiment, folds: int) -> Ite
             )
 
 
-def _titles(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield a line per task whose title is already the heading of another column."""
-    headings = set(HEADINGS)
-    for task in _tasks(config, experiment):
-        for _, title in task.columns():
-            if title in headings:
-                yield (
-                    f"{path}.tasks: found {task.name!r} with the title {title!r}, expected a "
-                    "`title` that no other column of a table has"
-                )
-            headings.add(title)
-
-
-def _too_short(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield a line per task whose examples are too short to hold a part of each text."""
-    for task in _tasks(config, experiment):
-        max_length, least = experiment.settings(task.name).max_length, task.of_kind.least_length
-        if max_length < least:
-            yield f"{path}: found {max_length} for task {task.name!r}, expected at least {least}"
-
-
-def _without_pooling(config: Config, experiment: Experiment) -> Iterator[str]:
-    """Yield a line per model with a pooling that a task has no use for."""
-    others = [
-        t.name for t in _tasks(config, experiment) if t.of_kind.head != SEQUENCE_CLASSIFICATION
-    ]
-    for name in experiment.models if others else ():
-        source = config.all_models().get(name)
-        if source and source.pooling:
-            yield (
-                f"models.{name}.pooling: found {source.pooling!r} for task {others[0]!r}, expected "
-                "none: every word or position has an answer of its own; name the model twice"
-            )
-
-
-def _of_other_labels(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield a line per setting of numbers for tasks of label words, or the other way round."""
-    tasks = _tasks(config, experiment)
-    for key, value, suits, problem in (
-        ("labels", "standard", "has_numbers", "a regression, expected 'raw'"),
-        ("class_weights", "balanced", "has_label_words", "label words, expected none"),
-    ):
-        others = [task.name for task in tasks if not getattr(task.of_kind, suits)]
-        own = [name for name in others if name in experiment.by_task]
-        places: list[tuple[str, TaskSettings | Experiment]]
-        places = [(f"by_task.{name}.", experiment.by_task[name]) for name in own]
-        if tasks and len(others) == len(tasks):
-            places.append(("", experiment))
-        for place, settings in places:
-            if getattr(settings, key) == value:
-                yield f"{path}.{place}{key}: found {value!r} without {problem}"
-
-
-def _tasks(config: Config, experiment: Experiment) -> list[Task]:
-    """Return an experiment's tasks; none if a definition is not valid."""
-    with contextlib.suppress(ValidationError):
-        tasks = config.all_tasks()
-        return [tasks[name] for name in experiment.tasks if name in tasks]
-    return []
-
-
-def _unknown(path: str, names: Iterable[str], known: Iterable[str]) -> Iterator[str]:
-    for name in names:
-        if name not in known:
-            yield f"{path}: {one_of(name, known)}"
-
-
-def _without_rows(config: Config, path: str, tasks: Iterable[str]) -> Iterator[str]:
-    """Yield a line per built-in task that neither the source nor a directory has."""
-    has = {
-        "hub": is_on_hub,
-        "tsv": lambda task: task not in RELEASES,
-        "builtin": lambda task: task in MINI_TASKS,
-    }[config.source]
-    for task in tasks:
-        if task in TASKS and task not in config.directories and not has(task):
-            own = f"`directories.{task}`, the directory with its files"
-            yield (
-                f"{path}: found {task!r}, which `source: {config.source}` does not have, expected "
-                f"{own if task in RELEASES else 'another source'}"
-            )
-
-
-def _method(config: Config, path: str, method: str) -> Iterator[str]:
-    try:
-        config.selection(method)
-    except SubtuneError as error:
-        yield f"{path}: {error}"
-
-
-def _learning_rates(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield a line if something that trains has no learning rates, or embeddings have some."""
-    bare = next(
-        (t for t in experiment.tasks if experiment.settings(t).learning_rates is None), None
-    )
-    given = [of for model in experiment.models for of in experiment.methods_of(model).items()]
-    trains = [(f"methods.{m}", rates) for m, rates in given if not _is_embeddings(config, m)]
-    if experiment.fractions:
-        trains.append(("fractions.learning_rates", experiment.fractions.learning_rates))
-    without = next((key for key, rates in trains if rates is None), None)
-    if bare and without:
-        yield (
-            f"{path}: found no learning rates for task {bare!r}, expected them under {without}, "
-            f"by_task.{bare}.learning_rates or learning_rates; `search` finds one"
-        )
-    for method, rates in dict(given).items():
-        if rates is not None and _is_embeddings(config, method):
-            yield f"{path}.methods.{method}: found learning rates, expected none: nothing trains"
-
-
-def _embeddings_without_a_task(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    tasks = _tasks(config, experiment)
-    if tasks and all(task.of_kind.head != SEQUENCE_CLASSIFICATION for task in tasks):
-        for method in filter(partial(_is_embeddings, config), experiment.all_methods()):
-            yield (
-                f"{path}.methods: found {method!r}, which needs a task of classification or "
-                f"regression, expected one beside {listed(experiment.tasks)}"
-            )
-
-
-def _is_embeddings(config: Config, method: str) -> bool:
-    with contextlib.suppress(SubtuneError):
-        return isinstance(config.selection(method), Embeddings)
-    return False
-
-
 def lines_of(error: ValidationError) -> list[str]:
     """Return one line per mistake: the key's path, what was found, what was expected."""
     problems = error.errors()
@@ -262,20 +184,13 @@ def lines_of(error: ValidationError) -> list[str]:
 
 
 def _line(problem: Any) -> str:
+    # Steps of pydantic's own begin with "[", and so may an unknown key, which is the last step.
+    *above, last = problem["loc"] or ["["]
+    path = [step for step in above if not str(step).startswith("[")]
     if problem["type"] == "extra_forbidden":
-        # The user's own key, which may look like a mark.
-        *path, unknown = problem["loc"]
-        above = _without_marks(path)
-        return (
-            f"{key_path([*above, unknown])}: unknown key, {one_of(str(unknown), _keys_at(above))}"
-        )
-    steps = _without_marks(problem["loc"])
-    return ": ".join([*([key_path(steps)] if steps else []), text_of(problem)])
-
-
-def _without_marks(path: Sequence[Any]) -> list[Any]:
-    """Return a path without pydantic's marks: "[key]", and the tags of a union's members."""
-    return [step for step in path if not str(step).startswith("[")]
+        return f"{key_path([*path, last])}: unknown key, {one_of(str(last), _keys_at(path))}"
+    path += [] if str(last).startswith("[") else [last]
+    return ": ".join([*([key_path(path)] if path else []), text_of(problem)])
 
 
 def text_of(problem: Any) -> str:

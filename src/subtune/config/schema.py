@@ -28,9 +28,7 @@ from subtune.selections.specs import (
     Precision,
 )
 from subtune.tasks import TASKS, Task
-from subtune.tasks.fields import KindName, kind_of_unnamed
-from subtune.tasks.kinds import KINDS
-from subtune.tasks.task import TEST
+from subtune.tasks.task import KINDS, TEST, KindName, default_kind
 
 ALL_ROWS: Literal["all"] = "all"
 # The loss of score against full fine-tuning that one can afford, if nothing else is said.
@@ -66,11 +64,9 @@ PATTERNS_IN_WORDS = {
 
 
 def _distinct(values: tuple) -> tuple:
-    seen = set()
     for value in values:
-        if value in seen:
+        if values.count(value) > 1:
             raise ValueError(f"found {value!r} twice, expected each value once")
-        seen.add(value)
     return values
 
 
@@ -261,7 +257,7 @@ class OwnTask(Section):
 
     @property
     def kind_name(self) -> KindName:
-        return self.kind or kind_of_unnamed(self.labels)
+        return self.kind or default_kind(self.labels)
 
     def task(self, name: str) -> Task:
         """Return the task with everything that its kind fills in."""

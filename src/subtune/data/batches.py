@@ -1,44 +1,40 @@
-"""Parts of a split: batches of its examples, and folds of the training rows.
-
-Each fold judges once. Training and its cost estimate share the sizes of batches.
-"""
+"""Batches of a split's examples, and folds of the training rows, each of which judges once."""
 
 from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
 
-from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.specs import Fold
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 
-# Tokens of a pass that keep a CPU busy: more tokens take memory and save little time.
+# Tokens of a pass that keep a CPU busy. More tokens take memory and save little time.
 CPU_TOKENS = 3000
 # The approximate number of tokens of a batch in evaluation. On a GPU small batches take their time
 # for the start of kernels.
 EVALUATION_TOKENS = 2048
 GPU_EVALUATION_TOKENS = 16384
-# The number of checkpoints that a group of runs keeps: the newest, and the one before it.
+# A group of runs keeps the newest checkpoint and the one before it.
 CHECKPOINTS_KEPT = 2
 # Folds of a regression are stratified by at most so many bins of its labels.
 BINS = 10
 
 
 def shuffled(n: int, batch_size: int, generator: np.random.Generator) -> list[np.ndarray]:
-    """Return one epoch's batches: every example once, in random order; the last may be smaller."""
+    """Return one epoch's batches, in random order. The last one may be smaller."""
     order = generator.permutation(n)
     return [order[start : start + batch_size] for start in range(0, n, batch_size)]
 
 
 def by_length(index: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the same examples, shorter ones first: the order decides only a batch's grids."""
+    """Return the examples of a batch by length. Their order decides only its grids."""
     return index[np.argsort(lengths[index], kind="stable")]
 
 
 def in_length_order(lengths: np.ndarray, tokens: int = EVALUATION_TOKENS) -> Iterator[np.ndarray]:
-    """Yield batches for evaluation: every example once, by length, about ``tokens`` at a time."""
+    """Yield batches for evaluation, by length, of about ``tokens`` tokens each."""
     order = np.argsort(lengths, kind="stable")
     start = 0
     while start < len(order):
@@ -61,22 +57,14 @@ def divided(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Exam
 def rows_of_folds(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
     """Return the indices of each fold's rows in the training split, in ascending order.
 
-    Each row is in one fold of a partition, and rows with the same token ids are in the same. Every
-    fold has about the same share of each label, or of small, middling and large numbers.
-
-    Raises:
-        SubtuneError: there are fewer different rows of token ids than folds.
+    Rows with the same token ids are in the same fold. Every fold has about the same share of each
+    label, or of small, middling and large numbers.
     """
     # Importing scikit-learn takes a second.
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
     settings = {"n_splits": folds, "shuffle": True, "random_state": partition}
     texts, places = _texts(train), np.arange(train.rows)
-    if (different := texts.max() + 1) < folds:
-        raise SubtuneError(
-            f"folds: found {different} different texts as the model reads them, which cuts them at "
-            f"max_length, expected at least {folds}"
-        )
     if task.of_kind.head != SEQUENCE_CLASSIFICATION:
         parts = GroupKFold(**settings).split(places, groups=texts)
     else:
@@ -90,7 +78,7 @@ def rows_of_folds(train: Examples, task: TaskSpec, folds: int, partition: int) -
 
 
 def _texts(train: Examples) -> np.ndarray:
-    """Return a number for each row, the same for rows with the same texts, in the rows' order."""
+    """Return each row's number of its text, which is the same for equal texts."""
     seen: dict[tuple[bytes, ...], int] = {}
     ends = np.searchsorted(train.row, train.row_numbers, "right")
     ids = [train.inputs["input_ids"][number].tobytes() for number in range(len(train))]

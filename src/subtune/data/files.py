@@ -11,11 +11,11 @@ from subtune.core.content_ids import fingerprint
 from subtune.core.errors import SubtuneError, one_of
 from subtune.selections.specs import DataSpec
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
-from subtune.tasks.formats import tagged, text
-from subtune.tasks.formats.text import is_file, present
-from subtune.tasks.task_kind import PlacedRow
+from subtune.tasks.formats import is_directory, is_file, read_text
+from subtune.tasks.task_kind import Columns, PlacedRow, numbered
+from subtune.tasks.tokens import treebank_paths
 
-# If more files have changed, an error message names only the first.
+# An error message names at most so many files that may have changed.
 NAMED_FILES = 3
 # Each split's files.
 Paths = dict[str, tuple[Path, ...]]
@@ -39,7 +39,7 @@ GLUE_COLUMNS = {
 }
 # CoLA's labelled files have no header.
 HEADERLESS = {"cola": ("source", "label", "original_label", "sentence")}
-# The published QQP files have a few truncated lines, which the hub's copy also leaves out.
+# The published QQP files have a few truncated lines, which the hub's copy leaves out too.
 CUT_OFF_LINES = ("qqp",)
 
 
@@ -53,27 +53,24 @@ def paths_of(
 ) -> Paths:
     """Return the files of each split that has some; none if the rows are not in files.
 
-    The ``tsv`` source reads in ``glue_dir``. The ``files`` source reads ``files``, by split, or
-    without them the task's official files in ``directory``.
+    The source ``tsv`` reads ``glue_dir``. The source ``files`` reads the official files in
+    ``directory`` or, without one, ``files`` by split.
 
     Raises:
-        SubtuneError: a file is not there.
+        SubtuneError: a file is missing.
     """
-    if source == "tsv":
-        by_split = glue_paths(str(glue_dir), task)
-        found: Paths = {split: (path,) for split, path in by_split.items()}
-    elif directory:
-        found = official_paths(directory, task)
+    if source == "tsv" or directory:
+        found = official_paths(directory or str(glue_dir), task, source)
     else:
-        found = {split: (_path_of(files, task, split),) for split in splits} if files else {}
+        found = {split: (_own_path(files, task, split),) for split in splits} if files else {}
     return {split: found[split] for split in splits if split in found}
 
 
 def own_paths(files: Mapping[str, str], task: Task, may_lack: str = "") -> Paths:
-    """Return the file of every split of a user's own task. It may lack one of them.
+    """Return the file of every split of a user's own task. The split ``may_lack`` is optional.
 
     Raises:
-        SubtuneError: a split is missing or unknown, or a file is not there or of no known format.
+        SubtuneError: a split or a file is missing, or unknown.
     """
     key, splits = f"tasks.{task.name}.files", (*task.labelled, *task.test)
     for split in files:
@@ -86,7 +83,7 @@ def own_paths(files: Mapping[str, str], task: Task, may_lack: str = "") -> Paths
     return paths_of(task, "files", files, files=files)
 
 
-def _path_of(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
+def _own_path(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
     key, path = f"tasks.{task.name}.files.{split}", Path(files[split])
     if path.suffix.lower() not in task.of_kind.formats:
         expected = one_of(path.suffix, task.of_kind.formats)
@@ -96,16 +93,45 @@ def _path_of(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
     return path
 
 
+def official_paths(directory: str, task: TaskSpec, source: str = "files") -> Paths:
+    """Return the official files of each split of a built-in task. Those of test rows may be absent.
+
+    Raises:
+        SubtuneError: the directory, or a file with labels, is missing.
+    """
+    key, names = f"directories.{task.name}", NAMES.get(task.name, {})
+    if source == "tsv":
+        splits = (*task.labelled, *TASKS[task.name].test)
+        key, names = "glue_dir", {s: str(glue_path(Path(), TASKS[task.name], s)) for s in splits}
+    if not is_directory(directory):
+        expected = f"one with {', '.join(names.values()) or 'the sections of the Penn Treebank'}"
+        expected = "GLUE's official layout" if source == "tsv" else expected
+        raise SubtuneError(f"{key}: found no directory {directory!r}, expected {expected}")
+    if not names:
+        return treebank_paths(Path(directory), key)
+    paths = {split: Path(directory, name) for split, name in names.items()}
+    for split, path in paths.items():
+        if split in task.labelled and not is_file(path):
+            raise SubtuneError(f"{key}: {path} is missing, expected the {split} file")
+    return {split: (path,) for split, path in paths.items() if is_file(path)}
+
+
+def glue_path(glue_dir: Path, task: Task, split: str) -> Path:
+    """Return GLUE's file of a split: ``validation_matched`` is ``dev_matched.tsv``."""
+    if split == DIAGNOSTIC:
+        return glue_dir / "diagnostic" / "diagnostic.tsv"
+    return glue_dir / task.title / f"{split.replace('validation', 'dev')}.tsv"
+
+
 def columns_of(
     task: TaskSpec, by_split: Mapping[str, Sequence[Path]], source: str = "files"
-) -> dict[str, dict[str, list]]:
+) -> dict[str, Columns]:
     """Return the columns of each split's files, as the task's kind has them.
 
     Raises:
         SubtuneError: a file cannot be read, a row is not one of the task, or the rows cannot be
-            learnt from or judged by.
+            trained on or judged by.
     """
-    kind = task.of_kind
     columns = {}
     for split, files in by_split.items():
         labelled = split in task.labelled
@@ -114,18 +140,39 @@ def columns_of(
         rows = (
             (where if str(path) == place else f"{path.relative_to(place)}: {where}", row)
             for path in files
-            for where, row in _read(task, source, path, labelled)
+            for where, row in _rows_of(task, source, path, labelled)
         )
-        columns[split] = kind.from_rows(task, rows, labelled=labelled, source=place)
-        kind.require_sound(task, split, files[0], columns[split])
+        columns[split] = task.of_kind.from_rows(task, rows, labelled=labelled, source=place)
+        task.of_kind.require_sound(task, split, files[0], columns[split])
     return columns
 
 
-def _read(task: TaskSpec, source: str, path: Path, labelled: bool) -> Iterable[PlacedRow]:
-    if source != "tsv":
-        return task.of_kind.read(task, path, labelled)
-    rows = glue_rows(path, task, labelled=labelled)
-    return ((f"row {number}", row) for number, row in enumerate(rows, start=1))
+def _rows_of(task: TaskSpec, source: str, path: Path, labelled: bool) -> Iterable[PlacedRow]:
+    if source == "tsv":
+        return numbered(glue_rows(path, task, labelled=labelled))
+    return task.of_kind.read(task, path, labelled)
+
+
+def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, str]]:
+    """Yield the rows of one of GLUE's files. These have no quoting: a ``"`` is a letter.
+
+    Raises:
+        SubtuneError: a line has too few columns, or the file is not UTF-8.
+    """
+    rename = GLUE_COLUMNS.get(task.name, {})
+    header: tuple[str, ...] | None = HEADERLESS.get(task.name) if labelled else None
+    # `splitlines` would also split at other characters that Unicode calls line ends.
+    for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
+        cells = line.removesuffix("\r").split("\t")
+        if header is None:
+            header = tuple(rename.get(cell, cell) for cell in cells)
+        elif len(cells) >= len(header):
+            yield dict(zip(header, cells, strict=False))
+        elif task.name not in CUT_OFF_LINES:
+            raise SubtuneError(
+                f"{path}: line {number}: found {len(cells)} columns, "
+                f"expected {len(header)} ({', '.join(header)})"
+            )
 
 
 def version_of(paths: Mapping[str, Sequence[Path]]) -> str:
@@ -143,11 +190,7 @@ def version_of(paths: Mapping[str, Sequence[Path]]) -> str:
 
 
 def require_version(spec: DataSpec, paths: Mapping[str, Sequence[Path]]) -> None:
-    """Refuse rows whose files have changed since the plan. Call this after reading them.
-
-    Raises:
-        SubtuneError: a file has another content, or is gone.
-    """
+    """Refuse rows whose files have changed since the plan. Call this after reading them."""
     if paths and version_of(paths) != spec.version:
         names = [str(path) for files in paths.values() for path in files]
         if len(names) > NAMED_FILES:
@@ -155,59 +198,3 @@ def require_version(spec: DataSpec, paths: Mapping[str, Sequence[Path]]) -> None
         raise SubtuneError(
             f"{', '.join(names)}: changed since this was planned; call snakemake again"
         )
-
-
-def official_paths(directory: str, task: TaskSpec) -> dict[str, tuple[Path, ...]]:
-    """Return the files of each split of a task outside GLUE.
-
-    Raises:
-        SubtuneError: the directory, or a file with labels, is not there.
-    """
-    key = f"directories.{task.name}"
-    names = NAMES.get(task.name, {})
-    expected = ", ".join(names.values()) or "the Penn Treebank's sections"
-    by_split = present(key, directory, f"one with {expected}", names, may_lack=("test",))
-    if not names:
-        return tagged.treebank_paths(Path(directory), key)
-    return {split: (path,) for split, path in by_split.items()}
-
-
-def glue_path(glue_dir: Path, task: Task, split: str) -> Path:
-    """Return GLUE's file of a split: ``validation_matched`` is ``dev_matched.tsv``."""
-    if split == DIAGNOSTIC:
-        return glue_dir / "diagnostic" / "diagnostic.tsv"
-    return glue_dir / task.title / f"{split.replace('validation', 'dev')}.tsv"
-
-
-def glue_paths(directory: str, task: TaskSpec) -> dict[str, Path]:
-    """Return the file of each split of one of GLUE's tasks. Only test files may be absent.
-
-    Raises:
-        SubtuneError: the directory or one of its files is not there.
-    """
-    official = TASKS[task.name]
-    splits = (*task.labelled, *official.test)
-    names = {split: str(glue_path(Path(), official, split)) for split in splits}
-    return present("glue_dir", directory, "GLUE's official layout", names, may_lack=official.test)
-
-
-def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, str]]:
-    """Yield the rows of one of GLUE's files. TSV here has no quoting at all: a ``"`` is a letter.
-
-    Raises:
-        SubtuneError: a line has too few columns, or the file is not UTF-8.
-    """
-    rename = GLUE_COLUMNS.get(task.name, {})
-    header: tuple[str, ...] | None = HEADERLESS.get(task.name) if labelled else None
-    # Only "\n" ends a row: some sentences hold other characters that Unicode calls line ends.
-    for number, line in enumerate(text.read(path).removesuffix("\n").split("\n"), start=1):
-        cells = line.removesuffix("\r").split("\t")
-        if header is None:
-            header = tuple(rename.get(cell, cell) for cell in cells)
-        elif len(cells) >= len(header):
-            yield dict(zip(header, cells, strict=False))
-        elif task.name not in CUT_OFF_LINES:
-            raise SubtuneError(
-                f"{path}: line {number}: found {len(cells)} columns, "
-                f"expected {len(header)} ({', '.join(header)})"
-            )

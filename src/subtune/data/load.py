@@ -9,12 +9,13 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_line
 from subtune.data import files
-from subtune.data.sources import Repository, mini_columns, repository_of
+from subtune.data.sources import OF_GLUE, REPOSITORIES, Repository, mini_columns
 from subtune.hub import snapshot
 from subtune.models.files import TOKENIZER, has_token_types, longest_text, read_config
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, TaskSpec
 from subtune.tasks.sentences import texts_apart
+from subtune.tasks.task_kind import numbered
 
 
 def load(
@@ -23,10 +24,9 @@ def load(
     paths: Mapping[str, str] | None = None,
     directory: str | None = None,
 ) -> datasets.DatasetDict:
-    """Return splits of a task, with the columns of its kind.
+    """Return splits of a task with the columns of its kind, without labels that are not used.
 
-    Labels of a split that is predicted are not read. `files.paths_of` explains the arguments after
-    the first.
+    `files.paths_of` explains the arguments after the first.
     """
     task = spec.task
     if spec.source == "hub":
@@ -36,14 +36,17 @@ def load(
     else:
         by_split = files.paths_of(task, spec.source, spec.splits, glue_dir, paths, directory)
         columns = files.columns_of(task, by_split, spec.source)
-    present = [split for split in spec.splits if split in columns]
     return datasets.DatasetDict(
-        {split: datasets.Dataset.from_dict(columns[split], features(task)) for split in present}
+        {
+            split: datasets.Dataset.from_dict(columns[split], features(task))
+            for split in spec.splits
+            if split in columns
+        }
     )
 
 
 def _download(task: TaskSpec, revision: str, splits: Sequence[str]) -> datasets.DatasetDict:
-    repository = repository_of(task.name)
+    repository = REPOSITORIES.get(task.name, OF_GLUE)
     patterns = {split: repository.pattern(task.name, split) for split in splits}
     folder = snapshot(
         repository.name,
@@ -85,26 +88,19 @@ def features(task: TaskSpec) -> datasets.Features:
 
 
 def _feature(kind: Any) -> Any:
-    if isinstance(kind, list):
-        return datasets.List(_feature(kind[0]))
-    return datasets.Value(kind)
+    return datasets.List(_feature(*kind)) if isinstance(kind, list) else datasets.Value(kind)
 
 
 def split_from_rows(
     task: TaskSpec, rows: Iterable[Mapping[str, Any]], *, labelled: bool, source: str
 ) -> datasets.Dataset:
     """Build one split from rows of cells, as the task's kind has them."""
-    numbered = ((f"row {number}", row) for number, row in enumerate(rows, start=1))
-    columns = task.of_kind.from_rows(task, numbered, labelled=labelled, source=source)
+    columns = task.of_kind.from_rows(task, numbered(rows), labelled=labelled, source=source)
     return datasets.Dataset.from_dict(columns, features=features(task))
 
 
 def read(directory: Path) -> datasets.DatasetDict:
-    """Return the splits of rows or of token ids that another job has written.
-
-    Raises:
-        SubtuneError: a file is damaged or missing.
-    """
+    """Return the splits of rows or of token ids that another job has written."""
     with one_line(f"{directory} is damaged; delete it, and call snakemake again"):
         return datasets.DatasetDict.load_from_disk(str(directory))
 
@@ -119,13 +115,12 @@ def tokenize(
 ) -> datasets.DatasetDict:
     """Return every split's examples, unpadded, as `subtune.tasks.examples.Examples` reads them.
 
-    An example has at most ``max_length`` tokens. Where examples of a row overlap, each begins
-    ``doc_stride`` tokens after the one before. If the texts of a pair stand ``apart``, each is an
-    example of its own.
+    An example has at most ``max_length`` tokens. Overlapping examples of a row begin ``doc_stride``
+    tokens apart. With ``apart`` each text of a pair is an example.
 
     Raises:
-        SubtuneError: the tokenizer's file cannot be read, or has words that the model has not, or
-            the model has fewer positions.
+        SubtuneError: the tokenizer's file cannot be read or has more words than the model, or the
+            model has fewer than ``max_length`` positions.
     """
     config = read_config(model_directory)
     if max_length > longest_text(config):
@@ -143,7 +138,7 @@ def tokenize(
             encoded["row"] = [number for number in numbers for _ in task.text]
         if not has_token_types(config):
             del encoded["token_type_ids"]
-        largest = max((max(ids, default=0) for ids in encoded["input_ids"]), default=0)
+        largest = max(max(ids, default=0) for ids in encoded["input_ids"])
         words = config.get("vocab_size") or largest + 1
         if largest >= words:
             raise SubtuneError(
@@ -160,11 +155,7 @@ def tokenize(
 
 
 def read_tokenizer(model_directory: Path) -> Tokenizer:
-    """Return a model's tokenizer, which neither pads nor cuts.
-
-    Raises:
-        SubtuneError: its file cannot be read.
-    """
+    """Return a model's tokenizer, which neither pads nor cuts."""
     path = model_directory / TOKENIZER
     with one_line(f"{path} is not a readable tokenizer"):
         tokenizer = Tokenizer.from_file(str(path))

@@ -1,15 +1,15 @@
-"""Sources of rows other than files: mini tasks in the package, and the hub. Sizes of tasks.
+"""Mini tasks in the package, repositories of the hub, and sizes of tasks.
 
-A mini task has a few hundred English rows in the form of the task that it stands for. No sentence
-pair, sentence or story occurs twice, so that training saw nothing of the dev rows. One label in
-twenty is wrong, as where people disagree, so that no method reaches a perfect score. A repository
-of the hub is no part of an id: a dataset's version is the commit.
+A mini task has a few hundred English rows in the form of the task that it stands for. No pair,
+sentence or story occurs twice, so that training sees none of the dev rows. One label in twenty is
+wrong, so that no method reaches a perfect score.
 """
 
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from subtune.hub import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
 from subtune.tasks import DIAGNOSTIC, TASKS, Task
 from subtune.tasks.sentences import NO_LABEL
 from subtune.tasks.task import USUAL_SIZE, TaskSize
-from subtune.tasks.task_kind import Columns
+from subtune.tasks.task_kind import Columns, numbered
 
 MINI_TASKS = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp", "ud_ewt", "squad")
 # Estimates for English text: special tokens of an example, and tokens per word.
@@ -50,30 +50,27 @@ def mini_version(task: Task) -> str:
 
 def mini_columns(task: Task) -> dict[str, Columns]:
     """Return the columns of every split of a mini task, as the task's kind has them."""
+    of_kind = partial(task.of_kind.from_rows, task, source=f"mini task {task.name}")
     return {
-        split: task.of_kind.from_rows(
-            task,
-            ((f"row {number}", row) for number, row in enumerate(rows, start=1)),
-            labelled=split in task.labelled,
-            source=f"mini task {task.name} {split}",
-        )
+        split: of_kind(numbered(rows), labelled=split in task.labelled)
         for split, rows in mini_rows(task).items()
     }
 
 
 class Repository(NamedTuple):
-    """A repository of datasets."""
+    """A repository of datasets.
+
+    ``files`` is the pattern of a split's files, and ``instead`` advice for users without a network.
+    ``row`` turns a row of the hub into one of the task; None if the hub's labels are numbers.
+    """
 
     name: str
-    # The pattern of a split's files.
     files: str
-    # Advice for a user without a network.
     instead: str
-    # Turns a row of the hub into one of the task. None if the hub's labels are numbers.
     row: Callable[[Row], Row] | None = None
 
     def pattern(self, task: str, split: str) -> str:
-        """Return the files of a split; GLUE's diagnostic set is a task of its own there."""
+        """Return the pattern of a split's files. The hub has GLUE's diagnostic set as a task."""
         folder, part = ("ax", "test") if split == DIAGNOSTIC else (task, split)
         return self.files.format(task=folder, split=part)
 
@@ -81,13 +78,11 @@ class Repository(NamedTuple):
 def _words_with_tags(row: Row) -> Row:
     """Return a sentence's words and tags, without tokens that are no words of the text.
 
-    A contraction comes before its parts, and has no tag. A word that the text leaves out has a tag,
-    but its head is no number.
+    A contraction, which comes before its parts, has no tag. The head of a word that the text leaves
+    out is no number.
     """
     cells = zip(row["tokens"], row["xpos"], row["head"], strict=True)
-    words = [
-        (word, tag) for word, tag, head in cells if tag not in (None, "_") and str(head).isdecimal()
-    ]
+    words = [cell[:2] for cell in cells if cell[1] not in (None, "_") and str(cell[2]).isdecimal()]
     return {"form": [word for word, _ in words], "xpos": [tag for _, tag in words]}
 
 
@@ -109,34 +104,19 @@ REPOSITORIES = {
 
 
 def is_on_hub(task: str) -> bool:
-    """Return whether the hub has a built-in task: GLUE's, and those in `REPOSITORIES`."""
+    """Return whether the hub has a built-in task: it is one of GLUE or in `REPOSITORIES`."""
     return task in REPOSITORIES or bool(TASKS[task].submission)
-
-
-def repository_of(task: str) -> Repository:
-    """Return the repository with a built-in task.
-
-    Raises:
-        SubtuneError: the hub does not have it.
-    """
-    if not is_on_hub(task):
-        raise SubtuneError(
-            f"source: {TASKS[task].title} is not on the hub; name a directory with its files in "
-            f"`directories.{task}`"
-        )
-    return REPOSITORIES.get(task, OF_GLUE)
 
 
 def size_of(
     task: Task, source: str, own: Mapping[str, str] | None = None, directory: str | None = None
 ) -> TaskSize:
-    """Return the size of a task whose rows come from ``source``.
+    """Return the size of a task: its entry states that of downloads and of GLUE's files.
 
-    A task's entry may state the size of what is downloaded. ``own`` has the paths of a user's own
-    task, by split; ``directory`` is where the task's official files lie.
+    ``own`` has the paths of a user's own task by split, and ``directory`` the official files.
 
     Raises:
-        SubtuneError: its files hold what cannot be trained on.
+        SubtuneError: the files have rows that cannot be trained on.
     """
     if source == "builtin":
         columns = mini_columns(task)
@@ -150,7 +130,7 @@ def size_of(
 
 
 def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
-    """Return the size of a task whose columns, by split, are those of its kind."""
+    """Return the size of a task, of the columns of its splits."""
     texts = {split: list(task.of_kind.texts(cells)) for split, cells in columns.items()}
     train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
     counts = {"different texts": len(set(map(tuple, train)))}

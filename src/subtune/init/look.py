@@ -14,8 +14,8 @@ import numpy as np
 from subtune.core.errors import SubtuneError, cut, listed
 from subtune.init import DEFAULTS
 from subtune.init.tables import Columns, Table, ids_or_dates, number_in
-from subtune.tasks.formats.tables import FEW, with_labels
-from subtune.tasks.multilabel import flag_in, words_in
+from subtune.tasks.formats import FEW, with_labels
+from subtune.tasks.sentences import flag_in, words_in
 
 Kind = Literal["classification", "multilabel", "regression"]
 # The share of rows on which one of two methods is right and the other wrong. The median over pairs

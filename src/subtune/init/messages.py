@@ -9,8 +9,7 @@ from subtune.init.look import Lengths, Look, names_of, order
 from subtune.init.settings import Settings, StartingModel
 from subtune.init.tables import has_usual_name, number_in
 from subtune.planning.cost import in_words
-from subtune.tasks.formats.tables import sheets
-from subtune.tasks.formats.text import shown
+from subtune.tasks.formats import sheets, shown
 
 # A line names at most this many columns or classes, and so many texts have a line.
 NAMED, SHOWN = 12, 3

@@ -24,7 +24,7 @@ from subtune.models.files import TOKENIZER, directory_of_package, longest_text, 
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Labels
 from subtune.tasks import TaskSpec
-from subtune.tasks.formats.text import is_directory
+from subtune.tasks.formats import is_directory
 
 # Minutes until a job trains, on two laptop cores.
 START_MINUTES = 0.15

@@ -11,9 +11,8 @@ from subtune.config.checks import HEADINGS
 from subtune.core.errors import SubtuneError, listed, one_of
 from subtune.init import DEFAULTS
 from subtune.tasks import TASKS
-from subtune.tasks.formats import tables
-from subtune.tasks.formats.tables import FORMATS
-from subtune.tasks.multilabel import flag_in
+from subtune.tasks.formats import FORMATS, rows_of
+from subtune.tasks.sentences import flag_in
 
 # One column of labels, or several of 0 and 1.
 Columns = str | tuple[str, ...]
@@ -52,7 +51,7 @@ def read(path: Path, encoding: str | None = None, sheet: str | None = None) -> T
     if path.suffix.lower() not in FORMATS:
         raise SubtuneError(f"{path}: {one_of(path.suffix, FORMATS)} as the ending")
     # Unclosed quotation marks are found later, once the label column is known.
-    rows = [*tables.rows_of(path, encoding=encoding, sheet=sheet)]
+    rows = [*rows_of(path, encoding=encoding, sheet=sheet)]
     if not rows:
         raise SubtuneError(f"{path}: found no rows, expected at least one")
     return Table(path, tuple(dict.fromkeys(column for _, row in rows for column in row)), rows)

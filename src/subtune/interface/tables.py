@@ -16,7 +16,7 @@ from subtune.hub import pinned
 from subtune.init import tables
 from subtune.init.tables import named_like, task_named_after
 from subtune.tasks import TASKS
-from subtune.tasks.formats.text import is_file
+from subtune.tasks.formats import is_file
 
 if TYPE_CHECKING:
     import datasets

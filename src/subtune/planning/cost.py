@@ -1,11 +1,7 @@
-"""Estimates of time, memory and disk, before anything runs, and the table of them.
-
-They follow from the model's dimensions, the task's size, the runs of a job and the configuration's
-`assumptions`. No result depends on an estimate.
-"""
+"""Estimates of time, memory and disk before anything runs. No result depends on them."""
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import astuple, dataclass
 from functools import cache
 from operator import add
@@ -19,8 +15,7 @@ from subtune.models.dimensions import AnyDimensions, dimensions_of, fields_of
 from subtune.models.files import head_by
 from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
-from subtune.selections.specs import Fit, Fold, Precision, RunSpec, TokensSpec
-from subtune.tasks.task import TaskSize
+from subtune.selections.specs import Fit, Precision, TokensSpec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,9 +28,9 @@ COPIES_OF_MODEL = 3
 # Copies of the trained values: gradient, the optimiser's two averages, the best epoch's values.
 COPIES_OF_TRAINED = 4
 FISHER_BATCH = 16
-# Bytes on disk of one row's prediction, and its share of history and scores.
+# Bytes on disk per evaluated row, for its prediction, history and scores.
 BYTES_OF_A_PREDICTION = 24
-# Vectors or low-rank updates have at most this share of a model's parameters.
+# Vectors and low-rank updates have at most this share of a model's parameters.
 SMALL_SHARE = 0.03
 # Columns of the table of costs, and the name of its last row.
 COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
@@ -44,7 +39,7 @@ TOTAL = "all, each once"
 
 @dataclass(frozen=True)
 class Cost:
-    """Tokens of training and evaluation, floating-point operations, seconds, bytes on disk."""
+    """Tokens that are trained on or evaluated, operations, seconds, and bytes on disk."""
 
     tokens: float = 0
     flops: float = 0
@@ -56,12 +51,12 @@ class Cost:
 
 
 class Estimates:
-    """Costs of a plan's stages. Each is computed once."""
+    """Costs of a plan's stages, each of which is computed once."""
 
     def __init__(self, config: Config, plan: Plan):
         self._plan = plan
         self._assumed = config.assumptions
-        # The cost of a job before it computes anything.
+        # The cost of starting a job.
         self.start = Cost(seconds=60 * self._assumed.start_minutes)
         self.run = cache(self._run)
         self._dimensions = cache(self._dimensions_of)
@@ -70,10 +65,7 @@ class Estimates:
 
     @property
     def unknown_models(self) -> list[str]:
-        """Locations of models that have to be downloaded first.
-
-        Until then they count as the largest of the papers' models.
-        """
+        """Locations of models that are not downloaded yet, and count as BERT-large until then."""
         locations = set(self._plan.locations.values())
         return sorted(location for location in locations if dimensions_of(location) is None)
 
@@ -82,14 +74,15 @@ class Estimates:
         return sum((self.run(run) for run in self._plan.sweeps[sweep].runs), self.start)
 
     def checkpoints(self, sweep: str) -> float:
-        """Return the most bytes that the checkpoints of a sweep take."""
+        """Return the largest size of a sweep's checkpoints in bytes."""
         largest = max(self._trained_bytes(run) for run in self._plan.sweeps[sweep].runs)
         return CHECKPOINTS_KEPT * COPIES_OF_TRAINED * largest
 
     def fisher(self, fisher: str) -> Cost:
         """Return the cost of one task's Fisher information."""
         spec = self._plan.fishers[fisher]
-        examples = self._size(spec.tokens).train_rows * self._examples_of_a_row(spec.tokens)
+        rows = self._plan.size_of(spec.tokens).train_rows
+        examples = rows * self._plan.examples_of_a_row(spec.tokens)
         examples = min(spec.rows or examples, examples)
         flops = Work.MATRICES.value * examples * self._forward_flops(spec.tokens)
         seconds = self._seconds(flops, examples / FISHER_BATCH, spec.tokens, "fp32")
@@ -97,26 +90,23 @@ class Estimates:
 
     def train_scores(self, runs: Iterable[str]) -> Cost:
         """Return the cost of scoring runs on the rows that they were trained on."""
-        specs = [self._plan.runs[run] for run in runs]
-        rows = [self._size(s.tokens, s.recipe.fold).rows_within(s.recipe.train_rows) for s in specs]
-        return sum(map(self._evaluation, rows, specs), self.start)
+        return sum((self._evaluation(self._plan.rows_of(run), run) for run in runs), self.start)
 
     def test_predictions(self, runs: Iterable[str]) -> Cost:
         """Return the cost of predicting the test rows of the runs' tasks."""
-        specs = [self._plan.runs[run] for run in runs]
-        rows = [self._size(spec.tokens).test_rows for spec in specs]
-        return sum(map(self._evaluation, rows, specs), self.start)
+        rows = ((self._plan.size_of(self._plan.runs[run].tokens).test_rows, run) for run in runs)
+        return sum((self._evaluation(*tested) for tested in rows), self.start)
 
     def minutes(self, cost: Cost, attempt: int = 1) -> int:
-        """Return the minutes to ask a scheduler for, more after every attempt.
+        """Return the minutes to ask a scheduler for, more with every attempt.
 
-        They are at most what the cluster allows; a longer sweep continues from its checkpoint.
+        A sweep that needs more than the cluster allows continues from its checkpoint.
         """
         needed = self._assumed.time_margin * attempt * cost.seconds / 60
         return min(math.ceil(needed) + 10, 60 * self._assumed.longest_job_hours)
 
     def sweep_memory(self, sweep: str, attempt: int = 1) -> int:
-        """Return the megabytes of main memory to ask for, half as much again after each attempt."""
+        """Return the megabytes of main memory to ask for, half as many again per attempt."""
         runs = [self._plan.runs[run] for run in self._plan.sweeps[sweep].runs]
         batch = max(run.recipe.batch_size for run in runs)
         return self._memory(runs[0].tokens, batch, attempt)
@@ -126,7 +116,7 @@ class Estimates:
         return self._memory(self._plan.fishers[fisher].tokens, FISHER_BATCH, attempt)
 
     def evaluation_memory(self, run: str, attempt: int = 1) -> int:
-        """Return the megabytes for predictions of one run after the other."""
+        """Return the megabytes for predicting with one run after the other."""
         return self._memory(self._plan.runs[run].tokens, 1, attempt)
 
     def tokens_memory(self, tokens: str, attempt: int = 1) -> int:
@@ -144,20 +134,14 @@ class Estimates:
         megabytes = PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._examples_mb(tokens)
         return _after(attempt, megabytes)
 
-    def _size(self, tokens: TokensSpec, fold: Fold | None = None) -> TaskSize:
-        return self._plan.size_of(tokens, fold)
-
-    def _examples_of_a_row(self, tokens: TokensSpec) -> int:
-        return self._size(tokens).examples_of_a_row(tokens.max_length, tokens.doc_stride)
-
     def _examples_mb(self, tokens: TokensSpec) -> float:
-        # Each example is two numpy arrays of 64-bit integers, with a hundred bytes around each.
-        examples = self._size(tokens).all_rows * self._examples_of_a_row(tokens)
+        # An example is two numpy arrays of 64-bit integers, with about 100 bytes of overhead each.
+        examples = self._plan.size_of(tokens).all_rows * self._plan.examples_of_a_row(tokens)
         return examples * 2 * (100 + 8 * self._length(tokens)) / 1e6
 
     def _length(self, tokens: TokensSpec) -> float:
         """Return the number of tokens of an average example."""
-        return min(self._size(tokens).tokens, tokens.max_length)
+        return min(self._plan.size_of(tokens).tokens, tokens.max_length)
 
     def _forward_flops(self, tokens: TokensSpec) -> float:
         """Return the operations of a forward pass of an average example."""
@@ -171,11 +155,10 @@ class Estimates:
     def _run(self, run: str) -> Cost:
         spec = self._plan.runs[run]
         tokens, recipe = spec.tokens, spec.recipe
-        size = self._size(tokens, spec.recipe.fold)
+        judging = self._plan.size_of(tokens, recipe.fold).evaluation_rows
         if isinstance(recipe, Fit):
-            rows = size.rows_within(recipe.train_rows) + size.evaluation_rows
-            return self._evaluation(rows, spec)
-        examples = size.rows_within(recipe.train_rows) * self._examples_of_a_row(tokens)
+            return self._evaluation(self._plan.rows_of(run) + judging, run)
+        examples = self._plan.rows_of(run) * self._plan.examples_of_a_row(tokens)
         epochs = recipe.epochs * spec.whole_runs
         flops = self._plan.work(run).value * examples * epochs * self._forward_flops(tokens)
         steps = math.ceil(examples / recipe.batch_size) * epochs
@@ -185,15 +168,16 @@ class Estimates:
             examples * self._length(tokens) * epochs,
             flops,
             self._seconds(flops, steps, tokens, recipe.precision),
-            self._trained_bytes(run) + size.evaluation_rows * BYTES_OF_A_PREDICTION,
+            self._trained_bytes(run) + judging * BYTES_OF_A_PREDICTION,
         )
-        return trained + self._evaluation(size.evaluation_rows * epochs, spec)
+        return trained + self._evaluation(judging * epochs, run)
 
-    def _evaluation(self, rows: float, spec: RunSpec) -> Cost:
-        examples = rows * self._examples_of_a_row(spec.tokens)
+    def _evaluation(self, rows: float, run: str) -> Cost:
+        spec = self._plan.runs[run]
+        examples = rows * self._plan.examples_of_a_row(spec.tokens)
         tokens = examples * self._length(spec.tokens)
         flops = examples * self._forward_flops(spec.tokens)
-        # A forward pass starts a third of a training step's kernels.
+        # A forward pass launches a third of a training step's kernels.
         steps = tokens / EVALUATION_TOKENS / 3
         return Cost(tokens, flops, self._seconds(flops, steps, spec.tokens, spec.recipe.precision))
 
@@ -238,41 +222,34 @@ def cost_table(
     ``with_information`` names the experiments that show Fisher information.
 
     Columns: `COLUMNS`. ``jobs`` are those that the Slurm profile submits: one per sweep, one per
-    task's Fisher information, one per model that predicts test rows, one for all token ids.
-    ``tokens`` are trained on or evaluated, ``flops`` floating-point operations, ``hours`` those of
-    the assumed device, ``gigabytes`` what the run records take.
+    task's Fisher information, one per model that predicts test rows, and one for all token ids.
+    ``tokens`` are trained on or evaluated, ``hours`` are those of the assumed device, and
+    ``gigabytes`` are the size of the run records.
     """
-    fishers: dict[str, set[str]] = {}
-    tests: dict[str, list[list[str]]] = {}
+    import pandas as pd
+
+    # Runs, sweeps, Fisher information, and the runs that each model predicts test rows with.
+    parts: dict[str, list[set]] = {}
     for name, experiment in config.experiments.items():
         tasks = [task for task in experiment.tasks if config.is_submitted(task)]
         reads = name in with_information or experiment.fractions
-        keys = {fisher.key for fisher in plan.experiment_fishers[name].values()}
-        fishers[name] = keys if reads else set()
-        tests[name] = [
-            [run for task in tasks for run in plan.runs_on(name, model, task).values()]
-            for model in (experiment.models if tasks else [])
-        ]
-
-    def row(
-        name: str, runs: set[str], sweeps: Sequence[str], fishers: set[str], tests: list[list[str]]
-    ) -> tuple:
-        costs = [estimates.run(run) for run in sorted(runs)]
-        costs += [estimates.fisher(fisher) for fisher in sorted(fishers)]
-        costs += [estimates.test_predictions(predicting) for predicting in tests]
-        cost = sum(costs + [estimates.start] * len(sweeps), Cost())
-        numbers = len(runs), len(sweeps), len(sweeps) + len(fishers) + len(tests) + 1
-        return name, *numbers, cost.tokens, cost.flops, cost.seconds / 3600, cost.bytes / 1e9
-
-    import pandas as pd
-
-    rows = []
-    for name in config.experiments:
+        fishers = plan.experiment_fishers[name].values() if reads else ()
+        tests = {
+            (name, *(run for task in tasks for run in plan.runs_on(name, model, task).values()))
+            for model in (experiment.models if tasks else ())
+        }
         runs = {planned.run.id for planned in plan.experiments[name]}
-        rows.append(row(name, runs, plan.sweeps_of(name), fishers[name], tests[name]))
-    all_fishers = set[str]().union(*fishers.values())
-    all_tests = [predicting for jobs in tests.values() for predicting in jobs]
-    rows.append(row(TOTAL, set(plan.runs), [*plan.sweeps], all_fishers, all_tests))
+        parts[name] = [runs, {*plan.sweeps_of(name)}, {fisher.key for fisher in fishers}, tests]
+    parts[TOTAL] = [set().union(*sets) for sets in zip(*parts.values(), strict=True)]
+    rows = []
+    for name, (runs, sweeps, keys, tests) in parts.items():
+        costs = [estimates.run(run) for run in sorted(runs)]
+        costs += [estimates.fisher(key) for key in sorted(keys)]
+        costs += [estimates.test_predictions(predicting) for _, *predicting in sorted(tests)]
+        cost = sum(costs + [estimates.start] * len(sweeps), Cost())
+        numbers = len(runs), len(sweeps), len(sweeps) + len(keys) + len(tests) + 1
+        amounts = cost.tokens, cost.flops, cost.seconds / 3600, cost.bytes / 1e9
+        rows.append((name, *numbers, *amounts))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 

@@ -1,6 +1,6 @@
 """Inputs of runs: models, rows of tasks and token ids.
 
-Local files are hashed. For a repository of the hub the commit is taken, which `subtune.hub` keeps.
+Their versions are hashes of local files, or commits of the hub, which `subtune.hub` keeps.
 """
 
 from collections.abc import Iterable
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 from subtune.config import Config, Experiment
-from subtune.config.schema import HUB_MODELS, ModelSource
+from subtune.config.schema import ModelSource
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.data import files
-from subtune.data.sources import OF_GLUE, mini_version, repository_of, size_of
+from subtune.data.sources import OF_GLUE, REPOSITORIES, mini_version, size_of
 from subtune.families import naming_of
 from subtune.hub import COMMITS, file_at, pinned, remembered
 from subtune.models.dimensions import (
@@ -53,8 +53,8 @@ def model_and_location(config: Config, name: str, model: str) -> tuple[ModelSpec
     source = config.all_models()[model]
     kept = Path(Layout(config.results).pinned())
     if source.hub:
-        location, key = source.hub, f"models.{model}.revision"
-        version = pinned(source.hub, source.revision, "model", kept, key)
+        location = source.hub
+        version = pinned(location, source.revision, "model", kept, f"models.{model}.revision")
         spec = ModelSpec(source="hub", repository=source.hub, version=version)
     else:
         try:
@@ -64,14 +64,9 @@ def model_and_location(config: Config, name: str, model: str) -> tuple[ModelSpec
         except SubtuneError as error:
             raise SubtuneError(f"models.{model}: {error}") from None
         _require_positions(config, name, model, location)
-    if model in HUB_MODELS and dimensions_of(location) != dimensions_of(HUB_MODELS[model]):
-        raise SubtuneError(
-            f"models.{model}: found a model of other dimensions in {location!r}, expected "
-            f"{HUB_MODELS[model]} under its name, or another name"
-        )
     pooling, fields = _pooling_of(source, model, location, spec.version, kept), fields_of(location)
     if pooling == "first" and fields and not naming_of(fields["model_type"]).pooling_field:
-        # Transformers' class reads the first token anyway.
+        # This is what transformers' class does anyway.
         pooling = None
     _require_parameters(config, name, model, location, pooling)
     return spec.replaced(pooling=pooling), location
@@ -80,11 +75,7 @@ def model_and_location(config: Config, name: str, model: str) -> tuple[ModelSpec
 def _pooling_of(
     source: ModelSource, model: str, location: str, version: str, kept: Path
 ) -> Pooling | None:
-    """Return the pooling that the configuration says, or else the model's files.
-
-    Raises:
-        SubtuneError: the hub cannot be asked for these files, or they cannot be read.
-    """
+    """Return the pooling that the configuration or, without it, the model's files say."""
     if source.pooling or location in COMMITS:
         return source.pooling
     if not source.hub:
@@ -96,7 +87,7 @@ def _pooling_of(
 
 
 def labels_of(experiment: Experiment, task: Task) -> Labels:
-    """Return the labels on which an experiment trains a task; classes are always raw."""
+    """Return the labels on which an experiment trains a task. Label words are always raw."""
     return experiment.settings(task.name).labels if task.of_kind.has_numbers else "raw"
 
 
@@ -105,10 +96,10 @@ def train_tokens(
 ) -> TokensSpec:
     """Return the token ids on which the experiment ``name`` trains and evaluates a task.
 
-    The task's size is added to ``sizes``, unless it is there.
+    The task's size is added to ``sizes`` if it is not there.
 
     Raises:
-        SubtuneError: a local file is missing, or holds what cannot be trained on.
+        SubtuneError: a local file is missing, or has rows that cannot be trained on.
     """
     experiment = config.experiments[name]
     rows = _data_spec(config, task, task.labelled, experiment.folds)
@@ -143,10 +134,7 @@ def _tokens_of(rows: DataSpec, experiment: Experiment, model: ModelSpec) -> Toke
 
 
 def _require_positions(config: Config, name: str, model: str, directory: str) -> None:
-    """Refuse texts with more tokens than a local model has positions.
-
-    Virtual tokens of PEFT stand before a text.
-    """
+    """Refuse a `max_length` above a local model's positions, less PEFT's virtual tokens."""
     experiment = config.experiments[name]
     selected = [config.selection(method, model) for method in experiment.methods_of(model)]
     virtual = max((s.peft.virtual_tokens for s in selected if isinstance(s, Peft)), default=0)
@@ -157,16 +145,16 @@ def _require_positions(config: Config, name: str, model: str, directory: str) ->
             raise SubtuneError(
                 f"experiments.{name}.max_length: found {max_length} for task {task!r}, expected at "
                 f"most {longest}, the positions of model {model!r}"
-                + (f" without {virtual} virtual tokens" if virtual else "")
+                + (f" minus {virtual} virtual tokens" if virtual else "")
             )
 
 
 def _require_parameters(
     config: Config, name: str, model: str, location: str, pooling: Pooling | None
 ) -> None:
-    """Refuse methods that select what a model of known dimensions does not have.
+    """Refuse methods that select parameters which a model of known dimensions lacks.
 
-    Random entries are not drawn, which takes seconds in a large model.
+    Methods of random entries are not checked: drawing them takes seconds in a large model.
     """
     dimensions, fields = dimensions_of(location), fields_of(location)
     if dimensions is None or fields is None:
@@ -175,7 +163,7 @@ def _require_parameters(
     if asked and isinstance(dimensions, OtherDimensions) and dimensions.is_decoder:
         raise SubtuneError(f"models.{model}.{NO_POOLING.format(asked)}")
     experiment, all_tasks = config.experiments[name], config.all_tasks()
-    # Tasks with the same head have the same parameters, except for the classifier's.
+    # Only the classifier's parameters differ between tasks with the same head.
     task_of_head = {}
     for task in reversed(experiment.tasks):
         head = head_by(pooling, all_tasks[task].of_kind.head, fields)
@@ -205,7 +193,7 @@ def _require_parameters(
 def _data_spec(
     config: Config, task: Task, splits: Iterable[str], folds: int | None = None
 ) -> DataSpec:
-    """Return the splits that a task has, with their version."""
+    """Return those of ``splits`` that a task has, with their version."""
     own, directory = config.tasks.get(task.name), config.directories.get(task.name)
     source: Literal["hub", "tsv", "builtin", "files"]
     source = "files" if own or directory else config.source
@@ -219,7 +207,7 @@ def _data_spec(
         version = files.version_of(paths)
         splits = paths
     elif source == "hub":
-        repository = repository_of(task.name)
+        repository = REPOSITORIES.get(task.name, OF_GLUE)
         revision = config.revision if repository == OF_GLUE else None
         kept = Path(Layout(config.results).pinned())
         version = pinned(repository.name, revision, "dataset", kept, "revision")

@@ -38,8 +38,8 @@ class Sweep(Value):
 def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
     """Group runs that share all but selection, seed and `VARYING`, and cut groups into jobs.
 
-    Runs that different experiments need are apart, so that one experiment trains no run of another.
-    If a group takes less time than starting a job, it stays together.
+    Runs of different experiments are in different jobs, so that one experiment trains no run of
+    another, unless the group takes less time than starting a job.
     """
     users: dict[str, set[str]] = {run: set() for run in plan.runs}
     for name, runs in plan.experiments.items():
@@ -55,12 +55,9 @@ def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
         if sum(_cost(plan, run) for run in group) > FEW_EXAMPLES:
             parts = _groups(group, lambda run: frozenset(users[run]))
         for part in parts:
-            jobs = (
-                _jobs_of_equal_work(plan, part, config.jobs_at_once)
-                if config.jobs_at_once
-                else _jobs_within_limits(plan, part, config)
-            )
-            for job in jobs:
+            at_once = config.jobs_at_once
+            within_limits = _jobs_within_limits(plan, part, config)
+            for job in _jobs_of_equal_work(plan, part, at_once) if at_once else within_limits:
                 yield Sweep(task=plan.runs[job[0]].tokens.data.task.name, runs=tuple(job))
 
 
@@ -75,7 +72,7 @@ def _groups(runs: Iterable[str], key: Callable[[str], Hashable]) -> list[list[st
 def _with_shared_searches(
     plan: "Plan", runs: list[str], key: Callable[[RunSpec], Hashable]
 ) -> list[list[str]]:
-    """Return groups of runs that share a search. Runs without a search need equal keys."""
+    """Return groups of runs that share a search or, without one, have equal keys."""
 
     def search(run: str) -> Hashable:
         spec = plan.runs[run]
@@ -87,7 +84,7 @@ def _with_shared_searches(
 
 
 def _jobs_of_equal_work(plan: "Plan", runs: list[str], jobs: int) -> Iterable[list[str]]:
-    """Return at most ``jobs`` jobs of about equal work. The largest groups are assigned first."""
+    """Return at most ``jobs`` jobs of about equal work, after assigning large groups first."""
     work = {run: _examples(plan, run) * plan.work(run).value for run in runs}
 
     def load(job: list[str]) -> float:
@@ -104,8 +101,8 @@ def _jobs_of_equal_work(plan: "Plan", runs: list[str], jobs: int) -> Iterable[li
 def _jobs_within_limits(plan: "Plan", runs: list[str], config: Config) -> Iterator[list[str]]:
     """Yield jobs that have no more runs and examples than the configuration allows.
 
-    Too many runs for one job are cut first into runs that train alone and runs that share their
-    steps, because sharing pays more the more runs there are.
+    If one job cannot have all runs, runs that train alone are separated from those that share
+    steps, because sharing pays more with more runs.
     """
     examples = {run: _cost(plan, run) for run in runs}
 
@@ -130,17 +127,15 @@ def _jobs_within_limits(plan: "Plan", runs: list[str], config: Config) -> Iterat
 
 
 def _cost(plan: "Plan", run: str) -> int:
-    """Return a run's number of examples, weighted if it shares no steps."""
+    """Return a run's number of examples, which count more if it shares no steps."""
     return _examples(plan, run) * (COST_WITHOUT_SHARING if plan.trains_alone(run) else 1)
 
 
 def _examples(plan: "Plan", run: str) -> int:
-    """Return how many examples a run trains on, over all epochs and with its search."""
-    spec, tokens = plan.runs[run], plan.runs[run].tokens
-    size = plan.size_of(tokens, spec.recipe.fold)
-    per_row = size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
-    rows = size.rows_within(spec.recipe.train_rows) * spec.recipe.epochs
-    return math.ceil(per_row * rows * spec.whole_runs)
+    """Return the number of examples of a run over all epochs, with those of its search."""
+    spec = plan.runs[run]
+    rows = plan.rows_of(run) * spec.recipe.epochs
+    return math.ceil(plan.examples_of_a_row(spec.tokens) * rows * spec.whole_runs)
 
 
 class Submission(NamedTuple):
@@ -151,9 +146,9 @@ class Submission(NamedTuple):
 
 
 def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]:
-    """Return an experiment's zip files by name; none without runs on GLUE's own rows.
+    """Return an experiment's zip files by name: one per method that trains.
 
-    There is one per method that trains. If there are several models, each has a directory.
+    There are none without runs on GLUE's rows. If there are several models, each has a directory.
     """
     if not any(map(config.is_submitted, experiment.tasks)):
         return {}
@@ -169,10 +164,7 @@ def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]
 def form(config: Config, name: str, metrics: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the rows of `FORM`, one per score that the server returns for an experiment.
 
-    Args:
-        config: the configuration.
-        name: the experiment's name.
-        metrics: tasks whose metric is not their first, to that metric.
+    ``metrics`` names the metrics of tasks that show another than their first.
     """
     experiment, tasks = config.experiments[name], config.all_tasks()
     columns = columns_of([tasks[t] for t in experiment.tasks if config.is_submitted(t)], metrics)

@@ -1,8 +1,4 @@
-"""The plan: all stages of all experiments, as values that follow from a configuration.
-
-Planning looks at no run record. An experiment's runs are model × task × method × learning rate ×
-seed, and masks.
-"""
+"""The plan: the values of all stages of all experiments. It does not depend on run records."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -42,10 +38,10 @@ from subtune.tasks.task import TEST, TaskSize
 
 @dataclass(frozen=True)
 class Planned:
-    """A run and its place in an experiment's tables and figures.
+    """A run, and what an experiment calls it in tables and figures.
 
-    ``train_rows`` is the number of rows that train it. ``seed`` is the experiment's seed: a run
-    that no seed changes stands for all of them.
+    ``train_rows`` is the number of rows that train it. ``seed`` is the experiment's: one run stands
+    for all seeds if they do not change it.
     """
 
     run: RunSpec
@@ -59,13 +55,14 @@ class Planned:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """A run's columns in tables that its record does not have."""
+        """The run's columns in tables, besides what its record has."""
         names = ("model", "task", "method", "fraction", "scope", "train_rows", "fold")
-        return {"run": self.run.id} | {name: getattr(self, name) for name in names}
+        facts = {"run": self.run.id} | {name: getattr(self, name) for name in names}
+        return facts | {"learning_rate": self.run.recipe.learning_rate, "seed": self.seed}
 
     @property
     def fold(self) -> int | None:
-        """The number of the fold that judges the run; None if dev rows do."""
+        """The number of the fold that judges the run, or None if dev rows do."""
         return self.run.recipe.fold.number if self.run.recipe.fold else None
 
     @property
@@ -76,17 +73,17 @@ class Planned:
 
 @dataclass
 class Plan:
-    """All values of all stages. What is not listed here follows from the runs.
+    """The values of all stages. Those that are not listed here follow from the runs.
 
     Attributes:
-        sizes: sizes of tasks, by the key of their rows.
-        locations: a model's id to its repository on the hub or its local directory.
-        tests: token ids of the test rows that the GLUE server scores, by the key of the token ids
-            that train.
+        sizes: sizes of tasks by the keys of their rows.
+        locations: repositories on the hub or local directories by models' ids.
+        tests: token ids of the test rows that the GLUE server scores, by the keys of the token ids
+            of the training rows.
         rankings: rankings by Fisher information, by id.
-        experiments: an experiment's name to its runs.
-        experiment_fishers: an experiment's name to the Fisher information of each task.
-        sweeps: the runs of one job, by key.
+        experiments: runs by experiments' names.
+        experiment_fishers: Fisher information by experiments' names and tasks.
+        sweeps: jobs' runs, by key.
     """
 
     sizes: dict[str, TaskSize]
@@ -129,13 +126,22 @@ class Plan:
         """Models' ids by their names in the configuration."""
         return {p.model: p.run.model.id for planned in self.experiments.values() for p in planned}
 
-    def size_of(self, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
-        """Return the size of a task for a run, which a fold of the training rows may judge."""
+    def size_of(self, tokens: TokensSpec, fold: Fold | None = None) -> TaskSize:
+        """Return the size of a task for a run, which a fold may judge."""
         size = self.sizes[tokens.data.key]
         if fold is None:
             return size
         others = size.evaluation_rows if len(tokens.data.task.evaluation) > 1 else 0
         return size.divided(fold.of, others)
+
+    def rows_of(self, run: str) -> int:
+        """Return the number of rows that train a run."""
+        tokens, recipe = self.runs[run].tokens, self.runs[run].recipe
+        return self.size_of(tokens, recipe.fold).rows_within(recipe.train_rows)
+
+    def examples_of_a_row(self, tokens: TokensSpec) -> int:
+        """Return the number of examples of an average row."""
+        return self.size_of(tokens).examples_of_a_row(tokens.max_length, tokens.doc_stride)
 
     def work(self, run: str) -> Work:
         """Return what a run trains."""
@@ -143,34 +149,32 @@ class Plan:
         return selection.work(self.rankings[selection.ranking].of if selection.ranking else None)
 
     def trains_alone(self, run: str) -> bool:
-        """Return whether a run trains entries of matrices, and so shares no steps with others."""
+        """Return whether a run shares no steps with others: it trains entries of matrices."""
         return self.work(run) in (Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES)
 
-    def sweeps_of(self, experiment: str) -> list[str]:
-        """Return the keys of the sweeps that hold an experiment's runs."""
-        runs = {planned.run.id for planned in self.experiments[experiment]}
+    def sweeps_of(self, experiment: str, **names: str) -> list[str]:
+        """Return the keys of the sweeps with an experiment's runs, or with those of ``names``.
+
+        ``names`` are those of a model, a task and a method.
+        """
+        runs = {
+            planned.run.id
+            for planned in self.experiments[experiment]
+            if all(getattr(planned, key) == name for key, name in names.items())
+        }
         return [key for key, sweep in self.sweeps.items() if not runs.isdisjoint(sweep.runs)]
 
-    def sweep_with(self, experiment: str, model: str, task: str, method: str) -> str:
-        """Return the key of a sweep with runs of a method; all share its model and tokens."""
-        runs = {
-            p.run.id
-            for p in self.experiments[experiment]
-            if (p.model, p.task, p.method) == (model, task, method)
-        }
-        return next(key for key, sweep in self.sweeps.items() if not runs.isdisjoint(sweep.runs))
-
     def first_run(self, sweep: str) -> RunSpec:
-        """Return one run of a sweep: all have the same model and tokens."""
+        """Return one run of a sweep. All its runs share model and tokens."""
         return self.runs[self.sweeps[sweep].runs[0]]
 
     def rankings_of(self, sweep: str) -> list[str]:
-        """Return the ids of the rankings that a sweep's masks are taken from."""
+        """Return the ids of the rankings of a sweep's masks."""
         rankings = {self.runs[run].selection.ranking for run in self.sweeps[sweep].runs}
-        return sorted(ranking for ranking in rankings if ranking)
+        return sorted(filter(None, rankings))
 
     def runs_on(self, experiment: str, model: str, task: str) -> dict[str, str]:
-        """Return an experiment's whole methods that train on a task, each with one run's id."""
+        """Return the id of one run of each whole method that trains on a task."""
         return {
             planned.method: planned.run.id
             for planned in self.experiments[experiment]
@@ -179,7 +183,7 @@ class Plan:
         }
 
     def on_most_rows(self, experiment: str) -> list[Planned]:
-        """Return an experiment's runs with the most training rows of their model and task."""
+        """Return, for each model and task, an experiment's runs with the most training rows."""
         runs = self.experiments[experiment]
         largest: dict[tuple[str, str], int] = {}
         for planned in runs:
@@ -191,11 +195,11 @@ class Plan:
 def plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
     """Return the plan of every stage of every experiment.
 
-    ``sizes`` are those of an earlier plan. Rows of the same content are not read again.
+    Tasks whose rows are in ``sizes``, those of an earlier plan, are not read again.
 
     Raises:
-        SubtuneError: a local file that a run needs is missing or of the wrong kind, or all of
-            several numbers of training rows are a whole training set.
+        SubtuneError: a local file is missing or of the wrong kind, or all of several numbers of
+            training rows are the whole training set.
     """
     plan = Plan(sizes=dict(sizes or {}))
     for name, experiment in config.experiments.items():
@@ -215,7 +219,7 @@ def plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
 
 
 def _add_fishers(plan: Plan, config: Config, name: str, model: str) -> dict[str, FisherSpec]:
-    """Return the Fisher information of each task, after adding what it needs to the plan."""
+    """Add what an experiment's model needs to the plan, and return each task's Fisher values."""
     experiment, all_tasks = config.experiments[name], config.all_tasks()
     spec, location = model_and_location(config, name, model)
     plan.locations[spec.id] = location
@@ -245,7 +249,7 @@ def _add_fishers(plan: Plan, config: Config, name: str, model: str) -> dict[str,
 class _Grid:
     """The runs of one model and task of an experiment.
 
-    ``fishers``: the Fisher information of every task of the experiment. ``size``: of the task.
+    ``fishers`` has the Fisher information of all its tasks, and ``size`` is that of the one task.
     """
 
     config: Config
@@ -256,10 +260,10 @@ class _Grid:
     size: TaskSize
 
     def numbers_of_rows(self, name: str) -> list[int]:
-        """Return the numbers of rows to train on.
+        """Return the numbers of rows to train on in the experiment ``name``.
 
         Raises:
-            SubtuneError: there are several in the experiment ``name``, but all are all rows.
+            SubtuneError: there are several, and each is the whole training set.
         """
         settings, every = self.experiment.settings(self.task), self.size.train_rows
         limits = settings.limits_of_rows(every)
@@ -275,8 +279,7 @@ class _Grid:
     def whole_methods(self, train_rows: int) -> list[Planned]:
         """Return the runs of whole methods.
 
-        Learning rates are outermost, so that a new one at the end leaves earlier sweeps as they
-        are.
+        Learning rates vary slowest, so that appending one does not change earlier sweeps.
         """
         usual = self.experiment.settings(self.task).learning_rates
         runs = []
@@ -295,9 +298,9 @@ class _Grid:
         return [planned for _, planned in sorted(runs, key=lambda row: row[0])]
 
     def masks(self, train_rows: int, rankings: dict[str, RankingSpec]) -> Iterator[Planned]:
-        """Yield the runs of masks. In every scope fraction 1 is the whole selection.
+        """Yield the runs of masks, and add their rankings to ``rankings``.
 
-        Their rankings are added to ``rankings``.
+        In every scope fraction 1 is the whole selection.
         """
         fractions = self.experiment.fractions
         if fractions is None:
@@ -330,10 +333,9 @@ class _Grid:
         fraction: float | None = None,
         scope: Scope | None = None,
     ) -> Planned:
-        """Return a run.
+        """Return a run, which without a learning rate is a fit to embeddings.
 
-        Without a learning rate it fits to embeddings, of the two texts of a pair apart. A seed then
-        only draws its training rows, if these are limited.
+        A fit reads the two texts of a pair apart, and its seed only draws limited training rows.
         """
         fisher, fold = self.fishers[self.task], self.experiment.fold_of(seed)
         settings = self.experiment.settings(self.task, method)
@@ -366,8 +368,7 @@ class _Grid:
     def _search(self, settings: Experiment, train_rows: int, fold: Fold | None) -> dict[str, Any]:
         """Return the fields of the recipe of a run that searches its learning rate."""
         evaluation = self.fishers[self.task].tokens.data.task.evaluation
-        # Folds judge the search, unless a paper says otherwise, test rows or folds judge the run
-        # itself, or there are too few rows.
+        # Folds judge the search if dev rows judge the run, there is no paper, and rows are enough.
         dev_judges = not (self.experiment.paper or fold or TEST in evaluation)
         size, folds = self.size, None
         if dev_judges and size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:
@@ -375,7 +376,7 @@ class _Grid:
         steps = math.ceil(size.rows_within(train_rows) / settings.batch_size) * settings.epochs
         return {
             "search_folds": folds,
-            # The first seed searches for all.
+            # The first seed searches for all seeds.
             "search_seed": self.experiment.seeds[0],
             "trial": trial_share(steps),
             "tie": tie_of_scores(size.evaluation_rows),

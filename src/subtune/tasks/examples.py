@@ -1,4 +1,4 @@
-"""The examples of one split, as a model reads them."""
+"""Examples of one split, as a model reads them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,13 @@ import numpy as np
 if TYPE_CHECKING:
     import datasets
 
-# The tokens whose last hidden states the head reads: each example's first, its last, those whose
-# positions are in the column `reads`, or all.
+# The tokens whose last hidden states the head reads: the first or the last of each example, those
+# at the positions in the column `reads`, or all.
 Reads = Literal["first", "last", "marked", "all"]
 
 
 class Lists(Sequence[np.ndarray]):
-    """An Arrow column's lists of numbers, in one array instead of one each.
-
-    ``lengths``: how many numbers each list has.
-    """
+    """Lists of numbers of an Arrow column, in one array. ``lengths`` has the length of each."""
 
     def __init__(self, column: Any):
         lists = column.combine_chunks()
@@ -37,13 +34,12 @@ class Lists(Sequence[np.ndarray]):
 
 
 class Examples:
-    """One split in memory, an example at a time. Examples of one row are neighbours.
+    """One split in memory. Examples of one row are neighbours.
 
-    ``inputs``: ``input_ids`` and, where the model tells two texts apart, ``token_type_ids``.
-    ``reads``: positions within each example of the tokens that the head reads, or None where it
-    reads the first alone. ``labels``: as the kind of task has them: ``[n]`` numbers, ``[n, 2]``
-    positions, or one number per token that is read. ``row`` ``[n]``: the number of each example's
-    row, which `part` keeps.
+    ``inputs`` has ``input_ids`` and, for models that distinguish two texts, ``token_type_ids``.
+    ``reads`` has the positions in each example of the tokens that the head reads, or is None if it
+    reads the first. ``labels`` are ``[n]`` numbers, ``[n, 2]`` positions, or one number per token
+    that is read. ``row`` ``[n]`` is the number of each example's row, which `part` keeps.
     """
 
     def __init__(self, split: datasets.Dataset, reads: Reads = "first"):
@@ -73,12 +69,12 @@ class Examples:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each example."""
+        """The number of tokens of each example."""
         return self.inputs["input_ids"].lengths
 
     @property
     def share_read(self) -> float | None:
-        """The share of all texts' tokens that examples have, or None if that is not known."""
+        """The share of the texts' tokens that examples have, or None if it is not known."""
         if "whole_length" not in self._split.column_names:
             return None
         return float(self.lengths.sum() / sum(self.column("whole_length")))
@@ -97,22 +93,21 @@ class Examples:
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
         return len(self.row_numbers)
 
     @property
     def labels_of_rows(self) -> np.ndarray:
-        """The label of each row, which all its examples have."""
+        """The label of each row, which its examples share."""
         return np.asarray(self.labels)[np.searchsorted(self.row, self.row_numbers)]
 
     def part(self, index: np.ndarray) -> Examples:
-        """Return the examples of these numbers, in ascending order. Rows keep their numbers."""
+        """Return the examples at ascending numbers. Rows keep their numbers."""
         part = Examples(self._split.select(index), self._reads)
         part.row = self.row[index]
         return part
 
     def of_rows(self, places: np.ndarray) -> np.ndarray:
-        """Return the numbers of the examples of the rows at some places, in the order of these."""
+        """Return the numbers of the examples of the rows at ``places``, in their order."""
         rows = self.row_numbers[places]
         first, behind = (np.searchsorted(self.row, rows, side) for side in ("left", "right"))
         counts = behind - first

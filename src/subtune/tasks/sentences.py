@@ -1,7 +1,15 @@
-"""Texts or pairs of texts with one label each, as classification and regression have them."""
+"""Texts or pairs of texts with a label word, any number of label words, or a number.
+
+Shapes: ``k`` runs, ``n`` examples, ``o`` label words.
+"""
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import itertools
+import json
+import re
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,49 +20,38 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.examples import Examples
-from subtune.tasks.fields import TaskFields
-from subtune.tasks.formats import tables
-from subtune.tasks.formats.text import NO_CHARACTER, in_words
+from subtune.tasks.formats import FORMATS, NO_CHARACTER, in_words, rows_of, shown, with_labels
 from subtune.tasks.metrics import METRICS
-from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
+from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind, require_some
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
+    from subtune.tasks.task import TaskSpec
+
 NO_LABEL = -1
 TEXTS = ("text_a", "text_b")
 # Squared errors and their gradients are added up in float32.
 LARGEST_SCORE = 1e9
-
-
-def cell_of(row: Row, column: str, place: str) -> str:
-    """Return the text of a cell. Messages name the ``place``.
-
-    Raises:
-        SubtuneError: it is no text.
-    """
-    cell = row[column]
-    if not isinstance(cell, str):
-        expected = "expected text or a number"
-        raise SubtuneError(f"{place}: column {column!r}: found {in_words(cell)}, {expected}")
-    return cell
+# Cells that say whether a row has a label.
+FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 
 def texts_apart(pairs: Columns) -> Columns:
-    """Return the texts of some pairs as rows of one text, the two of a pair as neighbours."""
+    """Return the texts of some pairs as rows of one text; those of a pair are neighbours."""
     texts = zip(*(pairs[name] for name in TEXTS), strict=True)
     labels = [label for label in pairs["label"] for _ in TEXTS]
-    return {TEXTS[0]: [text for of_pair in texts for text in of_pair], "label": labels}
+    return {TEXTS[0]: [*itertools.chain(*texts)], "label": labels}
 
 
-def number_of(text: str, task: TaskFields, place: str) -> int:
-    """Return the number of a label word. Messages name the ``place``.
+def number_of(text: str, task: TaskSpec, place: str) -> int:
+    """Return the number of a label word.
 
-    Where no label word contains a digit, the words' numbers, from 0, stand for them too.
+    If no label word contains a digit, the words' numbers from 0 stand for them too.
 
     Raises:
-        SubtuneError: there is no such word.
+        SubtuneError: the text at ``place`` is no label word.
     """
     text, words = text.strip(), task.labels or ()
     if task.merge_labels:
@@ -67,62 +64,86 @@ def number_of(text: str, task: TaskFields, place: str) -> int:
     return numbers[text]
 
 
+def flag_in(cell: Any) -> int | None:
+    """Return the 0 or 1 that a cell stands for, or None."""
+    return FLAGS.get(str(cell).strip().casefold())
+
+
+def words_in(cell: Any) -> list[str] | None:
+    """Return the labels in a cell, or None if it cannot be read.
+
+    A cell is a list, a list as JSON or Python writes it, or labels separated by ``|`` or ``;``.
+    """
+    if isinstance(cell, str) and not cell.lstrip().startswith("["):
+        cell = [word for word in re.split(r"[|;]", cell) if word.strip()]
+    for read in (json.loads, ast.literal_eval) if isinstance(cell, str) else ():
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            cell = read(cell.strip())
+            break
+    if isinstance(cell, list) and all(isinstance(word, str | int) for word in cell):
+        return [str(word).strip() for word in cell]
+    return None
+
+
 class Sentences(TaskKind):
-    """Texts or pairs of texts with one label each. Each row is one example."""
+    """Texts or pairs of texts. Each row is one example."""
 
     text_columns = (1, 2)
-    formats = tables.FORMATS
+    formats = FORMATS
     head = "sequence_classification"
     # The type of the column of labels.
     label_type: ClassVar[str | list[str]]
 
     @abstractmethod
-    def parse_label(self, task: TaskFields, text: str, place: str) -> Any:
-        """Return a label's number or numbers, from its text. Messages name the ``place``.
+    def parse_label(self, task: TaskSpec, text: str, place: str) -> Any:
+        """Return the number or numbers that a label stands for.
 
         Raises:
-            SubtuneError: it is no label of the task.
+            SubtuneError: the text at ``place`` is no label of the task.
         """
 
-    def columns(self, task: TaskFields) -> Mapping[str, Any]:
+    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
         return dict.fromkeys(TEXTS[: len(task.text)], "string") | {"label": self.label_type}
 
-    def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterable[PlacedRow]:
+    def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow]:
         """Read a table. Rows without a label are left out if they are few."""
 
-        def is_row(cells: Mapping[str, str]) -> bool:
-            """Return whether the label's cells hold a label and nothing else."""
-            try:
+        def has_label(cells: Mapping[str, str]) -> bool:
+            with contextlib.suppress(KeyError, SubtuneError):
                 self.label_of(task, cells, "")
-            except (KeyError, SubtuneError):
-                return False
-            of_label = [cells[column] for column in task.label_columns]
-            return labelled and of_label == [cell.strip() for cell in of_label]
+                of_label = [cells[column] for column in task.label_columns]
+                return labelled and of_label == [cell.strip() for cell in of_label]
+            return False
 
         read = task.columns_read(labelled)
-        rows = [*tables.rows_of(path, read, is_row, task.encoding, task.sheet)]
+        rows = [*rows_of(path, read, has_label, task.encoding, task.sheet)]
         if self.has_label_columns or not labelled:
             return rows
-        [column] = task.label_columns
-        return tables.with_labels(rows, column)[0]
+        return with_labels(rows, *task.label_columns)[0]
 
-    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
+    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
         """Return a text or two, and the label."""
-        texts = [cell_of(row, column, place) for column in task.text]
+        texts = [self._text_in(row, column, place) for column in task.text]
         if not "".join(texts).strip():
             raise SubtuneError(f"{place}: found no text, expected some")
         if no_character := NO_CHARACTER.search("".join(texts)):
             raise SubtuneError(f"{place}: found {no_character[0]!r}, expected text")
         return (*texts, self.label_of(task, row, place) if labelled else self.no_label(task))
 
-    def label_of(self, task: TaskFields, row: Row, place: str) -> Any:
-        """Return a row's label, as `parse_label` does of its cell."""
+    def label_of(self, task: TaskSpec, row: Row, place: str) -> Any:
+        """Return a row's label by `parse_label`."""
         [column] = task.label_columns
-        return self.parse_label(task, cell_of(row, column, place), place)
+        return self.parse_label(task, self._text_in(row, column, place), place)
 
-    def no_label(self, task: TaskFields) -> Any:
-        """Return -1, as on the hub: the label of a row without one."""
+    def no_label(self, task: TaskSpec) -> Any:
+        """Return -1, which stands for a missing label, as on the hub."""
         return NO_LABEL
+
+    def _text_in(self, row: Row, column: str, place: str) -> str:
+        if isinstance(cell := row[column], str):
+            return cell
+        found = in_words(cell)
+        raise SubtuneError(f"{place}: column {column!r}: found {found}, expected text or a number")
 
     def texts(self, columns: Columns) -> Iterable[Sequence[str]]:
         return zip(*(columns[name] for name in TEXTS if name in columns), strict=True)
@@ -130,21 +151,19 @@ class Sentences(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return token ids of texts or pairs, of which the longer is cut first.
+        """Return token ids of texts or pairs, of which the longer text is cut first.
 
         ``whole_length`` is an example's number of tokens before it is cut.
         """
+        texts = [*self.texts(rows)] if TEXTS[1] in rows else rows[TEXTS[0]]
         tokenizer.enable_truncation(max_length)
-        texts = rows["text_a"]
-        pairs = list(zip(texts, rows["text_b"], strict=True)) if "text_b" in rows else texts
-        encodings = tokenizer.encode_batch(pairs)
+        encodings = tokenizer.encode_batch(texts)
+        tokenizer.no_truncation()
         lengths = [len(encoding.ids) for encoding in encodings]
         full = [number for number, length in enumerate(lengths) if length >= max_length]
-        tokenizer.no_truncation()
-        for number, whole in zip(
-            full, tokenizer.encode_batch([pairs[n] for n in full]), strict=True
-        ):
-            lengths[number] = len(whole.ids)
+        whole = tokenizer.encode_batch([texts[number] for number in full])
+        for number, encoding in zip(full, whole, strict=True):
+            lengths[number] = len(encoding.ids)
         return {
             "input_ids": [encoding.ids for encoding in encodings],
             "label": rows["label"],
@@ -160,11 +179,11 @@ class Sentences(TaskKind):
         """Return ``idx`` (the row's number), ``label`` and a logit per output."""
         import pandas as pd
 
+        logits = {f"logit_{number}": column for number, column in enumerate(predictions.T)}
         labels = examples.labels_of_rows
-        # A cell may hold a list.
+        # A row may have a list of labels.
         columns = {"idx": examples.row_numbers, "label": [*labels] if labels.ndim > 1 else labels}
-        columns |= {f"logit_{k}": predictions[:, k] for k in range(predictions.shape[1])}
-        return pd.DataFrame(columns)
+        return pd.DataFrame(columns | logits)
 
 
 class Classification(Sentences):
@@ -176,8 +195,7 @@ class Classification(Sentences):
     problem_type = "single_label_classification"
     label_type = "int32"
 
-    def parse_label(self, task: TaskFields, text: str, place: str) -> int:
-        """Return the number of a label word, as `number_of` does."""
+    def parse_label(self, task: TaskSpec, text: str, place: str) -> int:
         return number_of(text, task, place)
 
     def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
@@ -194,15 +212,14 @@ class Regression(Sentences):
     problem_type = "regression"
     label_type = "float32"
 
-    def outputs(self, task: TaskFields) -> int:
+    def outputs(self, task: TaskSpec) -> int:
         return 1
 
     def nats(self, outputs: int) -> float:
-        """Return ½: log p is −½·(y−ŷ)² for a unit variance, half the squared error."""
+        """Return ½: for a variance of 1, log p is −½·(y−ŷ)² and a constant."""
         return 0.5
 
-    def parse_label(self, task: TaskFields, text: str, place: str) -> float:
-        """Return the number that a label is. It must be finite, and not too large to train on."""
+    def parse_label(self, task: TaskSpec, text: str, place: str) -> float:
         text = text.strip()
         try:
             score = float(text)
@@ -219,8 +236,93 @@ class Regression(Sentences):
     def losses(
         self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
     ) -> Tensor:
-        """Return each run's summed squared error of logits ``[k, n, 1]`` and scores ``[n]``."""
+        """Return each run's sum of squared errors of logits ``[k, n, 1]`` and numbers ``[n]``."""
         return (logits.squeeze(2) - labels).square().sum(1)
 
     def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         return table["logit_0"].to_numpy(), table["label"].to_numpy()
+
+
+class MultiLabel(Sentences):
+    """Any number of label words for a text or a pair of texts: a sigmoid for each."""
+
+    name = "multilabel"
+    compares = "label_sets"
+    metrics = tuple(METRICS["label_sets"])
+    default_metrics = metrics
+    has_label_words = True
+    has_label_columns = True
+    problem_type = "multi_label_classification"
+    label_type: ClassVar[list[str]] = ["int32"]
+
+    def nats(self, outputs: int) -> float:
+        """Return the number of labels: log p is a sum over labels, and a loss is its mean."""
+        return float(outputs)
+
+    def label_of(self, task: TaskSpec, row: Row, place: str) -> list[int]:
+        """Return 0 or 1 for each label word."""
+        if isinstance(task.label, str):
+            return self.parse_label(task, row[task.label], place)
+        flags: dict[str, Any] = {column: flag_in(row[column]) for column in task.label}
+        if wrong := [column for column, flag in flags.items() if flag is None]:
+            found = in_words(row[wrong[0]])
+            raise SubtuneError(f"{place}: column {wrong[0]!r}: found {found}, expected 0 or 1")
+        return [*flags.values()]
+
+    def parse_label(self, task: TaskSpec, text: Any, place: str) -> list[int]:
+        """Return 0 or 1 for each label word, by the words in a cell."""
+        words, known = words_in(text), task.labels or ()
+        if words is None:
+            found = shown(text) if isinstance(text, str) else in_words(text)
+            raise SubtuneError(
+                f'{place}: label: found {found}, expected a list such as ["{known[0]}"], or '
+                f"labels between '|' or ';'"
+            )
+        numbers = [number_of(word, task, place) for word in words]
+        if twice := [number for number in numbers if numbers.count(number) > 1]:
+            raise SubtuneError(
+                f"{place}: label: found {known[twice[0]]!r} twice, expected each label once"
+            )
+        return [int(number in numbers) for number in range(len(known))]
+
+    def no_label(self, task: TaskSpec) -> list[int]:
+        return [NO_LABEL] * len(task.labels or ())
+
+    def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
+        """Refuse training rows that all have the same labels."""
+        if split == "train" and len(set(map(tuple, columns["label"]))) == 1:
+            [*words] = np.compress(columns["label"][0], task.labels or ())
+            found = f"the labels {', '.join(words)}" if words else "no label"
+            raise SubtuneError(f"{path}: found {found} in every row, expected rows that differ")
+
+    def strata(self, labels: np.ndarray) -> np.ndarray:
+        """Return each row's rarest label, or -1 if it has none."""
+        counts = np.where(labels, labels.sum(0), np.inf)
+        return np.where(labels.any(1), counts.argmin(1), NO_LABEL)
+
+    def balanced(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
+        """Return rows without a label per row with it, ``[o]``."""
+        with_label = labels.sum(0)
+        require_some(task, with_label, len(labels))
+        return (len(labels) - with_label) / with_label
+
+    def losses(
+        self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
+    ) -> Tensor:
+        """Return each run's sum of the mean binary cross-entropy over labels ``[n, o]``.
+
+        ``weights`` apply to the labels that an example has.
+        """
+        is_so = labels.to(logits.dtype)
+        each = ((1 - 2 * is_so) * logits).logaddexp(logits.new_zeros(()))
+        if weights is not None:
+            each = each * (1 + (weights.to(logits.dtype) - 1) * is_so)
+        return each.mean(2).sum(1)
+
+    def total(self, labels: Tensor, weights: Tensor | None) -> float:
+        return float(len(labels))
+
+    def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
+        predicted = (table.filter(like="logit_").to_numpy() > 0).astype(int)
+        expected: Any = np.stack(table["label"].to_numpy())
+        return predicted, expected

@@ -1,8 +1,8 @@
 """Span prediction: the part of a context that answers a question (SQuAD, Rajpurkar et al., 2016).
 
-A context that is longer than a model reads is cut into windows that overlap; each is an example.
-The start and end of the answer are predicted among all tokens of a window. A window without the
-answer points at its first token, the special one.
+A context that is longer than a model reads is cut into overlapping windows; each is an example.
+The answer's start and end are predicted among all tokens of a window. A window without the answer
+is labelled with its first token, a special one.
 
 Shapes: ``k`` runs, ``n`` windows, ``q`` tokens of all windows, ``r`` questions.
 """
@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import BaseModel, Field, ValidationError
 from tokenizers import Tokenizer
 
+from subtune.core.errors import SubtuneError
 from subtune.tasks.examples import Examples
-from subtune.tasks.fields import TaskFields
-from subtune.tasks.formats import squad
+from subtune.tasks.formats import Text, problem_in, read_text, shown
 from subtune.tasks.metrics import METRICS
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, SpecialTokens, TaskKind
 
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
+    from subtune.tasks.task import TaskSpec
+
 # Most tokens of a question and of a predicted answer, as in BERT's published code for SQuAD.
 LONGEST_QUESTION = 64
 LONGEST_ANSWER = 30
-# Stands for the place of a token that is not in the context.
+# The place of a token that is not in the context.
 OUTSIDE = -1
 
 
@@ -52,23 +55,22 @@ class Span(TaskKind):
     least_length = 6
     overlaps = True
 
-    def outputs(self, task: TaskFields) -> int:
+    def outputs(self, task: TaskSpec) -> int:
         return 2
 
     def nats(self, outputs: int) -> float:
-        """Return 2: start and end are independent, and log p is the sum of both."""
+        """Return 2: log p is the sum over start and end, and a loss is their mean."""
         return 2.0
 
-    def columns(self, task: TaskFields) -> Mapping[str, Any]:
+    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
         texts = {"question": "string", "context": "string", "answers": ["string"]}
         return texts | {"label": ["int32"]}
 
-    def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-        """Read the questions of a file in SQuAD's layout."""
-        return squad.questions(path, labelled=labelled)
+    def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
+        return questions(path, labelled=labelled)
 
-    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
-        """Return question, context, and the accepted answers: their texts and where they begin."""
+    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+        """Return question, context, and the texts and starts of the accepted answers."""
         accepted = row[self.label] if labelled else {"text": [], "answer_start": []}
         return (*(row[text] for text in task.text), accepted["text"], accepted["answer_start"])
 
@@ -78,10 +80,10 @@ class Span(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return windows. Each begins ``doc_stride`` tokens of the context after the one before.
+        """Return windows, which begin ``doc_stride`` tokens of the context apart.
 
         ``label`` has the positions of the first answer's first and last token. ``first`` and
-        ``last`` say where in the context each token begins and ends; other tokens have `OUTSIDE`.
+        ``last`` are the context's characters at which each token begins and ends, or `OUTSIDE`.
         """
         special = SpecialTokens(tokenizer, 2)
         of_texts = max_length - special.count
@@ -119,7 +121,7 @@ class Span(TaskKind):
         ``[n, 2]``."""
         tokens = labels.new_zeros(len(labels)).index_add(0, example, labels.new_ones(len(example)))
         first = tokens.cumsum(0) - tokens
-        # Windows have unequal lengths: each one's softmax is over its own tokens.
+        # Windows have unequal lengths, and each has its own softmax.
         highest = logits.new_full((len(logits), len(labels), 2), float("-inf"))
         highest = highest.index_reduce(1, example, logits.detach(), "amax")
         exponentials = (logits - highest[:, example]).exp()
@@ -129,10 +131,10 @@ class Span(TaskKind):
         return losses.sum((1, 2)) / 2
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
-        """Return where in its context each question's answer begins and ends, ``[r, 2]``.
+        """Return the characters at which each question's answer begins and ends, ``[r, 2]``.
 
-        The answer is the pair of a first and a last token of the context, at most `LONGEST_ANSWER`
-        tokens long, whose logits have the highest sum in any window; the first of equal pairs.
+        The answer is the span of at most `LONGEST_ANSWER` tokens of the context whose start and
+        end logits have the highest sum over all windows. The first of equal spans wins.
         """
         best: dict[int, tuple[float, int, int]] = {}
         ends = examples.lengths.cumsum()
@@ -147,11 +149,10 @@ class Span(TaskKind):
         return np.array([best[row][1:] for row in sorted(best)])
 
     def table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
-        """Return a row per question.
+        """Return one row per question.
 
-        Its columns are ``idx`` (the question's number), ``label`` (the first accepted answer, if
-        any), ``prediction``, where in the context it begins (``start``) and ends (``end``), and
-        ``answers`` (all accepted ones).
+        Columns: ``idx`` (the question's number), ``label`` (the first accepted answer, if any),
+        ``prediction``, its ``start`` and ``end`` in the context, and all accepted ``answers``.
         """
         import pandas as pd
 
@@ -176,7 +177,7 @@ class Span(TaskKind):
 
 
 def _windows(tokens: int, room: int, doc_stride: int) -> Iterator[slice]:
-    """Yield windows that leave out no token, the last of which ends with the text."""
+    """Yield windows that together have every token. The last one ends with the text."""
     start = 0
     while start + room < tokens:
         yield slice(start, start + room)
@@ -185,10 +186,10 @@ def _windows(tokens: int, room: int, doc_stride: int) -> Iterator[slice]:
 
 
 def _positions(offsets: Sequence[tuple[int, int]], start: int, end: int, before: int) -> list[int]:
-    """Return the tokens in which an answer starts and ends, or 0 twice if it is not inside.
+    """Return the positions of an answer's first and last token, or 0 twice if it is not inside.
 
-    ``offsets``: where in the context each token of a window begins and ends. ``before``: the number
-    of tokens before them.
+    ``offsets`` are the characters at which the window's tokens of the context begin and end, and
+    ``before`` is the number of tokens before them.
     """
     if not offsets or offsets[0][0] > start or offsets[-1][1] < end:
         return [0, 0]
@@ -198,7 +199,7 @@ def _positions(offsets: Sequence[tuple[int, int]], start: int, end: int, before:
 
 
 def _best_pair(logits: np.ndarray) -> tuple[float, int, int]:
-    """Return the highest sum of a start's and a later end's logit ``[tokens, 2]``, and both."""
+    """Return the highest sum of a start and an end logit ``[tokens, 2]``, and their tokens."""
     tokens = len(logits)
     if not tokens:
         return -np.inf, 0, 0
@@ -207,3 +208,83 @@ def _best_pair(logits: np.ndarray) -> tuple[float, int, int]:
         sums[: tokens - longer] = logits[: tokens - longer, 0] + logits[longer:, 1]
     start, longer = divmod(int(pairs.T.argmax()), LONGEST_ANSWER)
     return float(pairs[longer, start]), start, start + longer
+
+
+# The layout of a file. Other keys of its objects are not read.
+class _Answer(BaseModel):
+    text: Text
+    # Counted in characters of the context, from 0.
+    answer_start: int
+
+
+class _Question(BaseModel):
+    id: Text
+    question: Text
+    # Read only where labels are asked for.
+    answers: Any = None
+    is_impossible: bool | None = None
+
+
+class _Paragraph(BaseModel):
+    context: Text
+    qas: list[_Question]
+
+
+class _Article(BaseModel):
+    paragraphs: list[_Paragraph]
+
+
+class _File(BaseModel):
+    data: list[_Article]
+
+
+class _Labels(BaseModel):
+    answers: list[_Answer] = Field(min_length=1)
+
+
+def questions(path: Path, *, labelled: bool) -> Iterator[PlacedRow]:
+    """Read the questions of a SQuAD v1.1 file with their contexts and, if ``labelled``, answers.
+
+    A row is ``{"question", "context", "answers": {"text": […], "answer_start": […]}}``.
+
+    Raises:
+        SubtuneError: the file is not one of SQuAD v1.1, a text is empty, or the context does not
+            have an answer at its place.
+    """
+    try:
+        file = _File.model_validate_json(read_text(path), strict=True)
+    except ValidationError as error:
+        raise SubtuneError(f"{path}: {problem_in(error)}") from None
+    for paragraph in (paragraph for article in file.data for paragraph in article.paragraphs):
+        for question in paragraph.qas:
+            place = f"question {shown(question.id)}"
+            answers = _answers(question, paragraph.context, f"{path}: {place}") if labelled else []
+            texts = [answer.text for answer in answers]
+            starts = [answer.answer_start for answer in answers]
+            accepted = {"text": texts, "answer_start": starts}
+            row = {"question": question.question, "context": paragraph.context, "answers": accepted}
+            yield place, row
+
+
+def _answers(question: _Question, context: str, place: str) -> list[_Answer]:
+    if question.is_impossible:
+        raise SubtuneError(
+            f"{place}: found 'is_impossible', as in SQuAD v2, expected questions of SQuAD v1.1, "
+            "which all have an answer"
+        )
+    try:
+        answers = _Labels.model_validate({"answers": question.answers}, strict=True).answers
+    except ValidationError as error:
+        raise SubtuneError(f"{place}: {problem_in(error)}") from None
+    for number, answer in enumerate(answers):
+        start = answer.answer_start
+        if start < 0 or not context.startswith(answer.text, start):
+            found = context[max(start, 0) : max(start, 0) + len(answer.text)]
+            starts = [at for at in range(len(context)) if context.startswith(answer.text, at)]
+            nearest = min(starts, key=lambda at: abs(at - start), default=None)
+            hint = "is not in it" if nearest is None else f"begins at {nearest}"
+            raise SubtuneError(
+                f"{place}: answers[{number}].answer_start: found {shown(found)} at {start} of the "
+                f"context, expected {shown(answer.text)}, which {hint}"
+            )
+    return answers

@@ -3,28 +3,61 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from subtune.core.content_ids import Value
 from subtune.core.layout import read_yaml
-from subtune.tasks.fields import TaskFields
-from subtune.tasks.kinds import KINDS
+from subtune.tasks.sentences import Classification, MultiLabel, Regression
+from subtune.tasks.span import Span
 from subtune.tasks.task_kind import TaskKind
+from subtune.tasks.tokens import Tokens
 
+# All kinds of task. Nothing outside this package names one.
+KINDS: dict[str, TaskKind] = {
+    kind.name: kind for kind in (Classification(), MultiLabel(), Regression(), Tokens(), Span())
+}
+KindName = Literal["classification", "multilabel", "regression", "tokens", "span"]
 # The split of a user's own task that judges runs after `validation` has chosen them.
 TEST = "test"
 # GLUE's diagnostic set, whose labels are MNLI's.
 DIAGNOSTIC = "diagnostic"
 
 
-class TaskSpec(TaskFields):
-    """The part of a task that decides results, checked against its kind."""
+def default_kind(labels: Sequence[str] | None) -> KindName:
+    """Return the kind of a task that names none."""
+    return "classification" if labels else "regression"
+
+
+class TaskSpec(Value):
+    """The part of a task that decides results, checked against its kind.
+
+    ``labels`` are the label words in the order of their numbers. ``label`` is a column, or one of 0
+    and 1 for each label word. The first of ``metrics``, on the first of ``evaluation``, decides
+    the epoch that a record keeps and, unless a paper shows another metric, the epochs and learning
+    rates of tables. ``encoding`` is that of files that do not tell theirs, and ``sheet`` that of
+    Excel files. With ``merge_labels`` label words that differ only in capitals are one.
+    """
+
+    name: str
+    text: tuple[str, ...]
+    label: str | tuple[str, ...] = "label"
+    labels: tuple[str, ...] | None = Field(default=None, min_length=2)
+    kind: KindName = Field(
+        default_factory=lambda data: default_kind(data.get("labels")),
+        # Label words tell these kinds apart, so their names are part of no id.
+        exclude_if=lambda kind: kind in ("classification", "regression"),
+    )
+    metrics: tuple[str, ...]
+    evaluation: tuple[str, ...] = ("validation",)
+    encoding: str | None = None
+    sheet: str | None = None
+    merge_labels: bool = False
 
     @model_validator(mode="after")
-    def _is_of_its_kind(self) -> Self:
-        kind = self.of_kind
+    def _fits_its_kind(self) -> Self:
+        kind, counts = self.of_kind, self.of_kind.text_columns
         if kind.has_label_words != (self.labels is not None):
             words = "label words" if kind.has_label_words else "none"
             raise _mistake("labels", self.labels, words)
@@ -33,13 +66,12 @@ class TaskSpec(TaskFields):
         ):
             of_words = f" or one for each of {self.outputs} labels" * kind.has_label_columns
             raise _mistake("label", self.label, f"one column{of_words}")
-        if len(self.text) not in kind.text_columns:
-            counts = " or ".join(map(str, kind.text_columns))
-            raise _mistake("text", self.text, f"{counts} column{'' if counts == '1' else 's'}")
-        for key in ("text", "label") if kind.text else ():
-            found, expected = getattr(self, key), getattr(kind, key)
-            if found != expected:
-                raise _mistake(key, found, f"{_listed(expected)}, or no `{key}`")
+        if kind.text and self.text != kind.text:
+            raise _mistake("text", self.text, f"{', '.join(kind.text)}, or no `text`")
+        if kind.text and self.label != kind.label:
+            raise _mistake("label", self.label, f"{kind.label!r}, or no `label`")
+        if len(self.text) not in counts:
+            raise _mistake("text", self.text, "1 or 2 columns" if 2 in counts else "1 column")
         if not self.metrics or not set(self.metrics) <= set(kind.metrics):
             known = f"some of those of {kind.name!r} tasks: {', '.join(kind.metrics)}"
             raise _mistake("metrics", self.metrics, known)
@@ -59,22 +91,33 @@ class TaskSpec(TaskFields):
         """The head's width, such as the number of label words."""
         return self.of_kind.outputs(self)
 
+    @property
+    def labelled(self) -> tuple[str, ...]:
+        """The splits whose rows have labels: those that train, and those that evaluate."""
+        return ("train", *self.evaluation)
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns of the label: one, or one for each label word."""
+        return (self.label,) if isinstance(self.label, str) else self.label
+
+    def columns_read(self, labelled: bool) -> tuple[str, ...]:
+        """Return the columns that are read of rows with or without labels."""
+        return (*self.text, *self.label_columns) if labelled else self.text
+
 
 def _mistake(key: str, found: str | tuple[str, ...] | None, expected: str) -> ValueError:
-    return ValueError(f"{key}: found {_listed(found)}, expected {expected}")
-
-
-def _listed(names: str | tuple[str, ...] | None) -> str:
-    return repr(names) if isinstance(names, str) else ", ".join(names or ()) or "none"
+    listed = repr(found) if isinstance(found, str) else ", ".join(found or ()) or "none"
+    return ValueError(f"{key}: found {listed}, expected {expected}")
 
 
 class TaskSize(Value):
-    """Rows of the training split, of all evaluation and of all test splits.
+    """Numbers of rows to train on, to evaluate on and to predict, over all splits.
 
-    ``tokens`` is the mean number of tokens of a training row, and often an estimate. ``scarcest``
-    is the number that limits folds, in words and as a number, if rows are read before training:
-    that of different texts, or of the commonest label's rows. ``weighed`` says why labels cannot
-    be weighed by their frequency, if so.
+    ``tokens`` is the mean number of tokens of a training row, often an estimate. ``scarcest`` says
+    what limits the number of folds, and its number, where rows are read before training: different
+    texts, or rows of the most frequent label. ``weighed`` says why labels cannot be weighed by
+    their frequency, if they cannot.
     """
 
     train_rows: int
@@ -86,40 +129,37 @@ class TaskSize(Value):
 
     @property
     def all_rows(self) -> int:
-        """Rows of all splits."""
         return self.train_rows + self.evaluation_rows + self.test_rows
 
     def most_folds(self, most: int) -> int:
-        """Return how many folds, at most so many, the rows can be divided into."""
+        """Return the number of folds that the rows can be divided into, at most ``most``."""
         return min(most, self.scarcest[1]) if self.scarcest else most
 
     def divided(self, folds: int, others: int) -> Self:
-        """Return the size for a run that one of so many folds judges, and ``others``, rows too."""
+        """Return the size for a run that one of ``folds`` judges, with ``others``: further rows."""
         judging = self.train_rows // folds
-        rows = {"train_rows": self.train_rows - judging, "evaluation_rows": judging + others}
-        return self.replaced(**rows)
+        return self.replaced(train_rows=self.train_rows - judging, evaluation_rows=judging + others)
 
     def rows_within(self, limit: int | None) -> int:
         """Return the number of training rows, at most ``limit``."""
         return min(limit or self.train_rows, self.train_rows)
 
     def examples_of_a_row(self, max_length: int, doc_stride: int | None) -> int:
-        """Return how many examples a row of usual length makes, where its parts overlap."""
+        """Return the number of examples of an average row: 1, or that of its overlapping parts."""
         if doc_stride is None:
             return 1
         return 1 + math.ceil(max(0, self.tokens - max_length) / min(doc_stride, max_length))
 
 
-# The size of a task whose entry states none: as large as usual ones.
+# The size of a task whose entry states none.
 USUAL_SIZE = TaskSize(train_rows=100_000, evaluation_rows=10_000, test_rows=10_000, tokens=50)
 
 
 class Task(TaskSpec):
-    """A task: what decides its results, how it is shown, and which test rows it has.
+    """A task with the fields that decide no result, and so are part of no id.
 
-    ``submission`` names the GLUE server's files, one per test split, and ``score_range`` the
-    numbers that the server takes for a regression. ``size`` is known before any download. These
-    fields are part of no id.
+    ``submission`` names the GLUE server's files, one per test split, and ``score_range`` is the
+    range of numbers that the server accepts. ``size`` is known before any download.
     """
 
     title: str
@@ -148,11 +188,10 @@ TASKS: dict[str, Task] = {
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """The source of a column of scores; MNLI is one task and has two.
+    """A column of scores: a task, one of its splits and a metric. MNLI has two columns.
 
-    Epochs and learning rates are chosen by the column that ``decides``. Methods are compared by the
-    column that ``judges``: the same, or the test rows of a user's own task. ``title`` is the
-    heading.
+    The column that ``decides`` selects epochs and learning rates. The column that ``judges``
+    compares methods: the same, or the test rows of a user's own task. ``title`` is the heading.
     """
 
     key: str
@@ -170,9 +209,9 @@ class ScoreColumn:
 
 
 def columns_of(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[ScoreColumn]:
-    """Return columns in the order of the tasks. The first of a task's columns decides.
+    """Return columns in the order of the tasks. The first column of a task decides.
 
-    ``metrics`` has the tasks of which another metric than their first is shown, and decides.
+    ``metrics`` names the metric of tasks that show, and are decided by, another than their first.
     """
     columns = []
     for task in tasks:
@@ -180,8 +219,7 @@ def columns_of(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[ScoreC
             several = len(task.evaluation) > 1
             key = f"{task.name}_{split.removeprefix('validation_')}" if several else task.name
             metric = metrics.get(task.name, task.metrics[0])
-            decides = position == 0
-            judges = split == TEST if TEST in task.evaluation else decides
-            column = ScoreColumn(key, task.name, split, metric, decides, judges, title)
+            judges = split == TEST if TEST in task.evaluation else position == 0
+            column = ScoreColumn(key, task.name, split, metric, position == 0, judges, title)
             columns.append(column)
     return columns

@@ -1,4 +1,4 @@
-"""The questions that a kind of task answers, from a user's file to a score.
+"""The interface of a kind of task, from a user's file to a score.
 
 Shapes: ``k`` runs, ``n`` examples, ``q`` tokens that the head reads, ``o`` outputs of the head.
 """
@@ -6,7 +6,7 @@ Shapes: ``k`` runs, ``n`` examples, ``q`` tokens that the head reads, ``o`` outp
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,12 @@ from tokenizers import Tokenizer
 from subtune.core.errors import SubtuneError, cut, one_of
 from subtune.tasks import metrics
 from subtune.tasks.examples import Examples
-from subtune.tasks.fields import TaskFields
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
+
+    from subtune.tasks.task import TaskSpec
 
 
 # A row's cells by column, and the place of the row, such as ``line 3``.
@@ -30,35 +31,39 @@ PlacedRow = tuple[str, Row]
 Columns = dict[str, list]
 
 
-class TaskKind(ABC):
-    """A kind of task: everything in which one kind differs from another."""
+def numbered(rows: Iterable[Row]) -> Iterator[PlacedRow]:
+    """Yield rows with their numbers as places."""
+    return ((f"row {number}", row) for number, row in enumerate(rows, start=1))
 
-    # Its name in configurations.
+
+class TaskKind(ABC):
+    """Everything in which one kind of task differs from another.
+
+    ``compares`` is the key of its metrics in `subtune.tasks.metrics.METRICS`, ``metrics`` are those
+    that a task may name, and ``default_metrics`` those of a task that names none; if empty, it has
+    to. ``text`` are the columns of text of every task; if empty, each task names its own, and
+    ``text_columns`` are the allowed numbers of them. ``label`` is the default column of labels.
+    With ``has_label_columns`` each label word may have a column. ``labels_are`` is the end of the
+    message that all labels are the same; empty if they may be. ``formats`` are endings of files.
+    ``head`` is a name in `subtune.families.base`, and ``problem_type`` that of exported models in
+    transformers. ``least_length`` is the least `max_length` at which every model reads a part of
+    each text. With ``overlaps`` long rows are cut into examples that overlap.
+    """
+
     name: str
-    # The key of its metrics in `subtune.tasks.metrics.METRICS`; the names of those that its tasks
-    # may have, and those of a task that names none. If these are none, it must name some.
     compares: str = "classes"
     metrics: tuple[str, ...]
     default_metrics: tuple[str, ...] = ()
-    # Columns of text that all its tasks have; if none, a task names as many as `text_columns` say.
     text: tuple[str, ...] = ()
     text_columns: tuple[int, ...]
-    # The column of labels of a task that names none, and whether its tasks list label words.
     label: str = "label"
     has_label_words: bool
-    # Each label word may have a column of its own.
     has_label_columns: bool = False
-    # Messages say that labels are here, if they may not all be the same.
     labels_are: str = "in every row"
-    # Endings of the files that users have.
     formats: tuple[str, ...]
-    # The head, by its name in `subtune.families.base`.
     head: str
-    # The problem type of exported models, as transformers calls it.
     problem_type: str | None = None
-    # The least `max_length` at which every model reads a part of each text.
     least_length: int = 4
-    # True if long rows are cut into examples that overlap.
     overlaps: bool = False
 
     @property
@@ -66,7 +71,7 @@ class TaskKind(ABC):
         """True if labels are numbers, which can be standardised."""
         return self.compares == "numbers"
 
-    def outputs(self, task: TaskFields) -> int:
+    def outputs(self, task: TaskSpec) -> int:
         """Return the head's width ``o``: the number of label words, if its tasks list some."""
         return len(task.labels or ())
 
@@ -75,29 +80,20 @@ class TaskKind(ABC):
         return 1.0
 
     @abstractmethod
-    def columns(self, task: TaskFields) -> Mapping[str, Any]:
-        """Return the type of each column of a split but ``idx``.
-
-        A list with one type stands for lists of it.
-        """
+    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
+        """Map each column of a split but ``idx`` to its type. ``[type]`` is a list of this type."""
 
     @abstractmethod
-    def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterable[PlacedRow]:
-        """Read the rows of a user's file, with their labels if ``labelled``.
-
-        Raises:
-            SubtuneError: the file cannot be read as what its ending says.
-        """
+    def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow]:
+        """Read the rows of a user's file, with their labels if ``labelled``."""
 
     def from_rows(
-        self, task: TaskFields, rows: Iterable[PlacedRow], *, labelled: bool, source: str
+        self, task: TaskSpec, rows: Iterable[PlacedRow], *, labelled: bool, source: str
     ) -> Columns:
         """Return ``idx``, the rows' numbers, and the other columns of one split.
 
-        Messages call the split ``source``.
-
         Raises:
-            SubtuneError: there are no rows, or one does not fit the task.
+            SubtuneError: ``source`` has no rows, or one that does not fit the task.
         """
         table = []
         for number, (where, row) in enumerate(rows):
@@ -112,19 +108,15 @@ class TaskKind(ABC):
         return dict(zip(("idx", *self.columns(task)), columns, strict=True))
 
     @abstractmethod
-    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
-        """Return a row's cells in the order of `columns`. Messages name the ``place``.
+    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+        """Return a row's cells in the order of `columns`.
 
         Raises:
-            SubtuneError: the row does not fit the task.
+            SubtuneError: the row, which stands at ``place``, does not fit the task.
         """
 
-    def require_sound(self, task: TaskFields, split: str, path: Path, columns: Columns) -> None:
-        """Refuse labels that are all the same, for training or where a metric needs two.
-
-        Raises:
-            SubtuneError: nothing can be learnt from a user's split or judged by it.
-        """
+    def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
+        """Refuse labels that are all the same, for training or where a metric needs two."""
         if split != "train" and metrics.COEFFICIENTS.isdisjoint(task.metrics):
             return
         labels = set(np.hstack(columns["label"]).tolist())
@@ -143,11 +135,10 @@ class TaskKind(ABC):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return the examples of some rows: ``input_ids``, ``token_type_ids``, ``label``, and what
-        `predict` needs.
+        """Return the columns of some rows' examples.
 
-        The column ``row`` has the number of each example's row, from 0; without it each row is one
-        example.
+        These are ``input_ids``, ``token_type_ids``, ``label``, what `predict` needs, and ``row``,
+        the number of an example's row from 0, unless each row is one example.
         """
 
     def losses(
@@ -155,9 +146,8 @@ class TaskKind(ABC):
     ) -> Tensor:
         """Return each run's sum of losses ``[k]``, of logits ``[k, q, o]`` and a batch's labels.
 
-        ``example`` ``[q]`` is the example of each token that is read. ``weights`` ``[o]`` are those
-        of label words, from `balanced`. The loss is the cross-entropy of labels ``[q]``, if a kind
-        does not say another.
+        By default it is the cross-entropy of labels ``[q]``. ``example`` ``[q]`` is the example of
+        each token that is read, and ``weights`` ``[o]`` are those of label words, by `balanced`.
         """
         per_run = labels.expand(len(logits), 1, -1)
         each = -logits.mT.log_softmax(1).gather(1, per_run)
@@ -166,23 +156,23 @@ class TaskKind(ABC):
         return each.sum((1, 2))
 
     def total(self, labels: Tensor, weights: Tensor | None) -> float:
-        """Return what makes a sum of losses their mean: the number of labels, or their weight."""
+        """Return the divisor of a mean loss: the number of labels, or the sum of their weights."""
         return float(len(labels) if weights is None else weights[labels].sum())
 
-    def balanced(self, task: TaskFields, labels: np.ndarray) -> np.ndarray:
-        """Return a weight for each label word ``[o]``, inverse to its frequency in ``labels``.
+    def balanced(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
+        """Return scikit-learn's balanced weight of each label word ``[o]``.
 
-        They are scikit-learn's, whose mean over labels is 1.
+        It is inverse to the word's frequency in ``labels``, and its mean over labels is 1.
 
         Raises:
-            SubtuneError: a word is none of the labels, or they are all this word.
+            SubtuneError: no label is this word, or all are.
         """
         counts = np.bincount(labels, minlength=self.outputs(task))
         require_some(task, counts, len(labels))
         return len(labels) / (len(counts) * counts)
 
     def strata(self, labels: np.ndarray) -> np.ndarray:
-        """Return the number of each row's stratum, of which each fold has about the same share."""
+        """Return the number of each row's stratum. Folds have about the same share of each."""
         return labels
 
     @abstractmethod
@@ -198,19 +188,15 @@ class TaskKind(ABC):
         """Return what metrics compare, from recorded predictions: predictions and references."""
 
     def score(
-        self, task: TaskFields, examples: Examples, predictions: np.ndarray
+        self, task: TaskSpec, examples: Examples, predictions: np.ndarray
     ) -> dict[str, float]:
         """Return the task's metrics of what `predict` returned."""
         compared = self.compared(self.table(examples, predictions))
         return metrics.compute_all(self.compares, task.metrics, *compared)
 
 
-def require_some(task: TaskFields, counts: np.ndarray, labels: int) -> None:
-    """Refuse label words that all of so many labels are, or none, for weights by frequency.
-
-    Raises:
-        SubtuneError: a word's count says so.
-    """
+def require_some(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
+    """Refuse label words that no row has, or all: they have no weight by frequency."""
     for word, count in zip(task.labels or (), counts, strict=True):
         if count in (0, labels):
             raise SubtuneError(
@@ -220,9 +206,9 @@ def require_some(task: TaskFields, counts: np.ndarray, labels: int) -> None:
 
 
 class SpecialTokens:
-    """The special tokens that a tokenizer puts around so many texts.
+    """The special tokens that a tokenizer puts around one or two texts.
 
-    ``count``: how many there are. ``before``: how many of them stand before the last text.
+    ``count`` is their number, and ``before`` that of those before the last text.
     """
 
     def __init__(self, tokenizer: Tokenizer, texts: int):

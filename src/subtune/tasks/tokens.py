@@ -1,15 +1,17 @@
 """Token classification: one label word for each word of a text, such as its part of speech.
 
-A word is predicted at its first piece. A text that is longer than a model reads is cut between
-words, so that each of its words is in one example.
+A word's label is predicted at its first piece. A text that is longer than a model reads is cut
+between words, so that each word is in one example.
 
 Shapes: ``n`` examples, ``q`` words, ``o`` label words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,15 +21,32 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.examples import Examples
-from subtune.tasks.fields import TaskFields
-from subtune.tasks.formats import tables, tagged, text
+from subtune.tasks.formats import Text, json_rows, problem_in, read_text, shown
 from subtune.tasks.sentences import NO_LABEL
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, SpecialTokens, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TEXTS = TypeAdapter(dict[str, Annotated[list[text.Text], Field(min_length=1)]])
+    from subtune.tasks.task import TaskSpec
+
+CONLLU = ["id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc"]
+# A line of this word stands between two documents.
+DOCUMENT = "-DOCSTART-"
+# Sections of the Wall Street Journal part, as part-of-speech taggers split them (Collins 2002,
+# Section 5; Toutanova et al. 2003, Section 3).
+SECTIONS = {"train": slice(0, 19), "validation": slice(19, 22), "test": slice(22, 25)}
+# Folders of the sections, below a directory that a user names.
+FOLDERS = ("", "wsj", "mrg/wsj", "parsed/mrg/wsj", "treebank_3/parsed/mrg/wsj")
+# The tag that marks words which were moved or left out.
+NO_WORD = "-NONE-"
+# A leaf with its tag and word, a bracket that opens and its label, one that closes, or a word that
+# stands where none may.
+TOKEN = re.compile(
+    r"(?P<leaf>\(\s*(?P<tag>[^\s()]+)\s+(?P<word>[^\s()]+)\s*\))"
+    r"|(?P<opening>\(\s*(?P<label>[^\s()]*))|(?P<closing>\))|(?P<stray>[^\s()]+)"
+)
+TEXTS = TypeAdapter(dict[str, Annotated[list[Text], Field(min_length=1)]])
 
 
 class Tokens(TaskKind):
@@ -42,25 +61,25 @@ class Tokens(TaskKind):
     formats = (".conllu", ".conll", ".txt", ".jsonl")
     head = "token_classification"
 
-    def columns(self, task: TaskFields) -> Mapping[str, Any]:
+    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
         return {"words": ["string"], "label": ["int32"]}
 
-    def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-        """Read a CoNLL file, JSON lines with lists of words and labels, or parsed sentences."""
+    def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
+        """Read a CoNLL file, JSON lines with lists of words and labels, or a treebank's trees."""
         columns = task.columns_read(labelled)
         if path.suffix == ".jsonl":
-            return tables.json_rows(path)
+            return json_rows(path)
         if path.suffix.lower() == ".mrg":
-            return tagged.treebank_sentences(path, columns)
-        return tagged.conll_sentences(path, columns, task.encoding)
+            return treebank_sentences(path, columns)
+        return conll_sentences(path, columns, task.encoding)
 
-    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
-        """Return the words, and the numbers of their labels; without labels they are -1."""
+    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+        """Return the words and the numbers of their labels, which are -1 without labels."""
         read = {column: row[column] for column in task.columns_read(labelled)}
         try:
             words, *given = TEXTS.validate_python(read, strict=True).values()
         except ValidationError as error:
-            raise SubtuneError(f"{place}: {text.problem(error)}") from None
+            raise SubtuneError(f"{place}: {problem_in(error)}") from None
         if not labelled:
             return words, [NO_LABEL] * len(words)
         numbers = {label: number for number, label in enumerate(task.labels or ())}
@@ -80,7 +99,7 @@ class Tokens(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return examples of whole words; a word that is too long for one keeps its first pieces.
+        """Return examples of whole words. A word that is too long keeps its first pieces.
 
         ``reads`` has the position of each word's first piece.
         """
@@ -89,7 +108,7 @@ class Tokens(TaskKind):
 
         @cache
         def pieces_of(word: str) -> list[int]:
-            # Some tokenizers know by the space before it where a word begins.
+            # Some tokenizers need the space before a word to know that one begins.
             pieces = tokenizer.encode(f" {word}", add_special_tokens=False).ids[:room]
             return pieces or [_unknown(tokenizer, word)]
 
@@ -105,7 +124,6 @@ class Tokens(TaskKind):
         return {name: [example[name] for example in examples] for name in examples[0]}
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
-        """Return the number of each word's label, ``[q]``."""
         return logits.argmax(axis=1)
 
     def table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
@@ -128,7 +146,7 @@ class Tokens(TaskKind):
 
 
 def _parts(lengths: Sequence[int], room: int) -> Iterator[slice]:
-    """Yield slices of neighbouring words that fit together."""
+    """Yield slices of neighbouring words that have ``room`` together."""
     start = total = 0
     for number, length in enumerate(lengths):
         if total + length > room:
@@ -139,8 +157,122 @@ def _parts(lengths: Sequence[int], room: int) -> Iterator[slice]:
 
 
 def _unknown(tokenizer: Tokenizer, word: str) -> int:
-    """Return the piece for a word of which the tokenizer leaves nothing."""
+    """Return the unknown token, for a word of which the tokenizer leaves nothing."""
     number = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
     if number is None:
         raise SubtuneError(f"the tokenizer makes nothing of the word {word!r}")
     return number
+
+
+def conll_sentences(
+    path: Path, columns: Collection[str], encoding: str | None = None
+) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Read the columns of a CoNLL file's sentences, each with the line of its first word.
+
+    A word has a line, and a blank line ends a sentence. ``.conllu`` files are as
+    https://universaldependencies.org/format.html has them: the columns of `CONLLU` between tabs,
+    comments that begin with ``#``, and lines that are no words, whose id holds ``-`` or ``.``. In
+    other files the columns are called ``1``, ``2``, …, and are separated by tabs if the first line
+    has one, else by spaces.
+
+    Raises:
+        SubtuneError: the file cannot be read or has no such column, a line has more or fewer
+            columns than the others, a word's id is not its number in the sentence, or a cell that
+            is read is empty.
+    """
+    is_conllu = path.suffix == ".conllu"
+    names, between, like = [], "", ""
+    if is_conllu:
+        names, between, like = CONLLU, "tabs", f" ({', '.join(CONLLU)})"
+    # The first line of a sentence, and the cells of each word.
+    first, words = 0, list[list[str]]()
+    for number, line in enumerate([*read_text(path, encoding).split("\n"), ""], start=1):
+        line, place = line.removesuffix("\r"), f"{path}: line {number}"
+        if is_conllu and line.startswith("#"):
+            continue
+        between = between or ("tabs" if "\t" in line else "spaces" if line.strip() else "")
+        cells = line.split("\t") if between == "tabs" else re.findall("[^ \t]+", line)
+        if not line.strip() or (cells[0] == DOCUMENT and not is_conllu):
+            if words:
+                by_name = dict(zip(names, zip(*words, strict=True), strict=True))
+                yield f"line {first}", {column: [*by_name[column]] for column in columns}
+            words = []
+            continue
+        if not names:
+            names, like = [str(n + 1) for n in range(len(cells))], f", as in line {number}"
+        if len(cells) != len(names):
+            raise SubtuneError(
+                f"{place}: found {len(cells)} columns, expected {len(names)}, separated by "
+                f"{between}{like}"
+            )
+        if is_conllu and ("-" in cells[0] or "." in cells[0]):
+            continue
+        if is_conllu and cells[0] != str(len(words) + 1):
+            raise SubtuneError(
+                f"{place}: found the id {shown(cells[0])}, expected {len(words) + 1}; words are "
+                "counted from 1, and a blank line ends a sentence"
+            )
+        for column in columns:
+            if column not in names:
+                raise SubtuneError(f"{path}: no such column: {one_of(column, names)}")
+            if not (cell := cells[names.index(column)]).strip():
+                raise SubtuneError(f"{place}: column {column!r}: found {cell!r}, expected text")
+        first = first if words else number
+        words.append(cells)
+
+
+def treebank_paths(directory: Path, key: str) -> dict[str, tuple[Path, ...]]:
+    """Return the files of each split of the Wall Street Journal part.
+
+    The directory is the disc's root, that of the sections ``00`` to ``24``, or one between.
+
+    Raises:
+        SubtuneError: a section is missing. The message begins with ``key``.
+    """
+    folders = (directory / folder for folder in FOLDERS)
+    root = next((folder for folder in folders if (folder / "00").is_dir()), directory)
+    files = [sorted((root / f"{section:02}").glob("*.[mM][rR][gG]")) for section in range(25)]
+    if missing := [f"{section:02}" for section, found in enumerate(files) if not found]:
+        raise SubtuneError(
+            f"{key}: {root}: found no .mrg files of section {', '.join(missing)}, expected those "
+            "of the Wall Street Journal, 00 to 24, in it or in its parsed/mrg/wsj"
+        )
+    return {split: tuple(chain(*files[sections])) for split, sections in SECTIONS.items()}
+
+
+def treebank_sentences(path: Path, columns: Collection[str]) -> Iterator[PlacedRow]:
+    """Read the columns of the sentences of a file of trees, each with the line of its tree.
+
+    A file has trees in brackets (Marcus et al. 1993). ``form`` has the words and ``xpos`` their
+    tags, as they stand in the file, which writes a bracket as ``-LRB-``. Leaves that are no words
+    are left out, and so are sentences of nothing else.
+
+    Raises:
+        SubtuneError: the file is not UTF-8, or has brackets that do not match.
+    """
+    content = read_text(path)
+    line, depth = 0, 0
+    for token in TOKEN.finditer(content):
+        if depth == 0:
+            line, by_column = _line_of(content, token), dict[str, list[str]](form=[], xpos=[])
+        kind = token.lastgroup
+        if kind == "leaf" and token["tag"] != NO_WORD:
+            by_column["form"].append(token["word"])
+            by_column["xpos"].append(token["tag"])
+        depth += {"opening": 1, "closing": -1}.get(str(kind), 0)
+        nested = kind == "opening" and depth > 1 and not token["label"]
+        if kind == "stray" or depth < 0 or nested:
+            raise SubtuneError(
+                f"{path}: line {_line_of(content, token)}: found {shown(token[0])}, expected words "
+                f"as (TAG word), and a ')' for every '(' of the tree that begins in line {line}"
+            )
+        if depth == 0 and by_column["form"]:
+            yield f"line {line}", {column: by_column[column] for column in columns}
+    if depth:
+        raise SubtuneError(
+            f"{path}: line {line}: found a tree that does not end, expected a ')' for every '('"
+        )
+
+
+def _line_of(content: str, token: re.Match) -> int:
+    return content.count("\n", 0, token.start()) + 1

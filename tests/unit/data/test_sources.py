@@ -3,9 +3,8 @@
 import datasets
 import pytest
 
-from subtune.core.errors import SubtuneError
 from subtune.data.load import read_parquet
-from subtune.data.sources import OF_GLUE, REPOSITORIES, is_on_hub, repository_of
+from subtune.data.sources import OF_GLUE, REPOSITORIES, is_on_hub
 from subtune.tasks import TASKS
 
 
@@ -53,8 +52,5 @@ def test_what_is_no_word_of_the_text_is_not_read(words, tags, heads, read, tmp_p
 def test_every_task_but_the_penn_treebank_has_its_place_on_the_hub():
     assert OF_GLUE.pattern("mrpc", "train") == "mrpc/train-*.parquet"
     assert OF_GLUE.pattern("mnli", "diagnostic") == "ax/test-*.parquet"
-    assert repository_of("mnli") == OF_GLUE
-    assert repository_of("squad").pattern("squad", "train") == "plain_text/train-*.parquet"
+    assert REPOSITORIES["squad"].pattern("squad", "train") == "plain_text/train-*.parquet"
     assert [task for task in TASKS if not is_on_hub(task)] == ["ptb"]
-    with pytest.raises(SubtuneError, match=r"not on the hub; name a directory .*directories\.ptb"):
-        repository_of("ptb")

@@ -8,7 +8,7 @@ from subtune.init import DEFAULTS, settings
 from subtune.init.settings import choices, model_called, windows
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
-from subtune.tasks.kinds import KINDS
+from subtune.tasks.task import KINDS
 
 
 def test_the_default_model_is_the_package_that_is_here():

@@ -23,10 +23,9 @@ from subtune.selections.methods import METHODS
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
-from subtune.tasks.task import TaskSize
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
-from tests.helpers.plans import BASE, embedded
+from tests.helpers.plans import BASE
 from tests.helpers.project import ROOT
 
 
@@ -63,12 +62,6 @@ def test_a_models_parameters_are_counted_without_it(name):
     assert dimensions_of(f"someone/{name}").parameters == PRETRAINED[name]
 
 
-def test_dimensions_of_a_local_model_are_those_of_its_configuration(minilm):
-    found = dimensions_of(str(minilm))
-    assert (found.hidden_size, found.num_hidden_layers, found.vocab_size) == (384, 6, 30522)
-    assert dimensions_of("someone/unheard-of") is None
-
-
 @pytest.mark.parametrize(
     ("method", "trains"),
     [
@@ -97,10 +90,10 @@ def test_a_training_steps_operations_are_counted_without_it(method, trains, mini
 
 @pytest.mark.parametrize("task", ["cola", "sst2", "mrpc", "stsb", "rte", "wnli"])
 def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
-    found = files.glue_paths(str(glue_dir), TASKS[task])
+    found = files.official_paths(str(glue_dir), TASKS[task], "tsv")
     rows = {
         split: list(files.glue_rows(path, TASKS[task], labelled=split not in TASKS[task].test))
-        for split, path in found.items()
+        for split, [path] in found.items()
     }
     size = TASKS[task].size
     assert size.train_rows == len(rows["train"])
@@ -121,12 +114,6 @@ def test_a_mini_tasks_size_is_counted(task, minilm):
     ids = tokenize(TASKS[task], rows, minilm, 256)["train"]["input_ids"]
     # Punctuation marks that are words of their own are one token each.
     assert size.tokens == pytest.approx(sum(map(len, ids)) / len(ids), rel=0.35)
-
-
-def test_every_task_has_a_size_before_any_download():
-    assert all(task.size for task in TASKS.values())
-    size = size_of(TASKS["squad"], "hub")
-    assert (size.train_rows, size.evaluation_rows, size.test_rows) == (87_599, 10_570, 0)
 
 
 def test_papers_with_three_seeds_are_a_few_hundred_bounded_jobs():
@@ -153,27 +140,11 @@ def test_a_request_grows_with_model_task_runs_and_attempt():
     assert large.flops == pytest.approx(3.5 * base.flops, rel=0.1)
     assert long.seconds > 20 * base.seconds
     assert large.bytes == pytest.approx(1.33e9, rel=0.02)
-    sweep = max(plan.sweeps, key=lambda key: len(plan.sweeps[key].runs))
-    parts = sum(found.run(run).seconds for run in plan.sweeps[sweep].runs)
-    assert found.sweep(sweep).seconds > parts
+    sweep = min(plan.sweeps, key=lambda key: found.sweep(key).seconds)
     again = found.sweep_memory(sweep, attempt=2)
     assert again == pytest.approx(1.5 * found.sweep_memory(sweep), abs=2)
-    short = min(plan.sweeps, key=lambda key: found.sweep(key).seconds)
-    cost = found.sweep(short)
+    cost = found.sweep(sweep)
     assert found.minutes(cost, 2) > found.minutes(cost, 1)
-
-
-def test_long_runs_are_cut_into_jobs_with_those_that_share_steps_together():
-    _, plan = estimates(bitfit(tasks=["rte", "mnli"]))
-    by_task: dict[str, list] = {"rte": [], "mnli": []}
-    for sweep in plan.sweeps.values():
-        by_task[sweep.task].append(sweep)
-    assert len(by_task["mnli"]) > len(by_task["rte"])
-    for sweep in by_task["mnli"]:
-        alone = {plan.trains_alone(run) for run in sweep.runs}
-        assert len(alone) == 1
-        assert len(sweep.runs) <= (1 if True in alone else 8)
-    assert any({plan.trains_alone(r) for r in s.runs} == {True, False} for s in by_task["rte"])
 
 
 def test_a_search_costs_its_trials_and_two_whole_runs():
@@ -187,18 +158,7 @@ def test_a_search_costs_its_trials_and_two_whole_runs():
     assert cost("search").flops == pytest.approx((0.8 * 2.8 + 1) * cost([1e-3]).flops)
 
 
-def test_a_run_costs_the_epochs_of_its_method():
-    def cost(**changes):
-        made, plan = estimates(bitfit(methods={"bitfit": [1e-3]}, by_model={}, **changes))
-        return made.run(next(iter(plan.runs))).flops
-
-    own = cost(epochs=2, by_method={"bitfit": {"epochs": 6}})
-    assert own == pytest.approx(3 * cost(epochs=2))
-
-
 def test_a_long_context_costs_as_many_examples_as_it_has_windows():
-    size = TaskSize(train_rows=10, evaluation_rows=5, test_rows=0, tokens=512)
-    assert [size.examples_of_a_row(384, stride) for stride in (128, 64, None)] == [2, 3, 1]
     data = {"experiments": {"e": papers()["experiments"]["bitfit_squad"] | {"max_length": 96}}}
     flops = []
     for stride in (96, 40):
@@ -230,11 +190,3 @@ def test_a_run_on_fewer_rows_costs_less():
     flops = {p.train_rows: costs.run(p.run.id).flops for p in made.experiments["layernorm"]
              if (p.task, p.method, p.scope) == ("rte", "full", None)}  # fmt: skip
     assert flops[20] < flops[200] / 2
-
-
-def test_embeddings_cost_less_than_one_epoch_of_full_fine_tuning():
-    made, planned = embedded(tasks=["rte"])
-    costs = Estimates(config.check(BASE), made)
-    [full, *_] = made.runs_on("layernorm", "minilm", "rte").values()
-    assert 0 < costs.run(planned[0].run.id).flops < costs.run(full).flops / 2
-    assert all(costs.sweep(sweep).seconds and costs.sweep_memory(sweep) for sweep in made.sweeps)

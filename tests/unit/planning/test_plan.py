@@ -1,15 +1,19 @@
 """Runs that follow from a configuration, and those that a change of it makes anew."""
 
+import csv
 import subprocess
 import sys
 from collections import Counter
 
 import pytest
 
+from subtune import config
 from subtune.config.schema import SEARCHED
 from subtune.core.errors import SubtuneError
+from subtune.planning.cost import Estimates
+from subtune.planning.plan import plan as plan_of
 from subtune.selections.entries import Top
-from subtune.selections.specs import Fit, RunSpec
+from subtune.selections.specs import Fit, Fold, RunSpec
 from tests.helpers.plans import BASE, embedded, learning_rates, limits, new_runs, own_task, plan
 from tests.helpers.project import ROOT
 
@@ -68,55 +72,28 @@ def test_a_methods_own_epochs_touch_its_runs_and_masks_only(base):
     assert set(other.runs) == others | {planned.run.id for planned in new}
 
 
-def test_a_methods_own_epochs_win_over_its_tasks():
-    made = plan(
-        tasks=["rte"],
-        by_task={"rte": {"epochs": 3}},
-        by_method={"layernorm": {"epochs": 12}},
-        fractions=None,
-    )
-    epochs = {p.method: p.run.recipe.epochs for p in made.experiments["layernorm"]}
-    assert epochs == {"full": 3, "layernorm": 12}
+RTE = {"rte": {"learning_rates": [7e-4], "epochs": 3}}
+MASKS = {"values": [0.1], "scopes": ["individual"]}
 
 
-def test_a_methods_own_learning_rates_win_over_its_tasks():
-    made = plan(
-        tasks=["cola", "rte"],
-        by_task={"cola": {"learning_rates": [7e-4]}, "rte": {"learning_rates": [1e-3]}},
-        methods={"full": [1e-5], "bitfit": None},
-        fractions=None,
-    )
-    rates = learning_rates(made.experiments["layernorm"])
-    assert rates == {
-        ("full", "cola"): 1e-5,
-        ("full", "rte"): 1e-5,
-        ("bitfit", "cola"): 7e-4,
-        ("bitfit", "rte"): 1e-3,
-    }
-
-
-def test_a_task_may_search_among_learning_rates_of_its_own():
-    by_task = {"rte": {"learning_rates": {"search": [1e-2, 1e-3]}}}
-    made = plan(tasks=["rte"], by_task=by_task, methods={"bitfit": None}, fractions=None)
-    assert learning_rates(made.experiments["layernorm"]) == {("bitfit", "rte"): (1e-3, 1e-2)}
-
-
-def test_a_models_learning_rates_of_a_method_win_over_the_experiments():
-    by_model = {"minilm": {"methods": {"full": [2e-5]}}}
-    made = plan(tasks=["rte"], by_model=by_model, methods={"full": [1e-5]}, fractions=None)
-    assert learning_rates(made.experiments["layernorm"]) == {("full", "rte"): 2e-5}
-
-
-@pytest.mark.parametrize(("of_fractions", "expected"), [([1e-3], 1e-3), (None, 7e-4)])
-def test_fractions_without_learning_rates_have_their_tasks(of_fractions, expected):
-    made = plan(
-        tasks=["rte"],
-        by_task={"rte": {"learning_rates": [7e-4]}},
-        methods={"full": [1e-5]},
-        fractions={"values": [0.1], "scopes": ["individual"], "learning_rates": of_fractions},
-    )
-    rates = learning_rates(made.experiments["layernorm"])
-    assert rates == {("full", "rte"): 1e-5, ("layernorm", "rte"): expected}
+@pytest.mark.parametrize(
+    ("settings", "rates"),
+    [
+        # A method's own learning rates win over its task's.
+        ({"by_task": RTE, "methods": {"full": [1e-5], "bitfit": None}}, [1e-5, 7e-4]),
+        ({"by_task": {"rte": {"learning_rates": {"search": [1e-2, 1e-3]}}}}, [(1e-3, 1e-2)]),
+        # A model's methods win over the experiment's.
+        (
+            {"by_model": {"minilm": {"methods": {"full": [2e-5]}}}, "methods": {"full": [1e-5]}},
+            [2e-5],
+        ),
+        ({"by_task": RTE, "fractions": MASKS | {"learning_rates": [1e-3]}}, [7e-4, 1e-3]),
+        ({"by_task": RTE, "fractions": MASKS}, [7e-4, 7e-4]),
+    ],
+)
+def test_the_most_specific_learning_rates_win(settings, rates):
+    made = plan(**{"tasks": ["rte"], "methods": {"bitfit": None}, "fractions": None} | settings)
+    assert [*learning_rates(made.experiments["layernorm"]).values()] == rates
 
 
 def test_a_search_is_one_run_of_what_names_no_learning_rate():
@@ -165,45 +142,13 @@ def test_trial_scores_tie_within_two_standard_errors():
     assert {run.recipe.tie for run in plan(**settings).runs.values()} == {0.158}
 
 
-def test_a_changed_definition_makes_its_own_methods_runs_only():
-    def runs(patterns):
-        methods = BASE["experiments"]["layernorm"]["methods"] | {"mine": [1e-3]}
-        return plan({"selections": {"mine": {"parameters": patterns}}}, methods=methods)
-
-    first, second = runs(["embeddings.LayerNorm.*"]), runs(["embeddings.LayerNorm.bias"])
-    assert {planned.method for planned in new_runs(first, second)} == {"mine"}
-    assert len(new_runs(first, second)) == 3
-
-
-def plan_of_two_models(**changes):
-    models = BASE["models"] | {"roberta": {"hub": "FacebookAI/roberta-base"}}
-    return plan({"models": models}, models=["minilm", "roberta"], fractions=None, **changes)
-
-
 def test_runs_of_several_models_are_apart_and_their_rows_are_not():
-    made = plan_of_two_models()
+    models = BASE["models"] | {"roberta": {"hub": "FacebookAI/roberta-base"}}
+    made = plan({"models": models}, models=["minilm", "roberta"], fractions=None)
     assert len(made.datasets) == 3
     assert len(made.tokens) == 6
     assert {p.model for p in made.experiments["layernorm"]} == {"minilm", "roberta"}
     assert len(made.runs) == 2 * 3 * 2
-
-
-def test_a_models_own_methods_are_trained_by_it_alone():
-    made = plan_of_two_models(by_model={"minilm": {"methods": {"b_q": [1e-3]}}})
-    planned = made.experiments["layernorm"]
-    assert {p.model for p in planned if p.method == "b_q"} == {"minilm"}
-    assert {p.model for p in planned if p.method == "full"} == {"minilm", "roberta"}
-
-
-def test_a_setting_changed_back_gives_the_same_plan(base):
-    assert plan().runs == base.runs
-    assert plan().sweeps == base.sweeps
-
-
-def test_a_new_length_makes_new_tokens_of_the_same_rows(base):
-    other = plan(max_length=64)
-    assert other.datasets == base.datasets
-    assert not set(base.tokens) & set(other.tokens)
 
 
 def test_the_global_mask_is_one_for_all_tasks_and_the_others_are_one_each(base):
@@ -260,12 +205,6 @@ def test_a_number_that_is_no_smaller_than_the_training_set_is_all_of_it(base):
     assert plan(train_rows=ROWS).runs == base.runs
 
 
-def test_several_numbers_that_are_all_the_whole_training_set_are_refused():
-    expected = r"train_rows: found 500, 3000, all, which are all 200 rows of task 'cola'; expected"
-    with pytest.raises(SubtuneError, match=expected):
-        plan(train_rows=[500, 3000, "all"])
-
-
 def test_a_task_may_have_numbers_of_training_rows_of_its_own():
     made = plan(train_rows=10, by_task={"rte": {"train_rows": [20, "all"]}})
     rows = {(p.task, p.train_rows) for p in made.experiments["layernorm"]}
@@ -283,14 +222,11 @@ def test_the_largest_number_is_each_tasks_own(tmp_path):
     assert largest == {("rte", 50), ("mood", 20)}
 
 
-def test_all_seeds_of_embeddings_are_one_run():
+def test_seeds_of_embeddings_only_draw_rows():
     made, planned = embedded(tasks=["sst2"])
     assert {p.seed for p in planned} == {0, 1, 2}
     assert [(p.run.seed, p.run.recipe) for p in planned] == 3 * [(0, Fit())]
     assert len(made.runs) == 3 + 1
-
-
-def test_embeddings_of_some_rows_have_a_run_for_each_draw():
     _, planned = embedded(tasks=["sst2"], train_rows=100)
     assert [p.run.seed for p in planned] == [p.seed for p in planned] == [0, 1, 2]
     assert {p.run.recipe for p in planned} == {Fit(train_rows=100)}
@@ -308,3 +244,151 @@ def test_embeddings_read_the_texts_of_a_pair_separately():
 def test_embeddings_leave_out_tasks_of_words_and_spans():
     _, planned = embedded(tasks=["cola", "squad", "ud_ewt"])
     assert {p.task for p in planned} == {"cola"}
+
+
+EXPERIMENT = {
+    "models": ["minilm"],
+    "tasks": ["mood"],
+    "methods": {"bitfit": {"search": [1e-3, 1e-2]}, "embeddings": None},
+    "seeds": [4, 7, 2, 9],
+    "folds": 2,
+    "epochs": 2,
+    "batch_size": 8,
+}
+TASK = {"text": ["text"], "labels": ["bad", "good"], "metrics": ["accuracy"]}
+REVIEWS = [(f"a film of {number} words", ["good", "bad"][number % 2]) for number in range(20)]
+
+
+@pytest.fixture
+def plan_table(tmp_path):
+    """Plan an experiment on a table, with other settings."""
+
+    def planned(rows=REVIEWS, files=("train",), task=TASK, **changes):
+        paths = {split: str(tmp_path / f"{split}.csv") for split in files}
+        for number, path in enumerate(paths.values()):
+            with open(path, "w", newline="") as file:
+                csv.writer(file).writerows([("text", "label"), *rows[number:]])
+        models, experiment = BASE["models"], EXPERIMENT | changes
+        tasks = {"mood": task | {"files": paths}}
+        checked = config.check(
+            {"models": models, "tasks": tasks, "experiments": {"mine": experiment}}
+        )
+        return checked, plan_of(checked)
+
+    return planned
+
+
+def test_weights_of_a_label_without_a_row_are_one_line(plan_table):
+    task = TASK | {"labels": ["bad", "fair", "good"]}
+    message = (
+        r"experiments.mine.class_weights: task 'mood': found label 'fair' in none of 20 rows to "
+        "train on, expected some with and some without it"
+    )
+    with pytest.raises(SubtuneError, match=message):
+        plan_table(task=task, class_weights="balanced")
+    plan_table(class_weights="balanced")
+    plan_table(task=task)
+
+
+def test_every_run_of_label_words_has_the_class_weights(plan_table):
+    _, planned = plan_table(class_weights="balanced")
+    runs = [of.run for of in planned.experiments["mine"]]
+    assert {run.recipe.class_weights for run in runs} == {"balanced"}
+    searching = runs[0].candidate(1e-3)
+    assert searching.recipe.class_weights == "balanced"
+
+
+def test_the_fold_follows_from_the_place_of_the_seed(plan_table):
+    _, planned = plan_table()
+    runs = planned.experiments["mine"]
+    trained = {of.seed: of.run.recipe.fold for of in runs if of.method == "bitfit"}
+    first, second, third, fourth = [
+        Fold(of=2, number=number, partition=partition)
+        for partition, number in [(0, 0), (0, 1), (1, 0), (1, 1)]
+    ]
+    assert trained == {4: first, 7: second, 2: third, 9: fourth}
+    assert [of.fold for of in runs if of.method == "embeddings"] == [0, 1, 0, 1]
+    assert len({of.run.id for of in runs}) == 8
+    assert {of.train_rows for of in runs} == {10}
+    [with_search] = {sweep.runs for sweep in planned.sweeps.values() if len(sweep.runs) == 4} - {
+        tuple(of.run.id for of in runs if of.method == "embeddings")
+    }
+    assert with_search == tuple(of.run.id for of in runs if of.method == "bitfit")
+    for of in runs[:4]:
+        candidate = of.run.candidate(1e-3) if of.method == "bitfit" else None
+        assert candidate is None or (candidate.seed, candidate.recipe.fold) == (4, first)
+
+
+def test_numbers_of_training_rows_are_of_those_outside_the_fold(plan_table):
+    _, planned = plan_table(train_rows=[5, "all"])
+    limits = {(of.train_rows, of.run.recipe.train_rows) for of in planned.experiments["mine"]}
+    assert limits == {(5, 5), (10, None)}
+
+
+def test_a_test_file_judges_with_folds_too(plan_table):
+    _, planned = plan_table(files=("train", "test"))
+    task = planned.experiments["mine"][0].run.tokens.data.task
+    assert task.evaluation == ("validation", "test")
+    assert planned.experiments["mine"][0].run.tokens.data.splits == ("train", "test")
+
+
+def test_a_search_leaves_the_dev_rows_to_judge_where_it_can(plan_table):
+    def apart(**changes):
+        settings = {"folds": None, "files": ("train", "validation")} | changes
+        _, planned = plan_table(**settings)
+        [found] = {of.run.recipe.search_folds for of in planned.experiments["mine"][:4]}
+        return found
+
+    assert apart() == 5
+    assert apart(paper="bitfit") is None
+    assert apart(files=("train", "validation", "test")) is None
+    assert apart(rows=[*REVIEWS[::2], REVIEWS[1]]) == 5
+    assert apart(rows=REVIEWS[:8]) is None
+    assert apart(folds=2, files=("train",)) is None
+
+
+def test_costs_are_of_the_rows_that_train_and_judge(plan_table):
+    checked, with_folds = plan_table(seeds=[0, 1])
+    of_folds = Estimates(checked, with_folds)
+    checked, with_dev = plan_table(seeds=[0, 1], files=("train", "validation"), folds=None)
+    whole = Estimates(checked, with_dev)
+    costs = [
+        estimates.run(planned.experiments["mine"][1].run.id).tokens
+        for estimates, planned in ((of_folds, with_folds), (whole, with_dev))
+    ]
+    # Two folds train on 10 rows and judge by 10; dev rows: 20 and 19.
+    assert costs[0] / costs[1] == pytest.approx(20 / 39, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"seeds": [0]},
+            "experiments.mine.folds: found 2 with 1 seeds, expected a multiple of 2 seeds",
+        ),
+        (
+            {"files": ("train", "validation")},
+            "experiments.mine.folds: found 2 with tasks.mood.files.validation, expected one of the",
+        ),
+        (
+            {"fractions": {"values": [0.5], "scopes": ["global"], "learning_rates": [1e-3]}},
+            "experiments.mine.folds: found 2 with `fractions`, expected one of the two",
+        ),
+        (
+            {"rows": REVIEWS[:2]},
+            "experiments.mine.folds: found 2 with 1 rows of label 'good' to train on in task",
+        ),
+        (
+            {"rows": [("same", "good"), ("same", "bad")] * 2},
+            "experiments.mine.folds: found 2 with 1 different texts to train on in task 'mood'",
+        ),
+        ({"folds": None}, "tasks.mood.files: 'validation' is missing, expected a path, or `folds`"),
+        ({"folds": 1}, "experiments.mine.folds: found 1, expected"),
+    ],
+)
+def test_a_mistake_with_folds_gets_one_line(plan_table, changes, said):
+    with pytest.raises(SubtuneError) as refused:
+        plan_table(**changes)
+    assert str(refused.value).startswith(said)
+    assert "\n" not in str(refused.value)

@@ -19,7 +19,7 @@ def with_windows(counts):
     return Examples(datasets.Dataset.from_dict(columns))
 
 
-def test_examples_of_a_row_stay_together_in_the_order_of_the_rows_asked_for():
+def test_examples_of_a_row_stay_together_in_the_order_of_rows():
     examples = with_windows([1, 3, 1, 2])
     assert (len(examples), examples.rows) == (7, 4)
     assert examples.of_rows(np.array([3, 1])).tolist() == [5, 6, 1, 2, 3]

@@ -1,29 +1,38 @@
-"""Labels of texts: words as numbers, and numbers."""
+"""Texts with a label word, any number of label words, or a number."""
 
+import re
+
+import numpy as np
 import pytest
+import torch
 from datasets import Dataset, DatasetDict
+from torch.nn import BCEWithLogitsLoss
 
+from subtune.config.schema import OwnTask
 from subtune.core.errors import SubtuneError
+from subtune.data import files
 from subtune.data.load import tokenize
-from subtune.tasks import TASKS, Task
+from subtune.tasks import TASKS, Task, metrics
 from subtune.tasks.examples import Examples
 from subtune.tasks.sentences import TEXTS
 from tests.helpers import examples
+
+TOXIC = examples.TOXIC
+BY_COLUMN = TOXIC.replaced(label=TOXIC.labels)
 
 
 @pytest.mark.parametrize(
     ("labels", "text", "number"),
     [
         (("sad", "happy"), " 1 ", 1),
-        # A number stands for no word where a word has a digit.
+        # A number stands for no word if a word has a digit.
         (("1", "2", "3"), "1", 0),
         (("1", "2", "3"), "0", None),
-        (("-1", "+1"), "1", None),
         (("1 star", "2 stars"), "1", None),
         (("sad", "happy"), "²", None),
     ],
 )
-def test_a_number_stands_for_a_label_word_where_no_word_has_a_digit(labels, text, number):
+def test_a_number_stands_for_a_label_word_if_no_word_has_a_digit(labels, text, number):
     task = Task(name="t", title="T", text=("text",), labels=labels, metrics=("accuracy",))
     if number is None:
         with pytest.raises(SubtuneError, match=f"here: label: found '{text}', expected one of"):
@@ -39,7 +48,7 @@ def test_a_label_of_a_regression_is_a_number():
         task.of_kind.parse_label(task, "good", "here")
 
 
-def test_the_texts_of_a_pair_that_stand_apart_are_two_examples_of_its_row(tiny_bert):
+def test_texts_of_a_pair_apart_are_two_examples_of_its_row(tiny_bert):
     rows = examples.rows_of(TASKS["rte"])
     apart = tokenize(TASKS["rte"], rows, tiny_bert, 24, apart=True)["train"]
     texts = [text for pair in zip(*(rows["train"][t] for t in TEXTS), strict=True) for text in pair]
@@ -48,3 +57,111 @@ def test_the_texts_of_a_pair_that_stand_apart_are_two_examples_of_its_row(tiny_b
     assert apart["input_ids"][:] == single["input_ids"][:]
     assert list(apart["row"]) == [row for row in range(12) for _ in TEXTS]
     assert list(Examples(apart).labels_of_rows) == list(rows["train"]["label"])
+
+
+def read(tmp_path, text, task=TOXIC, ending=".csv"):
+    """The labels of a table that is the task's training split."""
+    path = tmp_path / f"train{ending}"
+    path.write_text(text)
+    return files.columns_of(task, {"train": (path,)})["train"]["label"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "labels"),
+    [
+        ('"[""insult"", ""toxic""]"', [1, 1, 0]),
+        ("['threat']", [0, 0, 1]),
+        ("[]", [0, 0, 0]),
+        ("", [0, 0, 0]),
+        (" toxic | threat ", [1, 0, 1]),
+        ("insult;threat;", [0, 1, 1]),
+        # Numbers stand for label words without digits.
+        ('"[0, 2]"', [1, 0, 1]),
+    ],
+)
+def test_a_cell_holds_any_number_of_labels(cell, labels, tmp_path):
+    text = f"text,label\na text,{cell}\nanother,toxic|insult|threat\n"
+    assert read(tmp_path, text) == [labels, [1, 1, 1]]
+
+
+def test_json_lines_have_lists(tmp_path):
+    text = '{"text": "a", "label": ["toxic", "threat"]}\n{"text": "b", "label": []}\n'
+    assert read(tmp_path, text, ending=".jsonl") == [[1, 0, 1], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("flags", ["1,0,1", "True,False,True", "1.0,0.0,true"])
+def test_each_label_may_have_a_column_of_0_and_1(flags, tmp_path):
+    text = f"threat,insult,toxic,text\n{flags},a text\n0,0,0,another\n"
+    assert read(tmp_path, text, BY_COLUMN) == [[1, 0, 1], [0, 0, 0]]
+
+
+REFUSED = [
+    (TOXIC, "text,label\na,toxic|rude\n", "line 2: label: found 'rude', expected one of toxic"),
+    (TOXIC, "text,label\na,toxic;toxic\n", "line 2: label: found 'toxic' twice, expected each"),
+    (TOXIC, "text,label\na,[toxic\n", "line 2: label: found '[toxic', expected a list such as"),
+    (TOXIC, "text,label\na,[[1]]\n", "line 2: label: found '[[1]]', expected a list such as"),
+    (TOXIC, "text,label\na,\nb,[]\n", "found no label in every row, expected rows that differ"),
+    (TOXIC, "text,label\na,toxic\nb,toxic\n", "found the labels toxic in every row, expected"),
+    (BY_COLUMN, "text,toxic,insult,threat\na,1,2,0\n", "line 2: column 'insult': found the t"),
+    (BY_COLUMN, "text,toxic,insult\na,1,0\n", "line 2: no such column: found 'threat', expec"),
+]
+
+
+@pytest.mark.parametrize(("task", "text", "message"), REFUSED)
+def test_a_table_that_would_be_misread_is_refused_with_its_line(task, text, message, tmp_path):
+    with pytest.raises(SubtuneError, match=re.escape(f"train.csv: {message}")):
+        read(tmp_path, text, task)
+
+
+def test_rows_to_predict_have_no_labels():
+    rows = [("row 1", {"text": "a text"})]
+    columns = TOXIC.of_kind.from_rows(TOXIC, rows, labelled=False, source="test")
+    assert columns["label"] == [[-1, -1, -1]]
+
+
+def test_a_configuration_lists_columns_which_are_the_labels():
+    given = {"kind": "multilabel", "files": {}, "text": ["text"], "label": ["mild", "strong"]}
+    task = OwnTask.model_validate(given).task("curry")
+    assert (task.labels, task.metrics) == (("mild", "strong"), TOXIC.metrics)
+    assert task.spec().columns_read(labelled=True) == ("text", "mild", "strong")
+
+
+def test_columns_of_labels_are_one_for_each_label():
+    fields = TOXIC.model_dump() | {"label": ("toxic", "insult"), "metrics": ["accuracy"]}
+    with pytest.raises(ValueError, match="expected one column or one for each of 3 labels"):
+        Task(**fields)
+
+
+def test_a_loss_is_transformers_and_nats_are_their_sum_over_labels():
+    logits = torch.randn(2, 5, 3, dtype=torch.float64, generator=torch.manual_seed(0))
+    labels = torch.tensor([[0, 1, 1], [0, 0, 0], [1, 1, 1], [1, 0, 0], [0, 0, 1]])
+    kind, example = TOXIC.of_kind, torch.arange(5)
+    found = kind.losses(logits, labels, example)
+    expected = [5 * BCEWithLogitsLoss()(of_run, labels.double()) for of_run in logits]
+    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-12, atol=0)
+    chances = torch.where(labels == 1, logits.sigmoid(), 1 - logits.sigmoid())
+    nats = -chances.log().sum((1, 2))
+    torch.testing.assert_close(kind.nats(3) * found, nats, rtol=1e-12, atol=0)
+
+
+def test_metrics_compare_whole_sets_and_all_labels_together():
+    predicted = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 0, 0]])
+    labels = np.array([[1, 0, 0], [1, 0, 0], [0, 0, 0], [0, 1, 0]])
+    scores = metrics.compute_all("label_sets", TOXIC.metrics, predicted, labels)
+    # By label: 2 of 2 found, one found wrongly and one missed, none there.
+    assert scores == pytest.approx({"f1_micro": 2 / 3, "f1_macro": 1 / 3, "accuracy": 1 / 2})
+
+
+def test_predictions_are_recorded_beside_0_and_1_of_each_label(tiny_bert):
+    rows = examples.examples_of(TOXIC, examples.tokens(TOXIC, tiny_bert))["validation"]
+    logits = np.random.default_rng(0).normal(size=(len(rows), 3))
+    table = TOXIC.of_kind.table(rows, logits)
+    assert list(table) == ["idx", "label", "logit_0", "logit_1", "logit_2"]
+    predicted, expected = TOXIC.of_kind.compared(table)
+    assert (predicted == (logits > 0)).all() and (expected == rows.labels).all()
+
+
+def test_strata_are_rarest_labels_and_weights_rows_without_per_row_with():
+    labels = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 1, 1]])
+    assert list(TOXIC.of_kind.strata(labels)) == [1, 0, -1, 2]
+    assert list(TOXIC.of_kind.balanced(TOXIC, labels)) == [1 / 3, 1, 3]

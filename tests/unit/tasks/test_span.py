@@ -1,22 +1,24 @@
-"""Questions about a context: its windows, which tokens an answer is, and the span predicted."""
+"""Questions about a context: files, windows, labels of tokens, and predicted spans."""
+
+import copy
+import json
+from functools import partial
 
 import datasets
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.nn import functional
 from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 
+from subtune.core.errors import SubtuneError
 from subtune.data.load import read_tokenizer
 from subtune.families.base import QUESTION_ANSWERING
 from subtune.models.encoder import load_model
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
-from subtune.tasks.formats import squad
-from subtune.tasks.kinds import KINDS
-from subtune.tasks.span import LONGEST_ANSWER, LONGEST_QUESTION, OUTSIDE
+from subtune.tasks.span import LONGEST_ANSWER, OUTSIDE, questions
+from subtune.tasks.task import KINDS
 from subtune.training.evaluation import logits_of
 from tests.helpers import question_answering
 
@@ -47,7 +49,7 @@ def theirs(tokenizer):
 def real(squad_dir):
     """Rows of the real files, every eighth question."""
     paths = sorted(squad_dir.glob("*.json"))
-    return [row for path in paths for _, row in squad.questions(path, labelled=True)][::8]
+    return [row for path in paths for _, row in questions(path, labelled=True)][::8]
 
 
 def row_of(question=QUESTION, context=CONTEXT, answers=(), starts=()):
@@ -96,36 +98,7 @@ def test_windows_are_those_of_transformers(
     assert number == len(columns["row"])
 
 
-@settings(max_examples=40)
-@given(words=st.integers(1, 60), max_length=st.integers(12, 40), doc_stride=st.integers(1, 50))
-def test_no_token_of_a_context_is_left_out(tokenizer, words, max_length, doc_stride):
-    context = " ".join(f"w{number}" for number in range(words))
-    columns = encoded(tokenizer, [row_of("Who?", context)], max_length, doc_stride)
-    pieces = tokenizer.encode(context, add_special_tokens=False).offsets
-    in_windows = {
-        offsets
-        for firsts, lasts in zip(columns["first"], columns["last"], strict=True)
-        for offsets in zip(firsts, lasts, strict=True)
-    }
-    assert in_windows - {(OUTSIDE, OUTSIDE)} == set(pieces)
-    lengths = list(map(len, columns["input_ids"]))
-    assert all(length == max_length for length in lengths[:-1])
-    assert lengths[-1] <= max_length
-
-
-def test_of_a_long_question_its_first_tokens_are_read(tokenizer):
-    long = row_of(question="why " * 200, answers=["Germany"])
-    asked = tokenizer.encode("why", add_special_tokens=False).ids
-    for max_length, kept in ((384, LONGEST_QUESTION), (33, 15)):
-        columns = encoded(tokenizer, [long], max_length, 4)
-        for ids in columns["input_ids"]:
-            assert ids[1 : 1 + kept] == asked * kept
-            assert ids[1 + kept] == tokenizer.token_to_id("[SEP]")
-            assert len(ids) <= max_length
-        assert any(label != [0, 0] for label in columns["label"])
-
-
-def test_a_context_of_which_the_tokenizer_leaves_nothing_has_a_window_without_tokens(tokenizer):
+def test_a_context_without_tokens_has_a_window(tokenizer):
     rows = [row_of(context="\u200b", answers=["\u200b"]), row_of(answers=["1999"])]
     columns = encoded(tokenizer, rows)
     assert columns["first"][0] == [OUTSIDE] * len(columns["input_ids"][0])
@@ -137,7 +110,7 @@ def test_a_context_of_which_the_tokenizer_leaves_nothing_has_a_window_without_to
 
 
 def labelled_texts(columns):
-    """Of each window that has the answer, where in its context the label begins and ends."""
+    """Return where the label begins and ends in its context, for each window with the answer."""
     return [
         (columns["first"][number][first], columns["last"][number][last])
         if (first, last) != (0, 0)
@@ -163,33 +136,9 @@ def test_the_label_is_the_shortest_run_of_tokens_with_the_answer(tokenizer, answ
     assert CONTEXT[start:end] == labelled
 
 
-def test_the_label_is_where_the_answer_is_said_to_be_and_of_several_the_first(tokenizer):
+def test_the_label_is_where_the_first_answer_is_said_to_be(tokenizer):
     row = row_of(context="red blue red green", answers=["red", "green"], starts=[9, 13])
     assert labelled_texts(encoded(tokenizer, [row])) == [(9, 12)]
-
-
-@pytest.mark.parametrize(("max_length", "doc_stride"), [(384, 128), (64, 16)])
-def test_answers_of_real_questions_are_in_their_windows_or_outside(
-    tokenizer, real, max_length, doc_stride
-):
-    columns = encoded(tokenizer, real, max_length, doc_stride)
-    rows_with_label, exact = set(), []
-    for number, (row, span) in enumerate(zip(columns["row"], labelled_texts(columns), strict=True)):
-        answers = real[row]["answers"]
-        start = answers["answer_start"][0]
-        end = start + len(answers["text"][0])
-        if span is None:
-            firsts = [first for first in columns["first"][number] if first != OUTSIDE]
-            assert firsts[0] > start or max(columns["last"][number]) < end
-        else:
-            rows_with_label.add(row)
-            assert span[0] <= start < end <= span[1]
-            exact.append(span == (start, end))
-    # Those that are cut by a window's end in each of its windows are longer than windows share.
-    shared = max_length - 3 - LONGEST_QUESTION - doc_stride
-    if shared > 0:
-        assert rows_with_label == set(range(len(real)))
-    assert np.mean(exact) > 0.97
 
 
 @pytest.mark.slow
@@ -223,7 +172,7 @@ def predicted(tokenizer, context, starts, ends, **windows):
 @pytest.mark.parametrize(
     ("starts", "ends", "windows", "answer"),
     [
-        # Of equal spans the first.
+        # The first of equal spans wins.
         ([0] * 4, [0] * 4, {}, "a"),
         ([0] * 4, [0] * 4, {"max_length": 7, "doc_stride": 2}, "a"),
         ([0, 1, 1, 0], [0, 0, 1, 1], {}, "b c"),
@@ -263,34 +212,9 @@ def test_losses_are_those_of_each_window_alone(runs):
         torch.testing.assert_close(losses[run], expected, rtol=0, atol=1e-10)
 
 
-def of_several(tokenizer, order=(0, 1, 2)):
-    """Three questions of several windows, whose rows come in an order."""
+def test_predictions_are_recorded_by_question_and_scores_are_means(tokenizer):
     rows = [row_of(answers=[answer]) for answer in ("1999", "Germany", "the mayor")]
-    columns = encoded(tokenizer, rows, 32, 8)
-    split = datasets.Dataset.from_dict(columns)
-    numbers = Examples(split, "all").of_rows(np.array(order))
-    return Examples(split.select(numbers), "all")
-
-
-def test_a_question_keeps_its_prediction_in_whatever_order_rows_are(tokenizer):
-    def record(examples):
-        generator = np.random.default_rng(0)
-        noise = {row: generator.normal(size=(999, 2)) for row in range(3)}
-        parts = [
-            noise[row][: examples.lengths[examples.row == row].sum()]
-            for row in dict.fromkeys(examples.row.tolist())
-        ]
-        spans = SPAN.predict(examples, np.concatenate(parts))
-        return SPAN.table(examples, spans), SPAN.score(TASK, examples, spans)
-
-    table, scores = record(of_several(tokenizer))
-    other_table, other_scores = record(of_several(tokenizer, (2, 0, 1)))
-    assert other_table.equals(table)
-    assert other_scores == scores
-
-
-def test_predictions_are_recorded_question_by_question_and_scores_are_means(tokenizer):
-    examples = of_several(tokenizer)
+    examples = examples_of(encoded(tokenizer, rows, 32, 8))
     assert len(examples) > 6
     texts = ["1999", "(Germany)", "mayor were"]
     spans = np.array([(CONTEXT.index(text), CONTEXT.index(text) + len(text)) for text in texts])
@@ -305,3 +229,107 @@ def test_predictions_are_recorded_question_by_question_and_scores_are_means(toke
     scores = SPAN.score(TASK, examples, spans)
     assert scores["exact_match"] == pytest.approx(2 / 3)
     assert scores["f1"] == pytest.approx((1 + 1 + 2 / 3) / 3)
+
+
+BEES = "Ada kept bees. Her bees liked clover."
+KEPT = {
+    "id": "q1",
+    "question": "What did Ada keep?",
+    "answers": [{"text": "bees", "answer_start": 9}],
+}
+PARAGRAPH = {"context": BEES, "qas": [KEPT]}
+FILE = {"version": "1.1", "data": [{"title": "Bees", "paragraphs": [PARAGRAPH]}]}
+
+
+def written(directory, content):
+    path = directory / "train.json"
+    path.write_bytes(
+        content if isinstance(content, bytes) else json.dumps(content, allow_nan=True).encode()
+    )
+    return path
+
+
+def changed(*place: object, **fields: object) -> dict:
+    """The file with other fields at a place in it; None takes a field away."""
+    file = copy.deepcopy(FILE)
+    of = file
+    for key in place:
+        of = of[key]
+    of.update(fields)
+    for name in [name for name, value in fields.items() if value is None]:
+        del of[name]
+    return file
+
+
+of_paragraph = partial(changed, "data", 0, "paragraphs", 0)
+of_question = partial(of_paragraph, "qas", 0)
+of_answer = partial(of_question, "answers", 0)
+
+AT_PARAGRAPH = "data[0].paragraphs[0]"
+AT_ANSWER = "question 'q1': answers[0]"
+AT_START = f"{AT_ANSWER}.answer_start"
+NO_VALUE = "found nothing, expected a value"
+# Contents and what is said of them after the file's name.
+REFUSED = [
+    (b"", "found no JSON (EOF while parsing a value at line 1 column 0), expected a whole file"),
+    ([FILE], "found a list, expected an object"),
+    ({"version": "1.1"}, f"data: {NO_VALUE}"),
+    (changed(data=["Bees"]), "data[0]: found the text 'Bees', expected an object"),
+    (of_paragraph(context=None), f"{AT_PARAGRAPH}.context: {NO_VALUE}"),
+    (of_paragraph(context=" \n"), f"{AT_PARAGRAPH}.context: found ' \\n', expected text"),
+    (of_question(id=1), f"{AT_PARAGRAPH}.qas[0].id: found 1, expected text"),
+    (of_answer(text=""), f"{AT_ANSWER}.text: found '', expected text"),
+    # The nearest of several places is named.
+    (
+        of_answer(answer_start=20),
+        f"{AT_START}: found 'ees ' at 20 of the context, expected 'bees', which begins at 19",
+    ),
+    (
+        of_answer(answer_start=-28),
+        f"{AT_START}: found 'Ada ' at -28 of the context, expected 'bees', which begins at 9",
+    ),
+    (
+        of_answer(text="Bees"),
+        f"{AT_START}: found 'bees' at 9 of the context, expected 'Bees', which is not in it",
+    ),
+    (of_answer(answer_start="9"), f"{AT_START}: found the text '9', expected a whole number"),
+    (of_answer(answer_start=9.0), f"{AT_START}: found 9.0, expected a whole number"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED)
+def test_a_broken_file_is_refused_with_its_place(tmp_path, content, message):
+    path = written(tmp_path, content)
+    with pytest.raises(SubtuneError) as error:
+        list(questions(path, labelled=True))
+    assert str(error.value) == f"{path}: {message}"
+
+
+def test_questions_have_their_context_and_all_their_answers(tmp_path):
+    answers = [{"text": "bees", "answer_start": 9}, {"text": "Her bees", "answer_start": 15}]
+    second = {"id": "q2", "question": "What?", "answers": answers, "is_impossible": False}
+    path = written(tmp_path, of_paragraph(qas=[KEPT, second]))
+    (_, first), (place, row) = questions(path, labelled=True)
+    assert first["answers"] == {"text": ["bees"], "answer_start": [9]}
+    assert place == "question 'q2'"
+    assert row == {
+        "question": "What?",
+        "context": BEES,
+        "answers": {"text": ["bees", "Her bees"], "answer_start": [9, 15]},
+    }
+
+
+@pytest.mark.parametrize("answers", [None, [], [{"text": "", "answer_start": -1}]])
+def test_answers_are_not_read_where_no_labels_are_asked_for(tmp_path, answers):
+    path = written(tmp_path, of_question(answers=answers))
+    ((_, row),) = questions(path, labelled=False)
+    assert row["answers"] == {"text": [], "answer_start": []}
+
+
+@pytest.mark.parametrize(("split", "count"), [("train", 1_181), ("dev", 354)])
+def test_real_questions_are_all_read(squad_dir, split, count):
+    rows = [row for _, row in questions(squad_dir / f"{split}-v1.1.json", labelled=True)]
+    assert len(rows) == count
+    for row in rows:
+        for text, start in zip(*row["answers"].values(), strict=True):
+            assert row["context"][start : start + len(text)] == text

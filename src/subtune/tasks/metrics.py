@@ -1,8 +1,8 @@
-"""The tasks' metrics, kept here, so that none is ever fetched.
+"""The tasks' metrics, which are never downloaded.
 
-`of_tasks` holds them for ``evaluate.load``. Jobs that train compute them directly: `evaluate`
-imports all of transformers' pipelines, which takes longer than most jobs. Scikit-learn and scipy
-take a second to import, so that each function imports what it needs.
+`evaluate_metric` holds them for ``evaluate.load``. Jobs that train compute them directly:
+importing `evaluate` takes longer than most jobs. Importing scikit-learn or scipy takes a second,
+which is why functions do it.
 
 Classes and numbers are compared as predictions and labels ``[u]``. Answers in words are compared as
 SQuAD v1.1 compares them: Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine Comprehension of
@@ -17,20 +17,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-MODULE = Path(__file__).parent / "of_tasks"
+MODULE = Path(__file__).with_name("evaluate_metric.py")
 # Only ASCII: quotation marks and dashes of other scripts stay.
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 
 
 class Metric(NamedTuple):
-    """A metric: what tables call it, and its function of predictions and references ``[u]``.
+    """A metric: its title in tables, and its function of predictions and references ``[u]``.
 
-    ``is_coefficient``: it lies from -1 to 1, and is undefined where all references are the same.
+    If it ``is_coefficient``, it lies from -1 to 1 and is undefined for equal references.
     """
 
     title: str
@@ -44,44 +44,44 @@ def accuracy(predictions: Sequence, labels: Sequence) -> float:
     return float(np.mean(equal.all(axis=1) if equal.ndim > 1 else equal))
 
 
-def f1(predictions: Sequence, labels: Sequence, average: str = "binary") -> float:
-    """Return F1 of class 1, or the ``macro`` average over every class that is predicted or found.
+def sklearn_metric(name: str, **settings: Any) -> Callable[[Sequence, Sequence], float]:
+    """Return scikit-learn's metric of this name, as a function of predictions and labels."""
 
-    Of sets of labels ``[u, o]`` it is the mean over labels, or with ``micro`` that of all 0 and 1
-    together. It is 0 where nothing was predicted or found.
+    def compute(predictions: Sequence, labels: Sequence) -> float:
+        from sklearn import metrics
+
+        function = getattr(metrics, name)
+        return float(function(np.asarray(labels, int), np.asarray(predictions, int), **settings))
+
+    return compute
+
+
+def f1(average: str) -> Callable[[Sequence, Sequence], float]:
+    """Return F1 of class 1 (``binary``), or the mean over all classes (``macro``).
+
+    Of sets of labels ``[u, o]`` ``macro`` is the mean over labels, and ``micro`` is F1 of all 0 and
+    1 together. F1 is 0 if nothing is predicted or to be found.
     """
-    from sklearn.metrics import f1_score
-
-    classes, expected = np.asarray(predictions, int), np.asarray(labels, int)
-    return float(f1_score(expected, classes, average=average, zero_division=0.0))
+    return sklearn_metric("f1_score", average=average, zero_division=0.0)
 
 
-def matthews_correlation(predictions: Sequence, labels: Sequence) -> float:
-    """Return Matthews correlation, or 0 where only one class is predicted."""
-    from sklearn.metrics import matthews_corrcoef
+def correlation(name: str) -> Callable[[Sequence, Sequence], float]:
+    """Return a correlation of scipy's. It is NaN if all predictions are the same."""
 
-    return float(matthews_corrcoef(np.asarray(labels, int), np.asarray(predictions, int)))
+    def compute(predictions: Sequence, labels: Sequence) -> float:
+        from scipy import stats
 
+        function = getattr(stats, name)
+        return float(function(np.asarray(predictions, float), np.asarray(labels, float))[0])
 
-def pearsonr(predictions: Sequence, labels: Sequence) -> float:
-    """Return Pearson's correlation, or NaN where all predictions are the same."""
-    from scipy import stats
-
-    return float(stats.pearsonr(np.asarray(predictions, float), np.asarray(labels, float))[0])
-
-
-def spearmanr(predictions: Sequence, labels: Sequence) -> float:
-    """Return Spearman's rank correlation, or NaN where all predictions are the same."""
-    from scipy import stats
-
-    return float(stats.spearmanr(np.asarray(predictions, float), np.asarray(labels, float))[0])
+    return compute
 
 
 def normalised(text: str) -> str:
-    """Return the text in lower case, without punctuation and articles.
+    """Return the text in lower case, without punctuation, articles and repeated spaces.
 
-    One space stands between words. Punctuation goes first and leaves no space: "well-known" becomes
-    one word, and the "a" of "a-b" is no article.
+    Punctuation is removed first and leaves no space: "well-known" becomes one word, and the "a" of
+    "a-b" is no article.
     """
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
@@ -104,10 +104,9 @@ def exact_match(prediction: str, answers: Sequence[str]) -> float:
 
 
 def f1_of_words(prediction: str, answers: Sequence[str]) -> float:
-    """Return the best F1, from 0 to 1, of the prediction's words against an accepted answer's.
+    """Return the highest F1 of the prediction's words against those of an accepted answer.
 
-    A word counts as often as both have it. Without a common word F1 is 0, also where neither text
-    has any.
+    A word counts as often as both have it. Without a common word F1 is 0, even of two empty texts.
     """
     predicted = Counter(normalised(prediction).split())
     best = 0.0
@@ -118,24 +117,24 @@ def f1_of_words(prediction: str, answers: Sequence[str]) -> float:
     return best
 
 
-# Metrics by the predictions that they compare: classes, sets of labels as 0 and 1, numbers, or
-# answers in words.
+# Metrics by what they compare: classes, sets of labels as 0 and 1, numbers, or answers in words.
 METRICS = {
     "classes": {
         "accuracy": Metric("accuracy", accuracy),
-        "f1": Metric("F1", f1),
-        "f1_macro": Metric("macro F1", partial(f1, average="macro")),
+        "f1": Metric("F1", f1("binary")),
+        "f1_macro": Metric("macro F1", f1("macro")),
         "matthews_correlation": Metric(
-            "Matthews correlation", matthews_correlation, is_coefficient=True
+            "Matthews correlation", sklearn_metric("matthews_corrcoef"), is_coefficient=True
         ),
     },
     "label_sets": {
-        **{f"f1_{of}": Metric(f"{of} F1", partial(f1, average=of)) for of in ("micro", "macro")},
+        "f1_micro": Metric("micro F1", f1("micro")),
+        "f1_macro": Metric("macro F1", f1("macro")),
         "accuracy": Metric("accuracy", accuracy),
     },
     "numbers": {
-        "pearsonr": Metric("Pearson correlation", pearsonr, is_coefficient=True),
-        "spearmanr": Metric("Spearman correlation", spearmanr, is_coefficient=True),
+        "pearsonr": Metric("Pearson correlation", correlation("pearsonr"), is_coefficient=True),
+        "spearmanr": Metric("Spearman correlation", correlation("spearmanr"), is_coefficient=True),
     },
     "answers": {
         "exact_match": Metric("exact match", partial(mean_over_questions, exact_match)),
@@ -151,10 +150,10 @@ COEFFICIENTS = frozenset(
 def compute_all(
     compares: str, names: Iterable[str], predictions: Sequence, references: Sequence
 ) -> dict[str, float]:
-    """Return metrics by name, of predictions and references ``[u]``, or each question's answers.
+    """Return some metrics of `METRICS` by name.
 
-    ``compares`` is a key of `METRICS`. A correlation that is undefined because every prediction is
-    the same counts as 0: such a model has learnt nothing.
+    A correlation that is undefined because all predictions are the same counts as 0: such a model
+    has learnt nothing.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

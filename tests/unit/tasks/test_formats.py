@@ -1,27 +1,34 @@
-"""Tables in JSON, Excel and Parquet: what is read, and what is refused in one line."""
+"""Files are read as they stand, or refused in one line."""
 
 import datetime
+import io
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import openpyxl
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
-from subtune.tasks.formats import tables
+from subtune.tasks.formats import NO_ZIP, json_rows, rows_of, sheets, with_labels
+from subtune.tasks.span import questions
+from subtune.tasks.tokens import conll_sentences, treebank_sentences
 
 ROWS = [{"text": "one", "label": "1"}, {"text": "two\nlines", "label": "0"}]
 
 
 def read(path, **how) -> list[dict]:
-    return [row for _, row in tables.rows_of(path, **how)]
+    return [row for _, row in rows_of(path, **how)]
 
 
-def workbook(path, *sheets, **cells):
-    """An Excel file of these sheets with ROWS, and other cells on the last of them."""
+def workbook(path, *names, **cells):
+    """An Excel file of sheets with ROWS, and other cells on the last of them."""
     book = openpyxl.Workbook()
     book.remove(book.active)
-    for name in sheets or ("reviews",):
+    for name in names or ("reviews",):
         sheet = book.create_sheet(name)
         sheet.append([*ROWS[0]])
         for row in ROWS:
@@ -62,7 +69,7 @@ def test_cells_are_text_where_they_are_no_lists(tmp_path):
 def test_of_several_sheets_the_first_is_read_or_the_one_that_is_named(tmp_path):
     path = tmp_path / "t.xlsx"
     workbook(path, "reviews", "notes", A2="a note")
-    assert tables.sheets(path) == ["reviews", "notes"]
+    assert sheets(path) == ["reviews", "notes"]
     assert read(path) == ROWS
     assert read(path, sheet="notes")[0]["text"] == "a note"
 
@@ -72,7 +79,7 @@ def test_rows_are_counted_as_excel_counts_them_and_empty_ones_are_none(tmp_path)
     for row in ([], ["text", None, "label"], ["a", "under no header", "b"], [], ["c", None, None]):
         book.active.append(row)
     book.save(tmp_path / "t.xlsx")
-    read = [*tables.rows_of(tmp_path / "t.xlsx")]
+    read = [*rows_of(tmp_path / "t.xlsx")]
     assert read == [
         ("row 3", {"text": "a", "label": "b"}),
         ("row 5", {"text": "c", "label": None}),
@@ -97,7 +104,7 @@ REFUSED = [
     ("xlsx", lambda path: workbook(path, C1="text"), "sheet 'reviews': row 1: found column 'text'"),
     (
         "xlsx",
-        lambda path: path.write_bytes(tables.NO_ZIP + bytes(600)),
+        lambda path: path.write_bytes(NO_ZIP + bytes(600)),
         "expected a readable .xlsx file: this one has a",
     ),
     ("xlsx", lambda path: path.write_bytes(b"PK"), "expected a readable .xlsx file: File is not"),
@@ -117,7 +124,7 @@ def test_a_file_that_would_be_misread_is_refused_in_one_line(tmp_path, ending, w
     path = tmp_path / f"t.{ending}"
     write(path)
     with pytest.raises(SubtuneError) as error:
-        [*tables.rows_of(path, columns=["text"])]
+        [*rows_of(path, columns=["text"])]
     assert str(error.value).startswith(f"{path}: {message}")
     assert "\n" not in str(error.value)
 
@@ -129,8 +136,78 @@ def test_a_sheet_that_is_not_there_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("rows", "left_out"), [(200, 2), (199, 0)])
-def test_rows_without_a_label_are_left_out_if_they_are_at_most_one_in_a_hundred(rows, left_out):
+def test_rows_without_a_label_are_left_out_if_they_are_few(rows, left_out):
     labels = ["x"] * (rows - 2) + [None, " "]
     table = [(f"line {n}", {"label": label}) for n, label in enumerate(labels, start=2)]
-    kept, places = tables.with_labels(table, "label")
+    kept, places = with_labels(table, "label")
     assert (len(kept), len(places)) == (rows - left_out, left_out)
+
+
+QUESTION = {"id": "1", "question": "Who?", "answers": [{"text": "Zoë", "answer_start": 4}]}
+PARAGRAPH = {"context": "And Zoë ran.", "qas": [QUESTION]}
+
+
+def _written(write: Callable[[pd.DataFrame, io.BytesIO], None]) -> bytes:
+    """Return two rows as a library of data frames writes them."""
+    buffer = io.BytesIO()
+    write(pd.DataFrame({"text": ["Zoë", "ran"], "label": [1, 0]}), buffer)
+    return buffer.getvalue()
+
+
+# A good file of each format, and how it is read.
+FORMATS = {
+    "conllu": (
+        "# 1\n1\tZoë\t_\t_\tNNP\t_\t_\t_\t_\t_\n2\tran\t_\t_\tVBD\t_\t_\t_\t_\t_\n\n",
+        lambda path: conll_sentences(path, ["form", "xpos"]),
+    ),
+    "conll": (
+        "-DOCSTART- O\n\nZoë NNP\nran VBD\n\n",
+        lambda path: conll_sentences(path, ["1", "2"]),
+    ),
+    "mrg": (
+        "( (S (NP (NNP Zoë) )\n (VP (VBD ran) (NP (-NONE- *)))))\n",
+        lambda path: treebank_sentences(path, ["form", "xpos"]),
+    ),
+    "jsonl": ('{"form": ["Zoë", "ran"], "xpos": ["NNP", "VBD"]}\n' * 2, json_rows),
+    "csv": ('text,label\n"Zoë, she",1\nran,0\n', rows_of),
+    "xlsx": (_written(lambda frame, to: frame.to_excel(to, index=False)), rows_of),
+    "parquet": (_written(lambda frame, to: frame.to_parquet(to)), rows_of),
+    "json": (
+        json.dumps({"data": [{"paragraphs": [PARAGRAPH]}]}, ensure_ascii=False),
+        lambda path: questions(path, labelled=True),
+    ),
+}
+PIECES = st.one_of(
+    st.binary(max_size=4),
+    st.sampled_from([b"", b"\n", b"\t", b"-", b"[", b"{}", b'"', b"null", b"1", b"(", b")"]),
+)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+@given(data=st.data())
+def test_a_file_that_something_happened_to_is_read_or_refused_in_a_line(
+    tmp_path_factory, ending, data
+):
+    good, read = FORMATS[ending]
+    content = good if isinstance(good, bytes) else good.encode()
+    first = data.draw(st.integers(0, len(content)))
+    last = data.draw(st.integers(first, min(first + 8, len(content))))
+    path: Path = tmp_path_factory.getbasetemp() / f"broken.{ending}"
+    path.write_bytes(content[:first] + data.draw(PIECES) + content[last:])
+    try:
+        list(read(path))
+    except SubtuneError as error:
+        assert str(error).startswith(f"{path}: ")
+        assert "\n" not in str(error)
+        assert "expected" in str(error)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_a_good_file_is_read_and_a_directory_is_refused_in_a_line(tmp_path, ending):
+    good, read = FORMATS[ending]
+    path = tmp_path / f"good.{ending}"
+    path.write_bytes(good if isinstance(good, bytes) else good.encode())
+    assert list(read(path))
+    with pytest.raises(SubtuneError) as raised:
+        list(read(tmp_path))
+    assert str(raised.value) == f"{tmp_path}: is a directory, expected a file in UTF-8"

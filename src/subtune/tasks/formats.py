@@ -1,28 +1,125 @@
-"""Tables that people have: CSV and TSV with a header, JSON, Excel and Parquet.
+"""Users' files: text, and tables in CSV, TSV, JSON, Excel and Parquet.
 
-All give rows of text, each with its place in the file for messages. A cell is None where nothing
-stands, and remains a list or an object where it is one.
+A table gives rows of text by column, each with its place in the file for messages. An empty cell is
+None, and a list or an object stays one.
 """
 
+import codecs
 import csv
 import io
 import itertools
 import json
+import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from subtune.core.errors import SubtuneError, listed, one_line, one_of
-from subtune.tasks.formats import text
+from pydantic import AfterValidator, ValidationError
+
+from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
 
 FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
 PlacedRows = Iterator[tuple[str, dict[str, Any]]]
-# Delimiters of other programs, for a header that does not have the usual one.
+# Delimiters to try if a header does not have the usual one.
 OTHERS = ";\t,|"
-# The first bytes of Excel's files before 2007, and of those with a password.
+# The first bytes of Excel files before 2007, and of those with a password.
 NO_ZIP = b"\xd0\xcf\x11\xe0"
 # Rows without a label are left out if they are at most this share.
 FEW = 0.01
+# Characters of broken files: NUL and surrogates.
+NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
+# Expected values by the type of pydantic's error.
+EXPECTED = {
+    "missing": "a value",
+    "model_type": "an object",
+    "list_type": "a list",
+    "string_type": "text",
+    "int_type": "a whole number",
+    "too_short": "at least one value",
+}
+# These return False for names that the system refuses. Methods of pathlib may raise.
+is_file = os.path.isfile
+is_directory = os.path.isdir
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip() or NO_CHARACTER.search(text):
+        raise ValueError(f"found {shown(text)}, expected text")
+    return text
+
+
+# Text that is not blank.
+Text = Annotated[str, AfterValidator(_not_blank)]
+
+
+def read_text(path: Path, encoding: str | None = None) -> str:
+    """Return the text of a file without a byte-order mark. Line ends stay as they are.
+
+    The default ``encoding`` is UTF-16 if the file begins with its byte-order mark, else UTF-8.
+
+    Raises:
+        SubtuneError: the file cannot be read or decoded, has a NUL, or Python does not know the
+            encoding.
+    """
+    try:
+        content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    except OSError as error:
+        reason = str(error.strerror).lower()
+        raise SubtuneError(f"{path}: {reason}, expected a file in UTF-8") from None
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    name = encoding or ("UTF-16" if is_utf16 else "UTF-8")
+    try:
+        text = content.decode(name)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SubtuneError(
+            f"{path}: line {line}: found the byte 0x{content[error.start]:02x}, which is not "
+            f"{name}, expected a file in {name}, or a table with its `encoding`"
+        ) from None
+    except (LookupError, ValueError):
+        raise SubtuneError(
+            f"encoding: found {name!r}, expected one such as latin-1 or utf-16"
+        ) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise SubtuneError(f"{path}: line {line}: found '\\x00', expected text")
+    return text
+
+
+def shown(text: str) -> str:
+    """Return a text as messages quote it: in one line, and cut if it is long."""
+    return repr(cut(text))
+
+
+def problem_in(error: ValidationError) -> str:
+    """Return pydantic's first error in one line: its place, what was found and expected."""
+    first = error.errors(include_url=False)[0]
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
+    place = "".join(steps).removeprefix(".")
+    if first["type"] == "value_error":
+        said = str(first["ctx"]["error"])
+    elif first["type"] == "json_invalid":
+        said = f"found no JSON ({first['ctx']['error']}), expected a whole file"
+    else:
+        found = "nothing" if first["type"] == "missing" else in_words(first["input"])
+        expected = EXPECTED.get(first["type"]) or first["msg"].splitlines()[0]
+        said = f"found {found}, expected {expected}"
+    return f"{place}: {said}" if place else said
+
+
+def in_words(value: Any) -> str:
+    """Return the phrase that messages use for a JSON value."""
+    match value:
+        case []:
+            return "an empty list"
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case str():
+            return f"the text {shown(value)}"
+    return cut(json.dumps(value))
 
 
 def rows_of(
@@ -32,9 +129,14 @@ def rows_of(
     encoding: str | None = None,
     sheet: str | None = None,
 ) -> PlacedRows:
-    """Read the rows of a file in one of `FORMATS`, by column, each with its place.
+    """Read the rows of a file in one of `FORMATS`; any other ending counts as CSV.
 
-    `delimited_rows` explains the arguments. ``sheet``: that of an Excel file; default: the first.
+    Args:
+        path: the file.
+        columns: the columns that are read, and so may not be there twice.
+        is_row: as in `delimited_rows`.
+        encoding: that of a CSV or TSV file, as in `read_text`.
+        sheet: the sheet of an Excel file; default: the first.
 
     Raises:
         SubtuneError: the file cannot be read as what its ending says.
@@ -54,15 +156,13 @@ def with_labels(
 ) -> tuple[list, list[str]]:
     """Return the rows that have a label, and the places of the others if these are few.
 
-    Many rows without a label are a mistake: they stay, and are refused with their place.
+    Many rows without a label are a mistake: they stay, to be refused with their place.
     """
-    lacking, kept = list[str](), []
-    for place, row in rows:
-        if row.get(column) is None or not str(row[column]).strip():
-            lacking.append(place)
-        else:
-            kept.append((place, row))
-    return (kept, lacking) if len(lacking) <= FEW * len(rows) else ([*rows], [])
+    kept = [placed for placed in rows if str(placed[1].get(column) or "").strip()]
+    if len(rows) - len(kept) > FEW * len(rows):
+        return [*rows], []
+    places = {place for place, _ in kept}
+    return kept, [place for place, _ in rows if place not in places]
 
 
 def delimited_rows(
@@ -71,25 +171,21 @@ def delimited_rows(
     is_row: Callable[[Mapping[str, str]], bool],
     encoding: str | None = None,
 ) -> PlacedRows:
-    """Read the rows below the header, by column, each with the line on which it begins.
+    """Read the rows below the header of a CSV or TSV file, each with its first line.
 
     A cell that begins with ``"`` ends with the next one; in between ``""`` stands for a quotation
     mark, and line ends are text. In other cells a ``"`` is a letter.
 
-    Args:
-        path: the file. Its usual delimiter is a tab if it ends in ``.tsv``, else a comma.
-        columns: those that are read, and so may not be there twice; default: all.
-        is_row: whether the cells of a line can be a whole row. Lines that all can, and are in one
-            row nevertheless, tell of a quotation mark that nothing closes.
-        encoding: from `text.read`.
+    ``is_row`` returns whether the cells of a line can be a whole row. If all lines of one row can,
+    a quotation mark is not closed.
 
     Raises:
         SubtuneError: the file cannot be read, a row has more or fewer cells than the header, a
             column is there twice, or a quotation mark is not closed.
     """
-    # Python's own reader is strict about quotation marks and knows its line; those of pandas and
-    # pyarrow fill short rows or take marks away without a word.
-    lines = list(io.StringIO(text.read(path, encoding), newline=""))
+    # Python's reader is strict about quotation marks and knows its line. The readers of pandas and
+    # pyarrow silently fill short rows or drop marks.
+    lines = list(io.StringIO(read_text(path, encoding), newline=""))
     delimiter = _delimiter(path, lines)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     first = 1
@@ -127,7 +223,7 @@ def delimited_rows(
 
 
 def _delimiter(path: Path, lines: list[str]) -> str:
-    """Return what stands between two cells: Excel writes ``;`` in half of the world's CSV files."""
+    """Return the delimiter. Excel writes ``;`` in many countries."""
     header = next((line for line in lines if line.strip()), "")
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     return next((sign for sign in (usual, *OTHERS) if sign in header), usual)
@@ -140,20 +236,18 @@ def _require_once(columns: Collection[str], header: Sequence[Any], place: str) -
 
 
 def json_rows(path: Path) -> PlacedRows:
-    """Read objects, by column: one on each line, or all of them in one list.
-
-    Numbers are text, as written.
+    """Read objects: one on each line, or all of them in one list. Numbers are kept as written.
 
     Raises:
-        SubtuneError: the file is not UTF-8, or something else stands where an object is expected.
+        SubtuneError: the file is not UTF-8, or has something else where an object is expected.
     """
-    content, broken = text.read(path), f"{path}: not a readable {path.suffix} file"
+    content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
     parts: Iterator[tuple[str, Any]]
     if content.lstrip().startswith("["):
         rows = _parsed(content, 1, broken)
         parts = ((f"row {number}", row) for number, row in enumerate(rows, start=1))
     else:
-        # Only line ends separate rows: a text may hold other characters that Unicode calls so.
+        # `splitlines` would also split at other characters that Unicode calls line ends.
         lines = enumerate(io.StringIO(content, newline=""), start=1)
         parts = (
             (f"line {number}", _parsed(line.rstrip(), number, broken))
@@ -162,12 +256,12 @@ def json_rows(path: Path) -> PlacedRows:
         )
     for place, row in parts:
         if not isinstance(row, dict):
-            raise SubtuneError(f"{broken}: {place}: found {text.in_words(row)}, expected an object")
+            raise SubtuneError(f"{broken}: {place}: found {in_words(row)}, expected an object")
         yield place, {column: _text(cell) for column, cell in row.items()}
 
 
 def _parsed(content: str, line: int, broken: str) -> Any:
-    """Return a JSON value that begins on a line."""
+    """Parse a JSON value that begins on ``line``."""
     try:
         return json.loads(content, parse_int=str, parse_float=str, parse_constant=lambda name: None)
     except json.JSONDecodeError as error:
@@ -178,11 +272,11 @@ def _parsed(content: str, line: int, broken: str) -> Any:
 
 
 def _text(cell: Any) -> Any:
-    """Return a cell as text, or None where nothing stands. Lists and objects stay."""
-    # "Not a number" differs from itself.
+    """Return a cell as text, or None if it is empty. Lists and objects stay."""
+    # NaN differs from itself.
     if cell is None or cell != cell:
         return None
-    # A gap among whole numbers has made them decimals, and Excel knows no others.
+    # Excel, and pandas in a column with gaps, store whole numbers as decimals.
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     return cell if isinstance(cell, str | list | dict) else str(cell)
@@ -194,18 +288,18 @@ def sheets(path: Path) -> list[str]:
 
 
 def excel_rows(path: Path, columns: Collection[str], sheet: str | None = None) -> PlacedRows:
-    """Read the rows below the first one that is not empty, by column, each with its number.
+    """Read the rows below the header, which is the first row that is not empty.
 
     Raises:
         SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
-            formulas that were never computed, errors, or a column twice.
+            formulas without values, errors, or a column twice.
     """
     book = _workbook(path, data_only=True)
     names = [of_book.title for of_book in book.worksheets]
     if sheet is not None and sheet not in names:
         raise SubtuneError(f"{path}: sheet: {one_of(sheet, names)}")
     name = sheet or names[0]
-    found, place = book[name], f"{path}: sheet {text.shown(name)}"
+    found, place = book[name], f"{path}: sheet {shown(name)}"
     for merged in found.merged_cells.ranges:
         raise SubtuneError(
             f"{place}: found the merged cells {merged}, expected a cell for each row; unmerge them"
@@ -244,11 +338,7 @@ def _workbook(path: Path, **how: bool) -> Any:
 
 
 def parquet_rows(path: Path) -> PlacedRows:
-    """Read the rows of a Parquet file, by column, each with its number.
-
-    Raises:
-        SubtuneError: the file cannot be read.
-    """
+    """Read the rows of a Parquet file."""
     from pyarrow.parquet import ParquetFile
 
     with one_line(f"{path}: expected a readable .parquet file"):
