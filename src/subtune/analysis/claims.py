@@ -30,9 +30,8 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import intervals
-from subtune.analysis.comparisons import kruskal_wallis, scores_of
 from subtune.analysis.intervals import LEVEL, Interval
-from subtune.analysis.statistics import minus
+from subtune.analysis.statistics import kruskal_wallis, minus, scores_of
 
 Expectation = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]

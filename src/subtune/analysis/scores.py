@@ -345,3 +345,22 @@ def with_verdicts(
         rows = records.number_of_rows(predicted, column.split)
         verdict_of |= dict.fromkeys(runs["run"], learning.verdict(scores, rows))
     return chosen.assign(curve=chosen["run"].map(verdict_of))
+
+
+def train_and_dev(chosen: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
+    """Return train and dev scores of the runs that were scored on their training rows.
+
+    The first minus the second is the generalisation gap.
+
+    Args:
+        trained: ``run``, and one column per metric.
+
+    Returns:
+        ``model``, ``task``, ``method``, ``column``, ``metric``, ``seed``, ``train``, ``dev``,
+        ``gap``, one row per run and column of the tables.
+    """
+    both = whole_methods(chosen).merge(trained, on="run")
+    both["train"] = [row[row["metric"]] for _, row in both.iterrows()]
+    both = both.rename(columns={"value": "dev"})
+    both["gap"] = both["train"] - both["dev"]
+    return both[["model", "task", "method", "column", "metric", "seed", "train", "dev", "gap"]]

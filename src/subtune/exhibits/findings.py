@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis import comparisons, parameters
+from subtune.analysis import parameters, statistics
 from subtune.analysis.claims import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -15,9 +15,9 @@ from subtune.analysis.claims import (
     SUPPORTED,
     UNDECIDED,
 )
-from subtune.analysis.comparisons import exhibit_scores
 from subtune.analysis.scores import whole_methods
 from subtune.analysis.summary import remarks
+from subtune.exhibits.methods import exhibit_scores
 from subtune.exhibits.output import DIVERGED, EMPTY, Styled, wrapped
 from subtune.selections.methods import title_of
 from subtune.tasks.metrics import TITLES
@@ -143,7 +143,7 @@ def kruskal_wallis(
     """
     names = [name.partition(" ")[0] for name in exhibits]
     parts = dict(exhibits) | {" + ".join(names): [e for some in exhibits.values() for e in some]}
-    ours = [comparisons.scores_of(methods, table) for table in (dev, test) if table is not None]
+    ours = [statistics.scores_of(methods, table) for table in (dev, test) if table is not None]
     if test is not None:
         ours.append(pd.concat(ours))
     tested = [
@@ -161,7 +161,7 @@ def kruskal_wallis(
         groups = [scores.loc[scores["method"] == m, "value"].tolist() for m in methods]
         tested.append((f"paper's {name}", groups, p_values[name]))
     rows = [
-        (name, *map(len, groups), comparisons.kruskal_wallis(*groups), reported)
+        (name, *map(len, groups), statistics.kruskal_wallis(*groups), reported)
         for name, groups, reported in tested
     ]
     counts = [f"n_{method}" for method in methods]

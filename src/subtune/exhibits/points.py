@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from subtune.analysis.comparisons import AVERAGE, FEWEST_COLUMNS, FEWEST_METHODS, mean_ranks
+from subtune.analysis.statistics import FEWEST_COLUMNS, FEWEST_METHODS, mean_ranks
 from subtune.analysis.summary import QUESTION, REFERENCE, summary
+from subtune.exhibits.methods import AVERAGE
 from subtune.exhibits.output import (
     COLOURS,
     COLUMN,
@@ -129,7 +130,7 @@ def reproduction(
     Points on the diagonal agree. Scores of test sets have half-filled markers.
 
     Args:
-        table: from `subtune.analysis.comparisons.reproduction`.
+        table: from `subtune.exhibits.methods.reproduction`.
     """
     width = style["width"] * COLUMN
     figure = new_figure(width, width * 1.05)

@@ -21,7 +21,6 @@ from subtune.analysis.claims import (
 )
 from subtune.analysis.statistics import rank_of_layers
 from subtune.exhibits import findings as table
-from subtune.papers import printed
 from subtune.papers.layernorm.claims import bias_minus_weight
 
 CLAIMS = [
@@ -35,13 +34,13 @@ CLAIMS = [
 def as_ours(name, averages):
     """Return the table of claims, by their text, of a paper's printed numbers."""
     paper = papers.find(name)
-    tables = printed.tables_like_ours(paper, averages=averages)
+    tables = paper.tables_like_ours(averages=averages)
     return table_of(paper, tables).set_index("claim")
 
 
 def table_of(paper, tables):
     """The claims of a paper, tested on these tables and on the printed ones."""
-    of_print = [printed.tables_like_ours(paper, averages=averages) for averages in (False, True)]
+    of_print = [paper.tables_like_ours(averages=averages) for averages in (False, True)]
     return claims.claims_table(paper.claims, tables, *of_print, tasks_apart=paper.tasks_apart)
 
 
@@ -245,11 +244,11 @@ def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
 
 def test_a_printed_layer_with_an_unreadable_cell_is_left_out():
     """QNLI's weights lack four layers, whose biases would count for them too."""
-    shares = printed.data_like_ours(papers.find("layernorm"), "figure3")
+    shares = papers.find("layernorm").tables_like_ours(averages=False)["layernorm_information"]
     layers = shares[shares["task"] == "qnli"]
     assert set(layers["layer"]) == set(range(24)) - {2, 7, 8, 17}
     assert layers["share"].sum() == pytest.approx(1)
-    printed_cells = printed.table("layernorm", "figure3").query("task == 'qnli'")
+    printed_cells = papers.find("layernorm").printed("figure3").query("task == 'qnli'")
     wide = printed_cells.pivot(index="layer", columns="part", values="value").dropna()
     expected = (wide["bias"] - wide["weight"]).sum() / wide.to_numpy().sum()
     assert bias_minus_weight(layers)["qnli"] == pytest.approx(expected)

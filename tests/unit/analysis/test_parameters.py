@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from scipy.optimize import least_squares
 
+from subtune import papers
 from subtune.analysis import parameters
-from subtune.papers import printed
 from subtune.selections.methods import LAYER_PARAMETERS
 from tests.helpers import examples
 from tests.helpers.examples import sums
@@ -46,9 +46,9 @@ def test_layernorm_shares_sum_to_1_and_global_ones_to_the_number_of_tasks():
     assert len(total) == 4
 
 
-FIGURE_3 = printed.table("layernorm", "figure3").rename(columns={"value": "share"})
+FIGURE_3 = papers.find("layernorm").printed("figure3").rename(columns={"value": "share"})
 # Printed with two digits, of which each may be half a digit off.
-FIGURE_4 = printed.table("layernorm", "figure4").set_index(["part", "layer"])["value"]
+FIGURE_4 = papers.find("layernorm").printed("figure4").set_index(["part", "layer"])["value"]
 
 
 def off_figure_4(shares):

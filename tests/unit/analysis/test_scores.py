@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.analysis import comparisons, scores
-from subtune.analysis.statistics import family_minus, minus, scope_minus
+from subtune.analysis import scores
+from subtune.analysis.statistics import family_minus, minus, paired_tests, scope_minus
 from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS
 from subtune.tasks.task import columns_of
@@ -92,7 +92,7 @@ def test_a_setting_that_diverged_is_in_no_mean_and_in_no_test():
     assert means["bitfit"] == 0.7 and math.isnan(means["full"])
     assert minus(chosen, "full", "bitfit").empty
     assert family_minus(chosen, "(full|bitfit)", "bitfit").empty
-    assert comparisons.paired_tests(chosen)["pairs"].tolist() == [0]
+    assert paired_tests(chosen)["pairs"].tolist() == [0]
 
 
 def test_diverged_masks_do_not_touch_the_claims_of_the_whole_method():

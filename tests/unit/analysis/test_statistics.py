@@ -9,16 +9,21 @@ import pytest
 from subtune.analysis.statistics import (
     best_minus,
     changes_to_largest_other,
+    holm,
+    kruskal_wallis,
+    mean_ranks,
     minus,
     minus_by_rows,
     minus_on_rows,
     minus_printed,
+    paired_tests,
     parameters_of_families,
     rank_correlation,
     rank_of_layers,
     ranks_first,
     share_to_largest_other,
 )
+from subtune.exhibits.points import joined
 from subtune.papers.bitfit.claims import (
     agreement_of_models,
     change_beside_others,
@@ -228,3 +233,49 @@ def test_without_scores_on_the_fewest_and_on_more_rows_nothing_is_compared(curve
     table = sizes(curves)
     assert all(minus_on_rows(table, "exact_match", end, "bitfit", "full").empty for end in ends)
     assert minus_by_rows(table, "exact_match", "bitfit", "full").empty
+
+
+def test_methods_are_paired_by_task_and_equal_groups_do_not_differ():
+    rows = [
+        (task, method, 1.0, None, 1e-3, 0, value + (0.1 if method == "full" else 0.0))
+        for value, task in enumerate(("rte", "cola", "mrpc", "sst2", "qnli", "qqp"))
+        for method in ("full", "bitfit")
+    ]
+    [row] = paired_tests(scored(*rows)).to_dict("records")
+    assert row["pairs"] == 6
+    assert row["mean_difference"] == pytest.approx(0.1)
+    # All six differences have one sign: two of the 2^6 ways.
+    assert row["p_value"] == round(2 / 64, 4)
+    assert kruskal_wallis([0.5, 0.5], [0.5, 0.5]) == 1.0
+
+
+def test_holm_multiplies_p_values_and_keeps_their_order():
+    p_values = pd.Series([0.04, 0.01, math.nan, 0.03, 0.5])
+    # 4 × 0.01, 3 × 0.03, 2 × 0.04 (not below the one before), 1 × 0.5.
+    expected = [0.09, 0.04, math.nan, 0.09, 0.5]
+    assert holm(p_values).tolist() == pytest.approx(expected, nan_ok=True)
+    assert holm(pd.Series([0.6, 0.7])).tolist() == [1.0, 1.0]
+
+
+def test_the_critical_difference_is_the_printed_one():
+    generator = np.random.default_rng(0)
+    chosen = scored(
+        *(
+            (f"task{task}", method, 1.0, None, 1e-3, 0, 0.1 * number + generator.normal(0, 0.1))
+            for task in range(14)
+            for number, method in enumerate(("full", "bitfit", "layernorm", "frozen"))
+        )
+    )
+    ranks, difference = mean_ranks(chosen)
+    # Demšar (2006), section 3.2.2: four classifiers, fourteen data sets.
+    assert difference == pytest.approx(1.25, abs=0.005)
+    assert list(ranks.index) == ["frozen", "layernorm", "bitfit", "full"]
+    assert ranks.sum() == pytest.approx(1 + 2 + 3 + 4)
+    two = chosen[chosen["method"].isin(["full", "bitfit"])]
+    assert math.isnan(mean_ranks(two)[1])
+
+
+def test_a_bar_joins_the_largest_groups_within_the_difference():
+    assert [*joined([1.0, 1.5, 2.4, 3.9, 4.0], 1.5)] == [(1.0, 2.4), (2.4, 3.9), (3.9, 4.0)]
+    assert [*joined([1.0, 3.0], 1.5)] == []
+    assert [*joined([1.0, 1.2, 1.4], 1.5)] == [(1.0, 1.4)]

@@ -6,12 +6,17 @@ import math
 import pandas as pd
 import pytest
 
-from subtune.analysis import comparisons
-from subtune.analysis.comparisons import exhibit_scores
+from subtune import papers
+from subtune.analysis.scores import train_and_dev
 from subtune.exhibits import output
-from subtune.exhibits.methods import scores_by_train_rows, with_marks
+from subtune.exhibits.methods import (
+    averages,
+    exhibit_scores,
+    reproduction,
+    scores_by_train_rows,
+    with_marks,
+)
 from subtune.models.dimensions import papers_models
-from subtune.papers import printed
 from subtune.selections.methods import named
 from subtune.tasks import TASKS
 from subtune.tasks.task import columns_of
@@ -25,7 +30,7 @@ PAPER_ORDER = [
 
 
 def test_printed_table_2_is_complete_and_in_the_columns_of_ours():
-    table = exhibit_scores(printed.scores("layernorm"), ["table2"])
+    table = exhibit_scores(papers.find("layernorm").printed("scores"), ["table2"])
     assert len(table) == 36
     columns = [column.key for column in columns_of(PAPER_ORDER, {})]
     assert list(table["task"].drop_duplicates()) == columns
@@ -44,8 +49,8 @@ AVERAGE = "average of CoLA, MRPC, RTE"
 
 def averaged(*rows, tasks=("cola", "mrpc", "rte")):
     table = scored(*[(task, "bitfit", 1.0, None, 1e-3, seed, v) for task, seed, v in rows])
-    return compared(table, "bitfit_plus", "figure3", tasks), comparisons.reproduction(
-        table, printed.scores("bitfit_plus")
+    return compared(table, "bitfit_plus", "figure3", tasks), reproduction(
+        table, papers.find("bitfit_plus").printed("scores")
     )
 
 
@@ -210,7 +215,7 @@ def test_the_table_says_train_minus_dev_beside_what_the_paper_says():
     chosen = scored(*rows)
     chosen["run"] = chosen["method"]
     trained = pd.DataFrame({"run": ["full", "bitfit"], "accuracy": [0.99, 0.71], "f1": 0.1})
-    scores = comparisons.train_and_dev(chosen, trained)
+    scores = train_and_dev(chosen, trained)
     rte = titled(TASKS["rte"])
     table = made("bitfit", "generalisation_gap", {"train_scores": scores}, tasks=rte)
     assert table[["method", "score", "RTE", "paper"]].to_numpy().tolist() == [
@@ -226,7 +231,7 @@ def test_the_table_says_train_minus_dev_beside_what_the_paper_says():
 def test_table_1_has_the_papers_columns_and_counts(tmp_path):
     fields = papers_models()["bert-large-cased"]
     (tmp_path / "config.json").write_text(json.dumps(fields))
-    methods = printed.table("spafit", "parameter_counts")["method"]
+    methods = papers.find("spafit").printed("parameter_counts")["method"]
     styled = made(
         "spafit",
         "table1",
@@ -235,8 +240,47 @@ def test_table_1_has_the_papers_columns_and_counts(tmp_path):
         selections={method: named(method, {}).canonical() for method in methods},
     )
     table = styled.table
-    ours, papers = "parameters: bert-large-cased", "paper: bert-large-cased"
-    assert list(table) == ["method", "trains", ours, papers]
-    assert list(table[ours]) == list(table[papers])
+    ours, theirs = "parameters: bert-large-cased", "paper: bert-large-cased"
+    assert list(table) == ["method", "trains", ours, theirs]
+    assert list(table[ours]) == list(table[theirs])
     assert table["trains"].tolist() == [named(method, {}).in_words() for method in methods]
     assert set(styled.wide) <= set(table)
+
+
+def test_every_printed_score_is_beside_ours_or_beside_nothing():
+    rows = [("rte", "bitfit", 1.0, None, 1e-3, seed, v) for seed, v in ((0, 0.7), (1, 0.8))]
+    table = reproduction(scored(*rows), papers.find("bitfit").printed("scores"))
+    assert len(table) == len(papers.find("bitfit").printed("scores"))
+    ours = table.dropna(subset=["ours"])
+    assert set(ours["split"]) == {"validation"} and set(ours["method"]) == {"bitfit"}
+    first = ours.iloc[0]
+    assert first["ours"] == pytest.approx(0.75) and first["seeds"] == 2
+    assert first["difference"] == pytest.approx(0.75 - first["reported"])
+    assert table.loc[table["method"] == "b_q", "our_model"].isna().all()
+    diverged = scored(*rows).assign(value=float("nan"))
+    assert reproduction(diverged, papers.find("bitfit").printed("scores"))["ours"].isna().all()
+
+
+def test_a_score_of_the_papers_own_model_is_not_beside_another_models():
+    rows = scored(("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7)).assign(model="roberta-base")
+    table = reproduction(rows, papers.find("bitfit").printed("scores"))
+    assert set(table.dropna(subset=["ours"])["model"]) == {"roberta-base"}
+
+
+def test_test_scores_are_compared_with_test_scores_and_dev_with_dev():
+    rows = scored(("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7))
+    table = reproduction(rows, papers.find("bitfit").printed("scores"), rows.assign(value=0.6))
+    ours = table.dropna(subset=["ours"])
+    assert dict(ours.groupby("split")["ours"].mean()) == {"validation": 0.7, "test": 0.6}
+    [test] = ours[ours["split"] == "test"].to_dict("records")
+    assert test["difference"] == pytest.approx(0.6 - test["reported"])
+
+
+def test_an_average_over_a_column_that_diverged_is_none():
+    rows = [
+        ("rte", "full", 1.0, None, 1e-5, 0, 0.9),
+        ("cola", "full", 1.0, None, 1e-5, 0, math.nan),
+        ("rte", "bitfit", 1.0, None, 1e-3, 0, 0.9),
+    ]
+    [row] = averages(scored(*rows), ["rte", "cola"]).to_dict("records")
+    assert row["method"] == "full" and math.isnan(row["value"])

@@ -3,11 +3,11 @@
 import pandas as pd
 import pytest
 
-from subtune.analysis.comparisons import reproduction
+from subtune import papers
 from subtune.exhibits import output
+from subtune.exhibits.methods import reproduction
 from subtune.exhibits.points import reproduction as figure
 from subtune.exhibits.points import score_by_parameters
-from subtune.papers import printed
 from tests.helpers.examples import scored
 from tests.unit.analysis.test_summary import runs
 
@@ -63,7 +63,7 @@ DEV = scored(("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7))
     [(None, ""), (DEV.assign(value=0.6), "\nand 1 of the 36 test scores (half filled)")],
 )
 def test_dev_and_test_scores_are_told_apart_and_counted(test, words):
-    table = reproduction(DEV, printed.scores("layernorm"), test)
+    table = reproduction(DEV, papers.find("layernorm").printed("scores"), test)
     [axes] = figure(table, {"rte": "RTE"}, STYLE).axes
     assert axes.get_title() == f"1 of the 36 dev scores that the paper prints{words}"
     points = {line.get_fillstyle(): len(line.get_xdata()) for line in axes.lines}

@@ -3,9 +3,8 @@
 import pytest
 
 from subtune import papers
-from subtune.papers import experiments, printed
-from subtune.papers.experiments import make
-from subtune.papers.results import Results
+from subtune.papers import experiments
+from subtune.papers.experiments import Results, make
 from subtune.planning.plan import plan
 from subtune.tasks import TASKS
 from tests.helpers.examples import config, experiment, scored
@@ -60,7 +59,7 @@ def test_an_experiment_with_all_runs_has_every_exhibit(paper):
     )
     around = {*FIRST, "claims", *OVER_TASKS, *LAST, "sizes", "scores_by_size", SENT}
     # Without printed scores there is nothing to reproduce.
-    around |= {"reproduction"} if len(printed.scores(paper)) else set()
+    around |= {"reproduction"} if len(papers.find(paper).printed("scores")) else set()
     there = {*(exhibit.name for exhibit in every), *around}
     assert set(names(settings, test_scores="scores.csv")) == there
 

@@ -39,9 +39,7 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
 
 EXHIBITS = (
     dev_scores(
-        "table1",
-        "Dev scores of BERT-large, beside other methods and the paper's test scores",
-        ["table1"],
+        "table1", "Dev scores, beside other methods and the paper's test scores", ["table1"]
     ),
     test_scores("table1_test", ["table1"]),
     dev_scores("table2", "Dev scores by model", ["table2"]),
