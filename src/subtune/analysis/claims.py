@@ -162,18 +162,15 @@ class Claim:
 
 
 class Judgement(NamedTuple):
-    """The deciding number, its number of cells, and in words whether the claim holds.
-
-    The number is a mean, a count of cells or a p-value; an order has none.
-    """
+    """The number that decides (a mean, a count or a p-value; none of an order), and its cells."""
 
     value: float
     cells: int
     judged: str
 
-
-def _judgement(value: float, cells: int, holds: bool) -> Judgement:
-    return Judgement(value, cells, HOLDS if holds else DOES_NOT_HOLD)
+    @classmethod
+    def of(cls, value: float, cells: int, holds: bool) -> "Judgement":
+        return cls(value, cells, HOLDS if holds else DOES_NOT_HOLD)
 
 
 def claims_table(
@@ -270,7 +267,7 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
     if not data:
         return None
     if claim.order:
-        return _judgement(math.nan, 0, claim.order(*data, *claim.of))
+        return Judgement.of(math.nan, 0, claim.order(*data, *claim.of))
     if claim.groups:
         return _kruskal_wallis(claim.groups, data)
     if claim.at_least:
@@ -286,10 +283,10 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
     if claim.at_least is None:
         mean = float(cells.mean())
         value = math.exp(mean) if claim.measure == "ratio" else mean
-        return _judgement(value, len(cells), holds(claim.expects, mean, margin))
+        return Judgement.of(value, len(cells), holds(claim.expects, mean, margin))
     number = sum(holds(claim.expects, value, margin) for value in cells)
     share = claim.at_least[0] / claim.at_least[1]
-    return _judgement(number, len(cells), number / len(cells) >= share)
+    return Judgement.of(number, len(cells), number / len(cells) >= share)
 
 
 def _kruskal_wallis(groups: tuple[str, str], data: Sequence[pd.DataFrame]) -> Judgement | None:
@@ -298,4 +295,4 @@ def _kruskal_wallis(groups: tuple[str, str], data: Sequence[pd.DataFrame]) -> Ju
     if len(wide) < FEWEST_UNITS:
         return None
     p_value = kruskal_wallis(*(wide[group].tolist() for group in groups))
-    return _judgement(p_value, len(wide), p_value >= 1 - LEVEL)
+    return Judgement.of(p_value, len(wide), p_value >= 1 - LEVEL)

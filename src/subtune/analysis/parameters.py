@@ -114,11 +114,7 @@ def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """Return `changes_by_component` for full fine-tuning on every task.
-
-    Raises:
-        SubtuneError: a record is missing.
-    """
+    """Return `changes_by_component` for full fine-tuning on every task."""
     runs = whole_methods(chosen).dropna(subset=["value"]).query("decides and method == 'full'")
     return changes_by_component(
         {
@@ -135,9 +131,6 @@ def changes_of_methods(
 
     Returns:
         ``parameter``, ``layer``, ``change``, ``model``, ``method``, ``task``.
-
-    Raises:
-        SubtuneError: a record is missing.
     """
     runs = whole_methods(chosen).dropna(subset=["value"]).query("decides")
     parts = [pd.DataFrame(columns=["model", "method", "task", "parameter", "layer", "change"])]

@@ -1,9 +1,9 @@
 """Statistics of claims: numbers in which 0 means no difference.
 
 Each one reads tables of numbers, ours or a paper's, and returns a series with a number per cell.
-Its index has the model, the column or task, and the seed, as far as the table has them. The numbers
-are differences of scores or of shares, rank correlations, and logarithms of ratios. The series is
-empty if a table lacks the numbers.
+Index levels: model, column or task, and seed, where the table has them. The numbers are differences
+of scores or of shares, rank correlations, and logarithms of ratios. The series is empty if a table
+lacks the numbers.
 
 A family of methods is a pattern that matches the start of their names. Statistics that only one
 paper needs are in its folder. At the end are tests of whether methods differ.
@@ -19,12 +19,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.parameters import component_ranking
-from subtune.analysis.scores import (
-    by_method,
-    masked,
-    trained_beside_classifier,
-    whole_methods,
-)
+from subtune.analysis.scores import by_method, masked, trained_beside_classifier, whole_methods
 
 NOTHING = pd.Series(dtype=float)
 CELL = ["model", "column", "seed"]
@@ -56,13 +51,12 @@ def minus(
 ) -> pd.Series:
     """Return the score of the first method minus that of the second.
 
-    If one of them is several methods, their mean counts.
+    The score of several methods is their mean.
     """
-    groups = [[one] if isinstance(one, str) else list(one) for one in (first, second)]
-    methods = [method for group in groups for method in group]
+    firsts, seconds = ([one] if isinstance(one, str) else [*one] for one in (first, second))
     whole = whole_methods(chosen)
-    wide = method_scores(without_diverged(whole[whole["method"].isin(methods)]))
-    means = [wide.reindex(columns=group).mean(axis=1) for group in groups]
+    wide = method_scores(without_diverged(whole[whole["method"].isin(firsts + seconds)]))
+    means = [wide.reindex(columns=group).mean(axis=1) for group in (firsts, seconds)]
     return (means[0] - means[1]).dropna()
 
 
@@ -73,10 +67,7 @@ def family_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
 
 
 def best_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd.Series:
-    """Return the best score of one family minus the best of another, of means over seeds.
-
-    Scores are rounded as a paper prints them. Methods of the first are left out of the second.
-    """
+    """Return the best score of one family minus the best of another, as `rounded_families`."""
     firsts, seconds = rounded_families(chosen, first, second, digits)
     return (firsts.max(axis=1) - seconds.max(axis=1)).round(digits).dropna()
 
@@ -84,7 +75,10 @@ def best_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd
 def rounded_families(
     chosen: pd.DataFrame, first: str, second: str, digits: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rounded means over seeds of two families; the second without the first."""
+    """Return the means over seeds of two families, rounded as a paper prints them.
+
+    Methods of the first are left out of the second.
+    """
     wide = by_method(chosen).round(digits)
     firsts, seconds = _apart(wide, first, second)
     return wide[firsts], wide[seconds]
@@ -96,17 +90,18 @@ def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.S
     Methods of the first are left out of the second. A column without a score of every method is
     left out.
     """
-    groups = _apart(chosen["method"].unique(), first, second)
+    firsts, seconds = _apart(chosen["method"].unique(), first, second)
     rows = whole_methods(chosen)
-    rows = without_diverged(rows[rows["method"].isin(groups[0] + groups[1])])
-    means = by_method(rows).dropna().mean() if len(rows) else pd.Series(dtype=float)
-    averages = [means.reindex(group).dropna() for group in groups]
+    rows = without_diverged(rows[rows["method"].isin(firsts + seconds)])
+    means = by_method(rows).dropna().mean() if len(rows) else NOTHING
+    averages = [means.reindex(group).dropna() for group in (firsts, seconds)]
     if any(average.empty for average in averages):
         return NOTHING
     return minus(rows, *(average.idxmax() for average in averages))
 
 
 def _apart(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
+    """Return the names of two families, the second without the first."""
     firsts = matching(names, first)
     return firsts, [name for name in matching(names, second) if name not in firsts]
 
@@ -119,8 +114,6 @@ def minus_printed(
     Args:
         printed: the paper's scores, in the form of ours.
         pairs: method to the printed method that it is compared with.
-        exhibit: where the printed scores are.
-        split: validation or test.
     """
     wide = method_scores(chosen)
     rows = printed[(printed["exhibit"] == exhibit) & (printed["split"] == split)]
@@ -185,8 +178,7 @@ def changes_to_largest_other(
 ) -> pd.Series:
     """Return the log ratio of the smallest of some changes to the largest of others.
 
-    There is one number per model and task. ``others`` is what the other parameters' names begin
-    with.
+    There is one number per model and task. The names of the other parameters begin with ``others``.
     """
     means = changes_of(changes, method)
     compared = [name for name in matching(means, others) if name not in names]
@@ -198,10 +190,7 @@ def changes_to_largest_other(
 def parameters_of_families(
     chosen: pd.DataFrame, first: str, second: str, share: float
 ) -> pd.Series:
-    """Return the log of a share of one family's fewest parameters to another's most, per task.
-
-    A claim that the second trains fewer holds only if even its largest method does.
-    """
+    """Return the log of a share of one family's fewest parameters to another's most, per task."""
     rows = whole_methods(chosen)
     rows = rows.assign(count=trained_beside_classifier(rows))
     counts = rows.groupby(["model", "task", "method"])["count"].max().unstack()
@@ -236,10 +225,10 @@ def share_to_largest_other(
 def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) -> bool:
     """Return whether a component has most information over all tasks (LayerNorm paper, Table 1).
 
+    Components in ``without`` are not compared.
+
     Args:
-        shares: from `subtune.analysis.parameters.component_shares`, or a ``rank`` per
-            ``component``.
-        without: components that are not compared.
+        shares: from `component_shares`, or a ``rank`` per ``component``.
     """
     if "rank" in shares:
         order = shares.sort_values("rank")["component"]
@@ -251,22 +240,21 @@ def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) 
 def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> pd.Series:
     """Return the rank correlation of a layer's number and its LayerNorms' values, per task.
 
+    A layer with a missing part does not count.
+
     Args:
-        layers: ``task``, ``layer`` and the value, and if there are several a ``component``. A
-            layer with a missing part does not count.
+        layers: ``task``, ``layer``, the value and, if there are several components, ``component``.
         value: the column: information or change.
-        component: which component, if there are several.
     """
     rows = layers if component is None else layers[layers["component"] == component]
     totals = rows.groupby(["task", "layer"])[value].agg(lambda parts: parts.sum(skipna=False))
-    return (
-        totals.dropna()
-        .groupby(level="task")
-        .apply(
-            lambda task_layers: rank_correlation(
-                task_layers.index.get_level_values("layer"), task_layers
-            )
-        )
+    return _correlations(totals.dropna(), "layer", ["task"])
+
+
+def _correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Series:
+    """Return the rank correlation of values with a level of their index, per group of others."""
+    return values.groupby(level=groups).apply(
+        lambda group: rank_correlation(group.index.get_level_values(level), group)
     )
 
 
@@ -292,10 +280,8 @@ def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: s
     differences = {number: cells for number, cells in differences.items() if len(cells)}
     if not differences:
         return NOTHING
-    cells = pd.concat(differences, names=["train_rows"]).groupby(level=CELL)
-    return cells.apply(
-        lambda cell: rank_correlation(cell.index.get_level_values("train_rows"), cell)
-    ).dropna()
+    cells = pd.concat(differences, names=["train_rows"])
+    return _correlations(cells, "train_rows", CELL).dropna()
 
 
 def _with_several_sizes(sizes: pd.DataFrame, metric: str | None) -> pd.DataFrame:
@@ -322,9 +308,9 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return tests of each pair of methods, paired by model and column.
 
     Returns:
-        ``first``, ``second``, ``pairs`` (how many columns both have), ``mean_difference`` (first
-        minus second, of means over seeds), ``p_value`` (from `wilcoxon`), ``p_holm`` (the same,
-        corrected for all pairs of the table, from `holm`); all rounded to four digits.
+        ``first``, ``second``, ``pairs`` (the number of columns that both have), ``mean_difference``
+        (first minus second, of means over seeds), ``p_value`` (from `wilcoxon`), and ``p_holm``
+        (corrected for all pairs by `holm`), rounded to four digits.
     """
     means = by_method(chosen)
     rows = []
@@ -358,8 +344,8 @@ def mean_ranks(chosen: pd.DataFrame) -> tuple[pd.Series, float]:
     """Return each method's mean rank over columns, best first, and the critical difference.
 
     Methods whose mean ranks differ by more are different in Nemenyi's test at 5 % (Demšar, 2006,
-    section 3.2.2). Methods without a score in every column are left out. With fewer than
-    `FEWEST_METHODS` or `FEWEST_COLUMNS` the difference is NaN.
+    section 3.2.2). Methods without a score in every column are left out. With too few methods or
+    columns the difference is NaN.
     """
     from scipy import stats
 

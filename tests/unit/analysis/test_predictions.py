@@ -128,7 +128,7 @@ def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp
     found, epochs = predictions.judged_apart(spec, metric, tables)
     score = predictions.scorer(spec, metric, found)(np.full(len(found), True))
     assert (own["value"], own["judged_apart"]) == (score, True)
-    assert scores.epochs_of(own["judged_at"]) == epochs
+    assert predictions.epochs_of(own["judged_at"]) == epochs
     assert own["best_epoch"] == paper["best_epoch"]
 
     columns = columns_of([examples.TASKS[task]], {})
