@@ -182,7 +182,7 @@ def best_of(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) 
 
 
 def on_most_rows(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs with the most training rows of their model and task."""
+    """Return, for each model and task, the runs with the most training rows."""
     largest = chosen.groupby(["model", "task"])["train_rows"].transform("max")
     return chosen[chosen["train_rows"] == largest]
 

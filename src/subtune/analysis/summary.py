@@ -134,10 +134,10 @@ def _runs_of_full(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
-    """Return the differences of one method to full on one task.
+    """Return the differences of one method to full on one task, or None if they say too little.
 
-    None if a seed has no difference, if the predictions of a single seed are unknown, or if no row
-    differs and the metric is not a share of rows: nothing then tells how far scores may differ.
+    They do if a seed has no difference, if the predictions of a single seed are unknown, or if no
+    row differs and the metric is not a share of rows.
 
     Args:
         runs: rows of `with_differences`.

@@ -201,8 +201,8 @@ def choice_by_information(
         methods: their names, which are those of the parameters.
 
     Returns:
-        A row per model, task and number of training rows: both orders, and the best score minus
-        that of the method with the most information. Runs that diverged have no rank.
+        One row per model, task and number of training rows: both orders, and the score lost by
+        trusting information. Runs that diverged have no rank.
     """
     rows_of_methods = parameter_information[parameter_information["parameter"].isin(methods)]
     wide = rows_of_methods.pivot(index="task", columns="parameter", values="information")

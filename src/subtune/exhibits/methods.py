@@ -219,32 +219,24 @@ def generalisation_gap(
 
 
 def methods_and_parameters(
-    directories: Sequence[Path],
-    printed: pd.DataFrame,
-    model_names: Sequence[str],
-    selections: Mapping[str, str],
-    labels: int,
+    models: Mapping[str, Path], printed: pd.DataFrame, selections: Mapping[str, str], labels: int
 ) -> Styled:
     """Return what each method trains, and its number of parameters beside the paper's.
 
     Args:
+        models: their names to directories.
         printed: the paper's counts: ``model``, ``method``, ``printed``.
         selections: what each method trains, as JSON.
-        labels: how many the classifier has.
+        labels: the number of the classifier's labels.
     """
     selected = {method: SELECTION.validate_json(text) for method, text in selections.items()}
-    models = {
-        name: dimensions_in(directory)
-        for name, directory in zip(model_names, directories, strict=True)
-    }
-    counts = parameter_counts(models, selected, labels)
-    millions = counts.assign(
-        millions=[f"{number / 1e6:.2f}M" for number in counts["parameters"]]
-    ).pivot(index="method", columns="model", values="millions")
+    counts = parameter_counts({m: dimensions_in(models[m]) for m in models}, selected, labels)
+    numbers = counts.set_index(["model", "method"])["parameters"]
     trains = [selection.in_words() for selection in selected.values()]
     table = pd.DataFrame({"method": [title_of(method) for method in selections], "trains": trains})
-    for model in counts["model"].unique():
-        table[f"parameters: {model}"] = [millions.loc[method, model] for method in selections]
+    for model in models:
+        parameters = [numbers[model, method] for method in selections]
+        table[f"parameters: {model}"] = [f"{number / 1e6:.2f}M" for number in parameters]
     for model, rows in printed.groupby("model", sort=False):
         count = rows.set_index("method")["printed"]
         table[f"paper: {model}"] = [count.get(method, EMPTY) for method in selections]

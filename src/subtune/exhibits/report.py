@@ -26,7 +26,7 @@ MEDIA_TYPES = {
     ".pdf": "application/pdf",
     ".png": "image/png",
 }
-# The bytes of a PNG file that hold its width, and the pixels of a page per inch.
+# The bytes of a PNG's width, and pixels of the page per inch.
 WIDTH_IN_PNG = slice(16, 20)
 PIXELS_PER_INCH = 96
 # Pixels of a learning curve in a row of a table.

@@ -6,12 +6,17 @@ from typing import Any
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.statistics import paired_tests
 from subtune.exhibits.answers import decisions, methods_by_score
-from subtune.exhibits.curves import learning_curves, score_by_train_rows
 from subtune.exhibits.findings import checklist, choices, contents, metrics
 from subtune.exhibits.heat_maps import parameter_changes
 from subtune.exhibits.methods import comparison, scores_by_train_rows
 from subtune.exhibits.output import Styled
-from subtune.exhibits.points import critical_difference, reproduction, score_by_parameters
+from subtune.exhibits.plots import (
+    critical_difference,
+    learning_curves,
+    reproduction,
+    score_by_parameters,
+    score_by_train_rows,
+)
 from subtune.papers.paper import Figure, Needs, Paper, Table
 
 SEVERAL_SEEDS = "one standard deviation over seeds, if there are several"

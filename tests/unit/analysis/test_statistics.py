@@ -23,7 +23,6 @@ from subtune.analysis.statistics import (
     ranks_first,
     share_to_largest_other,
 )
-from subtune.exhibits.points import joined
 from subtune.papers.bitfit.claims import (
     agreement_of_models,
     change_beside_others,
@@ -273,9 +272,3 @@ def test_the_critical_difference_is_the_printed_one():
     assert ranks.sum() == pytest.approx(1 + 2 + 3 + 4)
     two = chosen[chosen["method"].isin(["full", "bitfit"])]
     assert math.isnan(mean_ranks(two)[1])
-
-
-def test_a_bar_joins_the_largest_groups_within_the_difference():
-    assert [*joined([1.0, 1.5, 2.4, 3.9, 4.0], 1.5)] == [(1.0, 2.4), (2.4, 3.9), (3.9, 4.0)]
-    assert [*joined([1.0, 3.0], 1.5)] == []
-    assert [*joined([1.0, 1.2, 1.4], 1.5)] == [(1.0, 1.4)]
