@@ -62,5 +62,5 @@ def test_no_other_file_of_the_library_or_the_workflow_names_a_paper():
 
 
 def test_a_printed_number_is_part_of_what_decides_a_table():
-    printing = [name for name in papers.names() if papers.find(name).folder.is_dir()]
-    assert len({papers.find(name).version() for name in ["", *printing]}) == len(printing) + 1
+    printing = [paper for paper in PAPERS if paper.folder.is_dir()]
+    assert len({paper.version() for paper in [papers.NO_PAPER, *printing]}) == len(printing) + 1
