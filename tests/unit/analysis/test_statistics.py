@@ -18,7 +18,6 @@ from subtune.analysis.statistics import (
     minus_printed,
     paired_tests,
     parameters_of_families,
-    rank_correlation,
     rank_of_layers,
     ranks_first,
     share_to_largest_other,
@@ -97,12 +96,6 @@ def test_an_advantage_is_correlated_with_the_number_of_training_rows():
     cells = minus_by_size(scores(rows), sizes, "x", "y")
     assert cells.index.names == ["model", "seed"] and cells.tolist() == pytest.approx([1.0])
     assert minus_by_size(scores(rows[:2]), sizes, "x", "y").empty
-
-
-def test_what_does_not_vary_has_no_rank_correlation():
-    assert np.isnan(rank_correlation([1, 2, 3], [5, 5, 5]))
-    assert np.isnan(rank_correlation([1, 2], [1, 2]))
-    assert rank_correlation([1, 2, 3], [1, 5, 9]) == pytest.approx(1)
 
 
 def test_cells_that_cannot_be_read_are_missing_and_not_0():
