@@ -259,11 +259,7 @@ def _cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
 
 
 def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
-    """Return the judgement on a claim in its paper's way; none without numbers.
-
-    Args:
-        data: the tables that it reads, or nothing.
-    """
+    """Return the judgement on a claim in its paper's way; none without numbers."""
     if not data:
         return None
     if claim.order:

@@ -268,9 +268,6 @@ def refit_of(chosen: pd.DataFrame, store: Path, method: str) -> RunSpec:
 
     It has the chosen learning rate, and ends after the median of the epochs that the folds chose.
 
-    Args:
-        chosen: the chosen runs of one model and task.
-
     Raises:
         SubtuneError: the method diverged.
     """
@@ -286,9 +283,6 @@ def refit_of(chosen: pd.DataFrame, store: Path, method: str) -> RunSpec:
 
 def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
     """Return the deciding score of every epoch.
-
-    Args:
-        scores: from `collect`.
 
     Returns:
         ``run``, ``epoch``, ``train_loss``, ``metric``, ``score``.

@@ -264,7 +264,6 @@ def minus_on_rows(
     """Return `minus` of the runs on the smallest or on the largest number of training rows.
 
     Args:
-        sizes: from `subtune.analysis.scores.in_every_metric`.
         metric: the metric of the scores; without it the one that each task's runs are chosen by.
     """
     rows = _with_several_sizes(sizes, metric)

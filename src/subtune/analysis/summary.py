@@ -138,9 +138,6 @@ def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
 
     They do if a seed has no difference, if the predictions of a single seed are unknown, or if no
     row differs and the metric is not a share of rows.
-
-    Args:
-        runs: rows of `with_differences`.
     """
     if runs["difference"].isna().any():
         return None

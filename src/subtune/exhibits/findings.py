@@ -63,7 +63,6 @@ def best_learning_rates(
 
     Args:
         printed: ``task``, and one column per model of the paper.
-        method: the method whose learning rates the paper prints.
     """
     runs = whole_methods(chosen)
     runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
@@ -134,10 +133,7 @@ def kruskal_wallis(
     """Compare two methods on our scores, and on a paper's dev scores, test scores and both.
 
     Args:
-        dev: the runs of the best learning rates.
         printed: ``scores`` and ``p_value``, which stands as ``reported`` where it is printed.
-        printed_scores: the paper's scores.
-        methods: the two.
         exhibits: names of the paper's scores, dev first, to the exhibits that print them.
         test: as ``dev``, with test scores.
     """
@@ -172,7 +168,6 @@ def component_ranking(shares: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFra
     """Rank components by their Fisher information, beside a paper's ranks.
 
     Args:
-        shares: from `subtune.analysis.parameters.component_shares`.
         printed: ``component`` and ``rank``.
     """
     total = parameters.component_ranking(shares)
@@ -196,8 +191,6 @@ def choice_by_information(
     """Rank methods of one parameter each by Fisher information and by score.
 
     Args:
-        sizes: from `subtune.analysis.scores.in_every_metric`.
-        parameter_information: from `subtune.analysis.parameters.parameter_information`.
         methods: their names, which are those of the parameters.
 
     Returns:
@@ -230,9 +223,6 @@ def checklist(claims: pd.DataFrame) -> Styled:
     """Return a row per claim: both verdicts with their numbers, and what the paper's numbers say.
 
     Verdicts other than undecided are bold.
-
-    Args:
-        claims: from `subtune.analysis.claims.claims_table`.
     """
     table = pd.DataFrame([_row(claim) for claim in claims.to_dict("records")])
     return Styled(table, bold=~table[VERDICTS].isin([UNDECIDED, EMPTY]), wide=WIDE)

@@ -45,7 +45,6 @@ def comparison(
     that we have not run, our average has a column of its own.
 
     Args:
-        printed: the paper's scores, from `subtune.papers.paper.Paper.printed`.
         counts: its numbers of parameters, from the paper's table `parameter_counts`.
         source: the rows of our scores, in words.
         exhibits: where the paper prints its scores.
@@ -172,10 +171,6 @@ def scores_by_train_rows(
     """Return a row per model, task, metric and number of training rows, a column per method.
 
     The best scores of a row, of means over seeds, are bold.
-
-    Args:
-        sizes: from `subtune.analysis.scores.in_every_metric`.
-        methods: the methods to show, in order; by default all.
     """
     methods = methods or list(sizes["method"].unique())
     cells, means = [], []
@@ -200,7 +195,6 @@ def generalisation_gap(
     """Return train score, dev score and their difference per model and method, task by task.
 
     Args:
-        scores: from `subtune.analysis.scores.train_and_dev`.
         printed: what a paper says: ``method``, ``score`` (train, dev or gap), ``printed``.
     """
     statements = printed.set_index(["method", "score"])["printed"]
@@ -252,7 +246,6 @@ def reproduction(
     it is not the paper's, its scores are used.
 
     Args:
-        printed: a paper's scores, from `subtune.papers.paper.Paper.printed`.
         test_scores: as ``chosen``, with the scores that the GLUE server returned.
 
     Returns:

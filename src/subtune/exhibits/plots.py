@@ -65,7 +65,6 @@ def learning_curves(
 
     Args:
         chosen: the runs of the best learning rates; only each method's best seed is drawn.
-        curves: from `subtune.analysis.scores.learning_curves`.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -139,9 +138,7 @@ def score_by_train_rows(
     over seeds, with a band of one standard deviation. It has a gap where a run diverged.
 
     Args:
-        sizes: from `subtune.analysis.scores.in_every_metric`.
         metric: the metric to show; by default the one that each task's runs are chosen by.
-        methods: the methods to show, in order; by default all.
     """
     deciding_metric = sizes[sizes["decides"]].groupby("task")["metric"].first()
     shown = sizes[sizes["metric"] == (metric or sizes["task"].map(deciding_metric))]
@@ -288,9 +285,6 @@ def reproduction(
     """Draw a point per score that a paper prints and that we have.
 
     Points on the diagonal agree. Scores of test sets have half-filled markers.
-
-    Args:
-        table: from `subtune.exhibits.methods.reproduction`.
     """
     width = style["width"] * COLUMN
     figure = new_figure(width, width * 1.05)
@@ -370,11 +364,7 @@ def critical_difference(chosen: pd.DataFrame, style: Mapping[str, Any]) -> "Figu
 
 
 def joined(ranks: list[float], difference: float) -> Iterator[tuple[float, float]]:
-    """Yield the outermost ranks of each largest group that lies within the difference.
-
-    Args:
-        ranks: in ascending order.
-    """
+    """Yield the outermost ranks of each largest group that lies within the difference."""
     reached = -1
     for first, low in enumerate(ranks):
         last = max(n for n, rank in enumerate(ranks) if rank - low <= difference)

@@ -13,7 +13,6 @@ def minus_most_informed(
     """Return `minus_on_rows`, on the fewest, of a method and the one with the most information.
 
     Args:
-        information: from `subtune.analysis.parameters.parameter_information`.
         methods: methods of one parameter each, with the parameter's name.
     """
     rows = information[information["parameter"].isin(methods)]
