@@ -1,5 +1,6 @@
 """Tables of what was chosen and of what was found: tests, claims, components by information."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -127,41 +128,34 @@ def kruskal_wallis(
     printed: pd.DataFrame,
     printed_scores: pd.DataFrame,
     methods: Sequence[str],
-    exhibits: Mapping[str, Sequence[str]],
     test: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Compare two methods on our scores, and on a paper's dev scores, test scores and both.
+    """Compare two methods on our scores and on a paper's: dev scores, test scores and both.
 
     Args:
-        printed: ``scores`` and ``p_value``, which stands as ``reported`` where it is printed.
-        exhibits: names of the paper's scores, dev first, to the exhibits that print them.
+        printed: ``scores``, which names the exhibits of each, and the paper's ``p_value``.
         test: as ``dev``, with test scores.
     """
-    names = [name.partition(" ")[0] for name in exhibits]
-    parts = dict(exhibits) | {" + ".join(names): [e for some in exhibits.values() for e in some]}
     ours = [statistics.scores_of(methods, table) for table in (dev, test) if table is not None]
-    if test is not None:
-        ours.append(pd.concat(ours))
-    tested = [
-        (
-            f"this run's {name.replace('table', 'table ')}",
-            [scores[m].tolist() for m in methods],
-            None,
-        )
-        for name, scores in zip(parts, ours, strict=False)
+    ours += [] if test is None else [pd.concat(ours)]
+    tested: list[tuple[str, Mapping[str, pd.Series] | pd.DataFrame, float | None]] = [
+        (f"this run's {name.replace('table', 'table ')}", scores, None)
+        for name, scores in zip(printed["scores"], ours, strict=False)
         if len(scores)
     ]
-    p_values = printed.set_index("scores")["p_value"]
-    for name, tables in parts.items():
-        scores = exhibit_scores(printed_scores, tables)
-        groups = [scores.loc[scores["method"] == m, "value"].tolist() for m in methods]
-        tested.append((f"paper's {name}", groups, p_values[name]))
-    rows = [
-        (name, *map(len, groups), statistics.kruskal_wallis(*groups), reported)
-        for name, groups, reported in tested
-    ]
+    for name, p_value in zip(printed["scores"], printed["p_value"], strict=True):
+        rows = exhibit_scores(printed_scores, re.findall(r"table\d+", name))
+        scores_of = {m: rows.loc[rows["method"] == m, "value"] for m in methods}
+        tested.append((f"paper's {name}", scores_of, p_value))
     counts = [f"n_{method}" for method in methods]
-    return pd.DataFrame(rows, columns=["scores", *counts, "p_value", "reported"])
+    return pd.DataFrame(
+        [
+            (name, *map(len, groups), statistics.kruskal_wallis(*groups), reported)
+            for name, scores, reported in tested
+            for groups in [[scores[m].tolist() for m in methods]]
+        ],
+        columns=["scores", *counts, "p_value", "reported"],
+    )
 
 
 def component_ranking(shares: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:

@@ -91,9 +91,8 @@ def _rows_of_runs(
         # Counts include the most usual classifier; of equally usual ones, the largest.
         largest = model_runs.groupby("task")["trainable"].max()
         usual = largest[largest == largest.mode().iloc[-1]].index[0]
-        task_runs = (
-            model_runs[model_runs["task"] == usual].drop_duplicates("method").set_index("method")
-        )
+        task_runs = model_runs[model_runs["task"] == usual]
+        task_runs = task_runs.drop_duplicates("method").set_index("method")
         trained, beside = task_runs["trainable"], trained_beside_classifier(task_runs)
         full = beside.get("full")
         for method in model_runs["method"].drop_duplicates():

@@ -55,7 +55,6 @@ EXHIBITS = (
             results.printed("kruskal_wallis"),
             results.printed("scores"),
             methods=["bitfit", "layernorm"],
-            exhibits={"table2 (validation)": ["table2"], "table3 (test)": ["table3"]},
             test=results.tables.get("test_scores"),
         ),
     ),
