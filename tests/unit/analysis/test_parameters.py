@@ -77,12 +77,6 @@ def test_values_in_the_unreadable_cells_explain_the_weights_of_figure_4():
     assert abs(weights_off(solved.x)).max() < 0.005
 
 
-def test_a_layer_with_a_missing_cell_is_missing_in_the_sum():
-    assert FIGURE_3["share"].isna().sum() == 6
-    total = parameters.global_by_layer(FIGURE_3).set_index(["part", "layer"])["share"]
-    assert total[total.isna()].index.tolist() == [("weight", layer) for layer in (2, 4, 7, 8, 17)]
-
-
 def test_a_components_change_is_the_mean_over_its_weights_and_biases():
     names = ["encoder.layer.3.output.dense.weight", "encoder.layer.3.output.dense.bias"]
     table = pd.DataFrame({"parameter": names, "mean_abs_change": [0.1, 0.5], "size": [30, 10]})

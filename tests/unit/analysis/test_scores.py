@@ -12,7 +12,6 @@ from subtune.analysis.statistics import family_minus, minus, paired_tests, scope
 from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS
 from subtune.tasks.task import columns_of
-from tests.helpers import examples
 from tests.helpers.examples import scored
 
 
@@ -93,19 +92,13 @@ def test_a_setting_that_diverged_is_in_no_mean_and_in_no_test():
     assert minus(chosen, "full", "bitfit").empty
     assert family_minus(chosen, "(full|bitfit)", "bitfit").empty
     assert paired_tests(chosen)["pairs"].tolist() == [0]
-
-
-def test_diverged_masks_do_not_touch_the_claims_of_the_whole_method():
-    masks = [
-        ("rte", "layernorm", fraction, scope, 1e-3, 0, value)
-        for scope, last in (("cv", math.nan), ("global", 0.6), ("individual", 0.6))
-        for fraction, value in ((0.1, 0.6), (0.2, last))
-    ]
-    whole = [("rte", m, 1.0, None, 1e-3, 0, v) for m, v in (("layernorm", 0.7), ("bitfit", 0.6))]
-    table = scored(*whole, *masks)
-    assert minus(table, "layernorm", "bitfit").tolist() == [pytest.approx(0.1)]
-    assert scope_minus(table, "global", "cv").empty
-    assert scope_minus(table, "global", "individual").tolist() == [0.0]
+    values = {"cv": math.nan, "global": 0.6, "individual": 0.6}
+    masks = pd.concat(
+        at_rates({1e-3: [value]}, "layernorm", fraction=0.1, scope=scope)
+        for scope, value in values.items()
+    )
+    assert scope_minus(masks, "global", "cv").empty
+    assert scope_minus(masks, "global", "individual").tolist() == [0.0]
 
 
 def test_scores_are_read_as_they_were_written(tmp_path):
@@ -202,8 +195,7 @@ def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
     """The task's own metric, Spearman, falls in every seed."""
     pearson = {"a": [0.1, 0.4, 0.7], "b": [0.2, 0.5, 0.8], "c": [0.1, 0.5, 0.8]}
     for run, curve in pearson.items():
-        spearman = (0.9, 0.6, 0.3)
-        recorded(tmp_path, run, "stsb", [*zip(spearman, curve, strict=True)])
+        recorded(tmp_path, run, "stsb", [*zip((0.9, 0.6, 0.3), curve, strict=True)])
     for run in ("d", "e", "f"):
         recorded(tmp_path, run, "stsb", [(0.9, 0.1)] * 3, diverged=run == "f")
     runs = [(run, rate) for rate, names in ((1e-3, "abc"), (1e-2, "def")) for run in names]

@@ -146,16 +146,6 @@ def test_change_and_score_are_correlated_over_methods_seed_by_seed():
     assert cells.tolist() == pytest.approx([1, -1])
 
 
-def test_gaps_train_scores_and_epochs_are_set_beside_a_limit():
-    gaps = pd.DataFrame(
-        {"model": "m", "column": ["rte"], "seed": 0, "method": "a", "train": 0.99, "gap": 0.03}
-    )
-    assert gap_under(gaps, "a", 0.02).tolist() == pytest.approx([-0.01])
-    assert train_minus(gaps, "a", 1.0).tolist() == pytest.approx([-0.01])
-    runs = scores([("rte", "a", 0.7)], best_epoch=5)
-    assert epochs_before(runs, "a", 7).tolist() == [2]
-
-
 def test_rates_are_compared_with_one_and_with_the_printed_ones():
     runs = scores([("rte", "a", 0.7), ("cola", "a", 0.7)])
     assert np.exp(rate_to(runs, "a", 5e-4)).tolist() == pytest.approx([2, 2])
@@ -163,10 +153,13 @@ def test_rates_are_compared_with_one_and_with_the_printed_ones():
     assert sorted(np.exp(rate_to_printed(runs, printed, "a"))) == pytest.approx([0.5, 1])
 
 
-def test_the_spread_over_seeds_is_compared():
+def test_one_method_is_set_beside_another_or_a_limit():
     rows = [("rte", "a", 0.1, 0), ("rte", "a", 0.5, 1), ("rte", "b", 0.3, 0), ("rte", "b", 0.3, 1)]
-    [value] = spread_minus(scores(rows), "a", "b")
-    assert value == pytest.approx(np.std([0.1, 0.5], ddof=1))
+    assert spread_minus(scores(rows), "a", "b").tolist() == pytest.approx([np.sqrt(0.08)])
+    gaps = scores([("rte", "a", 0.7)], best_epoch=5, train=0.99, gap=0.03)
+    assert gap_under(gaps, "a", 0.02).tolist() == pytest.approx([-0.01])
+    assert train_minus(gaps, "a", 1.0).tolist() == pytest.approx([-0.01])
+    assert epochs_before(gaps, "a", 7).tolist() == [2]
 
 
 def test_models_agree_where_a_method_gains_on_the_same_tasks():

@@ -254,7 +254,7 @@ def test_a_base_on_the_hub_is_linked_and_hands_down_licence_and_language(
     assert (of_peft["base_model_name_or_path"], of_peft["revision"]) == ("acme/tiny", version)
 
 
-@pytest.mark.parametrize("text", ["---\n: [\n---\n", "---\n- a\n---\n", "", "---\nlicense: 7\n---"])
+@pytest.mark.parametrize("text", ["---\n: [\n---\n", ""])
 def test_a_base_whose_card_cannot_be_read_hands_nothing_down(shared, tmp_path, text):
     results, spec = shared
     shutil.copytree(results, tmp_path / "results")
