@@ -12,6 +12,7 @@ from subtune.analysis.statistics import family_minus, minus, paired_tests, scope
 from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS
 from subtune.tasks.task import columns_of
+from tests.helpers import examples
 from tests.helpers.examples import scored
 
 
