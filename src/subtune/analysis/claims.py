@@ -123,8 +123,8 @@ class Claim:
         units: the function that returns one number per cell, 0 where nothing differs.
         of: its other arguments.
         tasks: the tasks of the claim; by default all but those that the paper treats apart.
-        at_least: the number of cells that are as expected in the paper, and of all its cells; the
-            same share decides about ours. Without it the mean decides.
+        at_least: the number of the paper's cells that are as expected, and of all its cells; as
+            large a share of ours must be. Without it the mean decides.
         order: a function of the same arguments that decides instead of the mean.
         groups: two methods; the Kruskal–Wallis test between their scores decides instead.
         margin: the equivalence margin, if it is not that of ``measure``.
@@ -186,7 +186,7 @@ def claims_table(
         ours: our tables by name. A claim that reads a table which is not there has no cells.
         printed_tasks: the paper's tables by the same names, with scores of single tasks.
         printed_averages: the same, with averages over tasks.
-        tasks_apart: tasks that only claims which name tasks are about.
+        tasks_apart: tasks that a claim is about only if it names them.
 
     Returns:
         ``claim``, ``is_main``, ``printed_in``, ``statistic``; ``judged_by``, ``paper`` and

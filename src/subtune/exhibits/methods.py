@@ -157,7 +157,7 @@ def _printed_elsewhere(printed: pd.DataFrame, below: pd.DataFrame, tasks: list[s
 
 
 def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
-    """Return headings to columns: the paper's average, and this run's own if that differs."""
+    """Map headings to columns: the paper's average, and this run's own if that differs."""
     if not averaged:
         return {}
     means = {f"average of {', '.join(TASKS[task].title for task in averaged)}": averaged}

@@ -44,14 +44,14 @@ LINES: dict[str, dict[str, Any]] = {
     "frozen": {"label": "classifier alone", "color": "0.35", "linestyle": ":"},
     "embeddings": {"label": "embeddings", "color": "0.35", "linestyle": "--"},
 }
-# Widths in letters: of a page's text, and of the marker before each label of a legend.
+# Letters in the width of a page, and of the marker before a legend's label.
 LETTERS_OF_A_LINE, LETTERS_OF_A_MARK = 110, 7
 FRONT: dict[str, Any] = {"color": "0.75", "linewidth": 3, "zorder": 1}
 CELL = ["split", "model", "method", "task"]
 SPLITS = ("validation", "test")
 # Inches of a line of text, and of the space above the first one.
 LINE, TOP = 0.18, 0.9
-# A bar reaches so far beyond its outermost ranks.
+# The length of a bar beyond its outermost ranks.
 BEYOND = 0.04
 
 

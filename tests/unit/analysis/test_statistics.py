@@ -25,12 +25,10 @@ from subtune.analysis.statistics import (
 from subtune.papers.bitfit.claims import (
     agreement_of_models,
     change_beside_others,
-    epochs_before,
-    gap_under,
+    measure_minus,
     minus_by_size,
     rate_to_printed,
     spread_minus,
-    train_minus,
 )
 from subtune.papers.bitfit_plus.claims import change_and_score, distance_to_printed
 from subtune.papers.layernorm.claims import bias_minus_weight
@@ -156,10 +154,11 @@ def test_rates_are_compared_with_one_and_with_the_printed_ones():
 def test_one_method_is_set_beside_another_or_a_limit():
     rows = [("rte", "a", 0.1, 0), ("rte", "a", 0.5, 1), ("rte", "b", 0.3, 0), ("rte", "b", 0.3, 1)]
     assert spread_minus(scores(rows), "a", "b").tolist() == pytest.approx([np.sqrt(0.08)])
-    gaps = scores([("rte", "a", 0.7)], best_epoch=5, train=0.99, gap=0.03)
-    assert gap_under(gaps, "a", 0.02).tolist() == pytest.approx([-0.01])
-    assert train_minus(gaps, "a", 1.0).tolist() == pytest.approx([-0.01])
-    assert epochs_before(gaps, "a", 7).tolist() == [2]
+    gaps = scores([("rte", "a", 0.7), ("rte", "b", 0.7)], best_epoch=5, gap=[0.03, 0.01])
+    assert measure_minus(gaps, "gap", "a", "b").tolist() == pytest.approx([0.02])
+    assert measure_minus(gaps, "gap", 0.02, "a").tolist() == pytest.approx([-0.01])
+    assert measure_minus(gaps, "best_epoch", 7, "a").tolist() == [2]
+    assert measure_minus(gaps, "train", "a", 1.0).empty
 
 
 def test_models_agree_where_a_method_gains_on_the_same_tasks():
