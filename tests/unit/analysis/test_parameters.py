@@ -85,10 +85,10 @@ def test_a_components_change_is_the_mean_over_its_weights_and_biases():
 
 
 def test_changes_are_told_by_the_papers_names_of_parameters():
-    of_layer = [
+    in_layer = [
         f"encoder.layer.3.{n}" for n in ("attention.self.key.bias", "output.LayerNorm.weight")
     ]
-    names = [*of_layer, "pooler.dense.bias"]
+    names = [*in_layer, "pooler.dense.bias"]
     table = pd.DataFrame({"parameter": names, "mean_abs_change": [0.0, 0.5, 0.7], "size": 8})
     found = parameters.changes_by_parameter([table, table]).set_index("parameter")["change"]
     assert found.to_dict() == {"b_k": 0.0, "g_LN2": 0.5}

@@ -183,7 +183,7 @@ def test_a_fold_is_judged_at_the_epoch_that_other_folds_choose(tmp_path):
     }
     for run, (partition, fold) in runs.items():
         others = [curves[r] for r, (p, other) in runs.items() if p == partition and other != fold]
-        means = [np.mean(of_epoch) for of_epoch in zip(*others, strict=True)]
+        means = [np.mean(scores_of_epoch) for scores_of_epoch in zip(*others, strict=True)]
         best = means.index(max(means))
         assert table.loc[run, "value"] == curves[run][best]
         assert table.loc[run, "judged_at"] == str(best + 1)

@@ -122,8 +122,8 @@ def recorded(store, run, task, history, diverged=False, tried=()):
     table.insert(0, "epoch", range(1, len(table) + 1))
     (store / run).mkdir()
     table.to_csv(store / run / "history.csv", index=False)
-    of_first = {"validation": dict(zip(TASKS[task].metrics, history[0], strict=True))}
-    outcome = {"best_epoch": 1, "scores": of_first, "trainable": 10, "diverged": diverged}
+    first = {"validation": dict(zip(TASKS[task].metrics, history[0], strict=True))}
+    outcome = {"best_epoch": 1, "scores": first, "trainable": 10, "diverged": diverged}
     if tried:
         outcome["learning_rate"] = tried[0]
         pd.DataFrame({"learning_rate": tried}).to_csv(store / run / "search.csv", index=False)

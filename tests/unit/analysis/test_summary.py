@@ -171,9 +171,9 @@ def test_one_seed_says_something_by_its_rows_and_nothing_without_them():
 def numbers_of(table, noise, rows=400):
     """Values of fifty parts of the rows whose means are the scores, with noise of each part."""
     generator = np.random.default_rng(0)
-    of_part = generator.normal(0, noise, len(NUMBERS))
+    part_effects = generator.normal(0, noise, len(NUMBERS))
     values = [
-        row.value + generator.normal(0, 0.01, len(NUMBERS)) + (row.method != "full") * of_part
+        row.value + generator.normal(0, 0.01, len(NUMBERS)) + (row.method != "full") * part_effects
         for row in table.itertuples()
     ]
     return pd.DataFrame(values, columns=NUMBERS).assign(run=table["run"], rows=rows)

@@ -239,19 +239,22 @@ def test_a_base_on_the_hub_is_linked_and_hands_down_licence_and_language(
     results, spec = shared
     version = "a" * 40
     model = ModelSpec(source="hub", repository="acme/tiny", version=version)
-    of_hub = spec.replaced(model=model)
+    from_hub = spec.replaced(model=model)
     base = results / "models" / model.id
     shutil.copytree(results / "models" / spec.model.id, base)
     (base / "README.md").write_text("---\nlicense: mit\nlanguage: [en]\ntags: [x]\n---\n# tiny\n")
-    monkeypatch.setattr(records, "read_spec", lambda store, run: of_hub)
+    monkeypatch.setattr(records, "read_spec", lambda store, run: from_hub)
     card = model_card(Layout(str(results)), spec.id, "me/mine", adapter=True)
     data = ModelCard(card).data
     assert (data.base_model, data.base_model_relation) == ("acme/tiny", "adapter")
     assert (data.license, data.language, data.library_name) == ("mit", ["en"], "peft")
     assert f"revision='{version}'" in code_of(card) and "place = 'me/mine'" in code_of(card)
     export_adapter(Layout(str(results)), spec.id, tmp_path / "out")
-    of_peft = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
-    assert (of_peft["base_model_name_or_path"], of_peft["revision"]) == ("acme/tiny", version)
+    written = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+    assert (written["base_model_name_or_path"], written["revision"]) == (
+        "acme/tiny",
+        version,
+    )
 
 
 @pytest.mark.parametrize("text", ["---\n: [\n---\n", ""])
