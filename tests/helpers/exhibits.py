@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from subtune import papers
+from subtune.papers.experiments import Results
 from subtune.papers.paper import Table
-from subtune.papers.results import Results
 from subtune.papers.shared import all_exhibits
 from subtune.tasks.task import Task, columns_of
 
@@ -29,4 +29,4 @@ def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
 
 def made(paper: str, name: str, tables: Mapping[str, Any], *style: Any, **others: Any) -> Any:
     """Return an exhibit of these tables and of other fields of `Results`."""
-    return declared(paper, name).make(Results(paper, tables, **others), *style)
+    return declared(paper, name).make(Results(papers.find(paper), tables, **others), *style)

@@ -4,12 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from subtune import glue_server
-from subtune.analysis.comparisons import exhibit_scores
+from subtune import glue_server, papers
 from subtune.core.errors import SubtuneError
 from subtune.data import files
+from subtune.exhibits.methods import exhibit_scores
 from subtune.glue_server import FILES, in_words
-from subtune.papers import printed
 from subtune.planning import jobs as planned
 from subtune.tasks import TASKS
 from tests.helpers import examples
@@ -131,7 +130,7 @@ def form():
 
 def as_ours(exhibit):
     """Return a printed table of the LayerNorm paper, as if it were ours."""
-    table = exhibit_scores(printed.scores("layernorm"), [exhibit])
+    table = exhibit_scores(papers.find("layernorm").printed("scores"), [exhibit])
     table = table.rename(columns={"task": "column"})
     task = table["column"].str.partition("_")[0]
     return table.assign(
@@ -147,7 +146,7 @@ def as_ours(exhibit):
 @pytest.fixture
 def entered(form, tmp_path):
     """A function that writes the form, filled with the paper's Table 3, and changes a row."""
-    scores = exhibit_scores(printed.scores("layernorm"), ["table3"])
+    scores = exhibit_scores(papers.find("layernorm").printed("scores"), ["table3"])
     scores = scores.set_index(["method", "task"])["value"]
 
     def write(**changed):
@@ -166,12 +165,12 @@ def test_the_papers_own_test_scores_give_the_papers_p_values(form, entered):
     test = glue_server.as_chosen(dev, glue_server.returned_scores(entered(), form))
     table = made("layernorm", "kruskal_wallis", {"chosen": dev, "test_scores": test})
     table = table.set_index("scores")
-    for ours, papers in (
+    for ours, theirs in (
         ("this run's table 2 (validation)", "paper's table2 (validation)"),
         ("this run's table 3 (test)", "paper's table3 (test)"),
         ("this run's table 2 + table 3", "paper's table2 + table3"),
     ):
-        assert round(table["p_value"][ours], 5) == table["reported"][papers]
+        assert round(table["p_value"][ours], 5) == table["reported"][theirs]
 
 
 def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):

@@ -5,16 +5,11 @@ printed scores and information that they are made of.
 from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
-    from subtune.exhibits.output import save_figure, write_table
-    from subtune.papers.experiments import make
-    from subtune.papers.results import further_tables, read_results
+    from subtune.papers.experiments import read_results, write_exhibit
 
-    about, files = snakemake.params.about, dict(snakemake.input.items())
-    tables = further_tables(about, files)
-    for (name, table), path in zip(tables.items(), snakemake.output.numbers, strict=True):
-        table.to_csv(path, index=False)
-        files[name] = path
-    results = read_results(about, files)
-    for name, exhibit in about["exhibits"].items():
-        write = save_figure if exhibit["style"] else write_table
-        write(make(name, about, results), snakemake.output[name])
+    about = snakemake.params.about
+    results = read_results(about, dict(snakemake.input.items()))
+    for name, path in zip(about["tables"], snakemake.output.numbers, strict=True):
+        results[name].to_csv(path, index=False)
+    for name in about["exhibits"]:
+        write_exhibit(name, about, results, snakemake.output[name])

@@ -9,7 +9,7 @@ with job(snakemake.log[0]):
     from subtune.analysis.summary import merged_experiments
     from subtune.exhibits.answers import decisions, methods_by_score
     from subtune.exhibits.output import save_figure, write_table
-    from subtune.exhibits.points import score_by_parameters
+    from subtune.exhibits.plots import score_by_parameters
 
     chosen = merged_experiments([read_scores(path) for path in snakemake.input.chosen])
     rows = pd.concat(pd.read_csv(path, dtype={"run": str}) for path in snakemake.input.row_scores)

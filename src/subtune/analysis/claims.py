@@ -30,9 +30,8 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import intervals
-from subtune.analysis.comparisons import kruskal_wallis, scores_of
 from subtune.analysis.intervals import LEVEL, Interval
-from subtune.analysis.statistics import minus
+from subtune.analysis.statistics import kruskal_wallis, minus, scores_of
 
 Expectation = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
@@ -124,8 +123,8 @@ class Claim:
         units: the function that returns one number per cell, 0 where nothing differs.
         of: its other arguments.
         tasks: the tasks of the claim; by default all but those that the paper treats apart.
-        at_least: the number of cells that are as expected in the paper, and of all its cells; the
-            same share decides about ours. Without it the mean decides.
+        at_least: the number of the paper's cells that are as expected, and of all its cells; as
+            large a share of ours must be. Without it the mean decides.
         order: a function of the same arguments that decides instead of the mean.
         groups: two methods; the Kruskal–Wallis test between their scores decides instead.
         margin: the equivalence margin, if it is not that of ``measure``.
@@ -163,18 +162,15 @@ class Claim:
 
 
 class Judgement(NamedTuple):
-    """The deciding number, its number of cells, and in words whether the claim holds.
-
-    The number is a mean, a count of cells or a p-value; an order has none.
-    """
+    """The number that decides (a mean, a count or a p-value; none of an order), and its cells."""
 
     value: float
     cells: int
     judged: str
 
-
-def _judgement(value: float, cells: int, holds: bool) -> Judgement:
-    return Judgement(value, cells, HOLDS if holds else DOES_NOT_HOLD)
+    @classmethod
+    def of(cls, value: float, cells: int, holds: bool) -> "Judgement":
+        return cls(value, cells, HOLDS if holds else DOES_NOT_HOLD)
 
 
 def claims_table(
@@ -190,7 +186,7 @@ def claims_table(
         ours: our tables by name. A claim that reads a table which is not there has no cells.
         printed_tasks: the paper's tables by the same names, with scores of single tasks.
         printed_averages: the same, with averages over tasks.
-        tasks_apart: tasks that only claims which name tasks are about.
+        tasks_apart: tasks that a claim is about only if it names them.
 
     Returns:
         ``claim``, ``is_main``, ``printed_in``, ``statistic``; ``judged_by``, ``paper`` and
@@ -263,15 +259,11 @@ def _cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
 
 
 def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
-    """Return the judgement on a claim in its paper's way; none without numbers.
-
-    Args:
-        data: the tables that it reads, or nothing.
-    """
+    """Return the judgement on a claim in its paper's way; none without numbers."""
     if not data:
         return None
     if claim.order:
-        return _judgement(math.nan, 0, claim.order(*data, *claim.of))
+        return Judgement.of(math.nan, 0, claim.order(*data, *claim.of))
     if claim.groups:
         return _kruskal_wallis(claim.groups, data)
     if claim.at_least:
@@ -287,10 +279,10 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
     if claim.at_least is None:
         mean = float(cells.mean())
         value = math.exp(mean) if claim.measure == "ratio" else mean
-        return _judgement(value, len(cells), holds(claim.expects, mean, margin))
+        return Judgement.of(value, len(cells), holds(claim.expects, mean, margin))
     number = sum(holds(claim.expects, value, margin) for value in cells)
     share = claim.at_least[0] / claim.at_least[1]
-    return _judgement(number, len(cells), number / len(cells) >= share)
+    return Judgement.of(number, len(cells), number / len(cells) >= share)
 
 
 def _kruskal_wallis(groups: tuple[str, str], data: Sequence[pd.DataFrame]) -> Judgement | None:
@@ -299,4 +291,4 @@ def _kruskal_wallis(groups: tuple[str, str], data: Sequence[pd.DataFrame]) -> Ju
     if len(wide) < FEWEST_UNITS:
         return None
     p_value = kruskal_wallis(*(wide[group].tolist() for group in groups))
-    return _judgement(p_value, len(wide), p_value >= 1 - LEVEL)
+    return Judgement.of(p_value, len(wide), p_value >= 1 - LEVEL)

@@ -104,7 +104,6 @@ def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, fo
         values: ``[seeds, parts]``; their means over parts are nearly the differences. If a fold
             has fewer parts, the others are NaN.
         rows: the number of rows in all folds.
-        folds: the number of folds.
     """
     seeds, mean, counts = len(differences), float(np.mean(differences)), np.isfinite(values).sum(1)
     if counts.min() < 2:

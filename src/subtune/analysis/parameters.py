@@ -34,9 +34,6 @@ def with_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
 def parameter_information(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the information of each kind of layer parameter: the mean over all its entries.
 
-    Args:
-        sums: as in `component_shares`.
-
     Returns:
         ``task``, ``parameter`` (a name of `LAYER_PARAMETERS`), ``information``.
     """
@@ -51,9 +48,6 @@ def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return each component's share of a task's information (LayerNorm paper, 2.4).
 
     It is the mean over the component's entries in all layers, divided by the sum of these means.
-
-    Args:
-        sums: task name to its ``parameter``, ``size``, ``information``.
 
     Returns:
         ``task``, ``component``, ``share``.
@@ -73,9 +67,6 @@ def component_ranking(shares: pd.DataFrame) -> pd.Series:
     """Return each component's share, added over tasks; the largest first.
 
     LayerNorm paper, 2.4 and Table 1.
-
-    Args:
-        shares: from `component_shares`.
     """
     total = shares.groupby("component")["share"].sum().loc[in_order(shares["component"])]
     return total.sort_values(ascending=False, kind="stable")
@@ -114,11 +105,7 @@ def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """Return `changes_by_component` for full fine-tuning on every task.
-
-    Raises:
-        SubtuneError: a record is missing.
-    """
+    """Return `changes_by_component` for full fine-tuning on every task."""
     runs = whole_methods(chosen).dropna(subset=["value"]).query("decides and method == 'full'")
     return changes_by_component(
         {
@@ -135,9 +122,6 @@ def changes_of_methods(
 
     Returns:
         ``parameter``, ``layer``, ``change``, ``model``, ``method``, ``task``.
-
-    Raises:
-        SubtuneError: a record is missing.
     """
     runs = whole_methods(chosen).dropna(subset=["value"]).query("decides")
     parts = [pd.DataFrame(columns=["model", "method", "task", "parameter", "layer", "change"])]

@@ -69,11 +69,7 @@ def scorer(task: TaskSpec, metric: str, table: pd.DataFrame) -> Callable[[np.nda
 def predictions_by_epoch(
     store: Path, run: str, split: str
 ) -> tuple[TaskSpec, dict[int, pd.DataFrame]]:
-    """Return the task of a run that did not diverge, and its predictions on a split by epoch.
-
-    Raises:
-        SubtuneError: the record cannot be read.
-    """
+    """Return the task of a run that did not diverge, and its predictions on a split by epoch."""
     task = records.read_spec(store, run).tokens.data.task
     best = pd.DataFrame(records.read_predictions(store, run))
     columns = records.read_predictions_of_epochs(store, run)
@@ -102,9 +98,6 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
     Returns:
         A row per run: ``run``, ``rows`` (the number of scored rows), and `NUMBERS`. If there are
         fewer rows than numbers, the last numbers are missing.
-
-    Raises:
-        SubtuneError: a record cannot be read.
     """
     split_of = {column.key: column.split for column in columns}
     parts_of_runs = []
@@ -116,9 +109,8 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
             continue
         score = scorer(task, row["metric"], table)
         values, rows = intervals.pseudo_values(score, pd.factorize(table["idx"])[0])
-        parts_of_runs.append(
-            [row["run"], rows, *values, *[np.nan] * (intervals.PARTS - len(values))]
-        )
+        missing = [np.nan] * (intervals.PARTS - len(values))
+        parts_of_runs.append([row["run"], rows, *values, *missing])
     return pd.DataFrame(parts_of_runs, columns=NO_ROWS.columns)
 
 
@@ -134,7 +126,7 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
 
     Raises:
         SubtuneError: a score on record differs from that of its predictions by more than
-            `TOLERANCE`, or a record cannot be read.
+            `TOLERANCE`.
     """
     # Its modules are files here; nothing is looked up on the hub.
     os.environ["HF_EVALUATE_OFFLINE"] = "1"

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import predictions
-from subtune.analysis.predictions import epochs_of
 from subtune.core.errors import SubtuneError
 from subtune.families.base import is_classifier
 from subtune.runs import curves as learning
@@ -40,27 +39,21 @@ def collect(
 
     Returns:
         One row per run and column of its task: the planned fields, with the ``learning_rate`` that
-        a search found if it was ``searched``; ``smallest_rate`` and ``largest_rate`` (of the
-        learning rates that the run tried); and ``best_epoch`` (the first with the highest score
-        in the deciding column), ``trainable``, ``classifier`` (the classifier's part of these),
-        ``seconds`` of training, ``one_answer`` (the run predicts the same for every row),
-        ``delta_bytes`` on disk, ``share_read`` (of the training texts' tokens), ``column``,
-        ``metric``, ``value``, ``decides``, ``judges``,
-        ``judged_at`` (the epoch of ``value``, or one for each part of the rows, in words for
-        `epochs_of`), ``judged_apart`` (other rows have chosen it). Whole methods have no ``scope``,
-        and fraction 1. A run that diverged has neither best epoch nor value.
-
-    Raises:
-        SubtuneError: a record is missing or cannot be read.
+        a search found if it was ``searched``; ``smallest_rate`` and ``largest_rate`` that the run
+        tried; ``best_epoch`` (the first with the highest score in the deciding column),
+        ``trainable``, ``classifier`` (the classifier's part of these), ``seconds`` of training,
+        ``one_answer`` (the run predicts the same for every row), ``delta_bytes`` on disk,
+        ``share_read`` (of the training texts' tokens), ``column``, ``metric``, ``value``,
+        ``decides``, ``judges``, ``judged_at`` (the epoch of ``value``, or one for each part of the
+        rows), ``judged_apart`` (other rows have chosen it). Whole methods have no ``scope``, and
+        fraction 1. A run that diverged has neither best epoch nor value.
     """
     rows = []
     scores_by_epoch: dict[str, list[float]] = {}
     found: dict[str, tuple[float, str]] = {}
     for entry in planned:
-        run, task_columns = (
-            entry["run"],
-            [column for column in columns if column.task == entry["task"]],
-        )
+        run = entry["run"]
+        task_columns = [column for column in columns if column.task == entry["task"]]
         outcome, history = records.read_outcome(store, run), records.read_epochs(store, run)
         best = {} if outcome["diverged"] else _best_epoch(history, task_columns)
         sizes = records.read_sizes(store, run)
@@ -82,8 +75,8 @@ def collect(
         }
         for column in task_columns:
             row = about | {"column": column.key, "metric": column.metric}
-            row |= {"decides": column.decides, "judges": column.judges, "judged_apart": False}
-            row |= {"value": best.get(column.in_history, math.nan)}
+            row |= {"decides": column.decides, "judges": column.judges}
+            row |= {"judged_apart": False, "value": best.get(column.in_history, math.nan)}
             row |= {"judged_at": str(best["epoch"]) if best else None}
             if best and apart and column.decides and column.judges:
                 scores_by_epoch[run] = [epoch[column.in_history] for epoch in history]
@@ -91,9 +84,13 @@ def collect(
                     found |= _by_other_parts(store, run, column)
             rows.append(row)
     table = pd.DataFrame(rows).astype(DTYPES)
-    if apart:
-        table = _judged_apart(table, found | _by_other_folds(table, scores_by_epoch))
-    return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
+    found |= _by_other_folds(table, scores_by_epoch)
+    is_apart = table["judges"] & table["run"].isin(found)
+    for number, name in enumerate(("value", "judged_at")):
+        about_runs = {run: pair[number] for run, pair in found.items()}
+        table[name] = table[name].mask(is_apart, table["run"].map(about_runs))
+    fraction = table["fraction"].astype(float).fillna(1.0)
+    return table.assign(judged_apart=is_apart, fraction=fraction)
 
 
 def _best_epoch(
@@ -108,7 +105,7 @@ def _best_epoch(
 def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, tuple[float, str]]:
     """Return a run's ``value`` and ``judged_at`` if parts of its rows choose epochs for each other.
 
-    Nothing if there are fewer rows than parts.
+    Empty if there are fewer rows than parts.
     """
     task, tables = predictions.predictions_by_epoch(store, run, column.split)
     if tables[1]["idx"].nunique() < predictions.PARTS:
@@ -141,15 +138,6 @@ def _by_other_folds(
     return found
 
 
-def _judged_apart(table: pd.DataFrame, found: Mapping[str, tuple[float, str]]) -> pd.DataFrame:
-    """Return a table with ``value`` and ``judged_at`` of the runs that other rows judge."""
-    apart = table["judges"] & table["run"].isin(found)
-    for number, name in enumerate(("value", "judged_at")):
-        about = {run: pair[number] for run, pair in found.items()}
-        table[name] = table[name].mask(apart, table["run"].map(about))
-    return table.assign(judged_apart=apart)
-
-
 def read_scores(path: str | Path) -> pd.DataFrame:
     """Return an experiment's table of numbers from its file; a task may be called ``NA``."""
     dtype = {"run": str, "scope": str, "judged_at": str, **DTYPES}
@@ -160,10 +148,10 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the runs of each setting's best learning rate.
 
     The best has the highest mean over seeds; of equals, the smallest. If every run searched its own
-    learning rate, or has none, all runs of the setting are kept. A setting is a model, task,
-    method, fraction, scope and number of training rows. Settings keep their order. A learning rate
-    at which a seed diverged has no mean and loses. If no learning rate has a mean, the setting
-    diverged: the runs of its smallest learning rate are kept without values.
+    learning rate, or has none, all runs of the setting are kept. A setting is one combination of
+    the columns in `SETTING`; settings keep their order. A learning rate at which a seed diverged
+    has no mean and loses. If no learning rate has a mean, the setting diverged: the runs of its
+    smallest learning rate are kept without values.
 
     Returns:
         The columns of ``scores``, and ``at_edge``: of several learning rates that the setting
@@ -194,7 +182,7 @@ def best_of(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) 
 
 
 def on_most_rows(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs with the most training rows of their model and task."""
+    """Return, for each model and task, the runs with the most training rows."""
     largest = chosen.groupby(["model", "task"])["train_rows"].transform("max")
     return chosen[chosen["train_rows"] == largest]
 
@@ -206,9 +194,6 @@ def in_every_metric(
 
     Returns:
         The columns of ``chosen``; ``decides`` is true in the metric of ``chosen`` alone.
-
-    Raises:
-        SubtuneError: a record is missing.
     """
     split_of = {column.key: column.split for column in columns}
     rows = []
@@ -216,10 +201,10 @@ def in_every_metric(
         history = records.read_epochs(store, row["run"])
         best: Mapping[str, float] = {}
         if not pd.isna(row["value"]):
-            epochs = epochs_of(row["judged_at"])
+            epochs = predictions.epochs_of(row["judged_at"])
             best = history[epochs[0] - 1]
             if len(epochs) > 1:
-                best = _of_parts(store, row["run"], split_of[row["column"]], epochs)
+                best = _scores_of_parts(store, row["run"], split_of[row["column"]], epochs)
         for name in history[0]:
             split, _, metric = name.rpartition("/")
             if split == split_of[row["column"]]:
@@ -229,8 +214,8 @@ def in_every_metric(
     return pd.DataFrame(rows, columns=list(chosen)).astype(DTYPES)
 
 
-def _of_parts(store: Path, run: str, split: str, epochs: Sequence[int]) -> dict[str, float]:
-    """Return all metrics of a task, named as in a history, with each part at its epoch."""
+def _scores_of_parts(store: Path, run: str, split: str, epochs: Sequence[int]) -> dict[str, float]:
+    """Return all metrics of a run, named as in a history, with each part at its epoch."""
     task, tables = predictions.predictions_by_epoch(store, run, split)
     kind, table = task.of_kind, predictions.assembled(tables, epochs)
     scores = metrics.compute_all(kind.compares, task.metrics, *kind.compared(table))
@@ -283,11 +268,8 @@ def refit_of(chosen: pd.DataFrame, store: Path, method: str) -> RunSpec:
 
     It has the chosen learning rate, and ends after the median of the epochs that the folds chose.
 
-    Args:
-        chosen: the chosen runs of one model and task.
-
     Raises:
-        SubtuneError: the method diverged, or a record is missing.
+        SubtuneError: the method diverged.
     """
     runs = chosen[(chosen["method"] == method) & chosen["decides"]].dropna(subset="value")
     if runs.empty:
@@ -302,14 +284,8 @@ def refit_of(chosen: pd.DataFrame, store: Path, method: str) -> RunSpec:
 def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
     """Return the deciding score of every epoch.
 
-    Args:
-        scores: runs, from `subtune.analysis.scores.collect`.
-
     Returns:
         ``run``, ``epoch``, ``train_loss``, ``metric``, ``score``.
-
-    Raises:
-        SubtuneError: a record is missing.
     """
     rows = []
     for run in scores[scores["decides"]].drop_duplicates("run").to_dict("records"):
@@ -328,9 +304,6 @@ def with_verdicts(
     """Return the runs with ``curve``: the verdict on their setting's learning curves of all seeds.
 
     `subtune.runs.curves` has the verdicts. A setting that diverged has none.
-
-    Raises:
-        SubtuneError: a record is missing.
     """
     column_of = {column.task: column for column in columns if column.decides}
     verdict_of: dict[str, str | None] = {}
@@ -345,3 +318,20 @@ def with_verdicts(
         rows = records.number_of_rows(predicted, column.split)
         verdict_of |= dict.fromkeys(runs["run"], learning.verdict(scores, rows))
     return chosen.assign(curve=chosen["run"].map(verdict_of))
+
+
+def train_and_dev(chosen: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
+    """Return scores of the runs that were scored on their training rows, by column of the tables.
+
+    Args:
+        trained: ``run``, and one column per metric.
+
+    Returns:
+        ``model``, ``task``, ``method``, ``column``, ``metric``, ``seed``, ``train``, ``dev``, and
+        the generalisation ``gap``, which is train minus dev.
+    """
+    both = whole_methods(chosen).merge(trained, on="run")
+    both["train"] = [row[row["metric"]] for _, row in both.iterrows()]
+    both = both.rename(columns={"value": "dev"})
+    both["gap"] = both["train"] - both["dev"]
+    return both[["model", "task", "method", "column", "metric", "seed", "train", "dev", "gap"]]

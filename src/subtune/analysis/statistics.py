@@ -1,14 +1,16 @@
 """Statistics of claims: numbers in which 0 means no difference.
 
 Each one reads tables of numbers, ours or a paper's, and returns a series with a number per cell.
-Its index has the model, the column or task, and the seed, as far as the table has them. The numbers
-are differences of scores or of shares, rank correlations, and logarithms of ratios. The series is
-empty if a table lacks the numbers.
+Index levels: model, column or task, and seed, where the table has them. The numbers are differences
+of scores or of shares, rank correlations, and logarithms of ratios. The series is empty if a table
+lacks the numbers.
 
 A family of methods is a pattern that matches the start of their names. Statistics that only one
-paper needs are in its folder.
+paper needs are in its folder. At the end are tests of whether methods differ.
 """
 
+import itertools
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
@@ -17,17 +19,15 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.parameters import component_ranking
-from subtune.analysis.scores import (
-    by_method,
-    masked,
-    trained_beside_classifier,
-    whole_methods,
-)
+from subtune.analysis.scores import by_method, masked, trained_beside_classifier, whole_methods
 
 NOTHING = pd.Series(dtype=float)
 CELL = ["model", "column", "seed"]
 # The fewest pairs of a rank correlation.
 FEWEST_PAIRS = 3
+SIGNIFICANCE = 0.05
+# The fewest methods and columns with an order to test.
+FEWEST_METHODS, FEWEST_COLUMNS = 3, 2
 
 
 def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
@@ -51,13 +51,12 @@ def minus(
 ) -> pd.Series:
     """Return the score of the first method minus that of the second.
 
-    If one of them is several methods, their mean counts.
+    The score of several methods is their mean.
     """
-    groups = [[one] if isinstance(one, str) else list(one) for one in (first, second)]
-    methods = [method for group in groups for method in group]
+    firsts, seconds = ([one] if isinstance(one, str) else [*one] for one in (first, second))
     whole = whole_methods(chosen)
-    wide = method_scores(without_diverged(whole[whole["method"].isin(methods)]))
-    means = [wide.reindex(columns=group).mean(axis=1) for group in groups]
+    wide = method_scores(without_diverged(whole[whole["method"].isin(firsts + seconds)]))
+    means = [wide.reindex(columns=group).mean(axis=1) for group in (firsts, seconds)]
     return (means[0] - means[1]).dropna()
 
 
@@ -68,10 +67,7 @@ def family_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
 
 
 def best_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd.Series:
-    """Return the best score of one family minus the best of another, of means over seeds.
-
-    Scores are rounded as a paper prints them. Methods of the first are left out of the second.
-    """
+    """Return the best score of one family minus the best of another, as `rounded_families`."""
     firsts, seconds = rounded_families(chosen, first, second, digits)
     return (firsts.max(axis=1) - seconds.max(axis=1)).round(digits).dropna()
 
@@ -79,7 +75,10 @@ def best_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd
 def rounded_families(
     chosen: pd.DataFrame, first: str, second: str, digits: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rounded means over seeds of two families; the second without the first."""
+    """Return the means over seeds of two families, rounded as a paper prints them.
+
+    Methods of the first are left out of the second.
+    """
     wide = by_method(chosen).round(digits)
     firsts, seconds = _apart(wide, first, second)
     return wide[firsts], wide[seconds]
@@ -91,17 +90,18 @@ def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.S
     Methods of the first are left out of the second. A column without a score of every method is
     left out.
     """
-    groups = _apart(chosen["method"].unique(), first, second)
+    firsts, seconds = _apart(chosen["method"].unique(), first, second)
     rows = whole_methods(chosen)
-    rows = without_diverged(rows[rows["method"].isin(groups[0] + groups[1])])
-    means = by_method(rows).dropna().mean() if len(rows) else pd.Series(dtype=float)
-    averages = [means.reindex(group).dropna() for group in groups]
+    rows = without_diverged(rows[rows["method"].isin(firsts + seconds)])
+    means = by_method(rows).dropna().mean() if len(rows) else NOTHING
+    averages = [means.reindex(group).dropna() for group in (firsts, seconds)]
     if any(average.empty for average in averages):
         return NOTHING
     return minus(rows, *(average.idxmax() for average in averages))
 
 
 def _apart(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
+    """Return the names of two families, the second without the first."""
     firsts = matching(names, first)
     return firsts, [name for name in matching(names, second) if name not in firsts]
 
@@ -112,10 +112,8 @@ def minus_printed(
     """Return the score of a method minus one that an exhibit prints, of the same model.
 
     Args:
-        printed: a paper's scores, from `subtune.papers.printed.scores_like_ours`.
+        printed: the paper's scores, in the form of ours.
         pairs: method to the printed method that it is compared with.
-        exhibit: where the printed scores are.
-        split: validation or test.
     """
     wide = method_scores(chosen)
     rows = printed[(printed["exhibit"] == exhibit) & (printed["split"] == split)]
@@ -180,8 +178,7 @@ def changes_to_largest_other(
 ) -> pd.Series:
     """Return the log ratio of the smallest of some changes to the largest of others.
 
-    There is one number per model and task. ``others`` is what the other parameters' names begin
-    with.
+    There is one number per model and task. The names of the other parameters begin with ``others``.
     """
     means = changes_of(changes, method)
     compared = [name for name in matching(means, others) if name not in names]
@@ -193,10 +190,7 @@ def changes_to_largest_other(
 def parameters_of_families(
     chosen: pd.DataFrame, first: str, second: str, share: float
 ) -> pd.Series:
-    """Return the log of a share of one family's fewest parameters to another's most, per task.
-
-    A claim that the second trains fewer holds only if even its largest method does.
-    """
+    """Return the log of a share of one family's fewest parameters to another's most, per task."""
     rows = whole_methods(chosen)
     rows = rows.assign(count=trained_beside_classifier(rows))
     counts = rows.groupby(["model", "task", "method"])["count"].max().unstack()
@@ -231,10 +225,10 @@ def share_to_largest_other(
 def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) -> bool:
     """Return whether a component has most information over all tasks (LayerNorm paper, Table 1).
 
+    Components in ``without`` are not compared.
+
     Args:
-        shares: from `subtune.analysis.parameters.component_shares`, or a ``rank`` per
-            ``component``.
-        without: components that are not compared.
+        shares: from `component_shares`, or a ``rank`` per ``component``.
     """
     if "rank" in shares:
         order = shares.sort_values("rank")["component"]
@@ -246,22 +240,21 @@ def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) 
 def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> pd.Series:
     """Return the rank correlation of a layer's number and its LayerNorms' values, per task.
 
+    A layer with a missing part does not count.
+
     Args:
-        layers: ``task``, ``layer`` and the value, and if there are several a ``component``. A
-            layer with a missing part does not count.
+        layers: ``task``, ``layer``, the value and, if there are several components, ``component``.
         value: the column: information or change.
-        component: which component, if there are several.
     """
     rows = layers if component is None else layers[layers["component"] == component]
     totals = rows.groupby(["task", "layer"])[value].agg(lambda parts: parts.sum(skipna=False))
-    return (
-        totals.dropna()
-        .groupby(level="task")
-        .apply(
-            lambda task_layers: rank_correlation(
-                task_layers.index.get_level_values("layer"), task_layers
-            )
-        )
+    return _correlations(totals.dropna(), "layer", ["task"])
+
+
+def _correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Series:
+    """Return the rank correlation of values with a level of their index, per group of others."""
+    return values.groupby(level=groups).apply(
+        lambda group: rank_correlation(group.index.get_level_values(level), group)
     )
 
 
@@ -271,7 +264,6 @@ def minus_on_rows(
     """Return `minus` of the runs on the smallest or on the largest number of training rows.
 
     Args:
-        sizes: from `subtune.analysis.scores.in_every_metric`.
         metric: the metric of the scores; without it the one that each task's runs are chosen by.
     """
     rows = _with_several_sizes(sizes, metric)
@@ -287,13 +279,79 @@ def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: s
     differences = {number: cells for number, cells in differences.items() if len(cells)}
     if not differences:
         return NOTHING
-    cells = pd.concat(differences, names=["train_rows"]).groupby(level=CELL)
-    return cells.apply(
-        lambda cell: rank_correlation(cell.index.get_level_values("train_rows"), cell)
-    ).dropna()
+    cells = pd.concat(differences, names=["train_rows"])
+    return _correlations(cells, "train_rows", CELL).dropna()
 
 
 def _with_several_sizes(sizes: pd.DataFrame, metric: str | None) -> pd.DataFrame:
     """Return scores in one metric of models and columns with several numbers of training rows."""
     rows = sizes[sizes["decides"] if metric is None else sizes["metric"] == metric]
     return rows[rows.groupby(["model", "column"])["train_rows"].transform("nunique") > 1]
+
+
+def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the p-value of the Kruskal–Wallis test between two groups of scores."""
+    from scipy import stats
+
+    if len({*first, *second}) == 1:
+        return 1.0
+    return float(stats.kruskal(first, second).pvalue)
+
+
+def scores_of(methods: Sequence[str], chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return means over seeds, a column per method, for models and columns that have them all."""
+    return by_method(chosen).reindex(columns=list(methods)).dropna()
+
+
+def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return tests of each pair of methods, paired by model and column.
+
+    Returns:
+        ``first``, ``second``, ``pairs`` (the number of columns that both have), ``mean_difference``
+        (first minus second, of means over seeds), ``p_value`` (from `wilcoxon`), and ``p_holm``
+        (corrected for all pairs by `holm`), rounded to four digits.
+    """
+    means = by_method(chosen)
+    rows = []
+    for first, second in itertools.combinations(chosen["method"].drop_duplicates(), 2):
+        if first in means and second in means:
+            both = means[[first, second]].dropna()
+            difference = both[first] - both[second]
+            rows.append((first, second, len(both), difference.mean(), wilcoxon(difference)))
+    columns = ["first", "second", "pairs", "mean_difference", "p_value"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.assign(p_holm=holm(table["p_value"].astype(float))).round(4)
+
+
+def wilcoxon(difference: pd.Series) -> float | None:
+    """Return the two-sided p-value: 1 if nothing differs, none with fewer than two pairs."""
+    from scipy import stats
+
+    if len(difference) < 2:
+        return None
+    return 1.0 if (difference == 0).all() else float(stats.wilcoxon(difference).pvalue)
+
+
+def holm(p_values: pd.Series) -> pd.Series:
+    """Return p-values that are corrected for their number (Holm, 1979); missing ones stay."""
+    known = p_values.dropna().sort_values()
+    factors = np.arange(len(known), 0, -1)
+    return (known * factors).cummax().clip(upper=1).reindex(p_values.index)
+
+
+def mean_ranks(chosen: pd.DataFrame) -> tuple[pd.Series, float]:
+    """Return each method's mean rank over columns, best first, and the critical difference.
+
+    Methods whose mean ranks differ by more are different in Nemenyi's test at 5 % (Demšar, 2006,
+    section 3.2.2). Methods without a score in every column are left out. With too few methods or
+    columns the difference is NaN.
+    """
+    from scipy import stats
+
+    means = by_method(chosen).dropna(axis="columns")
+    columns, methods = means.shape
+    ranks = means.rank(axis="columns", ascending=False).mean().sort_values(kind="stable")
+    if methods < FEWEST_METHODS or columns < FEWEST_COLUMNS:
+        return ranks, math.nan
+    quantile = stats.studentized_range.ppf(1 - SIGNIFICANCE, methods, math.inf) / math.sqrt(2)
+    return ranks, float(quantile * math.sqrt(methods * (methods + 1) / (6 * columns)))

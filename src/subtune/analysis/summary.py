@@ -25,10 +25,9 @@ ALL_TASKS = "all tasks"
 # The chance at which the answer names a method without "probably".
 SURE = 0.95
 Decision = Literal["train", "probably", "everything"]
+Missing = Literal["full", "score of full", "smaller method"]
 # Metrics that are a share of rows.
 SHARES = {"accuracy", "exact_match"}
-# Training rows judge in folds.
-JudgedBy = Literal["dev rows", "test rows", "rows"]
 # The columns that the methods of one comparison share.
 QUESTION = ["model", "task", "metric"]
 # The columns that tell them apart.
@@ -55,7 +54,7 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
     judged = with_differences(chosen)
     rows = []
     for question, runs_of_question in judged.groupby(QUESTION, sort=False):
-        full = _of_reference(runs_of_question)["trained"].median()
+        full = _runs_of_full(runs_of_question)["trained"].median()
         for method, runs in runs_of_question.groupby(METHOD, sort=False, dropna=False):
             difference, studies = _difference([runs], row_scores)
             margin, trained = runs_of_question["margin"].min(), runs["trained"].median()
@@ -122,25 +121,23 @@ def with_differences(chosen: pd.DataFrame) -> pd.DataFrame:
     """
     judged = chosen[chosen["judges"]]
     same = [*QUESTION, "seed", "fold"]
-    full = _of_reference(judged)[[*same, "value", "run"]]
+    full = _runs_of_full(judged)[[*same, "value", "run"]]
     both = judged.merge(full, "left", on=same, suffixes=(None, "_of_full"), validate="m:1")
     difference = (both["value"] - both["value_of_full"]).round(DIGITS)
-    difference = difference.drop(_of_reference(both).index)
+    difference = difference.drop(_runs_of_full(both).index)
     return both.assign(trained=trained_beside_classifier(both), difference=difference)
 
 
-def _of_reference(runs: pd.DataFrame) -> pd.DataFrame:
+def _runs_of_full(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of full fine-tuning without a mask."""
     return runs[(runs["method"] == REFERENCE) & runs["scope"].isna()]
 
 
 def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
-    """Return the differences of one method to full on one task.
+    """Return the differences of one method to full on one task, or None if they say too little.
 
-    None if a seed has no difference, if the predictions of a single seed are unknown, or if no row
-    differs and the metric is not a share of rows: nothing then tells how far scores may differ.
-
-    Args:
-        runs: rows of `with_differences`.
+    They do if a seed has no difference, if the predictions of a single seed are unknown, or if no
+    row differs and the metric is not a share of rows.
     """
     if runs["difference"].isna().any():
         return None
@@ -181,10 +178,11 @@ class Candidate(NamedTuple):
     With a chance of 95 % the loss to full is at most ``most_lost``; ``chance`` is that of a loss
     within the margin. ``seeds`` are those of the task with the fewest; ``full_with_one_answer`` is
     the number of runs of full that predict the same for every row. ``studies`` has one per task; it
-    is empty, and there is no interval, if one is unknown. ``judged_by`` names the rows that judge,
-    and ``over`` the seeds and rows of the interval. ``at_edge`` and ``still_rising`` have the
-    titles of this method and of full if that holds for them on a task. ``share_read`` is the share
-    of the training texts' tokens that ``max_length`` leaves, on the task with the least.
+    is empty, and there is no interval, if one is unknown. ``judged_by`` names the rows that judge
+    (dev rows, test rows, or rows of folds), and ``over`` the seeds and rows of the interval.
+    ``at_edge`` and ``still_rising`` have the titles of this method and of full if that holds for
+    them on a task. ``share_read`` is the share of the training texts' tokens that ``max_length``
+    leaves, on the task with the least.
     """
 
     title: str
@@ -198,7 +196,7 @@ class Candidate(NamedTuple):
     seeds: tuple[int, ...]
     full_with_one_answer: int
     studies: tuple[Study, ...]
-    judged_by: JudgedBy
+    judged_by: str
     over: str
     at_edge: tuple[str, ...]
     still_rising: tuple[str, ...]
@@ -213,9 +211,9 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
     Args:
         judged: the rows of one model from `with_differences`.
     """
-    reference = _of_reference(judged)
+    reference = _runs_of_full(judged)
     tasks = judged.groupby(["task", "metric"]).ngroups
-    judged_by: JudgedBy = "dev rows" if judged["decides"].all() else "test rows"
+    judged_by = "dev rows" if judged["decides"].all() else "test rows"
     if _folds_judge(judged):
         judged_by = "rows"
     full = reference["trained"].median()
@@ -296,7 +294,7 @@ class Answer:
     decision: Decision | None = None
     candidate: Candidate | None = None
     better: Candidate | None = None
-    missing: Literal["full", "score of full", "smaller method"] | None = None
+    missing: Missing | None = None
     more_seeds: int | None = None
     more_rows: int | None = None
 
@@ -306,31 +304,26 @@ def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[An
 
     If experiments have different margins, the smallest counts.
     """
-    answers_found = []
+    found = []
     for model, runs_of_model in with_differences(chosen).groupby("model", sort=False):
         questions = [*runs_of_model.groupby(QUESTION, sort=False)]
         for (_, task, metric), runs in questions:
-            question = str(model), str(task), str(metric)
-            margin = float(runs["margin"].min())
-            full = runs.loc[runs["method"] == REFERENCE, "value"]
-            smaller = candidates(runs, row_scores)
-            if full.empty:
-                answers_found.append(Answer(*question, margin, missing="full"))
-            elif full.isna().any():
-                answers_found.append(Answer(*question, margin, missing="score of full"))
-            elif not smaller:
-                answers_found.append(Answer(*question, margin, missing="smaller method"))
-            else:
-                answers_found.append(_decided(smaller, question, margin))
-        together = candidates(runs_of_model, row_scores) if len(questions) > 1 else []
-        if together:
-            margin = float(runs_of_model["margin"].min())
-            answers_found.append(_decided(together, (str(model), ALL_TASKS, "mean"), margin))
-    return answers_found
+            found.append(_answer((str(model), str(task), str(metric)), runs, row_scores))
+        if len(questions) > 1:
+            together = _answer((str(model), ALL_TASKS, "mean"), runs_of_model, row_scores)
+            found += [] if together.missing else [together]
+    return found
 
 
-def _decided(smaller: Sequence[Candidate], question: tuple[str, str, str], margin: float) -> Answer:
-    """Return the answer from the methods smaller than full, the smallest first."""
+def _answer(question: tuple[str, str, str], runs: pd.DataFrame, row_scores: pd.DataFrame) -> Answer:
+    """Return the answer from the runs of one model on one or all tasks."""
+    margin, full = float(runs["margin"].min()), runs.loc[runs["method"] == REFERENCE, "value"]
+    smaller = candidates(runs, row_scores)
+    missing: Missing | None = None if smaller else "smaller method"
+    if full.empty or full.isna().any():
+        missing = "full" if full.empty else "score of full"
+    if missing:
+        return Answer(*question, margin, missing=missing)
     # With a single seed, the chance lacks the differences between seeds.
     sure = next((c for c in smaller if c.chance >= SURE and len(c.seeds) > 1), None)
     # The distribution is symmetric, and the mean is known even without an interval.

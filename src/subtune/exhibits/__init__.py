@@ -1,6 +1,7 @@
 """Tables, figures, the report that shows them all, and the card of an exported model.
 
-Each table or figure is made from one table of numbers. ``chosen`` and ``row_scores`` are those of
-`subtune.analysis`. ``task_titles`` and ``column_titles`` are titles by name, in the order of rows,
-columns or panels. ``style`` has a figure's ``width`` in inches and its ``colormap``.
+Each table or figure is made from tables of numbers. Arguments have the names of `subtune.analysis`,
+or of the function there that makes them. ``methods`` are those to show, in order. ``task_titles``
+and ``column_titles`` are titles by name, in the order of rows, columns or panels. ``style`` has a
+figure's ``width`` in inches and its ``colormap``.
 """

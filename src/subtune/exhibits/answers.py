@@ -83,7 +83,7 @@ def decisions(
 
 
 def _numbers(answer: Answer, title: str) -> dict[str, Any]:
-    """Return at least the cells of an answer; without a method its cells are missing."""
+    """Return an answer's cells, among others; those of a method are missing if it names none."""
     numbers: dict[str, Any] = {}
     if candidate := answer.candidate:
         mean, low, high = candidate.difference

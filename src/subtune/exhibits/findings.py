@@ -1,12 +1,13 @@
 """Tables of what was chosen and of what was found: tests, claims, components by information."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from subtune.analysis import comparisons, parameters
+from subtune.analysis import parameters, statistics
 from subtune.analysis.claims import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -15,9 +16,9 @@ from subtune.analysis.claims import (
     SUPPORTED,
     UNDECIDED,
 )
-from subtune.analysis.comparisons import exhibit_scores
 from subtune.analysis.scores import whole_methods
 from subtune.analysis.summary import remarks
+from subtune.exhibits.methods import exhibit_scores
 from subtune.exhibits.output import DIVERGED, EMPTY, Styled, wrapped
 from subtune.selections.methods import title_of
 from subtune.tasks.metrics import TITLES
@@ -63,7 +64,6 @@ def best_learning_rates(
 
     Args:
         printed: ``task``, and one column per model of the paper.
-        method: the method whose learning rates the paper prints.
     """
     runs = whole_methods(chosen)
     runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
@@ -128,51 +128,40 @@ def kruskal_wallis(
     printed: pd.DataFrame,
     printed_scores: pd.DataFrame,
     methods: Sequence[str],
-    exhibits: Mapping[str, Sequence[str]],
     test: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Compare two methods on our scores, and on a paper's dev scores, test scores and both.
+    """Compare two methods on our scores and on a paper's: dev scores, test scores and both.
 
     Args:
-        dev: the runs of the best learning rates.
-        printed: ``scores`` and ``p_value``, which stands as ``reported`` where it is printed.
-        printed_scores: the paper's scores.
-        methods: the two.
-        exhibits: names of the paper's scores, dev first, to the exhibits that print them.
+        printed: ``scores``, which names the exhibits of each, and the paper's ``p_value``.
         test: as ``dev``, with test scores.
     """
-    names = [name.partition(" ")[0] for name in exhibits]
-    parts = dict(exhibits) | {" + ".join(names): [e for some in exhibits.values() for e in some]}
-    ours = [comparisons.scores_of(methods, table) for table in (dev, test) if table is not None]
-    if test is not None:
-        ours.append(pd.concat(ours))
-    tested = [
-        (
-            f"this run's {name.replace('table', 'table ')}",
-            [scores[m].tolist() for m in methods],
-            None,
-        )
-        for name, scores in zip(parts, ours, strict=False)
+    ours = [statistics.scores_of(methods, table) for table in (dev, test) if table is not None]
+    ours += [] if test is None else [pd.concat(ours)]
+    tested: list[tuple[str, Mapping[str, pd.Series] | pd.DataFrame, float | None]] = [
+        (f"this run's {name.replace('table', 'table ')}", scores, None)
+        for name, scores in zip(printed["scores"], ours, strict=False)
         if len(scores)
     ]
-    p_values = printed.set_index("scores")["p_value"]
-    for name, tables in parts.items():
-        scores = exhibit_scores(printed_scores, tables)
-        groups = [scores.loc[scores["method"] == m, "value"].tolist() for m in methods]
-        tested.append((f"paper's {name}", groups, p_values[name]))
-    rows = [
-        (name, *map(len, groups), comparisons.kruskal_wallis(*groups), reported)
-        for name, groups, reported in tested
-    ]
+    for name, p_value in zip(printed["scores"], printed["p_value"], strict=True):
+        rows = exhibit_scores(printed_scores, re.findall(r"table\d+", name))
+        scores_of = {m: rows.loc[rows["method"] == m, "value"] for m in methods}
+        tested.append((f"paper's {name}", scores_of, p_value))
     counts = [f"n_{method}" for method in methods]
-    return pd.DataFrame(rows, columns=["scores", *counts, "p_value", "reported"])
+    return pd.DataFrame(
+        [
+            (name, *map(len, groups), statistics.kruskal_wallis(*groups), reported)
+            for name, scores, reported in tested
+            for groups in [[scores[m].tolist() for m in methods]]
+        ],
+        columns=["scores", *counts, "p_value", "reported"],
+    )
 
 
 def component_ranking(shares: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     """Rank components by their Fisher information, beside a paper's ranks.
 
     Args:
-        shares: from `subtune.analysis.parameters.component_shares`.
         printed: ``component`` and ``rank``.
     """
     total = parameters.component_ranking(shares)
@@ -196,13 +185,11 @@ def choice_by_information(
     """Rank methods of one parameter each by Fisher information and by score.
 
     Args:
-        sizes: from `subtune.analysis.scores.in_every_metric`.
-        parameter_information: from `subtune.analysis.parameters.parameter_information`.
         methods: their names, which are those of the parameters.
 
     Returns:
-        A row per model, task and number of training rows: both orders, and the best score minus
-        that of the method with the most information. Runs that diverged have no rank.
+        One row per model, task and number of training rows: both orders, and the score lost by
+        trusting information. Runs that diverged have no rank.
     """
     rows_of_methods = parameter_information[parameter_information["parameter"].isin(methods)]
     wide = rows_of_methods.pivot(index="task", columns="parameter", values="information")
@@ -230,9 +217,6 @@ def checklist(claims: pd.DataFrame) -> Styled:
     """Return a row per claim: both verdicts with their numbers, and what the paper's numbers say.
 
     Verdicts other than undecided are bold.
-
-    Args:
-        claims: from `subtune.analysis.claims.claims_table`.
     """
     table = pd.DataFrame([_row(claim) for claim in claims.to_dict("records")])
     return Styled(table, bold=~table[VERDICTS].isin([UNDECIDED, EMPTY]), wide=WIDE)

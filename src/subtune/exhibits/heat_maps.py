@@ -26,11 +26,7 @@ MISSING: dict[str, Any] = {
 def component_changes(
     changes: pd.DataFrame, task_titles: Mapping[str, str], style: Mapping[str, Any]
 ) -> "Figure":
-    """Draw the mean |change| of each component (rows) in each layer (columns), a panel per task.
-
-    Args:
-        changes: ``task``, ``component``, ``layer``, ``change``.
-    """
+    """Draw the mean |change| of each component (rows) in each layer (columns), a panel per task."""
     from matplotlib.colors import LogNorm
 
     if changes.empty:
@@ -131,7 +127,6 @@ def global_information(
     one scale: multiples of an even share per layer.
 
     Args:
-        shares: from `subtune.analysis.parameters.global_by_layer`.
         printed: ``layer``, ``part``, ``value``, on the same scale.
     """
     tables = {"this run": shares.rename(columns={"share": "value"}), "paper": printed}

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.analysis.comparisons import averaged_tasks, averages, exhibit_scores, wilcoxon
 from subtune.analysis.scores import trained_beside_classifier, whole_methods
+from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
 from subtune.exhibits.output import EMPTY, MARK, Styled, cell
 from subtune.models.dimensions import dimensions_in, parameter_counts
 from subtune.selections import SELECTION
@@ -15,10 +15,11 @@ from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import columns_of
 
-DIFFERS = 0.05
+# The metric of a mean over tasks.
+AVERAGE = "average"
 NO_METHODS: Mapping[str, str] = {}
 NOTE = (
-    f"{MARK} differs from Full over the tasks (Wilcoxon signed-rank test, p < {DIFFERS}, "
+    f"{MARK} differs from Full over the tasks (Wilcoxon signed-rank test, p < {SIGNIFICANCE}, "
     "uncorrected). Best scores are bold. Parameters of this run include the classifier, which "
     "every method trains; its share of full is without it."
 )
@@ -44,7 +45,6 @@ def comparison(
     that we have not run, our average has a column of its own.
 
     Args:
-        printed: the paper's scores, from `subtune.papers.printed.scores`.
         counts: its numbers of parameters, from the paper's table `parameter_counts`.
         source: the rows of our scores, in words.
         exhibits: where the paper prints its scores.
@@ -91,9 +91,8 @@ def _rows_of_runs(
         # Counts include the most usual classifier; of equally usual ones, the largest.
         largest = model_runs.groupby("task")["trainable"].max()
         usual = largest[largest == largest.mode().iloc[-1]].index[0]
-        task_runs = (
-            model_runs[model_runs["task"] == usual].drop_duplicates("method").set_index("method")
-        )
+        task_runs = model_runs[model_runs["task"] == usual]
+        task_runs = task_runs.drop_duplicates("method").set_index("method")
         trained, beside = task_runs["trainable"], trained_beside_classifier(task_runs)
         full = beside.get("full")
         for method in model_runs["method"].drop_duplicates():
@@ -134,7 +133,7 @@ def _rows_of_paper(
 def with_marks(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
     """Return a table with marks after the methods whose scores differ from full fine-tuning's.
 
-    The test is Wilcoxon's signed-rank test over the tasks' columns, two-sided, p < `DIFFERS`,
+    The test is Wilcoxon's signed-rank test over the tasks' columns, two-sided, p < `SIGNIFICANCE`,
     uncorrected. With fewer than six columns it never marks a method. ``numbers`` are the scores.
     """
     marked = table.copy()
@@ -142,7 +141,7 @@ def with_marks(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
         full = block[table.loc[block.index, "method"] == title_of("full")]
         for row, scores in block.iterrows() if len(full) else ():
             p_value = wilcoxon((scores - full.iloc[0]).dropna())
-            if p_value is not None and p_value < DIFFERS:
+            if p_value is not None and p_value < SIGNIFICANCE:
                 marked.loc[row, "method"] += f" {MARK}"
     return marked
 
@@ -158,7 +157,7 @@ def _printed_elsewhere(printed: pd.DataFrame, below: pd.DataFrame, tasks: list[s
 
 
 def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
-    """Return headings to columns: the paper's average, and this run's own if that differs."""
+    """Map headings to columns: the paper's average, and this run's own if that differs."""
     if not averaged:
         return {}
     means = {f"average of {', '.join(TASKS[task].title for task in averaged)}": averaged}
@@ -171,10 +170,6 @@ def scores_by_train_rows(
     """Return a row per model, task, metric and number of training rows, a column per method.
 
     The best scores of a row, of means over seeds, are bold.
-
-    Args:
-        sizes: from `subtune.analysis.scores.in_every_metric`.
-        methods: the methods to show, in order; by default all.
     """
     methods = methods or list(sizes["method"].unique())
     cells, means = [], []
@@ -199,7 +194,6 @@ def generalisation_gap(
     """Return train score, dev score and their difference per model and method, task by task.
 
     Args:
-        scores: from `subtune.analysis.comparisons.train_and_dev`.
         printed: what a paper says: ``method``, ``score`` (train, dev or gap), ``printed``.
     """
     statements = printed.set_index(["method", "score"])["printed"]
@@ -218,33 +212,94 @@ def generalisation_gap(
 
 
 def methods_and_parameters(
-    directories: Sequence[Path],
-    printed: pd.DataFrame,
-    model_names: Sequence[str],
-    selections: Mapping[str, str],
-    labels: int,
+    models: Mapping[str, Path], printed: pd.DataFrame, selections: Mapping[str, str], labels: int
 ) -> Styled:
     """Return what each method trains, and its number of parameters beside the paper's.
 
     Args:
+        models: their names to directories.
         printed: the paper's counts: ``model``, ``method``, ``printed``.
         selections: what each method trains, as JSON.
-        labels: how many the classifier has.
+        labels: the number of the classifier's labels.
     """
     selected = {method: SELECTION.validate_json(text) for method, text in selections.items()}
-    models = {
-        name: dimensions_in(directory)
-        for name, directory in zip(model_names, directories, strict=True)
-    }
-    counts = parameter_counts(models, selected, labels)
-    millions = counts.assign(
-        millions=[f"{number / 1e6:.2f}M" for number in counts["parameters"]]
-    ).pivot(index="method", columns="model", values="millions")
+    counts = parameter_counts({m: dimensions_in(models[m]) for m in models}, selected, labels)
+    numbers = counts.set_index(["model", "method"])["parameters"]
     trains = [selection.in_words() for selection in selected.values()]
     table = pd.DataFrame({"method": [title_of(method) for method in selections], "trains": trains})
-    for model in counts["model"].unique():
-        table[f"parameters: {model}"] = [millions.loc[method, model] for method in selections]
+    for model in models:
+        parameters = [numbers[model, method] for method in selections]
+        table[f"parameters: {model}"] = [f"{number / 1e6:.2f}M" for number in parameters]
     for model, rows in printed.groupby("model", sort=False):
         count = rows.set_index("method")["printed"]
         table[f"paper: {model}"] = [count.get(method, EMPTY) for method in selections]
     return Styled(table, wide={"trains": 0.5})
+
+
+def reproduction(
+    chosen: pd.DataFrame, printed: pd.DataFrame, test_scores: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Return printed scores with ours and the difference.
+
+    Ours are missing if we have not run the cell, or the run diverged. If we have a single model and
+    it is not the paper's, its scores are used.
+
+    Args:
+        test_scores: as ``chosen``, with the scores that the GLUE server returned.
+
+    Returns:
+        The columns of ``printed`` with ``value`` as ``reported``, and ``our_model``, ``seeds``,
+        ``ours`` (mean over seeds), ``standard_deviation`` (of several seeds), ``difference``
+        (ours minus reported). An average has one of ours if we have run all its tasks.
+    """
+    splits = {"validation": chosen} | ({} if test_scores is None else {"test": test_scores})
+    ours = pd.concat(
+        [_our_means(scores, printed).assign(split=split) for split, scores in splits.items()]
+    )
+    models = list(whole_methods(chosen)["model"].unique())
+    table = printed.rename(columns={"value": "reported"})
+    known = table["model"].where(table["model"].isin(models))
+    if known.isna().all() and len(models) == 1:
+        known = pd.Series(models[0], index=table.index)
+    table = table.assign(our_model=known).merge(
+        ours.rename(columns={"model": "our_model", "column": "task"}),
+        on=["split", "our_model", "method", "task", "is_average"],
+        how="left",
+    )
+    table["our_model"] = table["our_model"].where(table["ours"].notna())
+    table["difference"] = table["ours"] - table["reported"]
+    return table.drop(columns="is_average").astype({"seeds": "Int64"})
+
+
+def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Return each seed's mean over columns, for models, methods and seeds that have them all.
+
+    Returns:
+        ``model``, ``method``, ``seed``, ``value``, missing if the method diverged on a column.
+    """
+    seeds = scores[scores["column"].isin(columns)].groupby(["model", "method", "seed"])["value"]
+    means = pd.DataFrame({"value": seeds.mean(skipna=False), "columns": seeds.size()})
+    whole = means[means["columns"] == len(columns)]
+    return whole.drop(columns="columns").reset_index()
+
+
+def _our_means(scores: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
+    """Return our scores by model, method and column, and their averages over a paper's tasks."""
+    whole = whole_methods(scores).dropna(subset=["value"])
+    means = averages(whole, averaged_tasks(printed)).assign(column=AVERAGE, is_average=True)
+    groups = pd.concat([whole.assign(is_average=False), means])
+    groups = groups.groupby(["model", "method", "column", "is_average"])["value"]
+    return groups.agg(ours="mean", standard_deviation="std", seeds="size").reset_index()
+
+
+def averaged_tasks(printed: pd.DataFrame) -> list[str]:
+    """Return the tasks of a paper's averages; none if it prints no average."""
+    if not printed["is_average"].any():
+        return []
+    return list(printed.loc[~printed["is_average"], "task"].unique())
+
+
+def exhibit_scores(printed: pd.DataFrame, exhibits: Collection[str]) -> pd.DataFrame:
+    """Return the printed scores of some of a paper's exhibits, in the order of these."""
+    parts = [printed[printed["exhibit"] == exhibit] for exhibit in exhibits]
+    return pd.concat([printed[:0], *parts], ignore_index=True)

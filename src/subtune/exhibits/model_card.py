@@ -56,7 +56,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
             scores.append((split, metric, score, len(seed_scores), interval))
     shapes = dimensions_in(pretrained).shapes(task.outputs, head)
     before = sum(math.prod(shapes[name]) for name in shapes if not is_classifier(name))
-    of_head = sum(n for name, n in records.read_sizes(store, run).items() if is_classifier(name))
+    head_size = sum(n for name, n in records.read_sizes(store, run).items() if is_classifier(name))
     data = ModelCardData(
         **_inherited(pretrained / README),
         base_model=spec.model.repository,
@@ -64,7 +64,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
         eval_results=results,
     )
     facts: dict[str, Any] = {key: escaped(name) for key, name in names.items()}
-    facts |= {"share": share((outcome["trainable"] - of_head) / before), "of_head": of_head}
+    facts |= {"share": share((outcome["trainable"] - head_size) / before), "head_size": head_size}
     facts |= {"adapter": adapter, "auto_class": AUTO_CLASSES[head].__name__, "pipeline": pipeline}
     facts |= {"base": names["model"], "licence": data.license, "place": place, "repr": repr}
     facts |= {"provenance": records.read_provenance(store, run), "outcome": outcome, "row": row}

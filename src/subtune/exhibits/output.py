@@ -37,10 +37,9 @@ LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
 class Styled:
     """A table for CSV, and how Markdown and LaTeX show it.
 
-    ``shown``: the table that they show instead, if people and programs read different columns.
-    ``bold``: which cells of some columns are bold. ``before``: Markdown above the table.
-    ``note``: a sentence below it. ``wide``: columns that wrap in LaTeX, to their share of the
-    text's width.
+    ``shown``: the table for Markdown and LaTeX, if its columns differ from the CSV's. ``bold``:
+    the cells of some columns that are bold. ``before``: Markdown above the table. ``note``: a
+    sentence below it. ``wide``: columns that wrap in LaTeX, to their share of the text's width.
     """
 
     table: pd.DataFrame

@@ -26,7 +26,7 @@ MEDIA_TYPES = {
     ".pdf": "application/pdf",
     ".png": "image/png",
 }
-# The bytes of a PNG file that hold its width, and the pixels of a page per inch.
+# The bytes of a PNG's width, and pixels of the page per inch.
 WIDTH_IN_PNG = slice(16, 20)
 PIXELS_PER_INCH = 96
 # Pixels of a learning curve in a row of a table.
@@ -139,12 +139,7 @@ def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def sparkline(scores: Sequence[float], best_epoch: int) -> str:
-    """Return an SVG image of the score by epoch, with a dot at the best epoch.
-
-    Args:
-        scores: one per epoch.
-        best_epoch: from 1.
-    """
+    """Return an SVG image of the score by epoch, with a dot at the best epoch."""
     low, high = min(scores), max(scores)
     across, up = (WIDTH - 2 * PADDING) / max(1, len(scores) - 1), HEIGHT - 2 * PADDING
     heights = [(score - low) / (high - low) if high > low else 0.5 for score in scores]

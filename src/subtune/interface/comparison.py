@@ -77,7 +77,7 @@ class Comparison:
     def front(self) -> "Figure":
         """Return the figure of scores against trained parameters."""
         from subtune.config.schema import Style
-        from subtune.exhibits.points import score_by_parameters
+        from subtune.exhibits.plots import score_by_parameters
 
         if "ipykernel" in sys.modules:
             # Notebooks show matplotlib's figures after `%matplotlib inline`.

@@ -1,16 +1,24 @@
-"""Papers of a configuration's experiments: the exhibits and claims of each, and their arguments."""
+"""Papers of a configuration's experiments: the exhibits of each, and the results that they show."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
+import difflib
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from subtune import papers
+from subtune.analysis import parameters
+from subtune.analysis.claims import claims_table
+from subtune.analysis.scores import read_scores, train_and_dev
 from subtune.config import Config, Experiment
 from subtune.core.errors import SubtuneError, one_of
-from subtune.papers import printed
-from subtune.papers.paper import Figure, Needs, Paper, Table
-from subtune.papers.results import Results
-from subtune.papers.shared import CHANGES, SUBMISSION, all_exhibits
+from subtune.exhibits.methods import reproduction
+from subtune.exhibits.output import save_figure, without_numbers, write_table
+from subtune.papers.paper import DATA, Figure, Needs, Paper, Table
+from subtune.papers.shared import SUBMISSION, all_exhibits
 from subtune.planning.jobs import submissions
 from subtune.planning.plan import Plan
 from subtune.tasks.task import columns_of
@@ -20,13 +28,20 @@ def with_papers(config: Config) -> Config:
     """Return a configuration in which an experiment with a paper's name reproduces that paper.
 
     Raises:
-        SubtuneError: a paper or a figure is unknown, or an experiment has several models but its
-            paper shows the Fisher information of one.
+        SubtuneError: a paper or a figure is unknown, an experiment's name is nearly a paper's, or
+            an experiment has several models but its paper shows the Fisher information of one.
     """
     problems, named = [], {}
     for name, experiment in config.experiments.items():
-        if name in papers.names() and "paper" not in experiment.model_fields_set:
-            experiment = experiment.model_copy(update={"paper": name})
+        if "paper" not in experiment.model_fields_set:
+            near = difflib.get_close_matches(name, papers.names(), n=1, cutoff=0.8)
+            if near == [name]:
+                experiment = experiment.model_copy(update={"paper": name})
+            elif near:
+                problems.append(
+                    f"experiments.{name}: found a name that is nearly a paper's, expected {near[0]}"
+                    f", or `paper: {near[0]}`, or `paper: null` for the exhibits of no paper"
+                )
         named[name] = experiment
         if experiment.paper and experiment.paper not in papers.names():
             known = one_of(experiment.paper, papers.names())
@@ -108,7 +123,7 @@ def meets(config: Config, experiment: Experiment, needs: Needs) -> bool:
 
 def _are_printed(experiment: Experiment) -> bool:
     paper, tasks = paper_of(experiment), set(experiment.tasks)
-    printed_tasks = set(printed.scores(paper.name)["task"])
+    printed_tasks = set(paper.printed("scores")["task"])
     return bool(printed_tasks & tasks if tasks <= set(paper.tasks_apart) else printed_tasks)
 
 
@@ -145,7 +160,7 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
     train_rows = {planned.task: planned.train_rows for planned in plan.on_most_rows(name)}
     return {
         "paper": paper.name,
-        "printed": printed.version(paper.name),
+        "printed": paper.version(),
         "claims": [claim.declaration() for claim in paper.claims_on(experiment.tasks)],
         "tasks": {
             task: {
@@ -197,17 +212,127 @@ def parameters_drawn(config: Config, experiment: Experiment) -> list[dict[str, s
     return [
         {"method": exhibit.needs.methods[0], "task": exhibit.needs.tasks[0]}
         for exhibit in exhibits_of(config, experiment).values()
-        if isinstance(exhibit, Figure) and exhibit.style == CHANGES
+        if exhibit.needs.parameter_changes
     ]
+
+
+@dataclass(frozen=True)
+class Results:
+    """Numbers of an experiment's runs, and facts about its tasks from the configuration.
+
+    Attributes:
+        paper: the paper that it reproduces.
+        tables: names in `subtune.papers.paper.DATA` to tables; an experiment may lack some.
+        tasks: each task to its ``title``, the titles of its ``columns``, its ``metrics``, its
+            splits for ``evaluation``, and the ``source`` of its rows in words.
+        models: names to directories.
+        selections: each method's selection as canonical JSON.
+    """
+
+    paper: Paper = papers.NO_PAPER
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    models: Mapping[str, Path] = field(default_factory=dict)
+    selections: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        return self.tables[name]
+
+    def printed(self, name: str) -> pd.DataFrame:
+        """Return a table that the paper prints."""
+        return self.paper.printed(name)
+
+    @property
+    def task_titles(self) -> dict[str, str]:
+        return {task: about["title"] for task, about in self.tasks.items()}
+
+    @property
+    def column_titles(self) -> dict[str, str]:
+        return {key: t for about in self.tasks.values() for key, t in about["columns"].items()}
+
+    @property
+    def source(self) -> str:
+        return " and ".join(dict.fromkeys(about["source"] for about in self.tasks.values()))
+
+    def without(self, tasks: Sequence[str]) -> "Results":
+        """Return the results of all other tasks."""
+        return replace(
+            self,
+            tasks={task: about for task, about in self.tasks.items() if task not in tasks},
+            tables={
+                name: table[~table["task"].isin(tasks)] if "task" in table else table
+                for name, table in self.tables.items()
+            },
+        )
+
+
+def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
+    """Return an experiment's results, with the further tables that its exhibits and claims need.
+
+    Args:
+        about: from `about`.
+        files: the names of tables to their file, ``models`` to directories, ``fisher_sums`` to a
+            file per task, ``scored`` to the train scores of sweeps.
+    """
+    paper, tasks, wanted = papers.find(about["paper"]), about["tasks"], about["tables"]
+    tables = {name: read_scores(files[name]) for name in DATA if name in files}
+    made: dict[str, pd.DataFrame] = {}
+    if "component_shares" in wanted:
+        sums = dict(zip(tasks, map(pd.read_csv, files["fisher_sums"]), strict=True))
+        layers = parameters.layernorm_by_layer(sums)
+        made["layernorm_information"] = layers
+        made["global_layernorm_information"] = parameters.global_by_layer(layers)
+        made["component_shares"] = parameters.component_shares(sums)
+        made["parameter_information"] = parameters.parameter_information(sums)
+    if "train_scores" in wanted:
+        trained = [pd.DataFrame(columns=["run"])]
+        trained += [pd.read_csv(path, dtype={"run": str}) for path in files["scored"]]
+        made["train_scores"] = train_and_dev(tables["chosen"], pd.concat(trained))
+    if "reproduction" in wanted:
+        scores = paper.printed("scores")
+        made["reproduction"] = reproduction(tables["chosen"], scores, tables.get("test_scores"))
+    # Concatenating an empty table leaves columns without a type.
+    tables |= {name: table.infer_objects() for name, table in made.items()}
+    if "claims" in wanted:
+        rows = {"task": [*tasks], "rows": [facts["train_rows"] for facts in tasks.values()]}
+        tables["claims"] = claims_table(
+            paper.claims_on(tasks),
+            {**tables, "train_rows": pd.DataFrame(rows)},
+            paper.tables_like_ours(averages=False),
+            paper.tables_like_ours(averages=True),
+            paper.tasks_apart,
+        )
+    models = dict(zip(about["models"], map(Path, files["models"]), strict=True))
+    return Results(paper, tables, tasks, models, about["selections"])
+
+
+def write_exhibit(
+    name: str, about: Mapping[str, Any], results: Results, outputs: Sequence[str | Path]
+) -> None:
+    """Write a table or figure of an experiment's results, in the format of each output's suffix.
+
+    Snakemake deletes all outputs of a job that fails, so a figure that fails is an empty one that
+    says so.
+    """
+    style = about["exhibits"][name]["style"]
+    if not style:
+        write_table(make(name, about, results), outputs)
+        return
+    try:
+        save_figure(make(name, about, results), outputs)
+    except Exception:
+        traceback.print_exc()
+        reason = f"{name} cannot be drawn: the log has the error"
+        save_figure(without_numbers(style["width"], reason), outputs)
 
 
 def make(name: str, about: Mapping[str, Any], results: Results) -> Any:
     """Return a table or figure of an experiment's results.
 
     Args:
-        about: from `subtune.papers.experiments.about`.
+        about: from `about`.
     """
-    [exhibit] = [e for e in all_exhibits(papers.find(about["paper"])) if e.name == name]
+    [exhibit] = [e for e in all_exhibits(results.paper) if e.name == name]
     own = about["exhibits"][name]
     shown = results.without(own["left_out"])
     return exhibit.make(shown, own["style"]) if own["style"] else exhibit.make(shown)

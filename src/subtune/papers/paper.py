@@ -1,16 +1,20 @@
-"""Values that declare a paper: its tables, figures and claims, and the tables they read."""
+"""Values that declare a paper: its tables, figures and claims, and the numbers that it prints."""
 
+import hashlib
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pandas as pd
 from pydantic import TypeAdapter
 
 from subtune.analysis import statistics
 from subtune.analysis.claims import Claim
 from subtune.core.layout import read_yaml
+from subtune.exhibits.methods import AVERAGE
 
 # Tables that exhibits and claims read. ``sizes`` has all numbers of training rows in every metric,
 # ``chosen`` only the largest number. Claims can also read ``printed`` (the paper's own scores) and
@@ -20,16 +24,24 @@ DATA = (
     "claims", "reproduction", "changes", "parameter_changes", "component_shares",
     "parameter_information", "layernorm_information", "global_layernorm_information",
 )  # fmt: skip
+# Columns of the printed tables that every paper has, even if they are empty.
+COUNTS = ["model", "method", "printed"]
+COLUMNS = {
+    "scores":
+        ["exhibit", "model", "split", "method", "params", "task", "metric", "value", "scale"],
+    "parameter_counts": COUNTS,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Needs:
-    """The runs that an experiment must have for a table, a figure or data.
+    """The runs that an experiment must have for a table or a figure.
 
     ``seeds``, ``sizes`` and ``questions`` are the least numbers of seeds, of different numbers of
-    training rows, and of pairs of model and task. ``information`` is the Fisher information of one
-    model on every task. ``printed`` means scores that the paper prints for some of the tasks,
-    ``test_scores`` scores that the GLUE server returned, ``submissions`` files for the server.
+    training rows, and of pairs of model and task. ``parameter_changes`` are those of the one method
+    on the one task. ``information`` is the Fisher information of one model on every task.
+    ``printed`` means scores that the paper prints for some of the tasks, ``test_scores`` scores
+    that the GLUE server returned, ``submissions`` files for the server.
     """
 
     methods: tuple[str, ...] = ()
@@ -38,6 +50,7 @@ class Needs:
     sizes: int = 1
     questions: int = 1
     fractions: bool = False
+    parameter_changes: bool = False
     information: bool = False
     printed: bool = False
     test_scores: bool = False
@@ -52,8 +65,8 @@ class Table:
         name: the name of its files; ``table2`` is shown as Table 2.
         title: its heading.
         caption: everything that a reader must know about it.
-        make: the function of `subtune.papers.results.Results` that returns it, as a data frame or
-            a `Styled` table.
+        make: the function of `subtune.papers.experiments.Results` that returns it, as a data frame
+            or a `Styled` table.
         needs: the runs without which an experiment does not have it.
         tasks: the only tasks that it shows. By default it shows all; a paper's own exhibit then
             leaves out the tasks that the paper treats apart.
@@ -126,6 +139,106 @@ class Paper:
             for claim in self.claims
             if (apart & {*claim.tasks} if {*claim.tasks} & {*self.tasks_apart} else together)
         ]
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its printed numbers, a CSV file per table."""
+        return Path(__file__).parent / self.name / "printed"
+
+    def version(self) -> str:
+        """Return a hash of all numbers that it prints."""
+        digest = hashlib.sha256()
+        for path in sorted(self.folder.glob("*.csv")):
+            digest.update(path.name.encode() + path.read_bytes())
+        return digest.hexdigest()[:12]
+
+    def printed(self, name: str) -> pd.DataFrame:
+        """Return one of its tables; numbers of parameters as text, and ``scores`` from 0 to 1.
+
+        Scores have the columns ``exhibit``, ``model``, ``split``, ``method`` (its name in
+        `METHODS`, if any), ``params``, ``task`` (``mnli_matched`` and ``mnli_mismatched`` apart),
+        ``metric``, ``value`` and ``is_average`` (a mean over the paper's tasks).
+        """
+        path = self.folder / f"{name}.csv"
+        if name in COLUMNS and not path.is_file():
+            rows = pd.DataFrame(columns=COLUMNS[name])
+        else:
+            rows = pd.read_csv(path)
+        if name != "scores":
+            return rows
+        return rows.assign(
+            value=rows["value"] / rows["scale"],
+            # Papers print additions with a plus sign; here names have a comma.
+            method=rows["method"].astype(str).str.replace(" + ", ",", regex=False),
+            is_average=rows["metric"] == AVERAGE,
+        ).drop(columns="scale")
+
+    def tables_like_ours(self, *, averages: bool) -> dict[str, pd.DataFrame]:
+        """Return its numbers in the form of ours, by the names of our tables.
+
+        Args:
+            averages: return averages over tasks, not scores of single tasks.
+        """
+        scores = self._scores_like_ours()
+        wanted = scores[scores["is_average"] == averages]
+        wanted = wanted.drop_duplicates(["split", "model", "method", "column"])
+        return {
+            "chosen": wanted[wanted["split"] == "validation"],
+            "test_scores": wanted[wanted["split"] == "test"],
+            "printed": scores,
+            **{data: _with_shares(self.printed(name)) for data, name in self.printed_data.items()},
+        }
+
+    def _scores_like_ours(self) -> pd.DataFrame:
+        """Return its scores in the form of chosen runs, with their ``exhibit`` and ``split``."""
+        rows = self.printed("scores").rename(columns={"task": "column"})
+        name = rows["column"].str
+        rows = rows.assign(
+            task=name.split("_").str[0], decides=~name.endswith("_mismatched").astype(bool)
+        ).assign(scope=None, fraction=1.0, seed=0)
+        keys = ["model", "method"]
+        rows = rows.merge(self._trained_parameters(), on=keys, how="left")
+        rates = [
+            self.printed(name)
+            .melt("task", var_name="model", value_name="learning_rate")
+            .assign(method=method)
+            for method, name in self.printed_learning_rates.items()
+        ]
+        if not rates:
+            return rows
+        printed_rates = pd.concat(rates).astype({"learning_rate": float})
+        return rows.merge(printed_rates, on=[*keys, "task"], how="left")
+
+    def _trained_parameters(self) -> pd.DataFrame:
+        """Return numbers of trained parameters: ``model``, ``method``, ``trainable``.
+
+        Without printed counts they are shares of the model.
+        """
+        table = self.printed("parameter_counts")
+        table = table[~table["printed"].astype(str).str.endswith("%")]
+        if table.empty:
+            rows = self.printed("scores").rename(columns={"params": "printed"})
+            table = rows[COUNTS].dropna().drop_duplicates(["model", "method"])
+        return table.assign(trainable=table["printed"].map(_as_number)).drop(columns="printed")
+
+
+def _as_number(text: str) -> float:
+    if text.endswith("%"):
+        return float(text[:-1]) / 100
+    number = text.replace(",", "")
+    return float(number[:-1]) * 1e6 if number.endswith("M") else float(number)
+
+
+def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with each ``value`` as a ``share`` of its task's sum.
+
+    Layers with a missing value are left out.
+    """
+    if "value" not in rows:
+        return rows
+    known = rows["value"].notna().groupby([rows["task"], rows["layer"]]).transform("all")
+    rows = rows[known].rename(columns={"value": "share"})
+    return rows.assign(share=rows["share"] / rows.groupby("task")["share"].transform("sum"))
 
 
 def read_claims(package: str, *own: ModuleType) -> tuple[Claim, ...]:

@@ -4,19 +4,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
-from subtune.analysis.comparisons import paired_tests
+from subtune.analysis.statistics import paired_tests
 from subtune.exhibits.answers import decisions, methods_by_score
-from subtune.exhibits.curves import learning_curves, score_by_train_rows
 from subtune.exhibits.findings import checklist, choices, contents, metrics
 from subtune.exhibits.heat_maps import parameter_changes
 from subtune.exhibits.methods import comparison, scores_by_train_rows
 from subtune.exhibits.output import Styled
-from subtune.exhibits.points import critical_difference, reproduction, score_by_parameters
+from subtune.exhibits.plots import (
+    critical_difference,
+    learning_curves,
+    reproduction,
+    score_by_parameters,
+    score_by_train_rows,
+)
 from subtune.papers.paper import Figure, Needs, Paper, Table
-from subtune.papers.results import Results
 
-# The style of heat maps of single parameters.
-CHANGES = "changes"
 SEVERAL_SEEDS = "one standard deviation over seeds, if there are several"
 DIVERGED = (
     "Diverged means that at every learning rate the loss or a prediction of one seed was not "
@@ -34,7 +36,7 @@ COMPARED = (
 )
 
 
-def compared(scores: str, **options: Any) -> Callable[[Results], Styled]:
+def compared(scores: str, **options: Any) -> Callable[..., Styled]:
     """Return a function that makes a table of methods task by task, above what the paper prints.
 
     Args:
@@ -83,8 +85,8 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
         make=lambda results, style: parameter_changes(
             results["parameter_changes"], results.task_titles, method, task, style
         ),
-        needs=Needs(methods=(method,), tasks=(task,)),
-        style=CHANGES,
+        needs=Needs(methods=(method,), tasks=(task,), parameter_changes=True),
+        style="changes",
     )
 
 

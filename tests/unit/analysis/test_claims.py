@@ -20,9 +20,9 @@ from subtune.analysis.claims import (
     Interval,
 )
 from subtune.analysis.statistics import rank_of_layers
-from subtune.exhibits import findings as table
-from subtune.papers import printed
+from subtune.exhibits.findings import checklist
 from subtune.papers.layernorm.claims import bias_minus_weight
+from tests.helpers.examples import scored
 
 CLAIMS = [
     pytest.param(paper, claim, id=f"{paper.name}-{claim.text}")
@@ -31,28 +31,45 @@ CLAIMS = [
 ]
 
 
-@cache
-def as_ours(name, averages):
-    """Return the table of claims, by their text, of a paper's printed numbers."""
-    paper = papers.find(name)
-    tables = printed.tables_like_ours(paper, averages=averages)
-    return table_of(paper, tables).set_index("claim")
-
-
-def table_of(paper, tables):
+def claims_of(paper, **tables):
     """The claims of a paper, tested on these tables and on the printed ones."""
-    of_print = [printed.tables_like_ours(paper, averages=averages) for averages in (False, True)]
-    return claims.claims_table(paper.claims, tables, *of_print, tasks_apart=paper.tasks_apart)
+    printed = [paper.tables_like_ours(averages=averages) for averages in (False, True)]
+    return claims.claims_table(paper.claims, tables, *printed, paper.tasks_apart)
+
+
+@cache
+def claims_of_print(name, averages):
+    """The claims of a paper, by their text, tested on its printed numbers."""
+    paper = papers.find(name)
+    return claims_of(paper, **paper.tables_like_ours(averages=averages)).set_index("claim")
+
+
+def verdict_of(name, text, **tables):
+    """The first claim with these words."""
+    paper = papers.find(name)
+    claim = next(claim for claim in paper.claims if text in claim.text)
+    [row] = claims_of(replace(paper, claims=(claim,)), **tables).to_dict("records")
+    return row
+
+
+def scores(**methods):
+    """Dev scores per method, a value per column."""
+    rows = [
+        (f"task{column}", method.replace("__", "-"), 1.0, None, 1e-3, 0, value)
+        for method, values in methods.items()
+        for column, value in enumerate(values)
+    ]
+    return scored(*rows).assign(trainable=100)
 
 
 @pytest.mark.parametrize(("paper", "claim"), CLAIMS)
 def test_printed_numbers_say_of_each_claim_what_its_paper_says(paper, claim):
     """Where they contradict it, the claim names the number; where there are none, it says so."""
-    of_tasks, of_averages = (as_ours(paper.name, averages).loc[claim.text] for averages in (0, 1))
+    tasks, averages = (claims_of_print(paper.name, means).loc[claim.text] for means in (0, 1))
     expected = DOES_NOT_HOLD if claim.contradicted_by else HOLDS
-    judged = {of_tasks["judged"], of_averages["judged"]} - {UNDECIDED}
+    judged = {tasks["judged"], averages["judged"]} - {UNDECIDED}
     assert judged == ({expected} if claim.is_printed else set())
-    assert of_tasks["paper_judged"] == (expected if claim.is_printed else NOT_PRINTED)
+    assert tasks["paper_judged"] == (expected if claim.is_printed else NOT_PRINTED)
 
 
 @pytest.mark.parametrize(
@@ -76,30 +93,6 @@ def test_a_printed_number_follows_from_the_printed_scores(paper, text, printed):
     assert verdict_of(paper, text)["paper"] == pytest.approx(printed, abs=1e-5)
 
 
-def scores(**methods):
-    """Dev scores per method, a value per column."""
-    rows = [
-        ("tiny", f"task{column}", method, 1.0, None, value, 100, 0)
-        for method, values in methods.items()
-        for column, value in enumerate(values)
-    ]
-    names = ["model", "column", "method", "fraction", "scope", "value", "trainable", "seed"]
-    frame = pd.DataFrame(rows, columns=names)
-    return frame.assign(task=frame["column"], decides=True)
-
-
-def claims_of(paper, **tables):
-    return table_of(papers.find(paper), tables)
-
-
-def verdict_of(name, text, **tables):
-    """The first claim with these words."""
-    paper = papers.find(name)
-    claim = next(claim for claim in paper.claims if text in claim.text)
-    [row] = table_of(replace(paper, claims=(claim,)), tables).to_dict("records")
-    return row
-
-
 def test_methods_that_score_alike_are_alike_and_others_are_not():
     same = scores(bitfit=[0.9, 0.8, 0.7, 0.6], layernorm=[0.905, 0.795, 0.702, 0.598])
     other = scores(bitfit=[0.9, 0.91, 0.92, 0.93], layernorm=[0.5, 0.51, 0.52, 0.54])
@@ -107,35 +100,6 @@ def test_methods_that_score_alike_are_alike_and_others_are_not():
     alike, row = (verdict_of("layernorm", about, chosen=chosen) for chosen in (same, other))
     assert (alike["verdict"], row["verdict"]) == (SUPPORTED, NOT_SUPPORTED)
     assert row["judged"] == DOES_NOT_HOLD and row["ours"] < 0.05
-
-
-def test_the_order_of_tasks_does_not_matter():
-    frame = scores(bitfit=[0.9, 0.8, 0.7], random=[0.5, 0.5, 0.6], layernorm=[0.8, 0.8, 0.9])
-    there, back = (claims_of("layernorm", chosen=rows) for rows in (frame, frame.iloc[::-1]))
-    pd.testing.assert_frame_equal(there, back)
-
-
-def test_a_component_is_compared_with_the_largest_other_one():
-    changes = pd.DataFrame(
-        [(task, c, 0, value) for task in "abc" for c, value in
-         (("output.LayerNorm", 0.4), ("output.dense", 0.1), ("attention.self.key", 0.2))],
-        columns=["task", "component", "layer", "change"],
-    )  # fmt: skip
-    row = verdict_of("layernorm", "changes the output LayerNorm", changes=changes)
-    assert row["mean"] == pytest.approx(2) and row["verdict"] == SUPPORTED
-    assert (row["ours"], row["cells"], row["judged"]) == (3, 3, HOLDS)
-
-
-def test_later_layers_are_compared_by_rank_and_parts_by_share():
-    layers = pd.DataFrame(
-        [(task, layer, part, share) for task in "abc"
-         for layer, share in ((0, 0.05), (1, 0.1), (2, 0.15)) for part, share in
-         (("weight", share), ("bias", 2 * share))],
-        columns=["task", "layer", "part", "share"],
-    )  # fmt: skip
-    for text, mean in (("later layers", 1), ("biases carry more", 0.3)):
-        row = verdict_of("layernorm", text, layernorm_information=layers)
-        assert row["mean"] == pytest.approx(mean) and row["verdict"] == SUPPORTED
 
 
 def test_masks_are_compared_column_by_column():
@@ -153,9 +117,9 @@ def test_masks_are_compared_column_by_column():
 
 
 def test_families_are_compared_by_their_means_and_their_parameters():
-    frame = scores(**{"lora-I": [0.5] * 3, "lora-II": [0.7] * 3, "SPAFIT-1-3-I": [0.65] * 3})
-    frame.loc[frame["method"].str.startswith("SPAFIT"), "trainable"] = 40
-    every = pd.concat([frame, scores(full=[0.64] * 3), scores(**{"full-bitfit": [0.1] * 3})])
+    frame = scores(lora__I=[0.5] * 3, lora__II=[0.7] * 3, SPAFIT__1=[0.65] * 3)
+    frame.loc[frame["method"] == "SPAFIT-1", "trainable"] = 40
+    every = pd.concat([frame, scores(full=[0.64] * 3, full__bitfit=[0.1] * 3)])
     for text, chosen, expected in (
         ("no less than LoRA", frame, 0.05),
         ("as full fine-tuning", every, 0.01),
@@ -163,19 +127,6 @@ def test_families_are_compared_by_their_means_and_their_parameters():
     ):
         row = verdict_of("spafit", text, chosen=chosen)
         assert row["ours"] == pytest.approx(expected) and row["verdict"] == SUPPORTED
-
-
-def test_two_biases_must_both_change_more_than_any_other():
-    changes = {"b_q": 0.3, "b_m2": 0.1, "b_v": 0.2, "g_LN1": 9.0}
-    rows = [("tiny", task, "bitfit", name, 0, changes[name]) for task in "abc" for name in changes]
-    names = ["model", "task", "method", "parameter", "layer", "change"]
-    table = pd.DataFrame(rows, columns=names)
-    row = verdict_of("bitfit", "b_q and b_m2 change", parameter_changes=table)
-    assert row["mean"] == pytest.approx(0.5) and row["verdict"] == NOT_SUPPORTED
-    assert (row["ours"], row["judged"]) == (0, DOES_NOT_HOLD)
-
-
-COUNTED = claims.Claim("Better", "1", "a − b", "more", of=("a", "b"), at_least=(5, 9))
 
 
 @pytest.mark.parametrize(
@@ -187,11 +138,10 @@ COUNTED = claims.Claim("Better", "1", "a − b", "more", of=("a", "b"), at_least
         (("task9",), [0.1, 0.9, 0.1], 0, UNDECIDED),
     ],
 )
-def test_a_count_of_the_claims_tasks_holds_on_as_large_a_share_of_ours(
-    tasks, second, cells, judged
-):
+def test_a_count_holds_on_as_large_a_share_of_our_tasks(tasks, second, cells, judged):
+    better = claims.Claim("Better", "1", "a − b", "more", of=("a", "b"), at_least=(5, 9))
     tables, printed = {"chosen": scores(a=[0.5] * 3, b=second)}, {"printed": pd.DataFrame()}
-    asked = [replace(COUNTED, tasks=tasks)]
+    asked = [replace(better, tasks=tasks)]
     [row] = claims.claims_table(asked, tables, printed, printed).to_dict("records")
     assert (row["cells"], row["judged"]) == (cells, judged)
 
@@ -213,13 +163,12 @@ def test_runs_that_diverged_are_no_cells_and_have_no_best_rate():
     frame = scores(bitfit=[0.9, math.nan, 0.7], full=[0.8, 0.7, math.nan])
     row = verdict_of("bitfit", "as full fine-tuning does", chosen=frame)
     assert (row["cells"], row["units"]) == (1, 1)
-    frame = scores(full=[math.nan] * 3).assign(learning_rate=2e-5)
-    row = verdict_of("spafit", "learning rate of 2e-05", chosen=frame)
+    row = verdict_of("spafit", "learning rate of 2e-05", chosen=scores(full=[math.nan] * 3))
     assert (row["cells"], row["units"], row["judged"]) == (0, 0, UNDECIDED)
 
 
 def test_a_printed_number_that_contradicts_a_claim_is_named_in_its_line():
-    shown = table.checklist(claims_of("spafit", chosen=scores(full=[0.5]))).table
+    shown = checklist(claims_of(papers.find("spafit"), chosen=scores(full=[0.5]))).table
     [line] = shown[shown["contradicted by"] != "–"].to_dict("records")
     assert line["claim"].startswith("Where full fine-tuning scores best")
     assert line["paper"] == "-0.025" and "0.64 and 0.67" in line["contradicted by"]
@@ -227,7 +176,8 @@ def test_a_printed_number_that_contradicts_a_claim_is_named_in_its_line():
 
 def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     frame = scores(bitfit=[0.9, 0.8, 0.7], full=[0.8, 0.7, 0.6])
-    shown = table.checklist(claims_of("bitfit", chosen=frame)).table.set_index("claim")
+    bitfit = papers.find("bitfit")
+    shown = checklist(claims_of(bitfit, chosen=frame)).table.set_index("claim")
     row = shown.loc["Training only biases scores as full fine-tuning does"]
     assert (row["this run"], row["95 % interval"]) == ("0.100", "0.100 to 0.100")
     assert row["over"] == "3 tasks"
@@ -237,19 +187,18 @@ def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     assert shown.loc["BitFit converges within 7 epochs on most tasks", "paper"] == "not printed"
     assert not (shown == "nan").any(axis=None)
     several = pd.concat([frame.assign(model=model) for model in "ab"])
-    shown = table.checklist(claims_of("bitfit", chosen=several)).table
-    assert shown.loc[0, ["as the paper judges", "over"]].tolist() == [
-        DOES_NOT_HOLD, "6 models × tasks"
-    ]  # fmt: skip
+    row = checklist(claims_of(bitfit, chosen=several)).table.iloc[0]
+    assert (row["as the paper judges"], row["over"]) == (DOES_NOT_HOLD, "6 models × tasks")
 
 
 def test_a_printed_layer_with_an_unreadable_cell_is_left_out():
     """QNLI's weights lack four layers, whose biases would count for them too."""
-    shares = printed.data_like_ours(papers.find("layernorm"), "figure3")
+    paper = papers.find("layernorm")
+    shares = paper.tables_like_ours(averages=False)["layernorm_information"]
     layers = shares[shares["task"] == "qnli"]
     assert set(layers["layer"]) == set(range(24)) - {2, 7, 8, 17}
     assert layers["share"].sum() == pytest.approx(1)
-    printed_cells = printed.table("layernorm", "figure3").query("task == 'qnli'")
+    printed_cells = paper.printed("figure3").query("task == 'qnli'")
     wide = printed_cells.pivot(index="layer", columns="part", values="value").dropna()
     expected = (wide["bias"] - wide["weight"]).sum() / wide.to_numpy().sum()
     assert bias_minus_weight(layers)["qnli"] == pytest.approx(expected)
@@ -257,7 +206,7 @@ def test_a_printed_layer_with_an_unreadable_cell_is_left_out():
     assert rank_of_layers(shares, "share", None)["qnli"] == pytest.approx(ranks)
 
 
-def test_the_best_other_method_is_the_one_with_the_best_average():
+def test_the_best_other_method_has_the_best_average_over_tasks_and_seeds():
     """On every task and with every seed another of the others is lucky."""
     first = scores(bitfit=[0.8, 0.8, 0.8], b_q=[0.9, 0.6, 0.6], g_LN1=[0.6, 0.9, 0.6])
     second = scores(bitfit=[0.8, 0.8, 0.8], b_q=[0.6, 0.9, 0.6], g_LN1=[0.6, 0.6, 0.9])
@@ -268,8 +217,8 @@ def test_the_best_other_method_is_the_one_with_the_best_average():
 
 def test_the_best_method_of_a_task_has_the_best_mean_over_seeds():
     """With every seed one of the others is better, and in the mean none is."""
-    first = scores(**{"SPAFIT-4-9-II": [0.8], "lora-I": [0.9], "lora-II": [0.6]})
-    second = scores(**{"SPAFIT-4-9-II": [0.8], "lora-I": [0.6], "lora-II": [0.9]})
+    first = scores(SPAFIT__4__9__II=[0.8], lora__I=[0.9], lora__II=[0.6])
+    second = scores(SPAFIT__4__9__II=[0.8], lora__I=[0.6], lora__II=[0.9])
     every = pd.concat([first, second.assign(seed=1)])
     row = verdict_of("spafit", "SPAFIT-4-9-II scores best", chosen=every)
     assert (row["ours"], row["cells"]) == (1, 1)
@@ -277,17 +226,16 @@ def test_the_best_method_of_a_task_has_the_best_mean_over_seeds():
 
 def test_a_count_has_a_method_that_diverged_as_the_worst():
     worst = "Full BitFit scores no better than any other"
-    spafit = {"SPAFIT-4-9-I": [math.nan] * 3, "lora-I": [0.8] * 3, "full-bitfit": [0.5] * 3}
-    assert verdict_of("spafit", worst, chosen=scores(**spafit))["judged"] == DOES_NOT_HOLD
-    best = {"SPAFIT-4-9-II": [math.nan, math.nan, 0.9], "lora-I": [0.8] * 3}
-    row = verdict_of("spafit", "SPAFIT-4-9-II scores best", chosen=scores(**best))
+    chosen = scores(SPAFIT__4__9__I=[math.nan] * 3, lora__I=[0.8] * 3, full__bitfit=[0.5] * 3)
+    assert verdict_of("spafit", worst, chosen=chosen)["judged"] == DOES_NOT_HOLD
+    chosen = scores(SPAFIT__4__9__II=[math.nan, math.nan, 0.9], lora__I=[0.8] * 3)
+    row = verdict_of("spafit", "SPAFIT-4-9-II scores best", chosen=chosen)
     assert (row["ours"], row["cells"], row["judged"]) == (1, 3, DOES_NOT_HOLD)
 
 
 def test_parameters_are_compared_without_the_classifier():
     """RoBERTa's head has five times as many parameters as all its biases."""
-    frame = scores(full=[0.5] * 3, bitfit=[0.5] * 3)
-    frame["classifier"] = 592_130
+    frame = scores(full=[0.5] * 3, bitfit=[0.5] * 3).assign(classifier=592_130)
     frame["trainable"] = frame["method"].map({"full": 124_647_170, "bitfit": 694_274})
     row = verdict_of("bitfit", "less than 0.1 % of the parameters", chosen=frame)
     assert row["judged"] == HOLDS
@@ -310,7 +258,7 @@ def test_a_claim_without_tasks_leaves_out_tasks_that_a_paper_treats_apart():
     table = pd.concat([scores(full=[0.5], bitfit=[0.6]), tagged(0.9, 0.1)])
     row = verdict_of("bitfit", "scores as full fine-tuning does", chosen=table)
     assert (row["ours"], row["cells"]) == (pytest.approx(0.1), 1)
-    # Of the printed ones 9 columns of Table 2 with each of 3 models.
+    # The printed ones are 9 columns of Table 2 with each of 3 models.
     assert row["paper_cells"] == 27
 
 
@@ -370,36 +318,25 @@ def test_fewer_than_three_units_are_not_enough():
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "holds"),
-    [
-        ("more", 0.001, True),
-        ("more", 0.0, False),
-        ("same", 0.019, True),
-        ("same", -0.02, False),
-        ("no less", -0.02, True),
-        ("no less", -0.021, False),
-    ],
+    ("kind", "holding", "failing"),
+    [("more", 0.001, 0.0), ("same", 0.019, -0.02), ("no less", -0.02, -0.021)],
 )
-def test_a_number_holds_by_the_claims_kind(kind, value, holds):
-    assert claims.holds(kind, value, 0.02) is holds
+def test_a_number_holds_by_the_claims_kind(kind, holding, failing):
+    assert claims.holds(kind, holding, 0.02) and not claims.holds(kind, failing, 0.02)
 
 
-SEEDS_OF_TWO_TASKS = [("m", task, seed, n + seed / 10) for n, task in enumerate("ab")
-                      for seed in range(4)]  # fmt: skip
+TWO_TASKS = [("m", task, seed, n + seed / 10) for n, task in enumerate("ab") for seed in range(4)]
+TWO_MODELS = [("m", "a", 0, 0.2), ("n", "a", 0, 0.4), ("n", "b", 0, 0.1)]
 
 
 @pytest.mark.parametrize(
     ("cells", "unit", "means"),
     [
         # Each seed's mean over tasks; a seed that lacks one of the tasks is left out.
-        (SEEDS_OF_TWO_TASKS, "seed", [0.5, 0.6, 0.7, 0.8]),
-        (SEEDS_OF_TWO_TASKS[:-1], "seed", [0.5, 0.6, 0.7]),
+        (TWO_TASKS, "seed", [0.5, 0.6, 0.7, 0.8]),
+        (TWO_TASKS[:-1], "seed", [0.5, 0.6, 0.7]),
         ([("m", "a", 0, 0.2), ("m", "a", 1, 0.4), ("m", "b", 0, 0.1)], "task", [0.3, 0.1]),
-        (
-            [("m", "a", 0, 0.2), ("n", "a", 0, 0.4), ("n", "b", 0, 0.1)],
-            "model × task",
-            [0.2, 0.4, 0.1],
-        ),
+        (TWO_MODELS, "model × task", [0.2, 0.4, 0.1]),
     ],
 )
 def test_units_are_seeds_where_there_are_three_and_otherwise_tasks(cells, unit, means):

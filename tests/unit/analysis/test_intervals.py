@@ -9,11 +9,11 @@ from sklearn.metrics import f1_score
 from subtune.analysis import intervals
 
 
-def crossed_values(generator, seeds, parts, of_seeds=0.1, of_parts=0.3, of_rest=0.2):
+def crossed_values(generator, seeds, parts, seed_spread=0.1, part_spread=0.3, residual_spread=0.2):
     """Values with a mean of 0 and these standard deviations ``[seeds, parts]``."""
-    by_seed = generator.normal(0, of_seeds, (seeds, 1))
-    by_part = generator.normal(0, of_parts, (1, parts))
-    return by_seed + by_part + generator.normal(0, of_rest, (seeds, parts))
+    by_seed = generator.normal(0, seed_spread, (seeds, 1))
+    by_part = generator.normal(0, part_spread, (1, parts))
+    return by_seed + by_part + generator.normal(0, residual_spread, (seeds, parts))
 
 
 def test_variances_equal_a_slow_and_obvious_analysis_of_variance():
@@ -24,12 +24,12 @@ def test_variances_equal_a_slow_and_obvious_analysis_of_variance():
     mean = table["x"].mean()
     seeds, parts = (table.groupby(name)["x"].mean() for name in ("seed", "part"))
     rest = table["x"] - table["seed"].map(seeds) - table["part"].map(parts) + mean
-    of_rest = (rest**2).sum() / (3 * 8)
+    residual_variance = (rest**2).sum() / (3 * 8)
     study = intervals.study(values.mean(1).tolist(), values, 90)
     assert study.mean == pytest.approx(mean)
-    assert study.residual_variance == pytest.approx(of_rest)
-    assert study.seed_variance == pytest.approx(seeds.var() - of_rest / 9)
-    assert study.part_variance == pytest.approx(parts.var() - of_rest / 4)
+    assert study.residual_variance == pytest.approx(residual_variance)
+    assert study.seed_variance == pytest.approx(seeds.var() - residual_variance / 9)
+    assert study.part_variance == pytest.approx(parts.var() - residual_variance / 4)
 
 
 def test_without_rows_the_interval_is_students_over_seeds():
@@ -67,24 +67,24 @@ def test_folds_that_differ_have_students_interval_others_that_of_rows():
     rows = generator.normal(0, 1, (5, 40))
     alike = rows - rows.mean(1, keepdims=True)
     differing = alike + np.arange(5)[:, None]
-    of_folds, of_rows = (
+    by_folds, by_rows = (
         intervals.nested_study(values.mean(1).tolist(), values, 200, 5)
         for values in (differing, alike)
     )
-    assert intervals.half_width([of_folds]) == pytest.approx(students(differing.mean(1)))
-    assert intervals.half_width([of_rows]) == pytest.approx(students(alike.ravel()), rel=0.02)
+    assert intervals.half_width([by_folds]) == pytest.approx(students(differing.mean(1)))
+    assert intervals.half_width([by_rows]) == pytest.approx(students(alike.ravel()), rel=0.02)
     # The same rows in other folds say nothing new of rows, and further folds do.
-    assert intervals.half_width([of_rows._replace(seeds=10)]) == pytest.approx(
-        intervals.half_width([of_rows]), rel=0.01
+    assert intervals.half_width([by_rows._replace(seeds=10)]) == pytest.approx(
+        intervals.half_width([by_rows]), rel=0.01
     )
-    assert of_rows._replace(seeds=3).error()[0] == pytest.approx(5 / 3 * of_rows.error()[0])
+    assert by_rows._replace(seeds=3).error()[0] == pytest.approx(5 / 3 * by_rows.error()[0])
 
 
 def test_the_interval_of_folds_covers_the_truth_nearly_as_often_as_it_says():
     generator = np.random.default_rng(0)
     covered = []
-    for of_folds in np.repeat([0.0, 0.05, 0.1], 300):
-        folds = generator.normal(0, of_folds, (5, 1))
+    for fold_spread in np.repeat([0.0, 0.05, 0.1], 300):
+        folds = generator.normal(0, fold_spread, (5, 1))
         values = folds + generator.normal(0, 0.4, (5, 40))
         found = intervals.interval(
             [intervals.nested_study(values.mean(1).tolist(), values, 200, 5)]
@@ -123,12 +123,12 @@ def test_where_no_row_differs_the_rule_of_three_says_what_is_lost_at_most():
     assert intervals.chance([study], 0.0) == 0
 
 
-@pytest.mark.parametrize(("seeds", "of_seeds", "of_parts"), [(5, 0.1, 0.3), (10, 0.0, 0.5)])
-def test_the_interval_covers_the_truth_nearly_as_often_as_it_says(seeds, of_seeds, of_parts):
+@pytest.mark.parametrize(("seeds", "seed_spread", "part_spread"), [(5, 0.1, 0.3), (10, 0.0, 0.5)])
+def test_the_interval_covers_the_truth_nearly_as_often_as_it_says(seeds, seed_spread, part_spread):
     generator = np.random.default_rng(0)
     covered = []
     for _ in range(500):
-        values = crossed_values(generator, seeds, 50, of_seeds, of_parts)
+        values = crossed_values(generator, seeds, 50, seed_spread, part_spread)
         found = intervals.interval([intervals.study(values.mean(1).tolist(), values, 50)])
         covered.append(found.low <= 0 <= found.high)
     assert 0.93 <= np.mean(covered) <= 0.98
@@ -155,11 +155,11 @@ def test_folds_of_different_sizes_have_their_own_parts():
     for row, fold in zip(values, folds, strict=True):
         row[: len(fold)] = fold
     differences = [fold.mean() for fold in folds]
-    of_means = np.mean([fold.var(ddof=1) / len(fold) for fold in folds])
+    mean_variance = np.mean([fold.var(ddof=1) / len(fold) for fold in folds])
     study = intervals.nested_study(differences, values, 29, 3)
     error, degrees = study.error()
-    assert error == pytest.approx(max(np.var(differences, ddof=1), of_means) / 3)
-    if np.var(differences, ddof=1) < of_means:
+    assert error == pytest.approx(max(np.var(differences, ddof=1), mean_variance) / 3)
+    if np.var(differences, ddof=1) < mean_variance:
         assert degrees == pytest.approx(26)
 
 

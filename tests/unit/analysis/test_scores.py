@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.analysis import comparisons, scores
-from subtune.analysis.statistics import family_minus, minus, scope_minus
+from subtune.analysis import scores
+from subtune.analysis.statistics import family_minus, minus, paired_tests, scope_minus
 from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS
 from subtune.tasks.task import columns_of
@@ -92,20 +92,14 @@ def test_a_setting_that_diverged_is_in_no_mean_and_in_no_test():
     assert means["bitfit"] == 0.7 and math.isnan(means["full"])
     assert minus(chosen, "full", "bitfit").empty
     assert family_minus(chosen, "(full|bitfit)", "bitfit").empty
-    assert comparisons.paired_tests(chosen)["pairs"].tolist() == [0]
-
-
-def test_diverged_masks_do_not_touch_the_claims_of_the_whole_method():
-    masks = [
-        ("rte", "layernorm", fraction, scope, 1e-3, 0, value)
-        for scope, last in (("cv", math.nan), ("global", 0.6), ("individual", 0.6))
-        for fraction, value in ((0.1, 0.6), (0.2, last))
-    ]
-    whole = [("rte", m, 1.0, None, 1e-3, 0, v) for m, v in (("layernorm", 0.7), ("bitfit", 0.6))]
-    table = scored(*whole, *masks)
-    assert minus(table, "layernorm", "bitfit").tolist() == [pytest.approx(0.1)]
-    assert scope_minus(table, "global", "cv").empty
-    assert scope_minus(table, "global", "individual").tolist() == [0.0]
+    assert paired_tests(chosen)["pairs"].tolist() == [0]
+    values = {"cv": math.nan, "global": 0.6, "individual": 0.6}
+    masks = pd.concat(
+        at_rates({1e-3: [value]}, "layernorm", fraction=0.1, scope=scope)
+        for scope, value in values.items()
+    )
+    assert scope_minus(masks, "global", "cv").empty
+    assert scope_minus(masks, "global", "individual").tolist() == [0.0]
 
 
 def test_scores_are_read_as_they_were_written(tmp_path):
@@ -128,8 +122,8 @@ def recorded(store, run, task, history, diverged=False, tried=()):
     table.insert(0, "epoch", range(1, len(table) + 1))
     (store / run).mkdir()
     table.to_csv(store / run / "history.csv", index=False)
-    of_first = {"validation": dict(zip(TASKS[task].metrics, history[0], strict=True))}
-    outcome = {"best_epoch": 1, "scores": of_first, "trainable": 10, "diverged": diverged}
+    first = {"validation": dict(zip(TASKS[task].metrics, history[0], strict=True))}
+    outcome = {"best_epoch": 1, "scores": first, "trainable": 10, "diverged": diverged}
     if tried:
         outcome["learning_rate"] = tried[0]
         pd.DataFrame({"learning_rate": tried}).to_csv(store / run / "search.csv", index=False)
@@ -202,8 +196,7 @@ def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
     """The task's own metric, Spearman, falls in every seed."""
     pearson = {"a": [0.1, 0.4, 0.7], "b": [0.2, 0.5, 0.8], "c": [0.1, 0.5, 0.8]}
     for run, curve in pearson.items():
-        spearman = (0.9, 0.6, 0.3)
-        recorded(tmp_path, run, "stsb", [*zip(spearman, curve, strict=True)])
+        recorded(tmp_path, run, "stsb", [*zip((0.9, 0.6, 0.3), curve, strict=True)])
     for run in ("d", "e", "f"):
         recorded(tmp_path, run, "stsb", [(0.9, 0.1)] * 3, diverged=run == "f")
     runs = [(run, rate) for rate, names in ((1e-3, "abc"), (1e-2, "def")) for run in names]

@@ -9,12 +9,15 @@ import pytest
 from subtune.analysis.statistics import (
     best_minus,
     changes_to_largest_other,
+    holm,
+    kruskal_wallis,
+    mean_ranks,
     minus,
     minus_by_rows,
     minus_on_rows,
     minus_printed,
+    paired_tests,
     parameters_of_families,
-    rank_correlation,
     rank_of_layers,
     ranks_first,
     share_to_largest_other,
@@ -22,12 +25,10 @@ from subtune.analysis.statistics import (
 from subtune.papers.bitfit.claims import (
     agreement_of_models,
     change_beside_others,
-    epochs_before,
-    gap_under,
+    measure_minus,
     minus_by_size,
     rate_to_printed,
     spread_minus,
-    train_minus,
 )
 from subtune.papers.bitfit_plus.claims import change_and_score, distance_to_printed
 from subtune.papers.layernorm.claims import bias_minus_weight
@@ -95,12 +96,6 @@ def test_an_advantage_is_correlated_with_the_number_of_training_rows():
     assert minus_by_size(scores(rows[:2]), sizes, "x", "y").empty
 
 
-def test_what_does_not_vary_has_no_rank_correlation():
-    assert np.isnan(rank_correlation([1, 2, 3], [5, 5, 5]))
-    assert np.isnan(rank_correlation([1, 2], [1, 2]))
-    assert rank_correlation([1, 2, 3], [1, 5, 9]) == pytest.approx(1)
-
-
 def test_cells_that_cannot_be_read_are_missing_and_not_0():
     """Layer 1, whose weight cannot be read, would have the most information by its bias."""
     layers = pd.DataFrame(
@@ -149,16 +144,6 @@ def test_change_and_score_are_correlated_over_methods_seed_by_seed():
     assert cells.tolist() == pytest.approx([1, -1])
 
 
-def test_gaps_train_scores_and_epochs_are_set_beside_a_limit():
-    gaps = pd.DataFrame(
-        {"model": "m", "column": ["rte"], "seed": 0, "method": "a", "train": 0.99, "gap": 0.03}
-    )
-    assert gap_under(gaps, "a", 0.02).tolist() == pytest.approx([-0.01])
-    assert train_minus(gaps, "a", 1.0).tolist() == pytest.approx([-0.01])
-    runs = scores([("rte", "a", 0.7)], best_epoch=5)
-    assert epochs_before(runs, "a", 7).tolist() == [2]
-
-
 def test_rates_are_compared_with_one_and_with_the_printed_ones():
     runs = scores([("rte", "a", 0.7), ("cola", "a", 0.7)])
     assert np.exp(rate_to(runs, "a", 5e-4)).tolist() == pytest.approx([2, 2])
@@ -166,10 +151,14 @@ def test_rates_are_compared_with_one_and_with_the_printed_ones():
     assert sorted(np.exp(rate_to_printed(runs, printed, "a"))) == pytest.approx([0.5, 1])
 
 
-def test_the_spread_over_seeds_is_compared():
+def test_one_method_is_set_beside_another_or_a_limit():
     rows = [("rte", "a", 0.1, 0), ("rte", "a", 0.5, 1), ("rte", "b", 0.3, 0), ("rte", "b", 0.3, 1)]
-    [value] = spread_minus(scores(rows), "a", "b")
-    assert value == pytest.approx(np.std([0.1, 0.5], ddof=1))
+    assert spread_minus(scores(rows), "a", "b").tolist() == pytest.approx([np.sqrt(0.08)])
+    gaps = scores([("rte", "a", 0.7), ("rte", "b", 0.7)], best_epoch=5, gap=[0.03, 0.01])
+    assert measure_minus(gaps, "gap", "a", "b").tolist() == pytest.approx([0.02])
+    assert measure_minus(gaps, "gap", 0.02, "a").tolist() == pytest.approx([-0.01])
+    assert measure_minus(gaps, "best_epoch", 7, "a").tolist() == [2]
+    assert measure_minus(gaps, "train", "a", 1.0).empty
 
 
 def test_models_agree_where_a_method_gains_on_the_same_tasks():
@@ -228,3 +217,43 @@ def test_without_scores_on_the_fewest_and_on_more_rows_nothing_is_compared(curve
     table = sizes(curves)
     assert all(minus_on_rows(table, "exact_match", end, "bitfit", "full").empty for end in ends)
     assert minus_by_rows(table, "exact_match", "bitfit", "full").empty
+
+
+def test_methods_are_paired_by_task_and_equal_groups_do_not_differ():
+    rows = [
+        (task, method, 1.0, None, 1e-3, 0, value + (0.1 if method == "full" else 0.0))
+        for value, task in enumerate(("rte", "cola", "mrpc", "sst2", "qnli", "qqp"))
+        for method in ("full", "bitfit")
+    ]
+    [row] = paired_tests(scored(*rows)).to_dict("records")
+    assert row["pairs"] == 6
+    assert row["mean_difference"] == pytest.approx(0.1)
+    # All six differences have one sign: two of the 2^6 ways.
+    assert row["p_value"] == round(2 / 64, 4)
+    assert kruskal_wallis([0.5, 0.5], [0.5, 0.5]) == 1.0
+
+
+def test_holm_multiplies_p_values_and_keeps_their_order():
+    p_values = pd.Series([0.04, 0.01, math.nan, 0.03, 0.5])
+    # 4 × 0.01, 3 × 0.03, 2 × 0.04 (not below the one before), 1 × 0.5.
+    expected = [0.09, 0.04, math.nan, 0.09, 0.5]
+    assert holm(p_values).tolist() == pytest.approx(expected, nan_ok=True)
+    assert holm(pd.Series([0.6, 0.7])).tolist() == [1.0, 1.0]
+
+
+def test_the_critical_difference_is_the_printed_one():
+    generator = np.random.default_rng(0)
+    chosen = scored(
+        *(
+            (f"task{task}", method, 1.0, None, 1e-3, 0, 0.1 * number + generator.normal(0, 0.1))
+            for task in range(14)
+            for number, method in enumerate(("full", "bitfit", "layernorm", "frozen"))
+        )
+    )
+    ranks, difference = mean_ranks(chosen)
+    # Demšar (2006), section 3.2.2: four classifiers, fourteen data sets.
+    assert difference == pytest.approx(1.25, abs=0.005)
+    assert list(ranks.index) == ["frozen", "layernorm", "bitfit", "full"]
+    assert ranks.sum() == pytest.approx(1 + 2 + 3 + 4)
+    two = chosen[chosen["method"].isin(["full", "bitfit"])]
+    assert math.isnan(mean_ranks(two)[1])

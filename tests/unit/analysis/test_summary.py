@@ -51,11 +51,9 @@ def test_the_summary_has_methods_from_the_highest_score_with_their_costs():
     rows = summary.summary(runs(scores | {"frozen": [0.5, 0.5]})).set_index("method")
     assert list(rows.index) == ["full", "bitfit", "frozen", "lora-I"]
     assert math.isnan(rows.loc["lora-I", "score"]) and not rows.loc["lora-I", "on_front"]
-    bitfit = rows.loc["bitfit"]
-    assert (bitfit["score"], bitfit["seeds"]) == (pytest.approx(0.7), 2)
-    assert bitfit["spread"] == pytest.approx(math.sqrt(0.02))
-    assert (bitfit["trained"], bitfit["share"]) == (400, 0.04)
-    assert (bitfit["delta_bytes"], bitfit["seconds"], bitfit["epoch"]) == (1600, 2, 1)
+    numbers = {"score": 0.7, "seeds": 2, "spread": math.sqrt(0.02), "trained": 400, "share": 0.04}
+    numbers |= {"delta_bytes": 1600, "seconds": 2, "epoch": 1}
+    assert rows.loc["bitfit", [*numbers]].to_dict() == pytest.approx(numbers)
 
 
 def test_a_score_of_one_answer_for_every_row_says_of_how_many_seeds():
@@ -69,14 +67,16 @@ def test_a_score_of_one_answer_for_every_row_says_of_how_many_seeds():
     assert said["BitFit"] == "0.5000 ± 0.0000 (one answer in 1 of 2)"
 
 
-def test_a_difference_to_full_is_paired_by_seed_and_has_students_interval():
-    full, bitfit = [0.9, 0.8, 0.7, 0.9], [0.88, 0.79, 0.66, 0.88]
+def test_a_difference_to_full_is_paired_by_seed_and_has_students_distribution():
+    full, bitfit = np.array([0.9, 0.8, 0.7, 0.9]), np.array([0.88, 0.79, 0.66, 0.88])
     rows = summary.summary(runs({"full": full, "bitfit": bitfit})).set_index("method")
     expected = scipy.stats.ttest_rel(bitfit, full).confidence_interval(0.95)
-    low, high = rows.loc["bitfit", ["low", "high"]]
-    assert (low, high) == (pytest.approx(expected.low), pytest.approx(expected.high))
-    assert rows.loc["bitfit", "difference"] == pytest.approx(-0.0225)
-    assert rows.loc["full", ["difference", "low", "high"]].isna().all()
+    error, student = scipy.stats.sem(bitfit - full), scipy.stats.t(3)
+    names = ["difference", "low", "high", "chance", "most_lost"]
+    chance, lost = student.cdf((-0.0225 + 0.02) / error), 0.0225 + student.ppf(0.95) * error
+    numbers = [-0.0225, expected.low, expected.high, chance, lost]
+    assert rows.loc["bitfit", names].tolist() == pytest.approx(numbers)
+    assert rows.loc["full", names].isna().all()
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0.1, 0.2, 0.3, None])), min_size=1))
@@ -115,9 +115,7 @@ def test_on_the_front_is_what_nothing_beats_in_both_score_and_parameters(points)
         ),
         (
             {"full": [0.9] * 3, "layernorm": [0.93, 0.87, 0.9], "bitfit": [0.9, 0.901, 0.899]},
-            "train",
-            "BitFit",
-            "Train BitFit",
+            *("train", "BitFit", "Train BitFit"),
         ),
         (
             {"full": [0.9] * 3, "layernorm": [0.93, 0.87, 0.9]},
@@ -128,9 +126,7 @@ def test_on_the_front_is_what_nothing_beats_in_both_score_and_parameters(points)
         ),
         (
             {"full": [0.9] * 3, "layernorm": [0.9, math.nan, 0.9], "bitfit": [0.9] * 3},
-            "train",
-            "BitFit",
-            "Train BitFit",
+            *("train", "BitFit", "Train BitFit"),
         ),
         ({"full": [0.9] * 3, "embeddings": [0.9] * 3}, "train", "Embeddings", "Train nothing (a"),
         ({"full": [0.9] * 3, "frozen": [0.9] * 3}, "train", "Frozen", "Frozen (the classifier"),
@@ -145,21 +141,13 @@ def test_the_answer_is_the_smallest_method_within_the_margin(scores, decision, m
     assert (f"about `seeds: {seeds}` would tell." in row["answer"]) is (decision == "probably")
 
 
-def test_chances_and_the_most_lost_are_students():
-    full, bitfit = np.array([0.9, 0.8, 0.7, 0.9]), np.array([0.88, 0.79, 0.66, 0.88])
-    rows = summary.summary(runs({"full": full, "bitfit": bitfit})).set_index("method")
-    error, of = scipy.stats.sem(bitfit - full), scipy.stats.t(3)
-    assert rows.loc["bitfit", "chance"] == pytest.approx(of.cdf((-0.0225 + 0.02) / error))
-    assert rows.loc["bitfit", "most_lost"] == pytest.approx(0.0225 + of.ppf(0.95) * error)
-    assert rows.loc["full", ["chance", "most_lost"]].isna().all()
-
-
-@pytest.mark.parametrize("margin", [0.005, 0.02, 0.1])
-def test_the_margin_decides(margin):
+@pytest.mark.parametrize(
+    ("margin", "decision"), [(0.005, "everything"), (0.02, "probably"), (0.1, "train")]
+)
+def test_the_margin_decides(margin, decision):
     table = runs({"full": [0.9] * 3, "bitfit": [0.88, 0.885, 0.89]}).assign(margin=margin)
     row = answer_of(table)
-    decisions = {0.005: "everything", 0.02: "probably", 0.1: "train"}
-    assert (row["margin"], row["decision"]) == (margin, decisions[margin])
+    assert (row["margin"], row["decision"]) == (margin, decision)
 
 
 def test_a_mask_is_an_answer_too():
@@ -183,9 +171,9 @@ def test_one_seed_says_something_by_its_rows_and_nothing_without_them():
 def numbers_of(table, noise, rows=400):
     """Values of fifty parts of the rows whose means are the scores, with noise of each part."""
     generator = np.random.default_rng(0)
-    of_part = generator.normal(0, noise, len(NUMBERS))
+    part_effects = generator.normal(0, noise, len(NUMBERS))
     values = [
-        row.value + generator.normal(0, 0.01, len(NUMBERS)) + (row.method != "full") * of_part
+        row.value + generator.normal(0, 0.01, len(NUMBERS)) + (row.method != "full") * part_effects
         for row in table.itertuples()
     ]
     return pd.DataFrame(values, columns=NUMBERS).assign(run=table["run"], rows=rows)
@@ -280,41 +268,30 @@ def test_full_that_has_learnt_nothing_is_no_reference():
     assert learnt_nothing not in answer_of(table)["answer"]
 
 
-def test_an_answer_says_which_of_its_two_methods_was_not_tuned_or_not_done():
+@pytest.mark.parametrize(("method", "title"), [("full", "Full"), ("layernorm", "LayerNorm")])
+def test_an_answer_says_which_of_its_two_methods_was_not_tuned_or_not_done(method, title):
     table = runs({"full": [0.9] * 3, "layernorm": [0.9] * 3, "bitfit": [0.9] * 3})
-    edge, rising = (
-        "learning rate is at the edge of those tried",
-        "was still rising in its last epoch",
-    )
-    for method, title in (("full", "Full"), ("layernorm", "LayerNorm")):
-        is_method = table["method"] == method
-        doubtful = table.assign(at_edge=is_method, curve=is_method.map({True: "still rising"}))
-        said = answer_of(doubtful)["answer"]
-        assert f"{title}'s {edge}." in said
-        assert f"{title} {rising}: give it more epochs." in said
-        assert said.count("edge") == said.count("rising") == 1
+    is_method = table["method"] == method
+    doubtful = table.assign(at_edge=is_method, curve=is_method.map({True: "still rising"}))
+    said = answer_of(doubtful)["answer"]
+    assert f"{title}'s learning rate is at the edge of those tried." in said
+    assert f"{title} was still rising in its last epoch: give it more epochs." in said
+    assert said.count("edge") == said.count("rising") == 1
     other = table.assign(at_edge=table["method"] == "bitfit", curve="fell")
     assert answer_of(other)["answer"] == answer_of(table)["answer"]
 
 
-def test_an_answer_over_all_tasks_says_that_some_tasks_are_at_the_edge():
-    scores = {"full": [0.9] * 3, "layernorm": [0.9] * 3}
-    tables = [runs(scores, task).assign(at_edge=task == "rte") for task in ("rte", "cola")]
-    said = answer_of(pd.concat(tables, ignore_index=True), summary.ALL_TASKS)["answer"]
-    assert "LayerNorm's learning rate is at the edge of those tried on some tasks." in said
-
-
 def test_methods_on_all_tasks_are_compared_by_their_mean_over_tasks():
     parts = [
-        runs({"full": [0.9] * 3, "bitfit": [value] * 3}, task=task)
+        runs({"full": [0.9] * 3, "bitfit": [value] * 3}, task=task).assign(at_edge=task == "rte")
         for task, value in (("rte", 0.85), ("cola", 0.92), ("mrpc", 0.91))
     ]
     table = pd.concat([*parts, runs({"layernorm": [0.9] * 3}, task="cola")], ignore_index=True)
     assert answer_of(table)["answer"].startswith("Train everything: the nearest method, BitFit")
     row = answer_of(table, summary.ALL_TASKS)
-    assert row["method"] == "BitFit"
+    assert (row["method"], row["over"]) == ("BitFit", "3 seeds")
     assert row["difference"] == pytest.approx(np.mean([-0.05, 0.02, 0.01]))
-    assert row["over"] == "3 seeds"
+    assert "BitFit's learning rate is at the edge of those tried on some tasks." in row["answer"]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import math
 
 import pandas as pd
 
+from subtune import papers
 from subtune.exhibits import findings
-from subtune.papers import printed
 from subtune.tasks import TASKS
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made, titled
@@ -18,7 +18,7 @@ def test_the_papers_best_learning_rates_are_beside_ours():
         ("cola", "bitfit", 1.0, None, 1e-3, 0, 0.5),
     ]
     tasks = {"rte": "RTE", "cola": "CoLA"}
-    printed_rates = printed.table("bitfit", "table6")
+    printed_rates = papers.find("bitfit").printed("table6")
     table = findings.best_learning_rates(scored(*rows), printed_rates, tasks, "bitfit")
     assert table.iloc[0].tolist() == ["RTE", "diverged", "1e-3", "4e-4"]
     assert table["this run: minilm"].tolist() == ["diverged", "1e-3"]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from subtune import papers
 from subtune.analysis import parameters
-from subtune.papers import printed
 from subtune.tasks import TASKS
 from tests.helpers.examples import sums
 from tests.helpers.exhibits import made, titled
@@ -39,7 +39,9 @@ def test_ours_and_the_papers_global_information_are_on_one_scale():
     figure = made("layernorm", "figure4", {"global_layernorm_information": ours}, STYLE)
     run, paper = heat_maps(figure)
     assert texts(run) == ["1.00"] * 4
-    values = printed.table("layernorm", "figure4").pivot(index="layer", columns="part")["value"]
+    values = (
+        papers.find("layernorm").printed("figure4").pivot(index="layer", columns="part")["value"]
+    )
     assert texts(paper) == [f"{value:.2f}" for value in np.ravel(values[["weight", "bias"]])]
     limits = np.array([axes.images[0].get_clim() for axes in (run, paper)])
     # An even share is 2 tasks / 2 layers here, and 7.98 / 24 as the paper rounds.

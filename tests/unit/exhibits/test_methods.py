@@ -6,12 +6,16 @@ import math
 import pandas as pd
 import pytest
 
-from subtune.analysis import comparisons
-from subtune.analysis.comparisons import exhibit_scores
+from subtune import papers
+from subtune.analysis.scores import train_and_dev
 from subtune.exhibits import output
-from subtune.exhibits.methods import scores_by_train_rows, with_marks
+from subtune.exhibits.methods import (
+    exhibit_scores,
+    reproduction,
+    scores_by_train_rows,
+    with_marks,
+)
 from subtune.models.dimensions import papers_models
-from subtune.papers import printed
 from subtune.selections.methods import named
 from subtune.tasks import TASKS
 from subtune.tasks.task import columns_of
@@ -19,16 +23,12 @@ from tests.helpers.examples import scored
 from tests.helpers.exhibits import made, titled
 from tests.unit.analysis.test_statistics import sizes
 
-PAPER_ORDER = [
-    TASKS[name] for name in ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp")
-]
-
 
 def test_printed_table_2_is_complete_and_in_the_columns_of_ours():
-    table = exhibit_scores(printed.scores("layernorm"), ["table2"])
-    assert len(table) == 36
-    columns = [column.key for column in columns_of(PAPER_ORDER, {})]
-    assert list(table["task"].drop_duplicates()) == columns
+    table = exhibit_scores(papers.find("layernorm").printed("scores"), ["table2"])
+    order = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp")
+    columns = [column.key for column in columns_of([TASKS[name] for name in order], {})]
+    assert len(table) == 36 and list(table["task"].drop_duplicates()) == columns
 
 
 def styled(chosen, *tasks, paper="layernorm", exhibit="table2"):
@@ -44,9 +44,8 @@ AVERAGE = "average of CoLA, MRPC, RTE"
 
 def averaged(*rows, tasks=("cola", "mrpc", "rte")):
     table = scored(*[(task, "bitfit", 1.0, None, 1e-3, seed, v) for task, seed, v in rows])
-    return compared(table, "bitfit_plus", "figure3", tasks), comparisons.reproduction(
-        table, printed.scores("bitfit_plus")
-    )
+    reproduced = reproduction(table, papers.find("bitfit_plus").printed("scores"))
+    return compared(table, "bitfit_plus", "figure3", tasks), reproduced
 
 
 def test_a_comparison_shows_ours_above_the_papers_with_exact_counts():
@@ -161,7 +160,7 @@ def test_a_method_that_diverged_says_so_in_every_format_and_is_never_best(tmp_pa
         assert text.count("diverged") == 2 and "nan" not in text
 
 
-def test_an_average_over_a_task_that_diverged_has_diverged():
+def test_an_average_over_a_column_that_diverged_is_none():
     table, reproduced = averaged(("cola", 0, 0.4), ("rte", 0, math.nan), ("mrpc", 0, 0.8))
     assert table[AVERAGE].iloc[0] == "diverged"
     assert reproduced.query("task in ('average', 'rte')")["ours"].isna().all()
@@ -173,13 +172,8 @@ def test_scores_on_a_treebank_are_in_the_column_of_its_name():
     table = compared(ours, "bitfit", "pos", ["ud_ewt"])
     assert list(table)[4:] == ["POS (UD-EWT)", "POS (PTB)"]
     assert table.iloc[0, 4:].tolist() == ["0.9000", "–"]
-    theirs = table.iloc[1:].set_index(["scores of", "method"])
-    assert set(theirs["POS (UD-EWT)"]) == {"–"}
-    assert theirs["POS (PTB)"].unstack().to_dict("index") == {
-        "paper: bert-base-cased": {"Full": "0.9720", "BitFit": "0.9720"},
-        "paper: bert-large-cased": {"Full": "0.9740", "BitFit": "0.9740"},
-        "paper: roberta-base": {"Full": "0.9720", "BitFit": "0.9710"},
-    }
+    assert set(table["POS (UD-EWT)"][1:]) == {"–"}
+    assert table["POS (PTB)"][1:].tolist() == ["0.9720"] * 2 + ["0.9740"] * 2 + ["0.9720", "0.9710"]
     # Those on the paper's own treebank stand above the printed ones.
     table = compared(scored(("ptb", "full", 1.0, None, 1e-3, 0, 0.9)), "bitfit", "pos", ["ptb"])
     assert list(table)[4:] == ["POS (PTB)"]
@@ -210,7 +204,7 @@ def test_the_table_says_train_minus_dev_beside_what_the_paper_says():
     chosen = scored(*rows)
     chosen["run"] = chosen["method"]
     trained = pd.DataFrame({"run": ["full", "bitfit"], "accuracy": [0.99, 0.71], "f1": 0.1})
-    scores = comparisons.train_and_dev(chosen, trained)
+    scores = train_and_dev(chosen, trained)
     rte = titled(TASKS["rte"])
     table = made("bitfit", "generalisation_gap", {"train_scores": scores}, tasks=rte)
     assert table[["method", "score", "RTE", "paper"]].to_numpy().tolist() == [
@@ -226,7 +220,7 @@ def test_the_table_says_train_minus_dev_beside_what_the_paper_says():
 def test_table_1_has_the_papers_columns_and_counts(tmp_path):
     fields = papers_models()["bert-large-cased"]
     (tmp_path / "config.json").write_text(json.dumps(fields))
-    methods = printed.table("spafit", "parameter_counts")["method"]
+    methods = papers.find("spafit").printed("parameter_counts")["method"]
     styled = made(
         "spafit",
         "table1",
@@ -235,8 +229,32 @@ def test_table_1_has_the_papers_columns_and_counts(tmp_path):
         selections={method: named(method, {}).canonical() for method in methods},
     )
     table = styled.table
-    ours, papers = "parameters: bert-large-cased", "paper: bert-large-cased"
-    assert list(table) == ["method", "trains", ours, papers]
-    assert list(table[ours]) == list(table[papers])
+    ours, theirs = "parameters: bert-large-cased", "paper: bert-large-cased"
+    assert list(table) == ["method", "trains", ours, theirs]
+    assert list(table[ours]) == list(table[theirs])
     assert table["trains"].tolist() == [named(method, {}).in_words() for method in methods]
     assert set(styled.wide) <= set(table)
+
+
+OURS = [("rte", "bitfit", 1.0, None, 1e-3, seed, v) for seed, v in ((0, 0.7), (1, 0.8))]
+
+
+def test_every_printed_score_is_beside_ours_or_beside_nothing():
+    theirs = papers.find("bitfit").printed("scores")
+    table = reproduction(scored(*OURS), theirs, scored(OURS[0]).assign(value=0.6))
+    assert len(table) == len(theirs)
+    ours = table.dropna(subset=["ours"])
+    assert set(ours["method"]) == {"bitfit"}
+    splits = ours.drop_duplicates("split").set_index("split")
+    assert splits["ours"].to_dict() == pytest.approx({"validation": 0.75, "test": 0.6})
+    assert splits["seeds"].to_dict() == {"validation": 2, "test": 1}
+    assert (ours["difference"] == ours["ours"] - ours["reported"]).all()
+    assert table.loc[table["method"] == "b_q", "our_model"].isna().all()
+    diverged = scored(*OURS).assign(value=math.nan)
+    assert reproduction(diverged, theirs)["ours"].isna().all()
+
+
+def test_a_score_of_the_papers_own_model_is_not_beside_another_models():
+    rows = scored(*OURS).assign(model="roberta-base")
+    table = reproduction(rows, papers.find("bitfit").printed("scores"))
+    assert set(table.dropna(subset=["ours"])["model"]) == {"roberta-base"}

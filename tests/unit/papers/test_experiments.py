@@ -3,9 +3,9 @@
 import pytest
 
 from subtune import papers
-from subtune.papers import experiments, printed
-from subtune.papers.experiments import make
-from subtune.papers.results import Results
+from subtune.core.errors import SubtuneError
+from subtune.papers import experiments
+from subtune.papers.experiments import Results, make
 from subtune.planning.plan import plan
 from subtune.tasks import TASKS
 from tests.helpers.examples import config, experiment, scored
@@ -30,7 +30,6 @@ def names(settings, **changed):
         ("bitfit_plus", "figure8", {}, {"methods": {"g_LN1": [1e-3]}}),
         ("layernorm", "figure5", {}, {"fractions": FRACTIONS}),
         ("layernorm", "sizes", {"train_rows": 100}, {"train_rows": [100, "all"]}),
-        ("layernorm", "scores_by_size", {"train_rows": 100}, {"train_rows": [100, "all"]}),
     ],
 )
 def test_an_exhibit_needs_its_runs(paper, exhibit, without, needed):
@@ -44,6 +43,26 @@ def test_a_map_of_changes_needs_its_method_and_its_task():
     assert drawn == [{"method": "g_LN1", "task": "rte"}]
     settings = experiment(paper="bitfit_plus", tasks=["sst2"])
     assert not experiments.parameters_drawn(config(settings), settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "paper"),
+    [
+        ("bitfit", {}, "bitfit"),
+        ("bitfit", {"paper": None}, None),
+        ("bitfits", {"paper": None}, None),
+        ("mine", {}, None),
+    ],
+)
+def test_an_experiment_with_a_papers_name_reproduces_it(name, settings, paper):
+    made = config(experiment(), experiments={name: experiment(**settings)})
+    assert experiments.with_papers(made).experiments[name].paper == paper
+
+
+def test_a_name_that_is_nearly_a_papers_is_refused():
+    made = config(experiment(), experiments={"layernrom": experiment()})
+    with pytest.raises(SubtuneError, match=r"experiments.layernrom: .*, expected layernorm, or"):
+        experiments.with_papers(made)
 
 
 @pytest.mark.parametrize("paper", papers.names())
@@ -60,7 +79,7 @@ def test_an_experiment_with_all_runs_has_every_exhibit(paper):
     )
     around = {*FIRST, "claims", *OVER_TASKS, *LAST, "sizes", "scores_by_size", SENT}
     # Without printed scores there is nothing to reproduce.
-    around |= {"reproduction"} if len(printed.scores(paper)) else set()
+    around |= {"reproduction"} if len(papers.find(paper).printed("scores")) else set()
     there = {*(exhibit.name for exhibit in every), *around}
     assert set(names(settings, test_scores="scores.csv")) == there
 
@@ -68,8 +87,8 @@ def test_an_experiment_with_all_runs_has_every_exhibit(paper):
 def test_exhibits_are_in_the_papers_order():
     every = names(experiment(paper="layernorm", methods={"full": [1e-3]}, fractions=FRACTIONS))
     assert every[:3] == ["figure1", "table1", "table2"]
-    assert every.index("figure5") < every.index("claims") < every.index("answers")
-    assert every.index("answers") < every.index("choices")
+    ordered = ["figure5", "claims", "answers", "choices"]
+    assert [name for name in every if name in ordered] == ordered
 
 
 def test_an_experiment_without_a_paper_has_what_needs_none():
@@ -86,14 +105,6 @@ def test_tables_and_claims_read_test_scores_once_there_are_some():
     assert "table3" in names(settings, test_scores="scores.csv")
     assert "test_scores" not in experiments.tables_read(without, settings)
     assert "test_scores" in experiments.tables_read(returned, settings)
-
-
-@pytest.mark.parametrize(("rows", "there"), [(100, False), ([100, "all"], True)])
-def test_curves_over_training_rows_need_several_numbers_of_them(rows, there):
-    methods = {"full": [1e-3], "bitfit": [1e-3]}
-    squad = experiment(paper="bitfit", tasks=["squad"], train_rows=rows, methods=methods)
-    assert ({"figure2", "figure6"} <= set(names(squad))) is there
-    assert ("sizes" in experiments.tables_read(config(squad), squad)) is there
 
 
 @pytest.mark.parametrize("tasks", [["ptb"], ["ud_ewt"], ["squad"], ["ud_ewt", "squad"]])
@@ -130,12 +141,21 @@ def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
     assert planned.runs[run].recipe.train_rows is None
 
 
+def test_a_figure_that_fails_leaves_the_other_exhibits(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(experiments, "make", lambda *arguments: 1 / 0)
+    about = {"exhibits": {"front": {"style": {"width": 3}}}}
+    outputs = [tmp_path / "front.png", tmp_path / "front.pdf"]
+    experiments.write_exhibit("front", about, Results(), outputs)
+    assert all(path.stat().st_size for path in outputs)
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("left_out", "columns"), [([], 2), (["squad"], 1)])
 def test_tasks_that_are_left_out_have_no_rows_and_no_titles(left_out, columns):
     rows = [(task, method, 1.0, None, 1e-3, 0, 0.5) for task in ("rte", "squad")
             for method in ("full", "bitfit")]  # fmt: skip
     results = Results(tables={"chosen": scored(*rows)}, tasks=titled(TASKS["rte"], TASKS["squad"]))
     own = {"left_out": left_out, "style": None}
-    table = make("paired_tests", {"paper": "", "exhibits": {"paired_tests": own}}, results)
+    table = make("paired_tests", {"exhibits": {"paired_tests": own}}, results)
     assert table["pairs"].tolist() == [columns]
     assert len(results.without(left_out).column_titles) == columns

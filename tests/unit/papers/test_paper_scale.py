@@ -5,8 +5,7 @@ import re
 import pytest
 
 from subtune import config, papers
-from subtune.analysis.comparisons import exhibit_scores
-from subtune.papers import printed
+from subtune.exhibits.methods import exhibit_scores
 from subtune.papers.experiments import exhibits_of, paper_of, with_information, with_papers
 from subtune.planning.cost import Estimates, cost_table
 from subtune.planning.plan import plan
@@ -34,7 +33,7 @@ def plan_of_day(day):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_printed_method_is_trained_with_its_model_on_its_tasks(paper, planned):
-    scores = printed.scores(paper)
+    scores = papers.find(paper).printed("scores")
     scores = scores[~scores["is_average"] & scores["method"].map(is_built_in)]
     tasks = scores["task"].str.partition("_")[0]
     # Those that a paper has apart are experiments of their own.
@@ -50,7 +49,7 @@ def test_every_method_that_a_claim_asks_after_is_trained(paper, planned, plan_of
     methods = {run.method for run in planned[paper]}
     assert methods == {run.method for run in plan_of_day.experiments[paper]}
     claims = papers.find(paper).claims
-    reads = {"chosen"} if printed.folder_of(paper).is_dir() else {"sizes"}
+    reads = {"chosen"} if papers.find(paper).folder.is_dir() else {"sizes"}
     arguments = [of for claim in claims if reads & {*claim.reads} for of in claim.of]
     named_methods = {of for of in arguments if isinstance(of, str) and is_built_in(of)}
     assert named_methods <= methods
@@ -92,7 +91,7 @@ def test_experiments_train_as_their_papers_say(paper, recipe, planned):
 
 
 def test_parts_of_speech_are_tagged_with_the_printed_methods_and_models(planned):
-    printed_runs = exhibit_scores(printed.scores("bitfit"), ["pos"])
+    printed_runs = exhibit_scores(papers.find("bitfit").printed("scores"), ["pos"])
     expected = set(zip(printed_runs["model"], printed_runs["method"], strict=True))
     assert {(run.model, run.method) for run in planned["bitfit_pos"]} == expected
     assert {run.task for run in planned["bitfit_pos"]} <= {"ptb", "ud_ewt"}

@@ -9,7 +9,6 @@ from subtune import papers
 from subtune.core.errors import SubtuneError
 from subtune.families.base import is_classifier
 from subtune.models.dimensions import dimensions_of, papers_models, parameter_counts
-from subtune.papers import printed
 from subtune.selections.kind import LowRank, Whole
 from subtune.selections.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, name_of, named
 from subtune.selections.patterns import WholeTensors
@@ -104,7 +103,7 @@ def test_a_name_that_means_nothing_is_an_error(name, message):
 
 
 PRINTED = pd.concat(
-    printed.table(paper, "parameter_counts").assign(source=paper) for paper in papers.names()
+    papers.find(paper).printed("parameter_counts").assign(source=paper) for paper in papers.names()
 )
 
 

@@ -10,10 +10,9 @@ from subtune.analysis.statistics import NOTHING, minus_on_rows
 def minus_most_informed(
     sizes: pd.DataFrame, information: pd.DataFrame, method: str, methods: Sequence[str]
 ) -> pd.Series:
-    """Return `minus_on_rows`, on the fewest, of a method and the one with the most information.
+    """Return the score on the fewest rows minus that of the method with the most information.
 
     Args:
-        information: from `subtune.analysis.parameters.parameter_information`.
         methods: methods of one parameter each, with the parameter's name.
     """
     rows = information[information["parameter"].isin(methods)]

@@ -66,32 +66,21 @@ def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: 
     return (means[name] / means[compared].mean(axis=1)).dropna()
 
 
-def gap_minus(scores: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return the generalisation gap of one method minus another's."""
-    wide = scores.groupby([*CELL, "method"])["gap"].mean().unstack()
-    wide = wide.reindex(columns=[first, second])
-    return (wide[first] - wide[second]).dropna()
+def measure_minus(
+    table: pd.DataFrame, measure: str, first: str | float, second: str | float
+) -> pd.Series:
+    """Return a column of the table, of one method minus another; a number stands for itself.
 
-
-def gap_under(scores: pd.DataFrame, method: str, limit: float) -> pd.Series:
-    """Return a limit minus a method's generalisation gap."""
-    rows = scores[scores["method"] == method]
-    return (limit - rows.groupby(CELL)["gap"].mean()).dropna()
-
-
-def train_minus(scores: pd.DataFrame, method: str, level: float) -> pd.Series:
-    """Return a method's score on its training rows minus a level."""
-    rows = scores[scores["method"] == method].dropna(subset=["gap"])
-    return (rows.groupby(CELL)["train"].mean() - level).dropna()
-
-
-def epochs_before(chosen: pd.DataFrame, method: str, epochs: int) -> pd.Series:
-    """Return an epoch minus a method's best epoch."""
-    if "best_epoch" not in chosen:
+    Runs that diverged, which have no best epoch and no gap, are left out.
+    """
+    if measure not in table:
         return NOTHING
-    rows = whole_methods(chosen[chosen["decides"]])
-    rows = rows[(rows["method"] == method) & np.isfinite(rows["value"])]
-    return epochs - rows.groupby(CELL)["best_epoch"].mean()
+    rows = table[table["decides"]] if "decides" in table else table.dropna(subset="gap")
+    rows = whole_methods(rows) if "scope" in rows else rows
+    wide = rows.groupby([*CELL, "method"])[measure].mean().unstack()
+    wide = wide.reindex(columns=[side for side in (first, second) if isinstance(side, str)])
+    left, right = (wide[side] if isinstance(side, str) else side for side in (first, second))
+    return pd.Series(left - right).dropna()
 
 
 def rate_to_printed(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) -> pd.Series:

@@ -27,7 +27,6 @@ def change_and_score(
     """Return the rank correlation of how much parameters change and what they score alone.
 
     Args:
-        changes: from `subtune.analysis.parameters.changes_of_methods`.
         method: the method whose changes are compared, which trains all these parameters.
         parts: method to the parameters that it trains.
 

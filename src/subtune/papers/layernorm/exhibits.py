@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from subtune.exhibits.curves import score_by_fraction
 from subtune.exhibits.findings import component_ranking, kruskal_wallis
 from subtune.exhibits.heat_maps import (
     component_changes,
     global_information,
     information_by_task,
 )
+from subtune.exhibits.plots import score_by_fraction
 from subtune.papers.layernorm import claims
 from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
 from subtune.papers.shared import SEVERAL_SEEDS, dev_scores, metrics_of_tasks, test_scores
@@ -55,7 +55,6 @@ EXHIBITS = (
             results.printed("kruskal_wallis"),
             results.printed("scores"),
             methods=["bitfit", "layernorm"],
-            exhibits={"table2 (validation)": ["table2"], "table3 (test)": ["table3"]},
             test=results.tables.get("test_scores"),
         ),
     ),

@@ -15,11 +15,7 @@ EXHIBITS = (
         "description, the biases of all layers, gives a hundredth of it.",
         # The largest task has three labels.
         make=lambda results: methods_and_parameters(
-            [*results.models.values()],
-            results.printed("parameter_counts"),
-            [*results.models],
-            results.selections,
-            labels=3,
+            results.models, results.printed("parameter_counts"), results.selections, labels=3
         ),
     ),
     dev_scores("table2", "Dev scores", ["table2"], not_competing=["full"]),

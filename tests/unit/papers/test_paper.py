@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from subtune import papers
-from subtune.papers import printed
 from subtune.papers.paper import DATA, Figure
 from subtune.papers.shared import all_exhibits
 from subtune.selections.methods import METHODS
@@ -63,5 +62,5 @@ def test_no_other_file_of_the_library_or_the_workflow_names_a_paper():
 
 
 def test_a_printed_number_is_part_of_what_decides_a_table():
-    printing = [name for name in papers.names() if printed.folder_of(name).is_dir()]
-    assert len({printed.version(name) for name in ["", *printing]}) == len(printing) + 1
+    printing = [paper for paper in PAPERS if paper.folder.is_dir()]
+    assert len({paper.version() for paper in [papers.NO_PAPER, *printing]}) == len(printing) + 1

@@ -1,0 +1,373 @@
+"""Figures of scores: curves, points against parameters or a paper's scores, and ranks."""
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from subtune.analysis.scores import best_of_seeds, masked, whole_methods, with_whole_selection
+from subtune.analysis.statistics import FEWEST_COLUMNS, FEWEST_METHODS, mean_ranks
+from subtune.analysis.summary import QUESTION, REFERENCE, summary
+from subtune.exhibits.methods import AVERAGE
+from subtune.exhibits.output import (
+    COLOURS,
+    COLUMN,
+    EMPTY,
+    MARKERS,
+    name_panel,
+    new_figure,
+    panels_of,
+    without_numbers,
+)
+from subtune.selections.methods import title_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LINE_STYLES = ("-", "--", ":", "-.")
+# The look of each kind of mask. Line styles and markers also differ, for print in grey.
+SCOPES: dict[str, dict[str, Any]] = {
+    "individual": {"label": "individual", "color": "#0072b2", "linestyle": "-", "marker": "o"},
+    "global": {"label": "global", "color": "#d55e00", "linestyle": "--", "marker": "s"},
+    "cv": {"label": "cross-validated", "color": "#009e73", "linestyle": ":", "marker": "^"},
+}
+REFERENCE_STYLES: tuple[dict[str, Any], ...] = (
+    {"color": "0.45", "linestyle": "-"},
+    {"color": "0.0", "linestyle": "-."},
+)
+# The lines of full fine-tuning, and of methods that train nothing of the encoder.
+LINES: dict[str, dict[str, Any]] = {
+    REFERENCE: {"label": title_of(REFERENCE), "color": "0.35", "linestyle": "-"},
+    "frozen": {"label": "classifier alone", "color": "0.35", "linestyle": ":"},
+    "embeddings": {"label": "embeddings", "color": "0.35", "linestyle": "--"},
+}
+# Letters in the width of a page, and of the marker before a legend's label.
+LETTERS_OF_A_LINE, LETTERS_OF_A_MARK = 110, 7
+FRONT: dict[str, Any] = {"color": "0.75", "linewidth": 3, "zorder": 1}
+CELL = ["split", "model", "method", "task"]
+SPLITS = ("validation", "test")
+# Inches of a line of text, and of the space above the first one.
+LINE, TOP = 0.18, 0.9
+# The length of a bar beyond its outermost ranks.
+BEYOND = 0.04
+
+
+def learning_curves(
+    chosen: pd.DataFrame,
+    curves: pd.DataFrame,
+    task_titles: Mapping[str, str],
+    style: Mapping[str, Any],
+) -> "Figure":
+    """Draw the dev score by epoch: a line per method, a panel per task and model.
+
+    Args:
+        chosen: the runs of the best learning rates; only each method's best seed is drawn.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    runs = best_of_seeds(chosen)[["model", "task", "method", "run"]]
+    curves = runs.merge(curves, on="run")
+    several = curves["model"].nunique() > 1
+    panels = _in_panels(curves, ["model", "task"], task_titles)
+    figure, axes = panels_of(len(panels), style["width"], height_of_panel=0.6)
+    for panel, ((model, task), lines) in zip(axes, panels.items(), strict=False):
+        for number, method in enumerate(curves["method"].unique()):
+            line = lines[lines["method"] == method]
+            look = {**_look(number), "marker": "."}
+            panel.plot(line["epoch"], line["score"], label=title_of(method), **look)
+        name_panel(panel, task_titles[task], lines["metric"].iloc[0], model if several else None)
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    figure.supxlabel("epoch")
+    _legend_above(figure, axes[0], columns=4)
+    return figure
+
+
+def score_by_fraction(
+    chosen: pd.DataFrame,
+    column_titles: Mapping[str, str],
+    scopes: Sequence[str],
+    references: Sequence[str],
+    style: Mapping[str, Any],
+) -> "Figure":
+    """Draw the dev score against the trained fraction of LayerNorm, a panel per column.
+
+    Args:
+        scopes: kinds of mask; each has a curve, with a band of one standard deviation over seeds.
+        references: at most two methods, each a horizontal line.
+    """
+    from matplotlib.ticker import PercentFormatter
+
+    scores = with_whole_selection(chosen)
+    columns = [column for column in column_titles if column in set(scores["column"])]
+    scopes = [scope for scope in scopes if scope in set(scores["scope"])]
+    figure, panels = panels_of(len(columns), style["width"], height_of_panel=0.6)
+    for panel, column in zip(panels, columns, strict=False):
+        scores_of_column = scores[scores["column"] == column]
+        whole = whole_methods(scores_of_column)
+        for method, line_style in zip(references, REFERENCE_STYLES, strict=False):
+            value = whole.loc[whole["method"] == method, "value"].dropna()
+            if len(value):
+                panel.axhline(value.mean(), label=title_of(method), **line_style)
+        masks = masked(scores_of_column)
+        for scope in scopes:
+            seeds = masks[masks["scope"] == scope].groupby("fraction")["value"]
+            _plot_with_band(panel, seeds.mean(), seeds.std(), SCOPES[scope] | {"markersize": 2.5})
+        name_panel(panel, column_titles[column], scores_of_column["metric"].iloc[0])
+        panel.set_xlim(left=0)
+        panel.xaxis.set_major_formatter(PercentFormatter(xmax=1))
+    figure.supxlabel("trained share of LayerNorm's parameters")
+    curves_and_lines = len(panels[0].get_legend_handles_labels()[1])
+    if curves_and_lines > 1:
+        _legend_above(figure, panels[0], columns=curves_and_lines)
+    return figure
+
+
+def score_by_train_rows(
+    sizes: pd.DataFrame,
+    task_titles: Mapping[str, str],
+    style: Mapping[str, Any],
+    metric: str | None = None,
+    methods: Sequence[str] | None = None,
+) -> "Figure":
+    """Draw the dev score against the number of training rows, a line per method.
+
+    Each model, task and column has a panel. The axis of rows is logarithmic. A line is the mean
+    over seeds, with a band of one standard deviation. It has a gap where a run diverged.
+
+    Args:
+        metric: the metric to show; by default the one that each task's runs are chosen by.
+    """
+    deciding_metric = sizes[sizes["decides"]].groupby("task")["metric"].first()
+    shown = sizes[sizes["metric"] == (metric or sizes["task"].map(deciding_metric))]
+    methods = [m for m in methods or shown["method"].unique() if m in set(shown["method"])]
+    several = shown["model"].nunique() > 1
+    panels = _in_panels(shown, ["model", "task", "column"], task_titles)
+    share = COLUMN if len(panels) == 1 else 1
+    figure, axes = panels_of(len(panels), share * style["width"], height_of_panel=0.6)
+    for panel, ((model, task, column), scores) in zip(axes, panels.items(), strict=False):
+        for number, method in enumerate(methods):
+            seeds = scores[scores["method"] == method].groupby("train_rows")["value"]
+            mean = seeds.mean().where(seeds.apply(lambda values: values.notna().all()))
+            marker = {"marker": MARKERS[number % len(MARKERS)], "label": title_of(method)}
+            _plot_with_band(panel, mean, seeds.std(), _look(number) | marker)
+        title = task_titles[task] if column == task else f"{task_titles[task]}, {column}"
+        name_panel(panel, title, scores["metric"].iloc[0], model if several else None)
+        panel.set_xscale("log")
+        numbers = sorted(scores["train_rows"].unique())
+        panel.set_xticks(numbers, [f"{number:,}" for number in numbers], rotation=45, ha="right")
+        panel.minorticks_off()
+    figure.supxlabel("training rows")
+    _legend_above(figure, axes[0], columns=int(4 * share))
+    return figure
+
+
+def _in_panels(
+    table: pd.DataFrame, keys: list[str], task_titles: Mapping[str, str]
+) -> dict[tuple, pd.DataFrame]:
+    """Return the rows of each panel, by model and in the order of ``task_titles``."""
+    models, tasks = [*table["model"].unique()], [*task_titles]
+    groups = [*table.groupby(keys, sort=False)]
+    return dict(sorted(groups, key=lambda g: (models.index(g[0][0]), tasks.index(g[0][1]))))
+
+
+def _look(number: int) -> dict[str, Any]:
+    """Return the look of a line, counted from 0."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": LINE_STYLES[number // len(COLOURS) % len(LINE_STYLES)],
+        "markersize": 3,
+    }
+
+
+def _plot_with_band(
+    panel: "Axes", mean: pd.Series, spread: pd.Series, look: Mapping[str, Any]
+) -> None:
+    """Draw a line, and a band of one standard deviation if there is a spread."""
+    panel.plot(mean.index, mean, **look)
+    spread = spread.fillna(0)
+    if spread.any():
+        low, high = mean - spread, mean + spread
+        panel.fill_between(mean.index, low, high, color=look["color"], alpha=0.2, linewidth=0)
+
+
+def _legend_above(figure: "Figure", panel: "Axes", columns: int) -> None:
+    """Draw the legend of one panel above all panels."""
+    handles, labels = panel.get_legend_handles_labels()
+    columns = min(columns, len(labels))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+
+
+def score_by_parameters(
+    chosen: pd.DataFrame, task_titles: Mapping[str, str], style: Mapping[str, Any]
+) -> "Figure":
+    """Draw the dev score against trained parameters, a panel per model and task.
+
+    A method is a point, with a bar of one standard deviation if it has several seeds. The masks of
+    one method and kind are joined points of one colour. Full fine-tuning, the classifier alone and
+    embeddings are horizontal lines. The grey line is the Pareto front: the best score with at most
+    so many parameters.
+    """
+    from matplotlib.lines import Line2D
+
+    rows = summary(chosen).dropna(subset="score")
+    if rows.empty:
+        return without_numbers(style["width"])
+    rows["label"] = [
+        title_of(method) if pd.isna(scope) else f"{title_of(method)}, masked, {scope}"
+        for method, scope in zip(rows["method"], rows["scope"], strict=True)
+    ]
+    rows["is_point"] = (rows["trained"] > 0) & (rows["label"] != title_of(REFERENCE))
+    # Each method, or its masks of one kind, has one colour.
+    labels = rows[rows["is_point"]].sort_values("trained")["label"].unique()
+    questions = [*rows.groupby(QUESTION, sort=False)]
+    share = COLUMN if len(questions) == 1 else 1
+    figure, panels = panels_of(len(questions), share * style["width"], height_of_panel=0.75)
+    trained = rows.loc[rows["trained"] > 0, "trained"]
+    for panel, ((model, task, metric), methods) in zip(panels, questions, strict=False):
+        _draw(panel, methods, labels)
+        panel.set_xscale("log")
+        if len(trained):
+            panel.set_xlim(trained.min() / 2, trained.max() * 2)
+        several = rows["model"].nunique() > 1
+        name_panel(panel, task_titles[task], metric, model if several else None, grid="0.92")
+    figure.supxlabel("trained parameters, without the classifier")
+    handles = [
+        Line2D([], [], **look)
+        for method, look in LINES.items()
+        if method in {REFERENCE, *rows["method"]}
+    ]
+    handles.append(Line2D([], [], label="front", **FRONT))
+    handles += [
+        Line2D([], [], linestyle="", markersize=4, label=label, **_point(number))
+        for number, label in enumerate(labels)
+    ]
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    columns = max(1, int(share * LETTERS_OF_A_LINE / (longest + LETTERS_OF_A_MARK)))
+    figure.legend(handles=handles, loc="outside upper center", ncols=columns)
+    return figure
+
+
+def _point(number: int) -> dict[str, Any]:
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[number // len(COLOURS) % len(MARKERS)],
+    }
+
+
+def _draw(panel: "Axes", rows: pd.DataFrame, labels: Iterable[str]) -> None:
+    for method, look in LINES.items():
+        for score in whole_methods(rows[rows["method"] == method])["score"]:
+            panel.axhline(score, **look)
+    rows = rows.sort_values("trained")
+    front = rows[(rows["trained"] > 0) & rows["on_front"]]
+    panel.step(front["trained"], front["score"], where="post", **FRONT)
+    for number, label in enumerate(labels):
+        points = rows[rows["is_point"] & (rows["label"] == label)]
+        panel.errorbar(
+            points["trained"],
+            points["score"],
+            yerr=points["spread"].fillna(0),
+            markersize=3.5,
+            elinewidth=0.7,
+            linewidth=0.7,
+            linestyle="-" if len(points) > 1 else "",
+            **_point(number),
+        )
+    panel.set_axisbelow(True)
+
+
+def reproduction(
+    table: pd.DataFrame, column_titles: Mapping[str, str], style: Mapping[str, Any]
+) -> "Figure":
+    """Draw a point per score that a paper prints and that we have.
+
+    Points on the diagonal agree. Scores of test sets have half-filled markers.
+    """
+    width = style["width"] * COLUMN
+    figure = new_figure(width, width * 1.05)
+    axes = figure.subplots()
+    table = table[table["metric"] != AVERAGE]
+    both = table.dropna(subset=["ours"]).drop_duplicates([*CELL, "our_model"])
+    tasks = [task for task in column_titles if task in set(both["task"])]
+    for (number, task), split in itertools.product(enumerate(tasks), SPLITS):
+        points = both[(both["task"] == task) & (both["split"] == split)]
+        # When the colours repeat, markers are open.
+        fill = "full" if number < len(COLOURS) else "none"
+        axes.errorbar(
+            points["reported"],
+            points["ours"],
+            yerr=points["standard_deviation"].fillna(0),
+            linestyle="none",
+            marker=MARKERS[number % len(MARKERS)],
+            color=COLOURS[number % len(COLOURS)],
+            markersize=3.5,
+            fillstyle="bottom" if split == "test" else fill,
+            elinewidth=0.8,
+            label=column_titles[task] if split == "validation" else None,
+        )
+    low = min([0.0, *both["ours"], *both["reported"]])
+    axes.plot([low, 1], [low, 1], color="0.6", linewidth=1, zorder=0)
+    axes.set_xlabel("reported score")
+    models = ", ".join(both["our_model"].dropna().unique()) or EMPTY
+    axes.set_ylabel(f"score of this run ({models})")
+    drawn, cells = both["split"].value_counts(), table.drop_duplicates(CELL)["split"]
+    dev, test = (f"{drawn.get(split, 0)} of the {(cells == split).sum()}" for split in SPLITS)
+    with_test = f"\nand {test} test scores (half filled)" if "test" in drawn else ""
+    axes.set_title(f"{dev} dev scores that the paper prints{with_test}")
+    axes.set_aspect("equal")
+    axes.grid(color="0.9")
+    if tasks:
+        axes.legend(fontsize=6, loc="upper left")
+    return figure
+
+
+def critical_difference(chosen: pd.DataFrame, style: Mapping[str, Any]) -> "Figure":
+    """Draw methods on a line by their mean rank, the best at the left (Demšar, 2006).
+
+    A bar joins methods whose ranks differ by less than the critical difference, which stands above.
+    """
+    ranks, difference = mean_ranks(chosen)
+    if math.isnan(difference):
+        needed = f"at least {FEWEST_METHODS} methods and {FEWEST_COLUMNS} tasks"
+        return without_numbers(style["width"], f"ranks need {needed} on which all have a score")
+    count = len(ranks)
+    bars = [*joined(ranks.tolist(), difference)]
+    lines = math.ceil(count / 2)
+    depth = len(bars) + 1 + lines
+    figure = new_figure(style["width"], TOP + LINE * depth)
+    axes = figure.subplots()
+    axes.set_axis_off()
+    axes.set_xlim(1 - 0.35 * count, count + 0.35 * count)
+    axes.set_ylim(-depth, 2.5)
+    line: dict[str, Any] = {"color": "black", "linewidth": 0.8}
+    axes.plot([1, count], [0, 0], **line)
+    for rank in range(1, count + 1):
+        axes.plot([rank, rank], [0, 0.3], **line)
+        axes.text(rank, 0.4, str(rank), ha="center", va="bottom", fontsize=7)
+    axes.plot([1, 1 + difference], [1.7, 1.7], color="0.35", linewidth=2)
+    text = f"critical difference {difference:.2f}"
+    axes.text(1 + difference / 2, 1.8, text, ha="center", va="bottom", fontsize=7)
+    for number, (low, high) in enumerate(bars, 1):
+        axes.plot([low - BEYOND, high + BEYOND], [-0.6 * number] * 2, color="0.35", linewidth=3)
+    for number, (method, rank) in enumerate(ranks.items()):
+        is_left = number < lines
+        row = number if is_left else count - 1 - number
+        y, end = -len(bars) - 1 - row, 1 - 0.1 * count if is_left else count + 0.1 * count
+        axes.plot([rank, rank, end], [0, y, y], **line)
+        label = f"{title_of(str(method))} {rank:.1f}"
+        side = "right" if is_left else "left"
+        axes.text(end, y, f" {label} ", ha=side, va="center", fontsize=7)
+    return figure
+
+
+def joined(ranks: list[float], difference: float) -> Iterator[tuple[float, float]]:
+    """Yield the outermost ranks of each largest group that lies within the difference."""
+    reached = -1
+    for first, low in enumerate(ranks):
+        last = max(n for n, rank in enumerate(ranks) if rank - low <= difference)
+        if last > max(first, reached):
+            yield low, ranks[last]
+            reached = last
