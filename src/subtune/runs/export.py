@@ -34,8 +34,8 @@ from subtune.selections.patterns import Lora
 from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
-from subtune.training.delta import AddedUpdate, Delta, applied, from_stored, to_stored
 from subtune.training.embeddings import tokens_pooled
+from subtune.training.values import AddedUpdate, Delta, applied, from_stored, to_stored
 
 if TYPE_CHECKING:
     from peft import PeftModel

@@ -22,11 +22,10 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
-from subtune.runs.job import Job
 from subtune.selections.specs import LEARNING_RATES_BELOW, OUTWARD, RunSpec
 from subtune.tasks import TaskSpec
-from subtune.training.run import Result
-from subtune.training.sweeps import Report
+from subtune.training.evaluation import Result
+from subtune.training.sweeps import Job, Report
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from subtune.runs.curves import CONVERGED, FELL, STILL_RISING, verdict
+from subtune.runs.tables import CONVERGED, FELL, STILL_RISING, verdict
 
 # The standard error of an accuracy of a half is 0.05.
 ROWS = 100

@@ -9,7 +9,7 @@ import pytest
 from subtune.analysis import scores
 from subtune.analysis.predictions import require_scores_of_predictions
 from subtune.exhibits import findings
-from subtune.runs import listing, records, table_of_runs
+from subtune.runs import records, tables
 from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TASKS
 from subtune.tasks.task import ScoreColumn
@@ -65,11 +65,11 @@ def test_tables_have_no_learning_rate_of_it(results, spec):
 
 
 def test_it_is_a_row_of_the_tables_of_runs(results, spec):
-    listed = listing.row(results / "runs", spec.id, None)
+    listed = tables.row_of_record(results / "runs", spec.id, None)
     assert (listed["method"], listed["train_rows"]) == ("embeddings", "all")
     assert listed["learning_rate"] is listed["batch_size"] is listed["epochs"] is None
     entries = [of | {"experiment": "mine", "flops": 1.0} for of in planned(spec)]
-    table = table_of_runs.table_of_runs(results / "runs", entries)
+    table = tables.table_of_runs(results / "runs", entries)
     assert list(table["spec.selection"]) == ['{"embeddings":{}}']
 
 

@@ -19,7 +19,7 @@ from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.encoder import load_model
-from subtune.runs import listing, records, rescoring
+from subtune.runs import recording, records, tables
 from subtune.runs.export import export_adapter, export_model
 from subtune.selections import SELECTION
 from subtune.selections.methods import METHODS
@@ -93,7 +93,7 @@ def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request
 def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, tmp_path, tiny_bert):
     spec, tokens = recorded(tmp_path, tiny_bert, METHODS[method])
     model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASKS["sst2"].outputs)
-    trained = rescoring.trained_model(tmp_path / "runs", spec, model)
+    trained = recording.trained_model(tmp_path / "runs", spec, model)
     predicted = logits_of(trained, Examples(tokens["validation"]), "fp32")
     assert np.array_equal(predicted, logits_on_record(tmp_path, spec))
 
@@ -228,7 +228,7 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     spec, tokens = recorded(tmp_path, directory, selection, task)
     kind = TASKS[task].of_kind
     model = load_model(directory, kind.head, TASKS[task].outputs)
-    trained = rescoring.trained_model(tmp_path / "runs", spec, model)
+    trained = recording.trained_model(tmp_path / "runs", spec, model)
     rows = Examples(tokens["validation"], model.reads)
     ours = logits_of(trained, rows, "fp32")
     table = kind.table(rows, kind.predict(rows, ours))
@@ -299,7 +299,7 @@ def test_the_command_says_where_the_model_is_and_nothing_else(tmp_path, tiny_ber
 def test_runs_are_listed_by_name_with_their_scores_and_sizes(tmp_path, tiny_bert, capsys):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
     recorded(tmp_path, tiny_bert, METHODS["bitfit"])
-    table = listing.recorded_runs(tmp_path / "runs", {})[0]
+    table = tables.recorded_runs(tmp_path / "runs", {})[0]
     assert table["method"].tolist() == ["bitfit", "layernorm"]
     row = table[table["run"] == spec.id].iloc[0]
     assert row["trained"] == 2 * 2 * 32 + 66

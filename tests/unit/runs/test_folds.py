@@ -12,7 +12,7 @@ from subtune.core.errors import SubtuneError
 from subtune.data.batches import divided
 from subtune.data.load import tokenize
 from subtune.models.encoder import load_model
-from subtune.runs import listing, recording, records, rescoring
+from subtune.runs import recording, records, tables
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Fit, Fold
 from subtune.tasks import TASKS
@@ -71,9 +71,9 @@ def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path
         )
         predicted = records.read_predictions(tmp_path / "folds", spec.id)
         assert {*predicted["idx"]} == {*judging.row_numbers}
-        scores = rescoring.score_on_training_rows(tmp_path / "folds", spec, model, whole["train"])
+        scores = recording.score_on_training_rows(tmp_path / "folds", spec, model, whole["train"])
         rows = by_hand["train"]
-        assert scores == rescoring.score_on_training_rows(store, plain, model, rows)
+        assert scores == recording.score_on_training_rows(store, plain, model, rows)
 
 
 def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
@@ -135,7 +135,7 @@ def test_a_search_apart_is_the_search_of_a_fold_and_then_a_run_on_all_rows(tmp_p
         *judging.row_numbers
     }
     found = {spec.at(rate).id for spec in seeds}
-    shown, _ = listing.recorded_runs(tmp_path, {})
+    shown, _ = tables.recorded_runs(tmp_path, {})
     assert found.isdisjoint(shown["run"]) and {spec.id for spec in seeds} <= {*shown["run"]}
     assert seeds[1].whole_runs == pytest.approx((3 * 0.1 + 2) * 0.8 + 1)
     assert seeds[0].whole_runs == 1
@@ -178,7 +178,7 @@ def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, tiny_bert):
     outcome = records.read_outcome(tmp_path, refit.id)
     assert (outcome["best_epoch"], outcome["scores"], outcome["diverged"]) == (best, {}, False)
     assert not len(records.read_predictions(tmp_path, refit.id)["idx"])
-    assert refit.id in set(listing.recorded_runs(tmp_path, {})[0]["run"])
+    assert refit.id in set(tables.recorded_runs(tmp_path, {})[0]["run"])
 
 
 def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, tiny_bert):

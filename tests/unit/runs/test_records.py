@@ -11,8 +11,8 @@ from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.encoder import load_model
-from subtune.runs import listing, recording, records, rescoring, table_of_runs
-from subtune.runs.integrity import write_checksums
+from subtune.runs import recording, records, tables
+from subtune.runs.records import write_checksums
 from subtune.selections.entries import Random
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record
@@ -189,7 +189,7 @@ def test_a_run_that_diverged_is_on_record_without_a_score(tmp_path, diverged):
     assert math.isnan(last["validation/accuracy"])
     assert set(last) == {"epoch", "train_loss", "seconds", "validation/accuracy"}
     assert records.read_spec(store, diverged).id == diverged
-    [row] = listing.recorded_runs(store, {})[0].to_dict("records")
+    [row] = tables.recorded_runs(store, {})[0].to_dict("records")
     assert row["diverged"] and math.isnan(row["score"]) and pd.isna(row["best_epoch"])
 
 
@@ -198,7 +198,7 @@ def test_a_run_that_diverged_has_a_row_in_the_table_of_runs(tmp_path, diverged, 
     record(store, [other], tiny_bert)
     about = {"experiment": "one", "model": "tiny", "task": "sst2", "method": "layernorm"}
     planned = [{"run": run, "fold": None, **about} for run in (other.id, diverged)]
-    table = table_of_runs.table_of_runs(store, planned)
+    table = tables.table_of_runs(store, planned)
     assert table["diverged"].tolist() == [False, True]
     assert table["score"].isna().tolist() == [False, True]
     assert table["best_epoch"].isna().tolist() == [False, True]
@@ -214,7 +214,7 @@ def test_runs_are_listed_under_the_names_that_a_configuration_gave(tmp_path, dir
         path = results / "experiments" / folder / "data" / "scores.csv"
         path.parent.mkdir(parents=True)
         path.write_bytes(text) if text else pd.DataFrame([about]).to_csv(path, index=False)
-    runs, _ = listing.recorded_runs(results / "runs", listing.given_names(str(results)))
+    runs, _ = tables.recorded_runs(results / "runs", tables.given_names(str(results)))
     assert runs.set_index("run").loc[specs[0].id, ["model", "method"]].tolist() == [
         "NA",
         "mine, top 20%, cv",
@@ -235,8 +235,8 @@ def test_nothing_is_predicted_with_a_run_that_diverged(tmp_path, diverged, tiny_
     model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     tokens = examples.tokens(spec.tokens.data.task, tiny_bert)
     with pytest.raises(SubtuneError, match="diverged"):
-        rescoring.on_test_rows(store, [spec], model, tokens)
-    scores = rescoring.score_on_training_rows(store, spec, model, tokens["train"])
+        recording.predict_test_rows(store, [spec], model, tokens)
+    scores = recording.score_on_training_rows(store, spec, model, tokens["train"])
     assert list(scores) == ["accuracy"] and math.isnan(scores["accuracy"])
 
 

@@ -8,7 +8,7 @@ import pytest
 from subtune.data.load import load, tokenize
 from subtune.families.base import HEADS
 from subtune.models.encoder import load_model
-from subtune.runs import records, rescoring
+from subtune.runs import recording, records
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
@@ -30,7 +30,7 @@ def recorded(store, directory, task, **recipe):
 def in_order(store, spec, model, tokens, rows):
     """Scores of some rows, in the order of the split, one example at a time."""
     kind = spec.tokens.data.task.of_kind
-    trained = rescoring.trained_model(store, spec, model)
+    trained = recording.trained_model(store, spec, model)
     every = Examples(tokens, HEADS[kind.head])
     chosen = tokens.select(np.flatnonzero(np.isin(every.row, rows)))
     logits = np.concatenate(
@@ -50,7 +50,7 @@ def test_scores_on_training_rows_are_those_of_the_rows_that_trained(
     task, train_rows, tmp_path, tiny_bert
 ):
     spec, model, tokens = recorded(tmp_path, tiny_bert, task, train_rows=train_rows)
-    scores = rescoring.score_on_training_rows(tmp_path, spec, model, tokens["train"])
+    scores = recording.score_on_training_rows(tmp_path, spec, model, tokens["train"])
     rows = Examples(tokens["train"], HEADS[TASKS[task].of_kind.head]).rows
     # The first that a run's seed draws.
     trained = np.random.default_rng(spec.seed).permutation(rows)[:train_rows]
@@ -62,7 +62,7 @@ def test_scores_on_training_rows_are_those_of_the_rows_that_trained(
 def test_what_a_record_predicts_of_a_split_again_is_on_record(task, tmp_path, tiny_bert):
     spec, model, tokens = recorded(tmp_path, tiny_bert, task)
     tokens = type(tokens)({"test": tokens["validation"]})
-    again = rescoring.on_test_rows(tmp_path, [spec], model, tokens)
+    again = recording.predict_test_rows(tmp_path, [spec], model, tokens)
     on_record = pd.read_parquet(tmp_path / spec.id / "predictions.parquet")
     assert set(again.pop("run")) == {spec.id}
     for column in set(on_record) - {"split", "label", "answers"}:
@@ -78,7 +78,7 @@ def test_test_rows_without_labels_are_predicted(task, tmp_path, tiny_bert):
     tokens = tokenize(task, rows, tiny_bert, 24, examples.doc_stride_of(task))
     tokens.save_to_disk(tmp_path / "tokens")
     tokens = datasets.load_from_disk(tmp_path / "tokens")
-    table = rescoring.on_test_rows(tmp_path, [spec], model, tokens)
+    table = recording.predict_test_rows(tmp_path, [spec], model, tokens)
     assert "label" not in table
     assert sorted(set(table["idx"])) == list(range(len(rows["test"])))
     table.to_parquet(tmp_path / "table.parquet")

@@ -16,14 +16,13 @@ from subtune.core.jobs import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.encoder import load_model
-from subtune.runs import listing, records
-from subtune.runs.job import Job
+from subtune.runs import records, tables
 from subtune.runs.search import Trial, finalists, outward
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints
-from subtune.training.evaluation import Evaluation, without_scores
+from subtune.training.evaluation import Evaluation, Result, without_scores
 from subtune.training.recipe import Member, train
-from subtune.training.run import Result
+from subtune.training.sweeps import Job
 from tests.helpers import examples
 from tests.helpers.records import record
 
@@ -167,7 +166,7 @@ def test_a_search_and_the_run_that_it_found_are_one_on_disk_and_in_the_list(
     found = searching.at(rate).id
     weights = [(tmp_path / run / records.DELTA).stat().st_ino for run in (searching.id, found)]
     assert len(set(weights)) == 1
-    listed = set(listing.recorded_runs(tmp_path, {})[0]["run"])
+    listed = set(tables.recorded_runs(tmp_path, {})[0]["run"])
     assert searching.id in listed and found not in listed
 
 
@@ -329,7 +328,7 @@ def test_a_search_that_diverges_at_every_learning_rate_is_recorded_as_diverged(t
 def test_tables_have_the_learning_rate_that_each_seed_found(tmp_path, tiny_bert, searching):
     searches = [searching, searching.replaced(seed=1)]
     record(tmp_path, searches, tiny_bert)
-    table = listing.recorded_runs(tmp_path, {})[0].set_index("run")
+    table = tables.recorded_runs(tmp_path, {})[0].set_index("run")
     found = {s.id: records.read_outcome(tmp_path, s.id)["learning_rate"] for s in searches}
     assert table.loc[list(found), "learning_rate"].to_dict() == found
 

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.runs import records, table_of_runs
-from subtune.runs.integrity import write_checksums
+from subtune.runs import records, tables
+from subtune.runs.records import write_checksums
 from tests.helpers import examples
 from tests.helpers.records import record
 
@@ -32,13 +32,13 @@ def planned(store):
 
 
 def test_a_run_is_one_row_whoever_uses_it(store):
-    table = table_of_runs.table_of_runs(store, planned(store))
+    table = tables.table_of_runs(store, planned(store))
     assert list(table["experiments"]) == ["one other", "one other"]
     assert list(table["run"]) == records.all_runs(store)
 
 
 def test_all_that_decides_a_run_is_in_its_row(store):
-    table = table_of_runs.table_of_runs(store, planned(store)).set_index("run")
+    table = tables.table_of_runs(store, planned(store)).set_index("run")
     for run, row in table.iterrows():
         spec = records.read_spec(store, run)
         assert row["spec.recipe.learning_rate"] == row["learning_rate"] == 1e-2
@@ -52,7 +52,7 @@ def test_all_that_decides_a_run_is_in_its_row(store):
 
 
 def test_scores_times_and_places_are_those_of_the_record(store):
-    table = table_of_runs.table_of_runs(store, planned(store)).set_index("run")
+    table = tables.table_of_runs(store, planned(store)).set_index("run")
     for run, row in table.iterrows():
         assert row["seconds"] == records.seconds_of(records.read_epochs(store, run))
         assert row["epochs_trained"] == 2
@@ -63,15 +63,15 @@ def test_scores_times_and_places_are_those_of_the_record(store):
 
 
 def test_every_column_has_one_meaning(store):
-    columns = list(table_of_runs.table_of_runs(store, planned(store)))
-    meaning = table_of_runs.meanings(columns)
+    columns = list(tables.table_of_runs(store, planned(store)))
+    meaning = tables.meanings(columns)
     assert list(meaning["column"]) == columns
 
 
 def test_a_column_without_a_meaning_is_refused(store, monkeypatch):
-    monkeypatch.delitem(table_of_runs.COLUMNS, "spec.tokens.doc_stride")
+    monkeypatch.delitem(tables.COLUMNS, "spec.tokens.doc_stride")
     with pytest.raises(SubtuneError, match=r"found no meaning of spec\.tokens\.doc_stride"):
-        table_of_runs.table_of_runs(store, planned(store))
+        tables.table_of_runs(store, planned(store))
 
 
 def test_why_a_run_trained_alone_or_without_padding_is_in_its_row(store, tmp_path):
@@ -81,5 +81,5 @@ def test_why_a_run_trained_alone_or_without_padding_is_in_its_row(store, tmp_pat
     reasons = {"one_by_one": "vmap refuses", "without_padding": "it sees padding"}
     path.write_text(json.dumps(json.loads(path.read_text()) | reasons))
     write_checksums(path.parent)
-    table = table_of_runs.table_of_runs(copied, planned(copied)).set_index("run")
+    table = tables.table_of_runs(copied, planned(copied)).set_index("run")
     assert table.loc[first, list(reasons)].to_dict() == reasons

@@ -2,8 +2,8 @@
 
 import torch
 
-from subtune.training.delta import to_stored
 from subtune.training.recipe import Member
+from subtune.training.values import to_stored
 from tests.helpers import examples
 
 

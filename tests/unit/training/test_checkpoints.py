@@ -16,7 +16,7 @@ from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.encoder import load_model
 from subtune.runs import recording, records
 from subtune.tasks import TASKS
-from subtune.training import checkpoints, recipe, run
+from subtune.training import checkpoints, evaluation, recipe
 from subtune.training.checkpoints import Checkpoints, Keeper, State
 from subtune.training.recipe import train
 from subtune.training.sweeps import train_sweep
@@ -332,7 +332,7 @@ def too_many(monkeypatch):
     def too_many(fits, error, after=0, in_step=False):
         """Fail with more than ``fits`` runs, ``after`` so many passes, before or in a step."""
         passes = itertools.count()
-        logits, step = recipe.logits, run.Run.step
+        logits, step = recipe.logits, evaluation.Run.step
 
         def compute(*arguments):
             predicted = logits(*arguments)
@@ -346,7 +346,7 @@ def too_many(monkeypatch):
             step(self, learning_rate)
 
         if in_step:
-            monkeypatch.setattr(run.Run, "step", take)
+            monkeypatch.setattr(evaluation.Run, "step", take)
         else:
             monkeypatch.setattr(recipe, "logits", compute)
 

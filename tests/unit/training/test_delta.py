@@ -4,7 +4,7 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 
-from subtune.training.delta import (
+from subtune.training.values import (
     AddedUpdate,
     ChangedEntries,
     ChangedTensor,

@@ -3,7 +3,7 @@
 import pytest
 
 from subtune.data.batches import CPU_TOKENS
-from subtune.training.groups import group_runs, runs_at_once
+from subtune.training.sweeps import group_runs, runs_at_once
 from tests.unit.training.results import member
 
 

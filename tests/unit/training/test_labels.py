@@ -16,10 +16,15 @@ from subtune.core.errors import SubtuneError
 from subtune.models.encoder import load_model, shapes_of, with_new_classifier
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
-from subtune.training.evaluation import logits_of
+from subtune.training.evaluation import (
+    Unit,
+    examples_that_train,
+    in_training,
+    logits_of,
+    weights_of,
+)
 from subtune.training.fisher import fisher_information
-from subtune.training.labels import Unit, in_own_unit, in_training, weights_of
-from subtune.training.recipe import Member, examples_that_train, train
+from subtune.training.recipe import Member, train
 from tests.helpers import examples
 
 TASK = TASKS["stsb"]
@@ -126,12 +131,6 @@ def test_the_loss_of_a_curve_is_the_weighted_mean_over_all_rows(tiny_bert):
     weights = compute_class_weight("balanced", classes=np.arange(3), y=labels.numpy())
     expected = cross_entropy(logits.double(), labels, torch.from_numpy(weights))
     assert result.history[0]["train_loss"] == pytest.approx(expected.item(), rel=1e-6)
-
-
-def test_a_classifier_without_bias_is_refused():
-    parameters = {"encoder.bias": torch.zeros(2), "classifier.weight": torch.zeros(1, 2)}
-    with pytest.raises(SubtuneError, match="labels: found 'standard' for a classifier without"):
-        in_own_unit({}, parameters, Unit(1, 2))
 
 
 def test_fisher_information_is_that_of_standardised_labels(model, tiny_bert, rows):

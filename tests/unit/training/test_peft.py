@@ -19,7 +19,7 @@ from subtune.models.injected import UNFIT, injected, peft_config
 from subtune.selections import SELECTION
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
-from subtune.training import groups
+from subtune.training import sweeps
 from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples, plain_training
@@ -75,7 +75,7 @@ def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, m
     if (family, of_type) in SKIPPED:
         pytest.skip(REFUSED)
     # Such runs train one by one on a CPU, to save time.
-    monkeypatch.setattr(groups, "runs_at_once", lambda model, train, members: len(members))
+    monkeypatch.setattr(sweeps, "runs_at_once", lambda model, train, members: len(members))
     if of_type == "PVERA":
         monkeypatch.setattr(torch, "randn_like", torch.zeros_like)
     selection = selection_of(of_type, family)

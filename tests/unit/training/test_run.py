@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from subtune.tasks import TASKS
-from subtune.training.delta import ChangedTensor
-from subtune.training.evaluation import Evaluation, without_scores
+from subtune.training.evaluation import Evaluation, Run, without_scores
 from subtune.training.recipe import train
-from subtune.training.run import Run
+from subtune.training.values import ChangedTensor
 from tests.helpers import examples
 from tests.unit.training.results import member
 

@@ -13,10 +13,10 @@ from subtune.models.encoder import Encoder
 from subtune.selections.kind import Indices
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
-from subtune.training.delta import applied, to_stored
-from subtune.training.evaluation import autocast, logits_of
-from subtune.training.recipe import Member, examples_that_train, learning_rate_at, train
+from subtune.training.evaluation import autocast, examples_that_train, logits_of
+from subtune.training.recipe import Member, learning_rate_at, train
 from subtune.training.sweeps import train_sweep
+from subtune.training.values import applied, to_stored
 from tests.helpers import examples
 from tests.unit.training.results import assert_same, member
 

@@ -18,11 +18,11 @@ from subtune.models.weights import DropoutMasks
 from subtune.runs import recording
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
-from subtune.training import evaluation, groups
-from subtune.training.delta import to_stored
+from subtune.training import evaluation, sweeps
 from subtune.training.evaluation import logits_of
 from subtune.training.recipe import train
 from subtune.training.sweeps import ONE_BY_ONE, WITHOUT_PADDING
+from subtune.training.values import to_stored
 from tests.helpers import examples
 from tests.unit.training.results import member
 
@@ -61,7 +61,7 @@ def grouped(model, rows):
     """Groups of three runs, and why they train one by one."""
     told = []
     members = members_of(model, "bitfit")
-    return groups.group_runs(model, rows["train"], members, None, told.append), told
+    return sweeps.group_runs(model, rows["train"], members, None, told.append), told
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_minilm_learns_as_in_the_packed_pass(method, task, without_dropout):
 
 @pytest.fixture
 def as_on_a_gpu(monkeypatch):
-    monkeypatch.setattr(groups, "runs_at_once", lambda model, train, members: len(members))
+    monkeypatch.setattr(sweeps, "runs_at_once", lambda model, train, members: len(members))
 
 
 @pytest.fixture
