@@ -125,7 +125,7 @@ def test_each_of_several_labels_has_a_probability_of_its_own():
             problem_type = "multi_label_classification"
 
     logits = np.array([[2.0, -1.0, 0.5], [-3.0, -0.1, -2.0]])
-    said = predict._of_texts(Several, logits)
+    said = predict._text_columns(Several, logits)
     assert said["prediction"] == [["toxic", "threat"], []]
     assert said["probability_insult"] == pytest.approx(1 / (1 + np.exp([1.0, 0.1])))
 
