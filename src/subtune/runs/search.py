@@ -74,7 +74,8 @@ def outward(
         if at_end and len(rates) < len(search.recipe.searched) + OUTWARD:
             neighbour = rates[1] if best[name] == smallest else rates[-2]
             rate = float(f"{best[name] * (best[name] / neighbour):.2g}")
-            if (0 < rate < smallest) or (largest < rate < LEARNING_RATES_BELOW):
+            is_new = rate < smallest or rate > largest
+            if is_new and 0 < rate < LEARNING_RATES_BELOW:
                 beyond[name] = (rate,)
     return beyond
 

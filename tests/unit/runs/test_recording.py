@@ -1,24 +1,32 @@
-"""Runs of cross-validation: each is the run on tables that were divided by hand."""
+"""Recorded runs of every kind: folds, refits, embeddings, and predictions for other rows."""
 
+import math
 from itertools import chain
+from pathlib import Path
 
 import datasets
 import numpy as np
 import pandas as pd
 import pytest
 
+from subtune import cli
 from subtune.analysis import scores
+from subtune.analysis.predictions import require_scores_of_predictions
 from subtune.core.errors import SubtuneError
 from subtune.data.batches import divided
-from subtune.data.load import tokenize
+from subtune.data.load import load, tokenize
+from subtune.families.base import HEADS
 from subtune.models.encoder import load_model
 from subtune.runs import recording, records, tables
 from subtune.selections.methods import METHODS
-from subtune.selections.specs import Fit, Fold
+from subtune.selections.specs import DataSpec, Fit, Fold, RunSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
+from subtune.tasks.task import ScoreColumn
 from subtune.training.embeddings import tokens_pooled
+from subtune.training.evaluation import logits_of
 from tests.helpers import examples
+from tests.helpers.records import record, recorded_embeddings
 
 FOLDS = [Fold(of=3, number=number) for number in range(3)]
 
@@ -105,7 +113,7 @@ def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
     assert sorted(judged) == list(range(20))
 
 
-def test_a_search_apart_is_the_search_of_a_fold_and_then_a_run_on_all_rows(tmp_path, tiny_bert):
+def test_a_search_apart_is_one_of_a_fold_then_a_run_on_all_rows(tmp_path, tiny_bert):
     task = TASKS["sst2"]
     model = load_model(tiny_bert, task.of_kind.head, task.outputs)
     tokens = examples.tokens(task, tiny_bert, rows=20)
@@ -139,24 +147,6 @@ def test_a_search_apart_is_the_search_of_a_fold_and_then_a_run_on_all_rows(tmp_p
     assert found.isdisjoint(shown["run"]) and {spec.id for spec in seeds} <= {*shown["run"]}
     assert seeds[1].whole_runs == pytest.approx((3 * 0.1 + 2) * 0.8 + 1)
     assert seeds[0].whole_runs == 1
-
-
-def test_folds_of_a_search_train_with_the_rate_that_the_first_fold_found(tmp_path, tiny_bert):
-    task = TASKS["sst2"]
-    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
-    tokens = examples.tokens(task, tiny_bert, rows=20)
-    spec = examples.run_spec(learning_rate=(1e-3, 1e-2, 1e-1), search_seed=0)
-    specs = [
-        spec.replaced(seed=fold.number, recipe=spec.recipe.replaced(fold=fold)) for fold in FOLDS
-    ]
-    train(tmp_path, specs, model, tokens)
-    found = {records.read_outcome(tmp_path, of.id)["learning_rate"] for of in specs}
-    assert len(found) == 1
-    trials = {row["run"] for row in records.read_trials(tmp_path, specs[2].id)}
-    tried = [records.read_spec(tmp_path, run) for run in trials if isinstance(run, str)]
-    assert {(of.seed, of.recipe.fold) for of in tried} == {(0, FOLDS[0])}
-    rows = [set(records.read_predictions(tmp_path, of.id)["idx"].tolist()) for of in specs]
-    assert sorted(chain(*rows)) == list(range(20))
 
 
 @pytest.mark.parametrize("method", ["full", "lora-I"])
@@ -193,7 +183,7 @@ def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, tiny_bert):
     assert records.read_outcome(tmp_path, refit.id)["scores"] == {}
 
 
-def test_a_refit_has_the_chosen_rate_and_the_median_of_the_best_epochs(tmp_path, tiny_bert):
+def test_a_refit_has_the_chosen_rate_and_the_median_epoch(tmp_path, tiny_bert):
     specs = [
         spec.replaced(recipe=spec.recipe.replaced(learning_rate=(1e-3, 1e-2), search_seed=0))
         for spec in specs_of("sst2", "bitfit")
@@ -208,3 +198,163 @@ def test_a_refit_has_the_chosen_rate_and_the_median_of_the_best_epochs(tmp_path,
     assert (spec.seed, spec.recipe) == (0, expected)
     with pytest.raises(SubtuneError, match="'bitfit' diverged"):
         scores.refit_of(chosen.assign(value=np.nan), tmp_path, "bitfit")
+
+
+def test_folds_of_a_search_train_with_the_rate_of_the_first_fold(tmp_path, tiny_bert):
+    task = TASKS["sst2"]
+    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
+    tokens = examples.tokens(task, tiny_bert, rows=20)
+    spec = examples.run_spec(learning_rate=(1e-3, 1e-2, 1e-1), search_seed=0)
+    specs = [
+        spec.replaced(seed=fold.number, recipe=spec.recipe.replaced(fold=fold)) for fold in FOLDS
+    ]
+    train(tmp_path, specs, model, tokens)
+    found = {records.read_outcome(tmp_path, of.id)["learning_rate"] for of in specs}
+    assert len(found) == 1
+    trials = {row["run"] for row in records.read_trials(tmp_path, specs[2].id)}
+    tried = [records.read_spec(tmp_path, run) for run in trials if isinstance(run, str)]
+    assert {(of.seed, of.recipe.fold) for of in tried} == {(0, FOLDS[0])}
+    rows = [set(records.read_predictions(tmp_path, of.id)["idx"].tolist()) for of in specs]
+    assert sorted(chain(*rows)) == list(range(20))
+
+
+KINDS = ["sst2", "stsb", "ud_ewt", "squad"]
+
+
+def recorded_task(store, directory, task, **recipe):
+    spec = examples.run_spec(METHODS["bitfit"], task, **recipe)
+    record(store, [spec], directory)
+    model = load_model(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
+    return spec, model, examples.tokens(TASKS[task], directory)
+
+
+def in_order(store, spec, model, tokens, rows):
+    """Scores of some rows, in the order of the split, one example at a time."""
+    kind = spec.tokens.data.task.of_kind
+    trained = recording.trained_model(store, spec, model)
+    every = Examples(tokens, HEADS[kind.head])
+    chosen = tokens.select(np.flatnonzero(np.isin(every.row, rows)))
+    logits = np.concatenate(
+        [
+            logits_of(trained, Examples(chosen.select([number]), HEADS[kind.head]), "fp32")
+            for number in range(len(chosen))
+        ]
+    )
+    examples_in_order = Examples(chosen, HEADS[kind.head])
+    predicted = kind.predict(examples_in_order, logits)
+    return kind.score(spec.tokens.data.task, examples_in_order, predicted)
+
+
+@pytest.mark.parametrize("task", KINDS)
+@pytest.mark.parametrize("train_rows", [None, 7])
+def test_scores_on_training_rows_are_of_the_rows_that_trained(
+    task, train_rows, tmp_path, tiny_bert
+):
+    spec, model, tokens = recorded_task(tmp_path, tiny_bert, task, train_rows=train_rows)
+    scores = recording.score_on_training_rows(tmp_path, spec, model, tokens["train"])
+    rows = Examples(tokens["train"], HEADS[TASKS[task].of_kind.head]).rows
+    # The first that a run's seed draws.
+    trained = np.random.default_rng(spec.seed).permutation(rows)[:train_rows]
+    expected = in_order(tmp_path, spec, model, tokens["train"], trained)
+    assert scores == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_a_record_predicts_a_split_again_bit_for_bit(task, tmp_path, tiny_bert):
+    spec, model, tokens = recorded_task(tmp_path, tiny_bert, task)
+    tokens = type(tokens)({"test": tokens["validation"]})
+    again = recording.predict_test_rows(tmp_path, [spec], model, tokens)
+    on_record = pd.read_parquet(tmp_path / spec.id / "predictions.parquet")
+    assert set(again.pop("run")) == {spec.id}
+    for column in set(on_record) - {"split", "label", "answers"}:
+        assert again[column].tolist() == on_record[column].tolist()
+    assert set(on_record) - set(again) - {"answers"} == {"label"}
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_test_rows_without_labels_are_predicted(task, tmp_path, tiny_bert):
+    spec, model, _ = recorded_task(tmp_path, tiny_bert, task)
+    task = TASKS[task]
+    rows = load(DataSpec(task=task, source="builtin", version="1", splits=("test",)))
+    tokens = tokenize(task, rows, tiny_bert, 24, examples.doc_stride_of(task))
+    tokens.save_to_disk(tmp_path / "tokens")
+    tokens = datasets.load_from_disk(tmp_path / "tokens")
+    table = recording.predict_test_rows(tmp_path, [spec], model, tokens)
+    assert "label" not in table
+    assert sorted(set(table["idx"])) == list(range(len(rows["test"])))
+    table.to_parquet(tmp_path / "table.parquet")
+
+
+@pytest.mark.parametrize(
+    ("task", "columns"),
+    [
+        ("ud_ewt", ["split", "idx", "word", "label", "prediction"]),
+        ("squad", ["split", "idx", "label", "prediction", "start", "end", "answers"]),
+    ],
+)
+def test_predictions_of_words_and_spans_have_the_recorded_scores(
+    task, columns, tmp_path, tiny_bert
+):
+    spec, _, tokens = recorded_task(tmp_path, tiny_bert, task)
+    table = pd.read_parquet(tmp_path / spec.id / "predictions.parquet")
+    assert list(table) == columns
+    assert set(table["idx"]) == set(tokens["validation"]["row"])
+    scores = records.read_outcome(tmp_path, spec.id)["scores"]["validation"]
+    assert list(scores) == list(TASKS[task].metrics)
+    right = (table["label"] == table["prediction"]).mean()
+    assert right == pytest.approx(scores["accuracy" if task == "ud_ewt" else "exact_match"])
+
+
+def test_nothing_is_predicted_with_a_run_that_diverged(tmp_path, tiny_bert, capsys):
+    settings = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}
+    spec, model, tokens = recorded_task(tmp_path / "runs", tiny_bert, "sst2", **settings)
+    for options in ([], ["--adapter"]):
+        arguments = ["export", spec.id, "--to", str(tmp_path / "out"), *options]
+        assert cli.main([*arguments, "--results", str(tmp_path)]) == 1
+        [line] = capsys.readouterr().err.splitlines()
+        assert spec.id in line and "diverged in epoch 1" in line
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(SubtuneError, match="diverged"):
+        recording.predict_test_rows(tmp_path / "runs", [spec], model, tokens)
+    scores = recording.score_on_training_rows(tmp_path / "runs", spec, model, tokens["train"])
+    assert list(scores) == ["accuracy"] and math.isnan(scores["accuracy"])
+
+
+COLUMNS = [ScoreColumn("rte", "rte", "validation", "accuracy", True, True)]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> Path:
+    """Results with one record, and the model that it started from."""
+    return tmp_path_factory.mktemp("embeddings")
+
+
+@pytest.fixture(scope="module")
+def spec(results, tiny_bert) -> RunSpec:
+    return recorded_embeddings(results, tiny_bert)
+
+
+def planned(spec):
+    """The run's place in an experiment, with two seeds."""
+    place = {"model": "tiny", "task": "rte", "method": "embeddings", "train_rows": 12}
+    others = {"fraction": None, "scope": None, "learning_rate": None, "fold": None, "run": spec.id}
+    return [place | others | {"seed": seed} for seed in (0, 1)]
+
+
+def test_embeddings_predict_each_row_and_change_no_encoder(results, spec):
+    store = results / "runs"
+    assert records.read_spec(store, spec.id) == spec
+    predictions = pd.DataFrame(records.read_predictions(store, spec.id))
+    expected = np.array(examples.rows_of(TASKS["rte"])["validation"]["label"])
+    assert (predictions["label"].to_numpy() == expected).all()
+    assert set(records.read_sizes(store, spec.id)) == {"classifier.weight", "classifier.bias"}
+    require_scores_of_predictions([spec.id], store)
+
+
+def test_embeddings_are_a_row_of_the_tables_of_runs(results, spec):
+    listed = tables.row_of_record(results / "runs", spec.id, None)
+    assert (listed["method"], listed["train_rows"]) == ("embeddings", "all")
+    assert listed["learning_rate"] is listed["batch_size"] is listed["epochs"] is None
+    entries = [of | {"experiment": "mine", "flops": 1.0} for of in planned(spec)]
+    table = tables.table_of_runs(results / "runs", entries)
+    assert list(table["spec.selection"]) == ['{"embeddings":{}}']
