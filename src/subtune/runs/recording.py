@@ -61,8 +61,6 @@ def train_and_record(
     Args:
         specs: the sweep's runs, which share model and tokens.
         store: where records go.
-        model: the pretrained model.
-        tokens: all splits of the task.
         rankings: ranking id to the rank of every entry, for runs that train a top fraction.
         report: is told of every epoch and every record.
         max_side_by_side: the largest number of runs in one pass.

@@ -11,53 +11,61 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import safetensors.torch
 
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.encoder import load_model
 from subtune.runs import recording, records, tables
-from subtune.runs.records import write_checksums
-from subtune.training.recipe import Member
-from subtune.training.sweeps import train_sweep
+from subtune.training.recipe import train
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record
+from tests.unit.training.results import member
 
 DIVERGES = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}
+SPECS = [examples.run_spec(learning_rate=rate) for rate in (1e-3, 2e-3, 3e-3)]
+FIRST = SPECS[0].id
+# The functions that read a record's files.
+READERS = {
+    "spec.json": records.read_spec,
+    "scores.json": records.read_outcome,
+    "history.csv": records.read_epochs,
+    "changes.csv": records.read_changes,
+    "provenance.json": records.read_provenance,
+    "predictions.parquet": records.read_predictions,
+    "epochs.parquet": records.read_predictions_of_epochs,
+    "delta.safetensors": records.read_delta,
+}
+FILES = [*READERS, "checksums.json"]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory, tiny_bert):
+    """Results with three records of two sweeps."""
+    results = tmp_path_factory.mktemp("results")
+    record(results / "runs", SPECS, tiny_bert)
+    (results / "sweeps").mkdir()
+    for name, specs in (("one", SPECS[:2]), ("two", SPECS[2:])):
+        rows = [{"run": spec.id, "runs_of_sweep": len(specs)} for spec in specs]
+        pd.DataFrame(rows).to_csv(results / "sweeps" / f"{name}.csv", index=False)
+    return results
 
 
 @pytest.fixture
-def spec():
-    return examples.run_spec()
+def results(recorded, tmp_path):
+    return shutil.copytree(recorded, tmp_path / "results")
 
 
-@pytest.fixture
-def store(tmp_path, spec, tiny_bert):
-    """A store with one real record in it."""
-    record(tmp_path, [spec], tiny_bert)
-    return tmp_path
-
-
-def test_a_record_holds_everything_and_nothing_else_is_left(store, spec):
-    assert [path.name for path in store.iterdir()] == [spec.id]
-    assert {path.name for path in (store / spec.id).iterdir()} == {
-        "spec.json",
-        "scores.json",
-        "history.csv",
-        "predictions.parquet",
-        "epochs.parquet",
-        "changes.csv",
-        "provenance.json",
-        "delta.safetensors",
-        "checksums.json",
-    }
-    assert records.read_spec(store, spec.id) == spec
-    assert 0.5 < records.read_outcome(store, spec.id)["share_read"] <= 1
-    predictions = pd.read_parquet(store / spec.id / "predictions.parquet")
+def test_a_record_holds_everything_and_nothing_else_is_left(recorded):
+    store = recorded / "runs"
+    assert {path.name for path in store.iterdir()} == {spec.id for spec in SPECS}
+    assert {path.name for path in (store / FIRST).iterdir()} == {*FILES}
+    assert records.read_spec(store, FIRST) == SPECS[0]
+    assert 0.5 < records.read_outcome(store, FIRST)["share_read"] <= 1
+    predictions = records.read_predictions(store, FIRST)
     assert list(predictions) == ["split", "idx", "label", "logit_0", "logit_1"]
-    delta = safetensors.torch.load_file(store / spec.id / "delta.safetensors")
-    assert sum(values.numel() for values in delta.values()) == 2 * 2 * 32 + 66
+    delta = records.read_delta(store, FIRST)
+    assert sum(values.size for values in delta.values()) == 2 * 2 * 32 + 66
 
 
 @pytest.mark.parametrize("task", ["sst2", "stsb", "mnli", "ud_ewt", "squad"])
@@ -73,28 +81,27 @@ def test_the_best_of_all_epochs_is_what_is_predicted(task, tmp_path, tiny_bert):
     pd.testing.assert_frame_equal(epoch, best[list(epoch)])
 
 
-def test_a_record_is_written_once(store, spec, tiny_bert):
-    before = (store / spec.id / "scores.json").stat().st_mtime_ns
-    record(store, [spec], tiny_bert)
-    assert (store / spec.id / "scores.json").stat().st_mtime_ns == before
+def test_a_record_is_written_once(results, tiny_bert):
+    path = results / "runs" / FIRST / "scores.json"
+    before = path.stat().st_mtime_ns
+    record(results / "runs", SPECS[:1], tiny_bert)
+    assert path.stat().st_mtime_ns == before
 
 
 def test_a_full_disk_keeps_earlier_records_and_leaves_no_half_of_one(
-    tmp_path, spec, tiny_bert, monkeypatch
+    tmp_path, tiny_bert, monkeypatch
 ):
-    later = examples.run_spec(learning_rate=0.5)
     to_stored = recording.to_stored
 
     def full_disk(delta):
-        if records.is_recorded(tmp_path, spec.id):
+        if records.is_recorded(tmp_path, FIRST):
             raise OSError(28, "No space left on device")
         return to_stored(delta)
 
     monkeypatch.setattr(recording, "to_stored", full_disk)
     with pytest.raises(SubtuneError, match="No space left on device; runs recorded so far"):
-        record(tmp_path, [spec, later], tiny_bert)
-    assert records.is_recorded(tmp_path, spec.id)
-    assert [path.name for path in tmp_path.iterdir()] == [spec.id]
+        record(tmp_path, SPECS, tiny_bert)
+    assert [path.name for path in tmp_path.iterdir()] == [FIRST]
 
 
 @pytest.mark.parametrize("epochs", [{"epochs": 12}, DIVERGES])
@@ -109,16 +116,6 @@ def test_epochs_and_sizes_are_those_of_the_tables(tmp_path, tiny_bert, epochs):
     assert records.read_sizes(tmp_path, spec.id) == dict(
         zip(changes["parameter"], changes["size"], strict=True)
     )
-
-
-READERS = {
-    "spec.json": records.read_spec,
-    "scores.json": records.read_outcome,
-    "history.csv": records.read_epochs,
-    "changes.csv": records.read_changes,
-    "provenance.json": records.read_provenance,
-    "delta.safetensors": records.read_delta,
-}
 
 
 SETS = {"label": [[0, 1], [1, 1], [0, 0]]}
@@ -159,16 +156,16 @@ def test_the_same_prediction_for_every_row_is_one_answer(tmp_path, predicted, on
     whole = pd.concat([table, other_split], ignore_index=True)
     for rows, expected in ((whole, one_answer), (table[:0], False)):
         rows.to_parquet(tmp_path / "run" / "predictions.parquet", index=False)
-        write_checksums(tmp_path / "run")
+        records.write_checksums(tmp_path / "run")
         read = records.read_predictions(tmp_path, "run")
         assert records.gives_one_answer(read) is expected
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_flipped_bit_is_found_out_when_its_file_is_read(store, spec, name):
-    flip_a_bit(store / spec.id / name)
+def test_a_flipped_bit_is_found_out_when_its_file_is_read(results, name):
+    flip_a_bit(results / "runs" / FIRST / name)
     with pytest.raises(SubtuneError, match=f"{name} is not what was recorded; `subtune verify"):
-        READERS[name](store, spec.id)
+        READERS[name](results / "runs", FIRST)
 
 
 @pytest.fixture
@@ -210,7 +207,7 @@ ALL_FIELDS = """{"model": {"source": "files", "version": "9bd18841c7f1f8d133bc9c
 def test_a_record_with_all_fields_is_read_under_its_own_id(tmp_path):
     (tmp_path / "02d8e6e8e8e2").mkdir()
     (tmp_path / "02d8e6e8e8e2" / "spec.json").write_text(ALL_FIELDS)
-    write_checksums(tmp_path / "02d8e6e8e8e2")
+    records.write_checksums(tmp_path / "02d8e6e8e8e2")
     spec = records.read_spec(tmp_path, "02d8e6e8e8e2")
     assert spec.tokens.data.task.name == "mrpc"
     assert spec.tokens.data.splits == ("train", "validation")
@@ -225,14 +222,12 @@ NOBODY = 65534
 
 @pytest.fixture(scope="module")
 def trained(tiny_bert):
-    """A spec, its result, and the examples that it is of."""
-    spec = examples.run_spec()
-    task = spec.tokens.data.task
+    """A spec, its result and its examples."""
+    task = SPECS[0].tokens.data.task
     rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
     model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, task.outputs)
-    member = Member(examples.entries_of("layernorm", model), spec.recipe, spec.seed)
-    [(_, result)] = train_sweep(model, rows, task, {"a": member}, lambda line: None)
-    return spec, result, rows
+    [result] = train(model, rows, task, [member("layernorm", model)])
+    return SPECS[0], result, rows
 
 
 @pytest.fixture
@@ -268,34 +263,6 @@ def test_a_store_that_may_not_be_written_is_named_in_a_line(trained, not_ours):
     assert not list(not_ours.iterdir())
 
 
-SPECS = [examples.run_spec(learning_rate=rate) for rate in (1e-3, 2e-3, 3e-3)]
-
-
-FILES = (
-    "spec.json", "scores.json", "history.csv", "predictions.parquet", "changes.csv",
-    "delta.safetensors", "provenance.json", "checksums.json",
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory, tiny_bert):
-    """Results with three records of two sweeps."""
-    results = tmp_path_factory.mktemp("results")
-    record(results / "runs", SPECS, tiny_bert)
-    for name, specs in (("one", SPECS[:2]), ("two", SPECS[2:])):
-        path = results / "sweeps" / f"{name}.csv"
-        path.parent.mkdir(exist_ok=True)
-        rows = [{"run": spec.id, "runs_of_sweep": len(specs)} for spec in specs]
-        pd.DataFrame(rows).to_csv(path, index=False)
-    return results
-
-
-@pytest.fixture
-def results(recorded, tmp_path):
-    shutil.copytree(recorded, tmp_path / "results")
-    return tmp_path / "results"
-
-
 def verified(results, capsys, *options):
     """The exit status of `subtune verify`, and what it says."""
     status = cli.main(["verify", "--results", str(results), *options])
@@ -317,11 +284,10 @@ DAMAGES = {
 
 @pytest.mark.parametrize(("name", "damage"), list(product(FILES, DAMAGES)))
 def test_every_damage_to_a_record_is_found(results, capsys, name, damage):
-    DAMAGES[damage](results / "runs" / SPECS[0].id / name)
+    DAMAGES[damage](results / "runs" / FIRST / name)
     status, said = verified(results, capsys)
     assert status == 1
-    assert f"{SPECS[0].id}/" in said
-    assert SPECS[1].id not in said
+    assert f"{FIRST}/" in said and SPECS[1].id not in said
     assert "1 record(s) are damaged or missing, and 0 table(s)" in said
 
 

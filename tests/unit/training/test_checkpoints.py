@@ -300,9 +300,7 @@ def test_parts_of_a_group_go_on_from_their_own_newest_checkpoint(sweep, expected
     assert sweep.resumed == [3, 2]
 
 
-def test_a_checkpoint_of_another_kind_of_device_goes_on_with_new_masks_from_a_seed_that_is_told(
-    sweep, expected
-):
+def test_a_checkpoint_of_another_kind_of_device_has_new_masks(sweep, expected):
     sweep.cut(2)
     [newest] = sweep.folder.glob("*/*")
     state = checkpoints.read(newest)
@@ -367,9 +365,7 @@ def test_what_does_not_fit_goes_on_by_halves_from_where_it_was(
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_in_the_midst_of_a_step_halves_go_on_from_a_checkpoint_or_the_beginning(
-    sweep, expected, too_many, kept
-):
+def test_within_a_step_halves_go_on_from_a_checkpoint_or_the_start(sweep, expected, too_many, kept):
     too_many(2, DEVICE, after=4, in_step=True)
     every_step = Checkpoints(sweep.folder, 0) if kept else None
     assert_same(sweep.results(kept=every_step), expected)

@@ -153,7 +153,7 @@ def test_prompts_cannot_answer_questions(tiny_bert):
         shapes_for(selection, dimensions_in(tiny_bert), 2, QUESTION_ANSWERING)
 
 
-def test_a_selection_of_peft_is_the_same_value_however_its_fields_are_ordered():
+def test_the_order_of_fields_does_not_change_a_selection_of_peft():
     one = SELECTION.validate_python({"peft": {"type": "LORA", "r": 4, "target_modules": ["key"]}})
     other = SELECTION.validate_python({"peft": {"target_modules": ["key"], "r": 4, "type": "LORA"}})
     assert one.id == other.id

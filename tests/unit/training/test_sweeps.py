@@ -1,7 +1,6 @@
 """Runs side by side: groups, the same bits in any company, transformers' models."""
 
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,11 +12,10 @@ import torch
 from subtune.core.errors import SubtuneError
 from subtune.data.batches import CPU_TOKENS
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder, transformers_models, transformers_pass
+from subtune.models import encoder, transformers_pass
 from subtune.models.encoder import load_model
 from subtune.models.forward import logits
-from subtune.models.packed import micro_batches, pack
-from subtune.models.weights import DropoutMasks
+from subtune.models.packed import pack
 from subtune.runs import recording
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
@@ -28,7 +26,6 @@ from subtune.training.sweeps import (
     ONE_BY_ONE,
     WITHOUT_PADDING,
 )
-from subtune.training.values import to_stored
 from tests.helpers import examples
 from tests.unit.training.results import assert_same, member
 
@@ -40,17 +37,6 @@ TASK = TASKS["sst2"]
 
 def members_of(model, method):
     return [member(method, model, learning_rate=rate) for rate in RATES]
-
-
-def curve(result):
-    return [
-        [value for name, value in epoch.items() if name not in ("epoch", "seconds")]
-        for epoch in result.history
-    ]
-
-
-def in_double(model):
-    return replace(model, parameters={name: v.double() for name, v in model.parameters.items()})
 
 
 def groups(model, rows, members, size=None):
@@ -168,38 +154,6 @@ def grouped(model, rows):
 
 
 @pytest.fixture
-def without_dropout(minilm, tmp_path):
-    """MiniLM, which both ways of computing can read."""
-    directory = shutil.copytree(minilm, tmp_path / "minilm")
-    fields = json.loads((directory / "config.json").read_text())
-    fields |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    (directory / "config.json").write_text(json.dumps(fields))
-    return directory
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "task"),
-    [("bitfit", "cola"), pytest.param("lora-II", "stsb", marks=pytest.mark.nightly)],
-)
-def test_minilm_learns_as_in_the_packed_pass(method, task, without_dropout):
-    task = TASKS[task]
-    kind = task.of_kind
-    rows = examples.examples_of(task, examples.tokens(task, without_dropout, rows=8))
-    packed, own = (
-        in_double(load(without_dropout, kind.head, task.outputs))
-        for load in (load_model, transformers_models.load)
-    )
-    assert packed.transformers is None
-    assert own.transformers is not None
-    results = train(packed, rows, task, members_of(packed, method))
-    for expected, result in zip(
-        results, train(own, rows, task, members_of(own, method)), strict=True
-    ):
-        np.testing.assert_allclose(curve(result), curve(expected), rtol=1e-8, atol=1e-8)
-
-
-@pytest.fixture
 def as_on_a_gpu(monkeypatch):
     monkeypatch.setattr(sweeps, "runs_at_once", lambda model, train, members: len(members))
 
@@ -219,21 +173,11 @@ def refused_by_vmap(monkeypatch):
 
 
 @pytest.mark.parametrize("family", ["electra", "deberta", "deberta-v2"])
-def test_runs_of_transformers_models_train_side_by_side(family, tiny, as_on_a_gpu):
+def test_on_a_gpu_runs_of_transformers_models_train_side_by_side(family, tiny, request):
     model, _, rows = tiny(family)
+    assert grouped(model, rows) == ([[0], [1], [2]], [])
+    request.getfixturevalue("as_on_a_gpu")
     assert grouped(model, rows) == ([[0, 1, 2]], [])
-
-
-@pytest.mark.parametrize(("family", "method"), [("deberta-v2", "bitfit"), ("deberta", "lora-I")])
-def test_debertas_runs_learn_side_by_side_what_each_learns_alone(family, method, tiny):
-    model, _, rows = tiny(family)
-    model = in_double(model)
-    members = members_of(model, method)
-    for one, result in zip(members, train(model, rows, TASK, members), strict=True):
-        [alone] = train(model, rows, TASK, [one])
-        np.testing.assert_allclose(curve(result), curve(alone), rtol=1e-9, atol=1e-9)
-        deltas = to_stored(result.best.delta), to_stored(alone.best.delta)
-        torch.testing.assert_close(*deltas, rtol=0, atol=1e-5)
 
 
 def test_runs_whose_pass_mixes_them_up_train_one_by_one(tiny, as_on_a_gpu, monkeypatch):
@@ -251,18 +195,6 @@ def test_runs_whose_pass_mixes_them_up_train_one_by_one(tiny, as_on_a_gpu, monke
     assert reason.endswith("this model computes other gradients for several runs in one pass")
 
 
-def test_runs_share_masks_that_torch_draws_as_on_a_gpu(tiny, as_on_a_gpu, monkeypatch):
-    def draw(masks, shape, p):
-        return torch.empty(shape).bernoulli_(1 - p, generator=masks._generator) / (1 - p)
-
-    monkeypatch.setattr(DropoutMasks, "draw", draw)
-    model, _, rows = tiny("electra")
-    for module in model.transformers.module.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.2
-    assert grouped(model, rows) == ([[0, 1, 2]], [])
-
-
 def test_runs_that_vmap_refuses_train_one_by_one_and_say_so(
     tiny, as_on_a_gpu, refused_by_vmap, tmp_path
 ):
@@ -278,11 +210,6 @@ def test_runs_that_vmap_refuses_train_one_by_one_and_say_so(
         assert origin[ONE_BY_ONE] == reason
 
 
-def test_on_a_cpu_runs_of_transformers_own_models_train_one_by_one(tiny):
-    model, _, rows = tiny("electra")
-    assert grouped(model, rows) == ([[0], [1], [2]], [])
-
-
 @pytest.mark.parametrize(("family", "sees"), [("fnet", True), ("electra", False), ("gpt2", False)])
 def test_a_model_that_sees_padding_predicts_as_for_each_text_alone(family, sees, tiny):
     model, _, rows = tiny(family)
@@ -295,13 +222,6 @@ def test_a_model_that_sees_padding_predicts_as_for_each_text_alone(family, sees,
         alone = [logits(proven, pack(split, np.array([n]), proven))[0] for n in range(len(split))]
     together = logits_of(proven, split, "fp32")
     np.testing.assert_allclose(together, torch.cat(alone).numpy(), rtol=0, atol=1e-6)
-
-
-def test_a_model_that_sees_padding_reads_texts_of_one_length(tiny):
-    model, _, _ = tiny("fnet")
-    model = replace(model, transformers=replace(model.transformers, sees_padding=True))
-    alike = micro_batches(np.array([7, 2, 5, 1]), np.array([3, 3, 4, 6]), model)
-    assert [part.tolist() for part in alike] == [[7, 2], [5], [1]]
 
 
 def test_a_record_says_that_its_model_sees_padding(tiny, tmp_path):
