@@ -2,7 +2,6 @@
 
 import math
 from itertools import chain
-from pathlib import Path
 
 import datasets
 import numpy as np
@@ -15,20 +14,19 @@ from subtune.analysis.predictions import require_scores_of_predictions
 from subtune.core.errors import SubtuneError
 from subtune.data.batches import divided
 from subtune.data.load import load, tokenize
-from subtune.families.base import HEADS
 from subtune.models.encoder import load_model
 from subtune.runs import recording, records, tables
 from subtune.selections.methods import METHODS
-from subtune.selections.specs import DataSpec, Fit, Fold, RunSpec
+from subtune.selections.specs import DataSpec, Fit, Fold
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
-from subtune.tasks.task import ScoreColumn
 from subtune.training.embeddings import tokens_pooled
 from subtune.training.evaluation import logits_of
 from tests.helpers import examples
 from tests.helpers.records import record, recorded_embeddings
 
 FOLDS = [Fold(of=3, number=number) for number in range(3)]
+CHANGES = ("delta.safetensors", "changes.csv")
 
 
 def specs_of(task, method):
@@ -44,14 +42,25 @@ def without_seconds(store, run):
     return pd.DataFrame(records.read_epochs(store, run)).drop(columns="seconds")
 
 
+def assert_same_files(store, run, other_store, other, *names):
+    for name in names:
+        files = store / run / name, other_store / other / name
+        assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.fixture(scope="module")
+def model(tiny_bert):
+    return load_model(tiny_bert, "sequence_classification", 2)
+
+
+@pytest.fixture(scope="module")
+def tokens(tiny_bert):
+    return examples.tokens(TASKS["sst2"], tiny_bert, rows=20)
+
+
 @pytest.mark.parametrize(
     ("task", "method"),
-    [
-        ("sst2", "full"),
-        ("stsb", "bitfit"),
-        ("squad", "bitfit"),
-        ("toxic", "bitfit"),
-    ],
+    [("sst2", "full"), ("stsb", "bitfit"), ("squad", "bitfit"), ("toxic", "bitfit")],
 )
 def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path, tiny_bert):
     of_task, specs = examples.TASKS[task], specs_of(task, method)
@@ -71,9 +80,7 @@ def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path
         plain = spec.replaced(recipe=spec.recipe.replaced(fold=None))
         store = tmp_path / f"{spec.recipe.fold.number}"
         train(store, [plain], model, by_hand)
-        for name in ("delta.safetensors", "changes.csv"):
-            ours, theirs = tmp_path / "folds" / spec.id / name, store / plain.id / name
-            assert ours.read_bytes() == theirs.read_bytes()
+        assert_same_files(tmp_path / "folds", spec.id, store, plain.id, *CHANGES)
         pd.testing.assert_frame_equal(
             without_seconds(tmp_path / "folds", spec.id), without_seconds(store, plain.id)
         )
@@ -113,15 +120,14 @@ def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
     assert sorted(judged) == list(range(20))
 
 
-def test_a_search_apart_is_one_of_a_fold_then_a_run_on_all_rows(tmp_path, tiny_bert):
-    task = TASKS["sst2"]
-    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
-    tokens = examples.tokens(task, tiny_bert, rows=20)
+def test_a_search_apart_is_one_of_a_fold_then_a_run_on_all_rows(tmp_path, model, tokens):
     search = examples.run_spec(learning_rate=(1e-3, 1e-2, 1e-1), search_seed=1)
     apart = search.replaced(recipe=search.recipe.replaced(search_folds=5))
     seeds = [apart.replaced(seed=seed) for seed in (0, 1)]
     train(tmp_path, seeds, model, tokens)
-    _, judging = divided(Examples(tokens["train"], model.reads), task, Fold(of=5, number=0))
+    _, judging = divided(
+        Examples(tokens["train"], model.reads), TASKS["sst2"], Fold(of=5, number=0)
+    )
     fold = search.recipe.replaced(fold=Fold(of=5, number=0))
     by_hand = search.replaced(seed=1, recipe=fold)
     train(tmp_path / "by-hand", [by_hand], model, tokens)
@@ -136,9 +142,7 @@ def test_a_search_apart_is_one_of_a_fold_then_a_run_on_all_rows(tmp_path, tiny_b
         assert plain.recipe == search.at(rate).recipe
         alone = tmp_path / f"alone-{spec.seed}"
         train(alone, [plain], model, tokens)
-        for name in ("delta.safetensors", "predictions.parquet"):
-            expected = (alone / plain.id / name).read_bytes()
-            assert (tmp_path / spec.id / name).read_bytes() == expected
+        assert_same_files(tmp_path, spec.id, alone, plain.id, *CHANGES, "predictions.parquet")
     assert {*records.read_predictions(tmp_path, by_hand.candidate(rate).id)["idx"]} == {
         *judging.row_numbers
     }
@@ -150,19 +154,14 @@ def test_a_search_apart_is_one_of_a_fold_then_a_run_on_all_rows(tmp_path, tiny_b
 
 
 @pytest.mark.parametrize("method", ["full", "lora-I"])
-def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, tiny_bert):
-    task = TASKS["sst2"]
-    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
-    tokens = examples.tokens(task, tiny_bert, rows=20)
+def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, model, tokens):
     plain = examples.run_spec(METHODS[method], epochs=4, learning_rate=3e-3)
     train(tmp_path, [plain], model, tokens)
     best = records.read_outcome(tmp_path, plain.id)["best_epoch"]
     judged = plain.replaced(recipe=plain.recipe.replaced(fold=FOLDS[1], patience=2))
     refit = judged.refit(best)
     train(tmp_path, [refit], model, datasets.DatasetDict({"train": tokens["train"]}))
-    for name in ("delta.safetensors", "changes.csv"):
-        ours, theirs = tmp_path / refit.id / name, tmp_path / plain.id / name
-        assert ours.read_bytes() == theirs.read_bytes()
+    assert_same_files(tmp_path, refit.id, tmp_path, plain.id, *CHANGES)
     losses = without_seconds(tmp_path, plain.id)[["epoch", "train_loss"]].head(best)
     pd.testing.assert_frame_equal(without_seconds(tmp_path, refit.id), losses)
     outcome = records.read_outcome(tmp_path, refit.id)
@@ -171,25 +170,20 @@ def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, tiny_bert):
     assert refit.id in set(tables.recorded_runs(tmp_path, {})[0]["run"])
 
 
-def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, tiny_bert):
-    task = TASKS["sst2"]
-    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
-    tokens = examples.tokens(task, tiny_bert, rows=20)
+def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, model, tokens):
     plain = examples.run_spec().replaced(selection=METHODS["embeddings"], recipe=Fit())
     refit = plain.replaced(recipe=Fit(fold=FOLDS[1])).refit(1)
     train(tmp_path, [plain, refit], model, tokens)
-    deltas = [(tmp_path / spec.id / "delta.safetensors").read_bytes() for spec in (plain, refit)]
-    assert deltas[0] == deltas[1]
+    assert_same_files(tmp_path, plain.id, tmp_path, refit.id, *CHANGES)
     assert records.read_outcome(tmp_path, refit.id)["scores"] == {}
 
 
-def test_a_refit_has_the_chosen_rate_and_the_median_epoch(tmp_path, tiny_bert):
+def test_a_refit_has_the_chosen_rate_and_the_median_epoch(tmp_path, model, tokens):
     specs = [
         spec.replaced(recipe=spec.recipe.replaced(learning_rate=(1e-3, 1e-2), search_seed=0))
         for spec in specs_of("sst2", "bitfit")
     ]
-    model = load_model(tiny_bert, "sequence_classification", 2)
-    train(tmp_path, specs, model, examples.tokens(TASKS["sst2"], tiny_bert, rows=20))
+    train(tmp_path, specs, model, tokens)
     chosen = pd.DataFrame({"run": [spec.id for spec in specs], "best_epoch": [1, 2, 2]})
     chosen = chosen.assign(method="bitfit", decides=True, value=0.5)
     spec = scores.refit_of(chosen, tmp_path, "bitfit")
@@ -200,10 +194,7 @@ def test_a_refit_has_the_chosen_rate_and_the_median_epoch(tmp_path, tiny_bert):
         scores.refit_of(chosen.assign(value=np.nan), tmp_path, "bitfit")
 
 
-def test_folds_of_a_search_train_with_the_rate_of_the_first_fold(tmp_path, tiny_bert):
-    task = TASKS["sst2"]
-    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
-    tokens = examples.tokens(task, tiny_bert, rows=20)
+def test_folds_of_a_search_train_with_the_rate_of_the_first_fold(tmp_path, model, tokens):
     spec = examples.run_spec(learning_rate=(1e-3, 1e-2, 1e-1), search_seed=0)
     specs = [
         spec.replaced(seed=fold.number, recipe=spec.recipe.replaced(fold=fold)) for fold in FOLDS
@@ -228,21 +219,15 @@ def recorded_task(store, directory, task, **recipe):
     return spec, model, examples.tokens(TASKS[task], directory)
 
 
-def in_order(store, spec, model, tokens, rows):
+def scores_one_by_one(store, spec, model, tokens, rows):
     """Scores of some rows, in the order of the split, one example at a time."""
-    kind = spec.tokens.data.task.of_kind
+    task = spec.tokens.data.task
     trained = recording.trained_model(store, spec, model)
-    every = Examples(tokens, HEADS[kind.head])
-    chosen = tokens.select(np.flatnonzero(np.isin(every.row, rows)))
-    logits = np.concatenate(
-        [
-            logits_of(trained, Examples(chosen.select([number]), HEADS[kind.head]), "fp32")
-            for number in range(len(chosen))
-        ]
-    )
-    examples_in_order = Examples(chosen, HEADS[kind.head])
-    predicted = kind.predict(examples_in_order, logits)
-    return kind.score(spec.tokens.data.task, examples_in_order, predicted)
+    chosen = tokens.select(np.flatnonzero(np.isin(Examples(tokens, model.reads).row, rows)))
+    one_by_one = (Examples(chosen.select([n]), model.reads) for n in range(len(chosen)))
+    logits = np.concatenate([logits_of(trained, example, "fp32") for example in one_by_one])
+    every = Examples(chosen, model.reads)
+    return task.of_kind.score(task, every, task.of_kind.predict(every, logits))
 
 
 @pytest.mark.parametrize("task", KINDS)
@@ -252,10 +237,10 @@ def test_scores_on_training_rows_are_of_the_rows_that_trained(
 ):
     spec, model, tokens = recorded_task(tmp_path, tiny_bert, task, train_rows=train_rows)
     scores = recording.score_on_training_rows(tmp_path, spec, model, tokens["train"])
-    rows = Examples(tokens["train"], HEADS[TASKS[task].of_kind.head]).rows
+    rows = Examples(tokens["train"], model.reads).rows
     # The first that a run's seed draws.
     trained = np.random.default_rng(spec.seed).permutation(rows)[:train_rows]
-    expected = in_order(tmp_path, spec, model, tokens["train"], trained)
+    expected = scores_one_by_one(tmp_path, spec, model, tokens["train"], trained)
     assert scores == pytest.approx(expected, rel=1e-3)
 
 
@@ -320,41 +305,17 @@ def test_nothing_is_predicted_with_a_run_that_diverged(tmp_path, tiny_bert, caps
     assert list(scores) == ["accuracy"] and math.isnan(scores["accuracy"])
 
 
-COLUMNS = [ScoreColumn("rte", "rte", "validation", "accuracy", True, True)]
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory) -> Path:
-    """Results with one record, and the model that it started from."""
-    return tmp_path_factory.mktemp("embeddings")
-
-
-@pytest.fixture(scope="module")
-def spec(results, tiny_bert) -> RunSpec:
-    return recorded_embeddings(results, tiny_bert)
-
-
-def planned(spec):
-    """The run's place in an experiment, with two seeds."""
-    place = {"model": "tiny", "task": "rte", "method": "embeddings", "train_rows": 12}
-    others = {"fraction": None, "scope": None, "learning_rate": None, "fold": None, "run": spec.id}
-    return [place | others | {"seed": seed} for seed in (0, 1)]
-
-
-def test_embeddings_predict_each_row_and_change_no_encoder(results, spec):
-    store = results / "runs"
+def test_embeddings_predict_each_row_and_change_no_encoder(tmp_path, tiny_bert):
+    spec, store = recorded_embeddings(tmp_path, tiny_bert), tmp_path / "runs"
     assert records.read_spec(store, spec.id) == spec
-    predictions = pd.DataFrame(records.read_predictions(store, spec.id))
+    predictions = records.read_predictions(store, spec.id)
     expected = np.array(examples.rows_of(TASKS["rte"])["validation"]["label"])
-    assert (predictions["label"].to_numpy() == expected).all()
+    assert (predictions["label"] == expected).all()
     assert set(records.read_sizes(store, spec.id)) == {"classifier.weight", "classifier.bias"}
     require_scores_of_predictions([spec.id], store)
-
-
-def test_embeddings_are_a_row_of_the_tables_of_runs(results, spec):
-    listed = tables.row_of_record(results / "runs", spec.id, None)
+    listed = tables.row_of_record(store, spec.id, None)
     assert (listed["method"], listed["train_rows"]) == ("embeddings", "all")
     assert listed["learning_rate"] is listed["batch_size"] is listed["epochs"] is None
-    entries = [of | {"experiment": "mine", "flops": 1.0} for of in planned(spec)]
-    table = tables.table_of_runs(results / "runs", entries)
+    place = {"experiment": "mine", "model": "tiny", "task": "rte", "method": "embeddings"}
+    table = tables.table_of_runs(store, [{"run": spec.id, "fold": None, **place}])
     assert list(table["spec.selection"]) == ['{"embeddings":{}}']

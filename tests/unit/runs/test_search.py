@@ -14,17 +14,17 @@ from subtune.analysis import scores
 from subtune.core.errors import SubtuneError
 from subtune.core.jobs import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder
 from subtune.models.encoder import load_model
 from subtune.runs import records, tables
 from subtune.runs.search import Trial, finalists, outward
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.evaluation import Evaluation, Result, without_scores
-from subtune.training.recipe import Member, train
+from subtune.training.recipe import train
 from subtune.training.sweeps import Job
 from tests.helpers import examples
 from tests.helpers.records import record
+from tests.unit.training.results import member
 
 TASK = TASKS["sst2"].spec()
 # The best on trial is the last but one.
@@ -114,11 +114,9 @@ def test_the_best_on_trial_and_the_next_smaller_one_train_whole(tried, tie):
 def test_a_trial_is_a_whole_training_with_fewer_steps(tiny_bert):
     model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
     rows = examples.examples_of(TASK, examples.tokens(TASK, tiny_bert))
-    entries = examples.run_spec().selection.resolve(encoder.shapes_of(model), 0, None)
 
     def history(epochs, share=1.0):
-        member = Member(entries, examples.recipe(epochs=epochs), 0)
-        [result] = train(model, rows, TASK, [member], share=share)
+        [result] = train(model, rows, TASK, [member("bitfit", model, epochs=epochs)], share=share)
         return [{k: v for k, v in row.items() if k != "seconds"} for row in result.history]
 
     assert history(epochs=4, share=0.5) == history(epochs=2)

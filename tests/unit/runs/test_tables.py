@@ -39,41 +39,29 @@ def planned(store):
     ]
 
 
-def test_a_run_is_one_row_whoever_uses_it(store):
+def test_every_run_is_one_row_whose_columns_have_meanings(store):
     table = tables.table_of_runs(store, planned(store))
     assert list(table["experiments"]) == ["one other", "one other"]
     assert list(table["run"]) == records.all_runs(store)
+    assert list(tables.meanings(list(table))["column"]) == list(table)
 
 
-def test_all_that_decides_a_run_is_in_its_row(store):
+def test_a_row_has_all_that_decides_a_run_and_its_record(store):
     table = tables.table_of_runs(store, planned(store)).set_index("run")
     for run, row in table.iterrows():
         spec = records.read_spec(store, run)
         assert row["spec.recipe.learning_rate"] == row["learning_rate"] == 1e-2
         assert row["spec.selection"] == spec.selection.canonical()
-        assert json.loads(row["spec.tokens.data.task.metrics"]) == list(
-            spec.tokens.data.task.metrics
-        )
-        fields = {name.partition(".")[2] for name in table if name.startswith("spec.")}
+        metrics = list(spec.tokens.data.task.metrics)
+        assert json.loads(row["spec.tokens.data.task.metrics"]) == metrics
+        fields = {name.removeprefix("spec.") for name in table if name.startswith("spec.")}
         assert fields >= {f"recipe.{name}" for name in type(spec.recipe).model_fields}
         assert {"seed", "recipe_version", "tokens.max_length"} <= fields
-
-
-def test_scores_times_and_places_are_those_of_the_record(store):
-    table = tables.table_of_runs(store, planned(store)).set_index("run")
-    for run, row in table.iterrows():
         assert row["seconds"] == records.seconds_of(records.read_epochs(store, run))
-        assert row["epochs_trained"] == 2
-        assert row["score"] == row[f"scores.validation.{row['metric']}"]
-        assert row["record"] == str(store / run)
-        assert row["curve"] in {"converged", "still rising", "fell"}
+        assert row["epochs_trained"] == 2 and row["record"] == str(store / run)
+        assert row["score"] == row[f"scores.validation.{metrics[0]}"]
+        assert row["curve"] in {CONVERGED, STILL_RISING, FELL}
         assert row["device"] and row["versions.torch"] and row["recorded"].endswith("Z")
-
-
-def test_every_column_has_one_meaning(store):
-    columns = list(tables.table_of_runs(store, planned(store)))
-    meaning = tables.meanings(columns)
-    assert list(meaning["column"]) == columns
 
 
 def test_a_column_without_a_meaning_is_refused(store, monkeypatch):
@@ -151,6 +139,24 @@ def test_flat_curves_seldom_rise_or_fall(seeds, epochs):
     assert verdicts.count(FELL) < 100
 
 
+NAMES = ["sst2-bitfit", "sst2-full", "sst2-layernorm"]
+HINT = 'call `pip install "subtune[trackers]"`'
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory, tiny_bert):
+    """Results with three runs of one task, one of which diverged."""
+    results = tmp_path_factory.mktemp("results")
+    recorded(results, tiny_bert, METHODS["full"], learning_rate=1e30)
+    for method in ("layernorm", "bitfit"):
+        recorded(results, tiny_bert, METHODS[method])
+    return results
+
+
+def runs(results, *options: str) -> int:
+    return cli.main(["runs", "--results", str(results), *options])
+
+
 @pytest.mark.parametrize("directory", ["results", "with [brackets] é"])
 def test_runs_are_listed_under_the_names_that_a_configuration_gave(tmp_path, directory, tiny_bert):
     results = tmp_path / directory
@@ -204,26 +210,6 @@ def test_names_in_results_from_elsewhere_are_spelled_out(results, tmp_path, caps
     assert runs(tmp_path) == 0
     printed = capsys.readouterr().out
     assert r"\x1b[31m" in printed and "\x1b" not in printed
-
-
-NAMES = ["sst2-bitfit", "sst2-full", "sst2-layernorm"]
-
-
-HINT = 'call `pip install "subtune[trackers]"`'
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory, tiny_bert):
-    """Results with three runs of one task, one of which diverged."""
-    results = tmp_path_factory.mktemp("results")
-    recorded(results, tiny_bert, METHODS["full"], learning_rate=1e30)
-    for method in ("layernorm", "bitfit"):
-        recorded(results, tiny_bert, METHODS[method])
-    return results
-
-
-def runs(results, *options: str) -> int:
-    return cli.main(["runs", "--results", str(results), *options])
 
 
 def history(results, name: str) -> list[dict]:
