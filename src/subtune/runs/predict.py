@@ -177,7 +177,7 @@ def _base_of(directory: Path, spec: RunSpec, base: Path | None) -> Path:
     if not revision or base != Path(name):
         raise SubtuneError(f"found no folder {str(base)!r}, the adapter's base; --base names it")
     if (name, revision) == (MINILM.repository, MINILM.commit):
-        # Without the package, the hub is asked.
+        # The hub is asked if the package is missing.
         with contextlib.suppress(SubtuneError):
             return directory_of_package(MINILM.package)
     files = [CONFIG, WEIGHTS, INDEX, SHARDS]

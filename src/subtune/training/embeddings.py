@@ -139,7 +139,7 @@ def embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndar
             for part in micro_batches(alike, lengths[alike], model):
                 states = hidden_states(model, pack(examples, index[part], model))
                 tokens = counts[part].to(states.device)
-                # On a GPU, index_add_ would add in no fixed order.
+                # A GPU's index_add_ would add in no fixed order.
                 means = torch.segment_reduce(states, "mean", lengths=tokens, axis=0)
                 parts.append(normalize(means).cpu().numpy())
                 order.append(part)

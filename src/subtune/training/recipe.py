@@ -184,9 +184,9 @@ class _Group:
             with autocast(self.device, self._recipe.precision):
                 trained = self._stacked.weights() | self._matrices.weights()
                 predicted = logits(self._frozen, packed, trained, self._masks)
-            of_part = kind.losses(predicted, packed.labels, packed.read_of, weights)
-            (of_part.sum() / labels).backward()
-            losses += of_part.detach()
+            part_losses = kind.losses(predicted, packed.labels, packed.read_of, weights)
+            (part_losses.sum() / labels).backward()
+            losses += part_losses.detach()
         self.is_whole = False
         for run in self.running:
             run.step(learning_rate_at(self.step, self.steps, run.recipe))

@@ -16,7 +16,7 @@ from subtune.models.packed import pack
 from subtune.models.weights import DropoutMasks
 from subtune.selections.added import Adapter, Peft
 from subtune.selections.entries import DiffPruning
-from subtune.selections.kind import Indices, LowRank, Whole
+from subtune.selections.kind import Entries, Indices, LowRank, Whole
 from subtune.selections.specs import Fit, Fold, Recipe, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
@@ -25,7 +25,7 @@ from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.diff_pruning import first_training
 from subtune.training.evaluation import Result, without_padding_where_it_is_seen
 from subtune.training.recipe import Member, OutOfMemoryError, line_of_epoch, train
-from subtune.training.values import ChangedEntries, StackedParameters, is_matrix
+from subtune.training.values import ChangedEntries, StackedParameters, applied, is_matrix
 
 # Tells the log a line. With a name the line also stands in the records of the runs.
 Report = Callable[..., None]
@@ -50,7 +50,7 @@ class Job:
     rankings: Mapping[str, Mapping[str, np.ndarray]]
     max_side_by_side: int | None
     checkpoints: Checkpoints | None
-    _of_folds: dict[Fold, Mapping[str, Examples]] = field(default_factory=dict)
+    _fold_examples: dict[Fold, Mapping[str, Examples]] = field(default_factory=dict)
 
     def examples_of(self, recipe: Recipe | Fit) -> Mapping[str, Examples]:
         """Return the examples of runs with a recipe: the rows that judge may be those of a fold."""
@@ -59,11 +59,11 @@ class Job:
             return {"train": self.examples["train"]}
         if fold is None:
             return self.examples
-        if fold not in self._of_folds:
+        if fold not in self._fold_examples:
             others, judging = divided(self.examples["train"], self.task, fold)
             parts = {"train": others, self.task.evaluation[0]: judging}
-            self._of_folds[fold] = {**self.examples, **parts}
-        return self._of_folds[fold]
+            self._fold_examples[fold] = {**self.examples, **parts}
+        return self._fold_examples[fold]
 
     def train(
         self, runs: Mapping[str, RunSpec], report: Report, share: float = 1.0
@@ -94,17 +94,9 @@ class Job:
             members = {
                 key: self._member(sweep[name], model, keeper, share) for key, name in names.items()
             }
-            results = train_sweep(
-                model,
-                self.examples_of(first.recipe),
-                self.task,
-                members,
-                report,
-                self.max_side_by_side,
-                self.checkpoints,
-                share,
-                names,
-            )
+            shared = model, self.examples_of(first.recipe), self.task
+            limits = self.max_side_by_side, self.checkpoints, share
+            results = train_sweep(*shared, members, report, *limits, names)
             yield from ((names[key], result) for key, result in results)
             if keeper:
                 keeper.clear()
@@ -116,21 +108,17 @@ class Job:
             examples = self.examples_of(spec.recipe)["train"]
             arguments = model, examples, self.task, spec.training, spec.seed, settings
             delta = first_training(*arguments, keeper, share)
-            return Member(
-                {
-                    name: Indices(change.index.cpu().numpy())
-                    if isinstance(change, ChangedEntries)
-                    else Whole()
-                    for name, change in delta.items()
-                },
-                spec.training,
-                spec.seed,
-                {name: change.applied_to(model.parameters[name]) for name, change in delta.items()},
-            )
+            entries: Entries = {}
+            for name, change in delta.items():
+                entries[name] = Whole()
+                if isinstance(change, ChangedEntries):
+                    entries[name] = Indices(change.index.cpu().numpy())
+            start = applied({name: model.parameters[name] for name in delta}, delta)
+            return Member(entries, spec.training, spec.seed, start)
         ranking = spec.selection.ranking
         ranks = self.rankings[ranking] if ranking else None
-        entries = spec.selection.resolve(shapes_of(model), spec.seed, ranks)
-        return Member(entries, spec.training, spec.seed)
+        resolved = spec.selection.resolve(shapes_of(model), spec.seed, ranks)
+        return Member(resolved, spec.training, spec.seed)
 
 
 def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:

@@ -292,11 +292,11 @@ def test_the_command_says_where_the_model_is_and_nothing_else(tmp_path, tiny_ber
     [name if name in OFTEN else pytest.param(name, marks=pytest.mark.nightly) for name in FIELDS],
 )
 def test_an_export_of_every_family_predicts_as_the_record_says(family, directory_of, tmp_path):
-    """By its own tokenizer, all texts in one batch, which padding makes as long."""
+    """The export's tokenizer pads all texts into one batch."""
     spec, _ = recorded(tmp_path, directory_of(family), METHODS["lora-II"], "rte")
     out = exported(tmp_path, spec)
     model = AutoModelForSequenceClassification.from_pretrained(out).eval()
-    # Of some families AutoTokenizer would read another kind of vocabulary.
+    # AutoTokenizer would read another kind of vocabulary for some families.
     tokenizer = PreTrainedTokenizerFast.from_pretrained(out)
     rows = examples.rows_of(TASKS["rte"])["validation"]
     texts = tokenizer(

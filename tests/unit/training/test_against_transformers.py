@@ -251,7 +251,7 @@ def assert_ends_there(model, rows, task, members, weights=None):
 def test_training_ends_where_transformers_and_adamw_end(
     model, case, runs, request, directory_of, monkeypatch
 ):
-    # On a CPU such runs train one by one, to save time.
+    # Such runs train one by one on a CPU, to save time.
     monkeypatch.setattr(sweeps, "runs_at_once", lambda model, train, members: len(members))
     if runs == 1:
         # Every length of texts gets a pass.

@@ -271,7 +271,7 @@ def sweep(model, rows, tmp_path):
 
 @pytest.fixture(scope="module")
 def expected(model, rows):
-    """What runs of `FOUR` give that nothing cuts."""
+    """The results of `FOUR` without any cut."""
     return train(model, rows, TASK, members(model, *FOUR))
 
 

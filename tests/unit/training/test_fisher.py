@@ -4,6 +4,7 @@ import copy
 import itertools
 from dataclasses import replace
 
+import datasets
 import numpy as np
 import pytest
 import torch
@@ -115,6 +116,16 @@ def test_it_agrees_with_the_loop_for_all_families_and_kinds_of_task(
     assert_agrees(complete, expected)
     if family in PACKED:
         assert_agrees(fisher_information(model, tokens, task), expected)
+
+
+@pytest.mark.parametrize("family", PACKED)
+def test_there_may_be_as_many_words_as_examples_but_not_one_in_each(family, request):
+    task = examples.TASKS["ud_ewt"]
+    model = load_model(request.getfixturevalue(family), task.of_kind.head, task.outputs)
+    ids = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
+    columns = {"input_ids": ids, "reads": [[1, 3], [], [1], [4]], "label": [[0, 2], [], [2], [1]]}
+    tokens = datasets.Dataset.from_dict(columns)
+    assert_agrees(fisher_information(model, tokens, task), loop(model, tokens, task))
 
 
 @pytest.mark.parametrize("tile", [1, 100, 10_000])
