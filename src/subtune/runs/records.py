@@ -255,14 +255,12 @@ def _checksums(record: Path) -> dict[str, str]:
     """Return the checksum of each file of a record."""
     if not record.exists():
         raise SubtuneError(f"{record} is missing; {_how_to_repair(record.parent)}")
+    path = record / CHECKSUMS
     try:
-        sums = json.loads(_checked(record / CHECKSUMS, {}))
-    except (ValueError, RecursionError):
-        sums = None
-    if not isinstance(sums, dict) or not sums:
-        path = record / CHECKSUMS
-        raise SubtuneError(f"{path} is not readable JSON; {_how_to_repair(record.parent)}")
-    return sums
+        return json.loads(_checked(path, {}))
+    except ValueError:
+        how = _how_to_repair(record.parent)
+        raise SubtuneError(f"{path} is not readable JSON; {how}") from None
 
 
 def _checked(path: Path, sums: Mapping[str, str]) -> bytes:
