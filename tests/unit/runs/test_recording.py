@@ -24,6 +24,7 @@ from subtune.training.embeddings import tokens_pooled
 from subtune.training.evaluation import logits_of
 from tests.helpers import examples
 from tests.helpers.records import record, recorded_embeddings
+from tests.unit.training.results import assert_same_files
 
 FOLDS = [Fold(of=3, number=number) for number in range(3)]
 CHANGES = ("delta.safetensors", "changes.csv")
@@ -40,12 +41,6 @@ def train(store, specs, model, tokens):
 
 def without_seconds(store, run):
     return pd.DataFrame(records.read_epochs(store, run)).drop(columns="seconds")
-
-
-def assert_same_files(store, run, other_store, other, *names):
-    for name in names:
-        files = store / run / name, other_store / other / name
-        assert files[0].read_bytes() == files[1].read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +75,7 @@ def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path
         plain = spec.replaced(recipe=spec.recipe.replaced(fold=None))
         store = tmp_path / f"{spec.recipe.fold.number}"
         train(store, [plain], model, by_hand)
-        assert_same_files(tmp_path / "folds", spec.id, store, plain.id, *CHANGES)
+        assert_same_files(tmp_path / "folds", spec.id, store, plain.id, CHANGES)
         pd.testing.assert_frame_equal(
             without_seconds(tmp_path / "folds", spec.id), without_seconds(store, plain.id)
         )
@@ -142,7 +137,7 @@ def test_a_search_apart_is_one_of_a_fold_then_a_run_on_all_rows(tmp_path, model,
         assert plain.recipe == search.at(rate).recipe
         alone = tmp_path / f"alone-{spec.seed}"
         train(alone, [plain], model, tokens)
-        assert_same_files(tmp_path, spec.id, alone, plain.id, *CHANGES, "predictions.parquet")
+        assert_same_files(tmp_path, spec.id, alone, plain.id, [*CHANGES, "predictions.parquet"])
     assert {*records.read_predictions(tmp_path, by_hand.candidate(rate).id)["idx"]} == {
         *judging.row_numbers
     }
@@ -161,7 +156,7 @@ def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, model, token
     judged = plain.replaced(recipe=plain.recipe.replaced(fold=FOLDS[1], patience=2))
     refit = judged.refit(best)
     train(tmp_path, [refit], model, datasets.DatasetDict({"train": tokens["train"]}))
-    assert_same_files(tmp_path, refit.id, tmp_path, plain.id, *CHANGES)
+    assert_same_files(tmp_path, refit.id, tmp_path, plain.id, CHANGES)
     losses = without_seconds(tmp_path, plain.id)[["epoch", "train_loss"]].head(best)
     pd.testing.assert_frame_equal(without_seconds(tmp_path, refit.id), losses)
     outcome = records.read_outcome(tmp_path, refit.id)
@@ -174,7 +169,7 @@ def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, model, toke
     plain = examples.run_spec().replaced(selection=METHODS["embeddings"], recipe=Fit())
     refit = plain.replaced(recipe=Fit(fold=FOLDS[1])).refit(1)
     train(tmp_path, [plain, refit], model, tokens)
-    assert_same_files(tmp_path, plain.id, tmp_path, refit.id, *CHANGES)
+    assert_same_files(tmp_path, plain.id, tmp_path, refit.id, CHANGES)
     assert records.read_outcome(tmp_path, refit.id)["scores"] == {}
 
 

@@ -24,13 +24,12 @@ from subtune.training.recipe import train
 from subtune.training.sweeps import Job
 from tests.helpers import examples
 from tests.helpers.records import record
-from tests.unit.training.results import member
+from tests.unit.training.results import FILES, assert_same_files, member
 
 TASK = TASKS["sst2"].spec()
 # The best on trial is the last but one.
 GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 NO_LOGITS = np.zeros((6, 2))
-RESULTS = ("delta.safetensors", "predictions.parquet", "epochs.parquet", "changes.csv")
 
 
 @pytest.fixture
@@ -138,9 +137,7 @@ def test_a_search_finds_what_its_finalists_find_by_themselves(tmp_path, tiny_ber
     assert list(whole["score"]) == list(scores.values())
     best = max(scores, key=lambda rate: scores[rate])
     assert records.read_outcome(tmp_path / "search", searching.id)["learning_rate"] == best
-    for name in RESULTS:
-        result = (tmp_path / "search" / searching.id / name).read_bytes()
-        assert result == (tmp_path / "alone" / alone[best].id / name).read_bytes()
+    assert_same_files(tmp_path / "search", searching.id, tmp_path / "alone", alone[best].id)
     assert records.read_spec(tmp_path / "search", searching.id) == searching
 
 
@@ -167,9 +164,7 @@ def test_one_seed_searches_for_all(tmp_path, tiny_bert, searching):
     alone = [spec.at(*rates) for spec in seeds]
     record(tmp_path / "alone", alone, tiny_bert)
     for spec, one in zip(seeds, alone, strict=True):
-        for name in RESULTS:
-            expected = (tmp_path / "alone" / one.id / name).read_bytes()
-            assert (store / spec.id / name).read_bytes() == expected
+        assert_same_files(store, spec.id, tmp_path / "alone", one.id)
 
 
 def test_a_trial_takes_the_share_of_the_steps_that_is_asked(tmp_path, tiny_bert, searching):
@@ -218,9 +213,8 @@ def test_a_search_that_is_cut_anywhere_finds_the_same(tmp_path, tiny_bert, searc
             stops += 1
     assert stops > 5
     for spec in searches:
-        for name in (*RESULTS, "search.csv", "scores.json"):
-            expected = (tmp_path / "expected" / spec.id / name).read_bytes()
-            assert (store / spec.id / name).read_bytes() == expected
+        names = (*FILES, "search.csv", "scores.json")
+        assert_same_files(store, spec.id, tmp_path / "expected", spec.id, names)
 
 
 @pytest.mark.parametrize(

@@ -21,18 +21,11 @@ from subtune.training.checkpoints import Checkpoints, Keeper, State
 from subtune.training.recipe import train
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples
-from tests.unit.training.results import assert_same, facts_of, member
+from tests.unit.training.results import FILES, assert_same, assert_same_files, facts_of, member
 
 TASK = TASKS["sst2"]
 IDS = "abcd"
 FOUR = ("bitfit", "layernorm", "bitfit", "top")
-RESULTS = (
-    "delta.safetensors",
-    "predictions.parquet",
-    "epochs.parquet",
-    "changes.csv",
-    "scores.json",
-)
 X_AT_1 = State({"x": torch.zeros(1)}, {"step": 1})
 
 
@@ -184,9 +177,8 @@ def test_a_sweep_goes_on_where_it_was_cut_and_records_each_run_once(record, tmp_
     assert stops > 1
     assert not list(kept.iterdir())
     for spec in SPECS:
-        for name in RESULTS:
-            results, expected = (tmp_path / s / spec.id / name for s in ("found", "expected"))
-            assert results.read_bytes() == expected.read_bytes()
+        stores = tmp_path / "found", tmp_path / "expected"
+        assert_same_files(stores[0], spec.id, stores[1], spec.id, [*FILES, "scores.json"])
 
 
 def test_a_cut_between_two_records_trains_nothing_again(record, tmp_path, monkeypatch):
