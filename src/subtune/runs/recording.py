@@ -31,9 +31,9 @@ from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.evaluation import (
     Result,
+    checked_for_padding,
     examples_that_train,
     logits_of,
-    without_padding_where_it_is_seen,
 )
 from subtune.training.sweeps import Job, model_of
 from subtune.training.values import applied, from_stored, to_stored
@@ -256,5 +256,5 @@ def trained_model(store: Path, spec: RunSpec, model: Encoder) -> Encoder:
 
 
 def _logits(trained: Encoder, examples: Examples, spec: RunSpec) -> np.ndarray:
-    proven = without_padding_where_it_is_seen(trained, [examples])
+    proven = checked_for_padding(trained, [examples])
     return logits_of(proven, examples, spec.recipe.precision)

@@ -148,7 +148,7 @@ def read_predictions_of_epochs(store: Path, run: str) -> dict[str, np.ndarray]:
 
 
 def number_of_rows(predicted: Mapping[str, np.ndarray], split: str) -> int:
-    """Return how many rows of a split have predictions, as `read_predictions` returns them."""
+    """Return the number of a split's rows among those that `read_predictions` returns."""
     return len(set(predicted["idx"][predicted["split"] == split]))
 
 
@@ -365,7 +365,7 @@ def _sweeps(layout: Layout) -> Iterator[tuple[str, list[str]]]:
     """Yield each finished sweep with its runs, or with none if its table is damaged."""
     for path in sorted(Path(layout.sweep("*")).parent.glob("*.csv")):
         runs = []
-        # A pipe would be waited for.
+        # Reading a pipe would not end.
         if path.is_file():
             with contextlib.suppress(OSError, ValueError, KeyError):
                 table = pd.read_csv(path, dtype=str, keep_default_na=False)

@@ -83,7 +83,7 @@ def outward(
 def found(
     store: Path, searches: Mapping[str, RunSpec], whole: Mapping[str, Sequence[float]]
 ) -> dict[str, float]:
-    """Return each search's best learning rate of those that trained whole, the first of equals."""
+    """Return each search's best rate among those that trained whole; ties go to the first."""
     rates = {}
     for name, spec in searches.items():
         scores = _scores(store, spec, whole[name])
@@ -125,7 +125,7 @@ def write_record(
 
 
 def _linked_delta(source: str, target: str) -> None:
-    """Copy a file, or link it if it has changed values, which are large and never written again."""
+    """Copy a file; a delta, which is large and never written again, is linked."""
     if source.endswith(records.DELTA):
         with contextlib.suppress(OSError):
             return os.link(source, target)

@@ -261,7 +261,7 @@ def _missing(store: Path, runs: pd.DataFrame, names: set[str]) -> Iterator[tuple
     is_there = runs["run"].isin([name.rpartition("-")[2] for name in names])
     # Neither package takes the value that stands for a missing whole number.
     for row in runs[~is_there].astype(object).fillna(math.nan).to_dict("records"):
-        # The name is a folder's, too.
+        # A folder has the same name.
         words = re.sub(r"[^A-Za-z0-9_.]+", "-", f"{row['task']}-{row['method']}")[:100].strip("-.")
         epochs = records.read_epochs(store, row["run"])
         yield f"{words}-{row['run']}", row, {int(epoch.pop("epoch")): epoch for epoch in epochs}

@@ -26,9 +26,9 @@ from subtune.tasks.examples import Examples, Reads
 from subtune.training.evaluation import (
     Evaluation,
     Result,
+    checked_for_padding,
     examples_that_train,
     weights_of,
-    without_padding_where_it_is_seen,
 )
 from subtune.training.values import ChangedTensor
 
@@ -64,7 +64,7 @@ def fit(
         SubtuneError: an embedding is not finite.
     """
     started = time.monotonic()
-    model = without_padding_where_it_is_seen(model, examples.values(), hidden_states)
+    model = checked_for_padding(model, examples.values(), hidden_states)
     train = examples["train"]
     index = examples_that_train(train, recipe, np.random.default_rng(seed))
     read = features(model, train, index)

@@ -61,7 +61,7 @@ def examples_that_train(
 
 
 class Unit(NamedTuple):
-    """The mean and standard deviation that training takes out of labels; none of raw labels."""
+    """The mean and standard deviation by which labels are standardised; 0 and 1 for raw labels."""
 
     mean: float = 0.0
     deviation: float = 1.0
@@ -146,7 +146,7 @@ def logits_of(model: Encoder, examples: Examples, precision: str) -> np.ndarray:
     return every.cpu().numpy()
 
 
-def without_padding_where_it_is_seen(
+def checked_for_padding(
     model: Encoder,
     splits: Iterable[Examples],
     compute: Callable[[Encoder, Packed], torch.Tensor] = logits,

@@ -33,7 +33,7 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.evaluation import in_training
 
-# Numbers in a tile: a megabyte.
+# The size of a tile in numbers: a megabyte.
 TILE = 1 << 18
 # Returns −log p of a batch's labels, summed over examples, for logits ``[1, q, o]``.
 Nats = Callable[[Tensor, Packed], Tensor]

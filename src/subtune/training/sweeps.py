@@ -23,23 +23,23 @@ from subtune.tasks.examples import Examples
 from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.diff_pruning import first_training
-from subtune.training.evaluation import Result, without_padding_where_it_is_seen
+from subtune.training.evaluation import Result, checked_for_padding
 from subtune.training.recipe import Member, OutOfMemoryError, line_of_epoch, train
 from subtune.training.values import ChangedEntries, StackedParameters, applied, is_matrix
 
-# Tells the log a line. With a name the line also stands in the records of the runs.
+# Writes a line to the log, and under a name, if it has one, to the records of the runs.
 Report = Callable[..., None]
 # The name of the reason why runs train one by one: their model cannot compute them side by side.
 ONE_BY_ONE = "one_by_one"
 # The name of the reason why batches have no padding: it changes what their model computes.
 WITHOUT_PADDING = "without_padding"
-# Relative to the largest gradient: a hundred times the rounding of float32.
+# Gradients agree up to this share of the largest one: a hundred times float32's rounding.
 TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
 class Job:
-    """Runs' pretrained model, their task's examples by split, and rankings for masks.
+    """The inputs that runs share: a pretrained model, a task's examples, rankings for masks.
 
     ``rankings``: ranking id to the rank of every entry. The other fields go to `train_sweep`.
     """
@@ -180,7 +180,7 @@ def train_sweep(
         StoppedError: the sweep was asked to stop.
         SubtuneError: a run alone does not fit into memory.
     """
-    model = without_padding_where_it_is_seen(model, examples.values())
+    model = checked_for_padding(model, examples.values())
     if model.transformers is not None and model.transformers.sees_padding:
         line = "padding changes what this model computes: every pass has texts of one length"
         report(line, WITHOUT_PADDING)

@@ -214,7 +214,7 @@ def test_runs_that_vmap_refuses_train_one_by_one_and_say_so(
 def test_a_model_that_sees_padding_predicts_as_for_each_text_alone(family, sees, tiny):
     model, _, rows = tiny(family)
     assert len(set(rows["train"].lengths)) > 1
-    proven = evaluation.without_padding_where_it_is_seen(model, rows.values())
+    proven = evaluation.checked_for_padding(model, rows.values())
     assert proven.transformers.sees_padding == sees
     proven = replace(proven, parameters=proven.parameters | encoder.new_classifier(proven, 0))
     split = rows["train"]
