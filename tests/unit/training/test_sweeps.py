@@ -224,6 +224,19 @@ def test_a_model_that_sees_padding_predicts_as_for_each_text_alone(family, sees,
     np.testing.assert_allclose(together, torch.cat(alone).numpy(), rtol=0, atol=1e-6)
 
 
+def test_whether_padding_is_seen_is_computed_with_long_products(tiny):
+    model, _, rows = tiny("electra")
+    are_short = []
+
+    def compute(*of):
+        are_short.append(torch.backends.cuda.matmul.allow_tf32)
+        return logits(*of)
+
+    with evaluation.autocast(model.device, "tf32"):
+        evaluation.checked_for_padding(model, rows.values(), compute)
+    assert are_short and not any(are_short)
+
+
 def test_a_record_says_that_its_model_sees_padding(tiny, tmp_path):
     model, tokens, _ = tiny("fnet")
     spec = examples.run_spec(METHODS["bitfit"])
