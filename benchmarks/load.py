@@ -32,7 +32,7 @@ from subtune.core.layout import Layout
 from subtune.models.encoder import load_model
 from subtune.planning.plan import Plan, plan
 from subtune.runs import records
-from subtune.runs.integrity import CHECKSUMS
+from subtune.runs.records import CHECKSUMS
 from subtune.selections.specs import RunSpec
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import train

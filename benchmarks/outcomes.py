@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.inputs import Setting
+from subtune.training.evaluation import Result
 from subtune.training.recipe import Member
-from subtune.training.run import Result
 from subtune.training.sweeps import train_sweep
 
 

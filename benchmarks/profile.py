@@ -8,8 +8,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks import inputs
-from subtune.training.groups import runs_at_once
 from subtune.training.recipe import train
+from subtune.training.sweeps import runs_at_once
 
 STEPS = 8
 KINDS = {

@@ -13,8 +13,8 @@ from transformers import AutoModel, BertConfig
 
 from benchmarks import inputs, trainer
 from benchmarks.products import flops_per_token
-from subtune.training.groups import runs_at_once
 from subtune.training.recipe import train
+from subtune.training.sweeps import runs_at_once
 
 VOCABULARY = 30_522
 SHAPES = {

@@ -374,10 +374,10 @@ def _plan(options: Namespace) -> None:
 
 
 def _runs(options: Namespace) -> None:
-    from subtune.runs import listing, trackers
+    from subtune.runs import tables
 
     store = Path(Layout(str(options.results)).records())
-    runs, problems = listing.recorded_runs(store, listing.given_names(str(options.results)))
+    runs, problems = tables.recorded_runs(store, tables.given_names(str(options.results)))
     for column in ("task", "method"):
         asked_for = getattr(options, column)
         if asked_for is not None and len(runs):
@@ -386,9 +386,9 @@ def _runs(options: Namespace) -> None:
             runs = runs[runs[column] == asked_for]
     if len(runs) and (options.tensorboard or options.trackio):
         if options.tensorboard:
-            trackers.to_tensorboard(store, runs, options.tensorboard)
+            tables.to_tensorboard(store, runs, options.tensorboard)
         if options.trackio:
-            trackers.to_trackio(store, runs, options.trackio)
+            tables.to_trackio(store, runs, options.trackio)
         print(f"{len(runs):,} run(s) are there now")
     elif options.json:
         _print_json(runs)
@@ -402,11 +402,11 @@ def _runs(options: Namespace) -> None:
 
 
 def _verify(options: Namespace) -> None:
-    from subtune.runs import repair
+    from subtune.runs import records
 
     layout = Layout(str(options.results))
-    runs = repair.records_in(layout)
-    damage = repair.find_damage(layout)
+    runs = records.stored_names(layout)
+    damage = records.find_damage(layout)
     if not (damage.records or damage.sweeps):
         if not runs:
             raise SubtuneError(f"found no runs in {layout.records()}")
@@ -419,7 +419,7 @@ def _verify(options: Namespace) -> None:
             f"{len(damage.records):,} record(s) are damaged or missing, and {len(damage.sweeps):,} "
             "table(s) of sweeps; --repair sets them aside, to be trained again"
         )
-    if places := repair.set_aside(layout, damage):
+    if places := records.set_aside(layout, damage):
         print(f"set aside in {layout.damaged()}: {', '.join(path.name for path in places)}")
     print("Call snakemake as before: it trains what of this is still asked for, and nothing else:")
     print(printable(", ".join([*damage.records, *damage.sweeps])))

@@ -103,7 +103,8 @@ def submission(
     """Return one method's predictions per file, and the origin of each file.
 
     Args:
-        predicted: logits of all tasks' test splits, from `subtune.runs.rescoring.on_test_rows`.
+        predicted: logits of all tasks' test splits, from
+            `subtune.runs.recording.predict_test_rows`.
         best: the method's run per task: ``task``, ``run``, ``learning_rate``, ``seed``, ``value``,
             which is empty if the run diverged.
 

@@ -23,7 +23,7 @@ from subtune.data import files
 from subtune.families import naming_of
 from subtune.papers import experiments
 from subtune.planning.plan import plan
-from subtune.runs.table_of_runs import meanings
+from subtune.runs.tables import meanings
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Recipe
 from subtune.tasks import TASKS

@@ -5,7 +5,7 @@ from subtune.core.jobs import job
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    from subtune.runs.table_of_runs import meanings, table_of_runs
+    from subtune.runs.tables import meanings, table_of_runs
 
     table = table_of_runs(Path(snakemake.params.store), snakemake.params.planned)
     table.to_csv(snakemake.output.csv, index=False)

@@ -9,7 +9,7 @@ with job(snakemake.log[0]):
 
     from subtune.data.load import read
     from subtune.models.encoder import model_of
-    from subtune.runs import rescoring
+    from subtune.runs import recording
     from subtune.selections.specs import RunSpec
 
     device = prepare(snakemake.threads)
@@ -18,7 +18,7 @@ with job(snakemake.log[0]):
     rows = read(Path(snakemake.input.tokens))["train"]
     store = Path(snakemake.params.store)
     scores = [
-        {"run": spec.id} | rescoring.score_on_training_rows(store, spec, model, rows)
+        {"run": spec.id} | recording.score_on_training_rows(store, spec, model, rows)
         for spec in specs
     ]
     pd.DataFrame(scores).to_csv(snakemake.output[0], index=False)

@@ -11,8 +11,7 @@ import pandas as pd
 from subtune.analysis import predictions
 from subtune.core.errors import SubtuneError
 from subtune.families.base import is_classifier
-from subtune.runs import curves as learning
-from subtune.runs import records
+from subtune.runs import records, tables
 from subtune.selections.specs import RunSpec
 from subtune.tasks import metrics
 from subtune.tasks.task import ScoreColumn
@@ -303,7 +302,7 @@ def with_verdicts(
 ) -> pd.DataFrame:
     """Return the runs with ``curve``: the verdict on their setting's learning curves of all seeds.
 
-    `subtune.runs.curves` has the verdicts. A setting that diverged has none.
+    `subtune.runs.tables.verdict` gives the verdicts. A setting that diverged has none.
     """
     column_of = {column.task: column for column in columns if column.decides}
     verdict_of: dict[str, str | None] = {}
@@ -316,7 +315,7 @@ def with_verdicts(
         ]
         predicted = records.read_predictions(store, runs["run"].iloc[0])
         rows = records.number_of_rows(predicted, column.split)
-        verdict_of |= dict.fromkeys(runs["run"], learning.verdict(scores, rows))
+        verdict_of |= dict.fromkeys(runs["run"], tables.verdict(scores, rows))
     return chosen.assign(curve=chosen["run"].map(verdict_of))
 
 

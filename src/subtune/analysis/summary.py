@@ -17,7 +17,7 @@ from subtune.analysis import intervals
 from subtune.analysis.intervals import Interval, Study
 from subtune.analysis.predictions import NO_ROWS, NUMBERS
 from subtune.analysis.scores import best_of, on_most_rows, trained_beside_classifier
-from subtune.runs.curves import FELL, STILL_RISING
+from subtune.runs.tables import FELL, STILL_RISING
 from subtune.selections.methods import title_of, with_mask
 
 REFERENCE = "full"

@@ -18,7 +18,7 @@ from subtune.families.base import MEAN_CLASSIFICATION, is_classifier
 from subtune.models.dimensions import dimensions_in
 from subtune.models.files import README, has_token_types, head_by, read_config
 from subtune.models.transformers_models import AUTO_CLASSES
-from subtune.runs import listing, records
+from subtune.runs import records, tables
 from subtune.selections.specs import Fit, RunSpec
 
 
@@ -33,7 +33,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     pretrained = Path(layout.model(spec.model.id))
     task, config = spec.tokens.data.task, read_config(pretrained)
     head = head_by(spec.model.pooling, task.of_kind.head, config)
-    row = listing.row(store, run, listing.given_names(layout.results).get(run))
+    row = tables.row_of_record(store, run, tables.given_names(layout.results).get(run))
     names = {key: row[key] for key in ("model", "task", "method")}
     names |= {"selection": spec.selection.in_words()}
     names = {key: printable(" ".join(str(text).split())) for key, text in names.items()}

@@ -51,7 +51,7 @@ def page(
         sections: one per experiment: ``name``, ``paper`` (its citation, or empty), ``exhibits`` in
             order, and the files ``scores`` (of `subtune.analysis.scores.collect`) and ``curves``
             (of `subtune.analysis.scores.learning_curves`).
-        runs: from `subtune.runs.table_of_runs.table_of_runs`.
+        runs: from `subtune.runs.tables.table_of_runs`.
         config: the configuration as YAML.
     """
     environment = jinja2.Environment(

@@ -22,14 +22,14 @@ from subtune.interface.tables import Rows, Split, errors_in_python, splits_of, w
 from subtune.models.dimensions import tensors_of
 from subtune.models.encoder import Encoder, load_model
 from subtune.models.files import pooling_in, version_of
-from subtune.runs.job import Job
 from subtune.selections import SELECTION, Selection
 from subtune.selections.added import Embeddings
 from subtune.selections.methods import named
 from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks.examples import Examples
+from subtune.training.evaluation import Result
 from subtune.training.fisher import Fisher, fisher_information
-from subtune.training.run import Result
+from subtune.training.sweeps import Job
 
 if TYPE_CHECKING:
     import datasets

@@ -1,1 +1,1 @@
-"""Runs: training those that are missing, and the records they leave."""
+"""Run records: how they are made, read, listed and exported."""

@@ -1,9 +1,9 @@
-"""A recorded run as a model of transformers or sentence-transformers, or an adapter of PEFT."""
+"""Exports of recorded runs: models of transformers or sentence-transformers, adapters of PEFT."""
 
 import copy
 import json
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,8 +34,8 @@ from subtune.selections.patterns import Lora
 from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
-from subtune.training.delta import AddedUpdate, Delta, applied, from_stored, to_stored
 from subtune.training.embeddings import tokens_pooled
+from subtune.training.values import AddedUpdate, Delta, applied, from_stored, to_stored
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 BASE = "base_model.model."
 # The lists in which PEFT keeps copies of modules.
 COPIES = ("modules_to_save", "ln_tuning_layers")
-# The tokens of an embedding, and the field of a pooling's configuration that names them.
+# The tokens whose mean is an embedding, and their field in a pooling's configuration.
 MODES: dict[Reads, str] = {
     "first": "pooling_mode_cls_token",
     "all": "pooling_mode_mean_tokens",
     "last": "pooling_mode_lasttoken",
 }
-# The folder of a linear layer on the features of a pair. No part of sentence-transformers joins two
-# texts, so the card's code applies it.
+# The folder of a linear layer on the features of a pair. Since no part of sentence-transformers
+# joins two texts, the card's code applies it.
 REGRESSION = "regression"
 # PEFT's configuration, and the run's spec, which says texts, labels and the longest example.
 ADAPTER, SPEC = "adapter_config.json", "subtune.json"
@@ -77,27 +77,22 @@ def export_model(layout: Layout, run: str, target: Path, card: Card | None = Non
     spec, delta, model = _trained(layout, run)
     with new_directory(target) as draft, quiet():
         if isinstance(spec.recipe, Fit):
-            write_encoder(draft, Path(layout.model(spec.model.id)), {})
+            _write_encoder(draft, Path(layout.model(spec.model.id)), {})
             bias, weight = (value for _, value in sorted(to_stored(delta).items()))
             read, texts = tokens_pooled(spec.model, model), len(spec.tokens.data.task.text)
-            write_parts(draft, spec.tokens.max_length, read, weight, bias, texts)
+            _write_parts(draft, spec.tokens.max_length, read, weight, bias, texts)
         else:
-            _write_trained(draft, layout, spec, delta, model)
+            config = _config(model, spec.tokens.data.task)
+            trained = replace(model, config=config, parameters=applied(model.parameters, delta))
+            whole = with_values(trained)
+            if trained.averages:
+                values = whole.base_model.state_dict()
+                _write_encoder(draft, Path(layout.model(spec.model.id)), values)
+                *_, weight, bias = trained.parameters.values()
+                _write_parts(draft, spec.tokens.max_length, model.reads, weight, bias)
+            else:
+                whole.save_pretrained(draft)
         _write_beside(draft, layout, spec, model, card and card(False))
-
-
-def _write_trained(
-    draft: Path, layout: Layout, spec: RunSpec, delta: Delta, model: Encoder
-) -> None:
-    """Write a trained model without its tokenizer."""
-    config = _config(model, spec.tokens.data.task)
-    trained = replace(model, config=config, parameters=applied(model.parameters, delta))
-    whole = with_values(trained)
-    if not trained.averages:
-        return whole.save_pretrained(draft)
-    write_encoder(draft, Path(layout.model(spec.model.id)), whole.base_model.state_dict())
-    *_, weight, bias = trained.parameters.values()
-    write_parts(draft, spec.tokens.max_length, model.reads, weight, bias)
 
 
 def _write_beside(
@@ -119,14 +114,14 @@ def _write_beside(
 def _complete_tokenizer(directory: Path, config: PretrainedConfig) -> None:
     """Have transformers read a tokenizer as training did, and pad behind the text.
 
-    What its configuration says stays, such as its class and its token of padding.
+    Fields of its configuration stay, such as its class and its token of padding.
     """
     path = directory / TOKENIZER_CONFIG
     fields = json.loads(path.read_text()) if path.is_file() else {}
     if not fields.get("pad_token"):
         tokenizer = Tokenizer.from_file(str(directory / TOKENIZER))
         fields["pad_token"] = tokenizer.id_to_token(config.pad_token_id)
-    # Else transformers takes the class of the model's family, and its kind of vocabulary.
+    # Transformers' default is the class of the model's family, with its kind of vocabulary.
     fields.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
     types = ["token_type_ids"] if has_token_types(config.to_dict()) else []
     fields["model_input_names"] = ["input_ids", *types, "attention_mask"]
@@ -137,10 +132,9 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
     """Write the folder of PEFT for a run of PEFT, LoRA or norms.
 
     ``PeftModel.from_pretrained(base, target)`` loads it. The base is the pretrained model with a
-    classifier of its own; the folder brings the trained one, and names the base by the hub's name
-    and commit, or else by its path in the results. What trained whole beside LoRA is saved with the
-    module that it belongs to. All is float32, which a base that is loaded in half precision would
-    round.
+    classifier of its own. The folder has the trained classifier, and names the base by the hub's
+    name and commit, or else by its path in the results. Tensors that trained whole beside LoRA are
+    saved with their modules. All values are float32, which a base in half precision would round.
 
     Raises:
         SubtuneError: the run trained something else, or as for `export_model`.
@@ -159,21 +153,21 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
     module.peft_config["default"].base_model_name_or_path = layout.model(spec.model.id)
     with new_directory(target) as draft, quiet():
         module.save_pretrained(str(draft))
-        base = spec.model.repository, spec.model.version
+        name, revision = spec.model.repository, spec.model.version
         if spec.model.version == MINILM.version:
-            base = MINILM.repository, MINILM.commit
-        if base[0]:  # If PEFT knew it before, it would ask the hub.
+            name, revision = MINILM.repository, MINILM.commit
+        if name:  # If PEFT knew it before, it would ask the hub.
             path = draft / ADAPTER
-            base_on_hub = dict(zip(("base_model_name_or_path", "revision"), base, strict=True))
-            fields = json.loads(path.read_text()) | base_on_hub
+            base = {"base_model_name_or_path": name, "revision": revision}
+            fields = json.loads(path.read_text()) | base
             path.write_text(json.dumps(fields, indent=2) + "\n")
         _write_beside(draft, layout, spec, model, card and card(True))
 
 
 def _settings_of_peft(selection: Selection, delta: Delta, model: Encoder) -> PeftSettings | None:
-    """Return the configuration of PEFT that holds what a run has trained, if there is one.
+    """Return the configuration of PEFT that holds a run's trained values, if there is one.
 
-    It always holds the classifier.
+    Every configuration holds the classifier.
     """
     if isinstance(selection, Peft):
         return selection.peft
@@ -181,19 +175,19 @@ def _settings_of_peft(selection: Selection, delta: Delta, model: Encoder) -> Pef
     others = [name for name in delta if name not in updates and not is_classifier(name)]
     modules = sorted({_module_of(name, model) for name in others})
     if isinstance(selection, Lora):
-        of_type: dict[str, Any] = {"type": "LORA", "r": selection.lora.rank}
-        of_type["lora_alpha"] = selection.lora.alpha
-        of_type["target_modules"] = [_module_of(name, model) for name in updates]
-        of_type["modules_to_save"] = modules
+        fields: dict[str, Any] = {"type": "LORA", "r": selection.lora.rank}
+        fields["lora_alpha"] = selection.lora.alpha
+        fields["target_modules"] = [_module_of(name, model) for name in updates]
+        fields["modules_to_save"] = modules
     elif others and all(map(is_norm, others)):
-        of_type = {"type": "LN_TUNING", "target_modules": modules}
+        fields = {"type": "LN_TUNING", "target_modules": modules}
     else:
         return None
-    return PeftSettings.model_validate(of_type)
+    return PeftSettings.model_validate(fields)
 
 
 def _fill(module: "PeftModel", names: Mapping[str, str], delta: Delta, model: Encoder) -> None:
-    """Put what a run has trained into PEFT's model; ``names`` are those of `with_modules`."""
+    """Put a run's trained values into PEFT's model; ``names`` are those of `with_modules`."""
     parameters, transposed = dict(module.named_parameters()), transposed_in(module)
     with torch.no_grad():
         for name, change in delta.items():
@@ -202,17 +196,15 @@ def _fill(module: "PeftModel", names: Mapping[str, str], delta: Delta, model: En
                 parameters[f"{matrix}.lora_A.default.weight"].copy_(change.lora_a)
                 parameters[f"{matrix}.lora_B.default.weight"].copy_(change.lora_b)
                 continue
-            has_name = is_added(name) or is_classifier(name)
-            own = names[name] if has_name else _name_of_copy(name, model, parameters)
+            if is_added(name) or is_classifier(name):
+                own = names[name]
+            else:
+                # PEFT has a copy of a parameter that trains whole.
+                module_name, _, last = model.exported_name(name).rpartition(".")
+                copies = (f"{BASE}{module_name}.{inside}.default.{last}" for inside in COPIES)
+                own = next(copy for copy in copies if copy in parameters)
             held = parameters[own].mT if own in transposed else parameters[own]
             held.copy_(change.applied_to(held))
-
-
-def _name_of_copy(name: str, model: Encoder, parameters: Collection[str]) -> str:
-    """Return the name of PEFT's copy of a parameter that trains whole."""
-    module, _, last = model.exported_name(name).rpartition(".")
-    copies = (f"{BASE}{module}.{inside}.default.{last}" for inside in COPIES)
-    return next(copy for copy in copies if copy in parameters)
 
 
 def _module_of(name: str, model: Encoder) -> str:
@@ -231,21 +223,14 @@ def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
         raise SubtuneError(f"run {run} trained adapters, which neither transformers nor PEFT has")
     task = spec.tokens.data.task
     model = load_model(pretrained, task.of_kind.head, task.outputs, spec.model.pooling)
-    for name in () if isinstance(spec.recipe, Fit) else delta:
-        if not is_added(name) and name not in model.parameters:
-            raise SubtuneError(
-                f"run {run} has trained {name}, which its model has not: an earlier version had "
-                "another classifier; train it again"
-            )
     return spec, delta, model
 
 
 def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
     config = copy.deepcopy(model.config)
-    kind = task.of_kind
     config.num_labels = task.outputs
-    config.problem_type = kind.problem_type
-    # A stored model in half precision is trained in float32; half would round away what was learnt.
+    config.problem_type = task.of_kind.problem_type
+    # A stored model in half precision is trained in float32; half would round changes away.
     config.dtype = torch.float32
     if task.labels is not None:
         config.id2label = dict(enumerate(task.labels))
@@ -253,31 +238,25 @@ def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
     return config
 
 
-def write_encoder(draft: Path, pretrained: Path, values: Mapping[str, Tensor]) -> None:
-    """Write an encoder without a head.
-
-    Args:
-        draft: the folder.
-        pretrained: the directory of the pretrained model.
-        values: its tensors that training has changed, and perhaps others.
-    """
+def _write_encoder(draft: Path, pretrained: Path, values: Mapping[str, Tensor]) -> None:
+    """Write a pretrained encoder without a head; ``values`` has at least its changed tensors."""
     encoder = AutoModel.from_pretrained(pretrained, local_files_only=True).float()
     encoder.load_state_dict(values, strict=False)
     encoder.save_pretrained(draft)
 
 
-def write_parts(
+def _write_parts(
     draft: Path, max_length: int, read: Reads, weight: Tensor, bias: Tensor, embeddings: int = 0
 ) -> None:
-    """Write the parts around an encoder.
+    """Write the parts of sentence-transformers around an encoder.
 
     Args:
         draft: the folder of the encoder.
         max_length: most tokens of a text.
         read: the tokens whose mean is an embedding.
-        weight: ``[o, f]`` of the linear layer.
-        bias: ``[o]``.
-        embeddings: how many normalised ones the layer reads; 0 if it reads one as it is.
+        weight: ``[o, f]`` of the linear layer, whose bias is ``[o]``.
+        embeddings: the number of normalised embeddings that the layer reads; 0 if it reads one
+            without normalisation.
     """
     outputs, features = weight.shape
     width = features // 4 if embeddings > 1 else features

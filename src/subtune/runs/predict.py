@@ -51,10 +51,10 @@ PREDICTION = "prediction"
 
 
 def exported_spec(directory: Path) -> RunSpec:
-    """Return the run that an exported model's folder says that it is.
+    """Return the run that an exported model's folder names.
 
     Raises:
-        SubtuneError: it does not say so, or has a file that would be unpickled.
+        SubtuneError: it names none, or has a file that would be unpickled.
     """
     path = directory / SPEC
     if not path.is_file():
@@ -73,10 +73,10 @@ def predict(
     source: str,
     base: Path | None = None,
 ) -> "pd.DataFrame":
-    """Return what an exported model says of each row.
+    """Return an exported model's prediction for each row.
 
-    Its columns are ``prediction`` (a label word, or a number in the labels' own unit) and, for
-    classes, ``probability_…`` of each. Of several labels at once, and of words, predictions are
+    The columns are ``prediction`` (a label word, or a number in the labels' own unit) and, for
+    classes, ``probability_…`` of each. Predictions of several labels at once, and of words, are
     lists.
 
     Args:
@@ -84,7 +84,7 @@ def predict(
         spec: its run.
         task: the run's, perhaps with other columns of text.
         rows: each with its place, which messages name after ``source``.
-        base: the folder of an adapter's base; default: what the adapter says.
+        base: the folder of an adapter's base; default: the one that the adapter names.
 
     Raises:
         SubtuneError: a row does not fit the task, or the model cannot be loaded.
@@ -113,23 +113,24 @@ def predict(
         logits = features @ regression["linear.weight"].numpy().T
         logits += regression["linear.bias"].numpy()
     if kind.head == SEQUENCE_CLASSIFICATION:
-        return pd.DataFrame(_of_texts(task, logits))
+        return pd.DataFrame(_text_columns(task, logits))
     table = kind.table(examples, kind.predict(examples, logits))
     if task.labels is None:
         return table[[PREDICTION]]
-    of_rows = table.groupby("idx")[PREDICTION]
-    return pd.DataFrame({PREDICTION: [[task.labels[n] for n in words] for _, words in of_rows]})
+    rows_of_words = table.groupby("idx")[PREDICTION]
+    tags = [[task.labels[n] for n in words] for _, words in rows_of_words]
+    return pd.DataFrame({PREDICTION: tags})
 
 
 def require_csv(target: Path) -> None:
-    """Refuse the name of a file that is there, or is called as one of another format."""
+    """Refuse the name of a file that is there, or of a file in another format."""
     if target.suffix != ".csv":
         raise SubtuneError(f"--to: found {str(target)!r}, expected a name that ends in .csv")
     require_new(target)
 
 
 def write(table: "pd.DataFrame", predicted: "pd.DataFrame", target: Path) -> None:
-    """Write a table and its predictions as CSV, whole or not at all; its lists are JSON.
+    """Write a table and its predictions as CSV, whole or not at all, with lists as JSON.
 
     Raises:
         SubtuneError: a column of predictions is in the table, or ``target`` is there already or
@@ -143,11 +144,11 @@ def write(table: "pd.DataFrame", predicted: "pd.DataFrame", target: Path) -> Non
     require_new(target)
     draft = target.with_name(f".{target.name}.{uuid4().hex}")
 
-    def in_text(cell: Any) -> Any:
+    def as_text(cell: Any) -> Any:
         return json.dumps(cell, ensure_ascii=False) if isinstance(cell, list | dict) else cell
 
     try:
-        table.map(in_text).to_csv(draft, index=False, float_format="%.7g")
+        table.map(as_text).to_csv(draft, index=False, float_format="%.7g")
         draft.rename(target)
     except OSError as error:
         raise SubtuneError(f"cannot write {target}: {reason_of(error)}") from None
@@ -156,7 +157,7 @@ def write(table: "pd.DataFrame", predicted: "pd.DataFrame", target: Path) -> Non
 
 
 def _base_of(directory: Path, spec: RunSpec, base: Path | None) -> Path:
-    """Return the folder of an adapter's base, which the hub may have.
+    """Return the folder of an adapter's base, downloaded if it is on the hub.
 
     Raises:
         SubtuneError: it is not there, or has other weights.
@@ -176,7 +177,8 @@ def _base_of(directory: Path, spec: RunSpec, base: Path | None) -> Path:
     if not revision or base != Path(name):
         raise SubtuneError(f"found no folder {str(base)!r}, the adapter's base; --base names it")
     if (name, revision) == (MINILM.repository, MINILM.commit):
-        with contextlib.suppress(SubtuneError):  # without which the hub is asked
+        # The hub is asked if the package is missing.
+        with contextlib.suppress(SubtuneError):
             return directory_of_package(MINILM.package)
     files = [CONFIG, WEIGHTS, INDEX, SHARDS]
     said = {"name": f"could not download {name}", "instead": "name a folder of it as --base"}
@@ -197,12 +199,8 @@ def _loaded(
         module = SentenceTransformer(str(directory), device=str(device), **safe).eval()
         return lambda inputs: module(inputs)["sentence_embedding"]
     if base is None:
-        settings = {"use_safetensors": True, "local_files_only": True, "output_loading_info": True}
-        module, loading = AUTO_CLASSES[head].from_pretrained(
-            directory, dtype=torch.float32, **settings
-        )
-        if loading["missing_keys"]:
-            raise SubtuneError(f"{directory} has no weights {sorted(loading['missing_keys'])[0]!r}")
+        settings = {"use_safetensors": True, "local_files_only": True, "dtype": torch.float32}
+        module = AUTO_CLASSES[head].from_pretrained(directory, **settings)
     else:
         from peft import PeftModel
 
@@ -231,7 +229,7 @@ def _logits_of(
 ) -> np.ndarray:
     """Return the logits of all tokens that the head reads, in the examples' order.
 
-    Texts of one length make a batch: without padding no text depends on its neighbours.
+    All texts of a batch have one length: without padding no text depends on its neighbours.
     """
     found, reads = [np.empty(0)] * len(examples), examples.reads
     with torch.inference_mode(), tqdm(total=len(examples), desc="texts", disable=None) as bar:
@@ -244,23 +242,23 @@ def _logits_of(
                 }
                 inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
                 computed = forward(inputs).float().cpu().numpy()
-                for n, of_text in zip(batch, computed, strict=True):
-                    each = of_text.reshape(-1, of_text.shape[-1])
-                    found[n] = each if reads is None else each[reads[n]]
+                for n, logits in zip(batch, computed, strict=True):
+                    tokens = logits.reshape(-1, logits.shape[-1])
+                    found[n] = tokens if reads is None else tokens[reads[n]]
                 bar.update(len(batch))
     return np.concatenate(found)
 
 
-def _of_texts(task: TaskSpec, logits: np.ndarray) -> dict[str, Any]:
+def _text_columns(task: TaskSpec, logits: np.ndarray) -> dict[str, Any]:
     """Return the columns of predictions for texts, from logits ``[n, o]``."""
     if task.labels is None:
         return {PREDICTION: logits[:, 0]}
-    labels, each = np.array(task.labels, object), torch.from_numpy(logits).double()
+    labels, double = np.array(task.labels, object), torch.from_numpy(logits).double()
     if task.of_kind.problem_type == "multi_label_classification":
-        probabilities = each.sigmoid().numpy()
+        probabilities = double.sigmoid().numpy()
         predicted = [labels[row > 0.5].tolist() for row in probabilities]
     else:
-        probabilities = each.softmax(1).numpy()
+        probabilities = double.softmax(1).numpy()
         predicted = labels[probabilities.argmax(1)].tolist()
-    of_labels = zip(labels, probabilities.T, strict=True)
-    return {PREDICTION: predicted} | {f"probability_{label}": of for label, of in of_labels}
+    names = [f"probability_{label}" for label in labels]
+    return {PREDICTION: predicted} | dict(zip(names, probabilities.T, strict=True))

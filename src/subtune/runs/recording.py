@@ -1,4 +1,4 @@
-"""Training of runs that are not on record, and their records."""
+"""Training of runs that are not on record, their records, and predictions of recorded runs."""
 
 import contextlib
 import json
@@ -6,7 +6,8 @@ import math
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,20 +20,28 @@ import torch
 
 import subtune
 from subtune.core.jobs import device_name
+from subtune.data.batches import divided
 from subtune.models.encoder import Encoder
 from subtune.runs import records, search
-from subtune.runs.job import Job
 from subtune.runs.records import is_recorded
 from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints
-from subtune.training.delta import to_stored
-from subtune.training.run import Result
+from subtune.training.evaluation import (
+    Result,
+    checked_for_padding,
+    examples_that_train,
+    logits_of,
+)
+from subtune.training.sweeps import Job, model_of
+from subtune.training.values import applied, from_stored, to_stored
 
 # Packages whose versions are recorded.
 PACKAGES = ("subtune", "torch", "transformers", "peft", "tokenizers", "datasets")
+# The columns that every table of predictions has.
+NO_PREDICTIONS = pd.DataFrame({"run": [], "split": [], "idx": []})
 
 
 def train_and_record(
@@ -52,8 +61,6 @@ def train_and_record(
     Args:
         specs: the sweep's runs, which share model and tokens.
         store: where records go.
-        model: the pretrained model.
-        tokens: all splits of the task.
         rankings: ranking id to the rank of every entry, for runs that train a top fraction.
         report: is told of every epoch and every record.
         max_side_by_side: the largest number of runs in one pass.
@@ -72,8 +79,7 @@ def train_and_record(
     missing = [spec for spec in specs if not is_recorded(store, spec.id)]
     runs = {f"run {number}": spec for number, spec in enumerate(missing, 1)}
     for name, spec in runs.items():
-        settings = f"{spec.selection.canonical()}  {spec.recipe.canonical()}"
-        report(f"{name}  {spec.id}  {settings}")
+        report(f"{name}  {spec.id}  {spec.selection.canonical()}  {spec.recipe.canonical()}")
     origin = provenance(model.device)
 
     def report_and_note(line: str, name: str | None = None) -> None:
@@ -86,11 +92,11 @@ def train_and_record(
         once = search.each_once(named)
         to_train = {name: spec for name, spec in once.items() if not is_recorded(store, spec.id)}
         for number, (name, result) in enumerate(job.train(to_train, report_and_note), 1):
+            spec = to_train[name]
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            run = to_train[name].id
-            examples_of_run = job.examples_of(to_train[name].recipe)
-            write_record(store, to_train[name], result, examples_of_run, origin | {"recorded": now})
-            report(f"recorded {number}/{len(to_train)}: {run}")
+            run_examples = job.examples_of(spec.recipe)
+            write_record(store, spec, result, run_examples, origin | {"recorded": now})
+            report(f"recorded {number}/{len(to_train)}: {spec.id}")
 
     searches = {name: spec for name, spec in runs.items() if spec.recipe.searched}
     others = {name: spec for name, spec in runs.items() if name not in searches}
@@ -120,34 +126,33 @@ def write_record(
     origin: Mapping[str, Any],
 ) -> None:
     """Write a run's record, as `subtune.runs.records.write` does."""
+    task = spec.tokens.data.task
 
     def fill(folder: Path) -> None:
-        scores: dict[str, Any] = {
+        outcome: dict[str, Any] = {
             "best_epoch": result.best_epoch,
             # JSON holds only finite numbers.
             "scores": {
-                split: {m: value if math.isfinite(value) else None for m, value in of_split.items()}
-                for split, of_split in result.best.scores.items()
+                split: {m: value if math.isfinite(value) else None for m, value in scores.items()}
+                for split, scores in result.best.scores.items()
             },
             "trainable": result.trainable,
             "diverged": result.diverged,
         }
         if (share := examples["train"].share_read) is not None:
-            scores["share_read"] = round(share, 4)
-        (folder / "scores.json").write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n")
+            outcome["share_read"] = round(share, 4)
+        (folder / "scores.json").write_text(json.dumps(outcome, indent=2, allow_nan=False) + "\n")
         pd.DataFrame(result.history).to_csv(folder / "history.csv", index=False)
-        task = spec.tokens.data.task
         predictions = _predictions(task, result.best.predictions, examples)
         predictions.to_parquet(folder / "predictions.parquet", index=False)
         if not result.diverged:
-            tables = (_predictions(task, of_epoch, examples) for of_epoch in result.predictions)
+            tables = (_predictions(task, by_split, examples) for by_split in result.predictions)
             every = pd.concat(dict(enumerate(tables, 1)), names=["epoch"]).reset_index("epoch")
             every = every.drop(columns=["label", "answers"], errors="ignore")
             every.to_parquet(folder / records.EPOCHS, index=False, compression="zstd")
         changes = [(name, *change) for name, change in result.best.changes.items()]
-        pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"]).to_csv(
-            folder / "changes.csv", index=False
-        )
+        table = pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"])
+        table.to_csv(folder / "changes.csv", index=False)
         safetensors.torch.save_file(to_stored(result.best.delta), folder / records.DELTA)
         (folder / "provenance.json").write_text(json.dumps(origin, indent=2) + "\n")
 
@@ -187,3 +192,69 @@ def provenance(device: torch.device) -> dict[str, Any]:
         "commit": commit and commit.strip(),
         "versions": versions,
     }
+
+
+def score_on_training_rows(
+    store: Path, spec: RunSpec, model: Encoder, split: datasets.Dataset
+) -> dict[str, float]:
+    """Return a run's metrics on the rows that trained it; NaN if it or a prediction is not finite.
+
+    ``model`` is the pretrained model, and ``split`` has the training split's tokens.
+
+    Raises:
+        SubtuneError: the run's delta cannot be read.
+    """
+    task = spec.tokens.data.task
+    kind, nan = task.of_kind, dict.fromkeys(task.metrics, math.nan)
+    if records.read_outcome(store, spec.id)["diverged"]:
+        return nan
+    every = Examples(split, model.reads)
+    if spec.recipe.fold:
+        every, _ = divided(every, task, spec.recipe.fold)
+    training = examples_that_train(every, spec.recipe, np.random.default_rng(spec.seed))
+    examples = every.part(np.sort(training))
+    logits = _logits(trained_model(store, spec, model), examples, spec)
+    if not np.isfinite(logits).all():
+        return nan
+    return kind.score(task, examples, kind.predict(examples, logits))
+
+
+def predict_test_rows(
+    store: Path, specs: Iterable[RunSpec], model: Encoder, tokens: datasets.DatasetDict
+) -> pd.DataFrame:
+    """Return predictions of one task's runs on its test splits, if there are some.
+
+    ``model`` is the pretrained model, and ``tokens`` has the test splits.
+
+    Returns:
+        ``run``, ``split``, and the columns of the kind's table without labels.
+
+    Raises:
+        SubtuneError: a run's delta cannot be read, or the run diverged.
+    """
+    parts = [NO_PREDICTIONS]
+    for spec in specs:
+        trained = trained_model(store, spec, model)
+        kind = spec.tokens.data.task.of_kind
+        for split, rows in tokens.items():
+            examples = Examples(rows, model.reads)
+            part = kind.table(examples, kind.predict(examples, _logits(trained, examples, spec)))
+            part = part.drop(columns=["label", "answers"], errors="ignore")
+            parts.append(part.assign(run=spec.id, split=split))
+    return pd.concat(parts, ignore_index=True)
+
+
+def trained_model(store: Path, spec: RunSpec, model: Encoder) -> Encoder:
+    """Return the pretrained model with the values that a run changed.
+
+    Raises:
+        SubtuneError: the run's delta cannot be read, or the run diverged.
+    """
+    delta = from_stored(records.read_delta(store, spec.id))
+    initial = model_of(spec, model)
+    return replace(initial, parameters=applied(initial.parameters, delta))
+
+
+def _logits(trained: Encoder, examples: Examples, spec: RunSpec) -> np.ndarray:
+    proven = checked_for_padding(trained, [examples])
+    return logits_of(proven, examples, spec.recipe.precision)

@@ -1,4 +1,4 @@
-"""Run records: what a run leaves on disk, and how it is read.
+"""Run records: what a run leaves on disk, how it is read, checked and repaired.
 
 A record is a directory named after the run's content id. It is written once, by an atomic rename::
 
@@ -24,32 +24,32 @@ Every function that reads a record raises a `SubtuneError` if the record is miss
 read, or is not what was recorded.
 """
 
+import contextlib
 import csv
 import io
+import itertools
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import safetensors.numpy
 from pyarrow.parquet import ParquetFile
 
-from subtune.core.content_ids import canonical, id_of
+from subtune.core.content_ids import canonical, checksum, id_of
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import new_directory
-from subtune.runs.integrity import (
-    damaged_files,
-    how_to_repair,
-    read_bytes,
-    write_checksums,
-)
+from subtune.core.layout import Layout, new_directory
 from subtune.selections.specs import RunSpec
 
+CHECKSUMS = "checksums.json"
 DELTA = "delta.safetensors"
 EPOCHS = "epochs.parquet"
+RUN_ID = re.compile("[0-9a-f]{12}")
 
 
 def is_recorded(store: Path, run: str) -> bool:
@@ -77,18 +77,6 @@ def find(store: Path, start: str) -> str:
     return matches[0]
 
 
-def problems_of(store: Path, run: str) -> list[str]:
-    """Return a line for each fault of a record: damaged files, or a spec of another run."""
-    problems = damaged_files(store, run)
-    if problems:
-        return problems
-    try:
-        read_spec(store, run)
-    except SubtuneError as error:
-        return [str(error)]
-    return []
-
-
 def write(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> None:
     """Write a run's record, unless it is there already.
 
@@ -112,36 +100,43 @@ def write(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> None:
             raise SubtuneError(f"{error}; runs recorded so far are kept") from None
 
 
+def write_checksums(folder: Path) -> None:
+    """Write the last file of a record: the checksum of every other file."""
+    paths = [path for path in sorted(folder.iterdir()) if path.name != CHECKSUMS]
+    sums = {path.name: checksum(path.read_bytes()) for path in paths}
+    (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n")
+
+
 def read_spec(store: Path, run: str) -> RunSpec:
     """Return the spec of a recorded run."""
     path = store / run / "spec.json"
     try:
-        data = json.loads(read_bytes(store, run, path.name))
+        data = json.loads(_read(path))
         written = id_of(canonical(data))
         spec = RunSpec.model_validate(data)
     except ValueError:
-        raise SubtuneError(f"{path} is not a run spec; {how_to_repair(store)}") from None
+        raise SubtuneError(f"{path} is not a run spec; {_how_to_repair(store)}") from None
     if written != run:
-        raise SubtuneError(f"{path} is the spec of run {written}; {how_to_repair(store)}")
+        raise SubtuneError(f"{path} is the spec of run {written}; {_how_to_repair(store)}")
     return spec
 
 
 def read_outcome(store: Path, run: str) -> dict[str, Any]:
     """Return ``best_epoch``, ``scores``, ``trainable`` and ``diverged``.
 
-    ``scores`` maps split to metric to value. A run that searched has its ``learning_rate``, too. A
+    ``scores`` maps split to metric to value. A run that searched also has its ``learning_rate``. A
     run that diverged has no best epoch, and its scores are NaN.
     """
-    outcome = json.loads(read_bytes(store, run, "scores.json"))
+    outcome = json.loads(_read(store / run / "scores.json"))
     if outcome["diverged"]:
-        of_splits = outcome["scores"].items()
-        outcome["scores"] = {s: dict.fromkeys(by_metric, math.nan) for s, by_metric in of_splits}
+        splits = outcome["scores"].items()
+        outcome["scores"] = {s: dict.fromkeys(by_metric, math.nan) for s, by_metric in splits}
     return outcome
 
 
 def read_predictions(store: Path, run: str) -> dict[str, np.ndarray]:
     """Return the columns of the predictions on the evaluation splits, at the best epoch."""
-    return _columns(store, run, "predictions.parquet")
+    return _columns(store / run / "predictions.parquet")
 
 
 def read_predictions_of_epochs(store: Path, run: str) -> dict[str, np.ndarray]:
@@ -149,19 +144,19 @@ def read_predictions_of_epochs(store: Path, run: str) -> dict[str, np.ndarray]:
 
     ``epoch`` counts from 1. An epoch's rows are those of `read_predictions`, in that order.
     """
-    return _columns(store, run, EPOCHS)
+    return _columns(store / run / EPOCHS)
 
 
 def number_of_rows(predicted: Mapping[str, np.ndarray], split: str) -> int:
-    """Return how many rows of a split have predictions, as `read_predictions` returns them."""
+    """Return the number of a split's rows among those that `read_predictions` returns."""
     return len(set(predicted["idx"][predicted["split"] == split]))
 
 
 def gives_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
     """Return whether predictions are the same for every row of each split.
 
-    Its accuracy is then the share of one class, and no correlation is defined. A run that diverged
-    predicts nothing.
+    Their accuracy is then the share of one class, and no correlation is defined. A run that
+    diverged predicts nothing.
     """
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
     if len(logits) > 1 and predicted["label"].dtype == object:
@@ -178,17 +173,17 @@ def gives_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
 
 def read_provenance(store: Path, run: str) -> dict[str, Any]:
     """Return where, when and with what the run was trained."""
-    return json.loads(read_bytes(store, run, "provenance.json"))
+    return json.loads(_read(store / run / "provenance.json"))
 
 
 def read_epochs(store: Path, run: str) -> list[dict[str, float]]:
-    """Return the learning curve: one row per epoch, as `subtune.training.run.Result` has it."""
-    return _rows(store, run, "history.csv")
+    """Return the learning curve: one row per epoch, as in `subtune.training.evaluation.Result`."""
+    return _rows(store / run / "history.csv")
 
 
 def read_trials(store: Path, run: str) -> list[dict[str, Any]]:
     """Return the trials of a run that searched its learning rate: one row per rate."""
-    return _rows(store, run, "search.csv")
+    return _rows(store / run / "search.csv")
 
 
 def seconds_of(history: Sequence[Mapping[str, float]]) -> float:
@@ -200,12 +195,12 @@ def delta_bytes(store: Path, run: str) -> int:
     """Return the size on disk of the values that changed."""
     path = store / run / DELTA
     if not path.is_file():
-        raise SubtuneError(f"{path} is missing; {how_to_repair(store)}")
+        raise SubtuneError(f"{path} is missing; {_how_to_repair(store)}")
     return path.stat().st_size
 
 
 def read_delta(store: Path, run: str) -> dict[str, np.ndarray]:
-    """Return the values that changed, as `subtune.training.delta` describes them.
+    """Return the values that changed, as `subtune.training.values` describes them.
 
     Raises:
         SubtuneError: the run diverged, or its record is damaged.
@@ -215,33 +210,32 @@ def read_delta(store: Path, run: str) -> dict[str, np.ndarray]:
             f"run {run} diverged in epoch {len(read_epochs(store, run))} (its loss or a "
             "prediction is not finite): it has no values to predict with"
         )
-    return safetensors.numpy.load(read_bytes(store, run, DELTA))
+    return safetensors.numpy.load(_read(store / run / DELTA))
 
 
 def read_changes(store: Path, run: str) -> pd.DataFrame:
     """Return ``parameter``, ``mean_abs_change`` and ``size`` of every trained tensor."""
-    content = read_bytes(store, run, "changes.csv")
+    content = _read(store / run / "changes.csv")
     return pd.read_csv(io.BytesIO(content), float_precision="round_trip")
 
 
 def read_sizes(store: Path, run: str) -> dict[str, int]:
     """Return the size of every trained tensor by its name."""
-    return {row["parameter"]: row["size"] for row in _rows(store, run, "changes.csv")}
+    return {row["parameter"]: row["size"] for row in _rows(store / run / "changes.csv")}
 
 
-def _columns(store: Path, run: str, name: str) -> dict[str, np.ndarray]:
-    content = read_bytes(store, run, name)
+def _columns(path: Path) -> dict[str, np.ndarray]:
     # Reading by pandas takes ten times as long, which counts for thousands of records.
-    table = ParquetFile(io.BytesIO(content)).read(use_threads=False)
+    table = ParquetFile(io.BytesIO(_read(path))).read(use_threads=False)
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def _rows(store: Path, run: str, name: str) -> list[dict[str, Any]]:
-    """Return the rows of a table, of which pandas would take a millisecond each to start.
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a table; its numbers are numbers, its other cells text.
 
-    Its numbers are numbers, its other cells text.
+    For each table pandas would take a millisecond to start.
     """
-    header, *rows = csv.reader(io.StringIO(read_bytes(store, run, name).decode()))
+    header, *rows = csv.reader(io.StringIO(_read(path).decode()))
     return [dict(zip(header, map(_cell, row), strict=True)) for row in rows]
 
 
@@ -250,3 +244,134 @@ def _cell(text: str) -> float | str:
         return int(text) if text.isdecimal() else float(text or "nan")
     except ValueError:
         return text
+
+
+def _read(path: Path) -> bytes:
+    """Return the content of a record's file, if it is what was recorded."""
+    return _checked(path, _checksums(path.parent))
+
+
+def _checksums(record: Path) -> dict[str, str]:
+    """Return the checksum of each file of a record."""
+    if not record.exists():
+        raise SubtuneError(f"{record} is missing; {_how_to_repair(record.parent)}")
+    path = record / CHECKSUMS
+    try:
+        return json.loads(_checked(path, {}))
+    except ValueError:
+        how = _how_to_repair(record.parent)
+        raise SubtuneError(f"{path} is not readable JSON; {how}") from None
+
+
+def _checked(path: Path, sums: Mapping[str, str]) -> bytes:
+    store = path.parent.parent
+    if path.exists() and not path.is_file():
+        raise SubtuneError(f"{path} is not a file; {_how_to_repair(store)}")
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise SubtuneError(f"{path} is missing; {_how_to_repair(store)}") from None
+    except OSError as error:
+        raise SubtuneError(f"{path} cannot be read: {error.strerror}") from None
+    if path.name in sums and sums[path.name] != checksum(content):
+        raise SubtuneError(f"{path} is not what was recorded; {_how_to_repair(store)}")
+    return content
+
+
+def _how_to_repair(store: Path) -> str:
+    """Return the end of a message about a damaged record."""
+    return (
+        f"`subtune verify --results {store.parent} --repair` sets damaged records aside, and the "
+        "next call of snakemake trains those runs again"
+    )
+
+
+def problems_of(store: Path, run: str) -> list[str]:
+    """Return a line for each fault of a record: damaged files, or a spec of another run."""
+    problems = []
+    try:
+        sums = _checksums(store / run)
+        for name in sorted(sums):
+            try:
+                _checked(store / run / name, sums)
+            except SubtuneError as error:
+                problems.append(str(error))
+        if not problems:
+            read_spec(store, run)
+    except SubtuneError as error:
+        problems.append(str(error))
+    return problems
+
+
+class Damage(NamedTuple):
+    """Lines about damaged records by run, and about damaged tables by sweep."""
+
+    records: dict[str, list[str]]
+    sweeps: dict[str, str]
+
+
+def find_damage(layout: Layout) -> Damage:
+    """Find every record that is missing or not what was recorded, and every damaged table.
+
+    A record is missing if a finished sweep's table names its run but the store lacks it.
+    """
+    runs = set(stored_names(layout))
+    sweeps = {}
+    for sweep, sweep_runs in _sweeps(layout):
+        runs |= set(sweep_runs)
+        if not sweep_runs:
+            sweeps[sweep] = f"{layout.sweep(sweep)} is not the whole table of a sweep's runs"
+    problems = {run: problems_of(Path(layout.records()), run) for run in sorted(runs)}
+    return Damage({run: lines for run, lines in problems.items() if lines}, sweeps)
+
+
+def stored_names(layout: Layout) -> list[str]:
+    """Return the run ids under which something is in the store, whole or not."""
+    names = (path.name for path in sorted(Path(layout.records()).glob("*")))
+    return [name for name in names if RUN_ID.fullmatch(name)]
+
+
+def set_aside(layout: Layout, damage: Damage) -> list[Path]:
+    """Move damaged records out of the store, and write a repair for each of their sweeps.
+
+    The repair is a newer input of the sweep. Snakemake's next call trains these runs again, and no
+    others, if they are still in the configuration. Return the records' new paths.
+
+    Raises:
+        SubtuneError: a directory cannot be written.
+    """
+    paths, aside = [], Path(layout.damaged())
+    try:
+        for run in damage.records:
+            record = Path(layout.records()) / run
+            if os.path.lexists(record):
+                aside.mkdir(parents=True, exist_ok=True)
+                # Records that were set aside before stay.
+                names = itertools.chain([run], (f"{run}-{n}" for n in itertools.count(2)))
+                free = (n for n in names if not os.path.lexists(aside / n))
+                paths.append(record.rename(aside / next(free)))
+        for sweep, sweep_runs in _sweeps(layout):
+            again = [run for run in sweep_runs if run in damage.records]
+            if again or sweep in damage.sweeps:
+                repair = Path(layout.repair(sweep))
+                repair.parent.mkdir(parents=True, exist_ok=True)
+                pd.DataFrame({"run": again}).to_csv(repair, index=False)
+    except OSError as error:
+        raise SubtuneError(f"{error.filename} cannot be written: {error.strerror}") from None
+    return paths
+
+
+def _sweeps(layout: Layout) -> Iterator[tuple[str, list[str]]]:
+    """Yield each finished sweep with its runs, or with none if its table is damaged."""
+    for path in sorted(Path(layout.sweep("*")).parent.glob("*.csv")):
+        runs = []
+        # Reading a pipe would not end.
+        if path.is_file():
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                table = pd.read_csv(path, dtype=str, keep_default_na=False)
+                runs = table["run"].tolist()
+                # Tables of earlier versions do not say how many runs they have.
+                counts = set(table.get("runs_of_sweep", pd.Series(str(len(runs)), table.index)))
+                if counts != {str(len(runs))} or not all(map(RUN_ID.fullmatch, runs)):
+                    runs = []
+        yield path.stem, runs

@@ -1,12 +1,12 @@
-"""Runs that search their learning rate.
+"""Searches for learning rates.
 
 Every learning rate first trains on trial, for a part of the steps, over which it rises and falls
-as in a whole run. The best rate and the next smaller one, since few steps favour large rates, then
-train whole. On trial the loss decides between scores that differ by less than their noise. The best
-rate needs a worse neighbour on both sides. While it is the smallest or the largest rate tried, on
-trial and then whole, the search tries one more beyond it. One seed does this, and all seeds train
-with the rate found. Each is an ordinary run with a record of its own. The record of a run that
-searched is a copy of the run with the rate found, with a table of all trials.
+as in a whole run. On trial the loss decides between scores that differ by less than their noise.
+The best rate and the next smaller one, since few steps favour large rates, then train whole. The
+best rate needs a worse neighbour on both sides: while it is the smallest or the largest rate tried,
+on trial and then whole, the search tries one more beyond it. One seed searches, and all seeds train
+with the rate found, as ordinary runs with records of their own. The record of a run that searched
+is a copy of the run with the rate found, with a table of all trials.
 """
 
 import contextlib
@@ -22,11 +22,8 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
-from subtune.runs.job import Job
 from subtune.selections.specs import LEARNING_RATES_BELOW, OUTWARD, RunSpec
-from subtune.tasks import TaskSpec
-from subtune.training.run import Result
-from subtune.training.sweeps import Report
+from subtune.training.sweeps import Job, Report
 
 
 @dataclass(frozen=True)
@@ -38,19 +35,10 @@ class Trial:
     train_loss: float
 
 
-def trial_of(learning_rate: float, result: Result, task: TaskSpec) -> Trial:
-    """Return the score and loss at the end of a trial."""
-    if result.diverged:
-        return Trial(learning_rate, math.nan, math.nan)
-    last = result.history[-1]
-    score = last[f"{task.evaluation[0]}/{task.metrics[0]}"]
-    return Trial(learning_rate, score, last["train_loss"])
-
-
 def best_on_trial(trials: Sequence[Trial], tie: float) -> float:
-    """Return the learning rate with the smallest training loss of those with a high score.
+    """Return the rate with the smallest training loss, among scores within ``tie`` of the highest.
 
-    High scores are within ``tie`` of the highest. If several losses are equal, it is the smallest.
+    If several losses are equal, it is the smallest rate.
     """
     trials = sorted(trials, key=lambda trial: trial.learning_rate)
     highest = max((trial.score for trial in trials if not math.isnan(trial.score)), default=0.0)
@@ -59,10 +47,9 @@ def best_on_trial(trials: Sequence[Trial], tie: float) -> float:
 
 
 def finalists(trials: Sequence[Trial], tie: float) -> tuple[float, float]:
-    """Return the two learning rates that train whole, the smaller first.
+    """Return the two rates that train whole: the best on trial and the next smaller one.
 
-    They are the best on trial and the next smaller one, or the next larger one if the best is the
-    smallest.
+    If the best is the smallest, the other is the next larger one. The smaller comes first.
     """
     rates = sorted(trial.learning_rate for trial in trials)
     last = max(rates.index(best_on_trial(trials, tie)), 1)
@@ -74,31 +61,29 @@ def outward(
     trials: Mapping[str, Sequence[Trial]],
     best: Mapping[str, float],
 ) -> dict[str, tuple[float]]:
-    """Return the next learning rate of every search whose best one has no neighbour on one side."""
-    beyond = {name: _beyond(spec, trials[name], best[name]) for name, spec in searches.items()}
-    return {name: (rate,) for name, rate in beyond.items() if rate}
-
-
-def _beyond(search: RunSpec, trials: Sequence[Trial], best: float) -> float | None:
-    """Return the learning rate to try beyond the best, or None.
+    """Return the next learning rate of every search whose best one has no neighbour on one side.
 
     Its ratio to the best is that of the best to its neighbour. It is rounded, so that the run's id
     is the same on every machine.
     """
-    rates = sorted(trial.learning_rate for trial in trials)
-    smallest, largest = rates[0], rates[-1]
-    if best not in (smallest, largest) or len(rates) == len(search.recipe.searched) + OUTWARD:
-        return None
-    neighbour = rates[1] if best == smallest else rates[-2]
-    rate = float(f"{best * (best / neighbour):.2g}")
-    is_new = rate < smallest or rate > largest
-    return rate if is_new and 0 < rate < LEARNING_RATES_BELOW else None
+    beyond: dict[str, tuple[float]] = {}
+    for name, search in searches.items():
+        rates = sorted(trial.learning_rate for trial in trials[name])
+        smallest, largest = rates[0], rates[-1]
+        at_end = best[name] in (smallest, largest)
+        if at_end and len(rates) < len(search.recipe.searched) + OUTWARD:
+            neighbour = rates[1] if best[name] == smallest else rates[-2]
+            rate = float(f"{best[name] * (best[name] / neighbour):.2g}")
+            is_new = rate < smallest or rate > largest
+            if is_new and 0 < rate < LEARNING_RATES_BELOW:
+                beyond[name] = (rate,)
+    return beyond
 
 
 def found(
     store: Path, searches: Mapping[str, RunSpec], whole: Mapping[str, Sequence[float]]
 ) -> dict[str, float]:
-    """Return each search's best learning rate of those that trained whole, the first of equals."""
+    """Return each search's best rate among those that trained whole; ties go to the first."""
     rates = {}
     for name, spec in searches.items():
         scores = _scores(store, spec, whole[name])
@@ -114,14 +99,13 @@ def write_record(
     ``whole`` are the learning rates that trained whole.
 
     Raises:
-        SubtuneError: that run's record is damaged, or the store cannot be written.
+        SubtuneError: the run's record is damaged, or the store cannot be written.
     """
     scores = _scores(store, search, whole)
     runs = {rate: search.candidate(rate).id for rate in whole}
     origin = search.at(best).id
     # The copy gets checksums of its own, which would hide damage.
-    problems = records.problems_of(store, origin)
-    if problems:
+    if problems := records.problems_of(store, origin):
         raise SubtuneError("\n".join(problems))
     rows = [
         {"learning_rate": trial.learning_rate, "trial_score": trial.score}
@@ -141,7 +125,7 @@ def write_record(
 
 
 def _linked_delta(source: str, target: str) -> None:
-    """Copy a file; a file of changed values, which is large and never written again, is linked."""
+    """Copy a file; a delta, which is large and never written again, is linked."""
     if source.endswith(records.DELTA):
         with contextlib.suppress(OSError):
             return os.link(source, target)
@@ -149,7 +133,7 @@ def _linked_delta(source: str, target: str) -> None:
 
 
 def _scores(store: Path, search: RunSpec, whole: Sequence[float]) -> dict[float, float]:
-    """Return the scores of runs that trained whole, which are on record, by learning rate."""
+    """Return, by learning rate, the recorded scores of runs that trained whole."""
     task = search.tokens.data.task
     split, metric = task.evaluation[0], task.metrics[0]
     return {
@@ -159,7 +143,7 @@ def _scores(store: Path, search: RunSpec, whole: Sequence[float]) -> dict[float,
 
 
 def each_once(named: Mapping[str, RunSpec]) -> dict[str, RunSpec]:
-    """Return runs without those that an earlier name has: several searches may share a run."""
+    """Return each run under its first name only: several searches may share a run."""
     names: dict[str, str] = {}
     for name, spec in named.items():
         names.setdefault(spec.id, name)
@@ -169,21 +153,18 @@ def each_once(named: Mapping[str, RunSpec]) -> dict[str, RunSpec]:
 def at_rates(
     searches: Mapping[str, RunSpec], rates: Mapping[str, Sequence[float]]
 ) -> dict[str, RunSpec]:
-    """Return the runs of searches with some learning rates, by what the log calls them."""
+    """Return the runs of searches with some learning rates, by their names in the log."""
     return {
         f"{name} at {rate:g}": searches[name].candidate(rate)
-        for name, of_search in rates.items()
-        for rate in of_search
+        for name, search_rates in rates.items()
+        for rate in search_rates
     }
 
 
 def on_trial(job: Job, searches: Mapping[str, RunSpec], report: Report) -> dict[str, list[Trial]]:
     """Train the trials of searches, until the best of each has a neighbour on both sides.
 
-    Args:
-        job: what the runs share.
-        searches: the runs, by what the log calls them.
-        report: is told of every trial.
+    ``searches`` have their names in the log, and ``report`` is told of every trial.
     """
     trials: dict[str, list[Trial]] = {name: [] for name in searches}
     rates: Mapping[str, Sequence[float]]
@@ -206,6 +187,7 @@ def with_trials(
 
     Trials are kept beside the checkpoints, so that the next attempt of the job reads them.
     """
+    score = f"{job.task.evaluation[0]}/{job.task.metrics[0]}"
     folder = job.checkpoints and job.checkpoints.folder / "trials"
     done: dict[str, Trial] = {}
     for share in sorted({searches[name].training.trial for name in rates}):
@@ -214,8 +196,9 @@ def with_trials(
         done |= {s.id: trial for s in runs.values() if folder and (trial := _kept(folder, s.id))}
         missing = {f"{name}, on trial": s for name, s in runs.items() if s.id not in done}
         for name, result in job.train(missing, lambda line, name=None: report(line), share):
-            spec = missing[name]
-            done[spec.id] = trial_of(spec.training.one_learning_rate, result, job.task)
+            spec, last = missing[name], result.history[-1]
+            ends = (math.nan, math.nan) if result.diverged else (last[score], last["train_loss"])
+            done[spec.id] = Trial(spec.training.one_learning_rate, *ends)
             if folder:
                 _keep(folder, spec.id, done[spec.id])
     every = dict(trials)
@@ -226,7 +209,7 @@ def with_trials(
 
 
 def _keep(folder: Path, run: str, trial: Trial) -> None:
-    """Keep a trial; if it cannot be written, the next attempt trains it again."""
+    """Keep a trial. If it cannot be written, the next attempt trains it again."""
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{run}.json").write_text(json.dumps(asdict(trial)))

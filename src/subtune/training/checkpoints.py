@@ -1,8 +1,8 @@
 """Checkpoints of runs that train side by side.
 
 A checkpoint is a safetensors file with all tensors. Its header holds other facts as JSON, the ids
-of the runs, and a hash. It is written under another name, flushed to the disk and renamed. The one
-before it is kept too: if the newest is damaged, training continues from the other.
+of the runs, and a hash. It is written under another name, flushed to the disk and renamed. If the
+newest is damaged, training continues from the one before it, which is kept too.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ from subtune.core.layout import flush
 from subtune.data.batches import CHECKPOINTS_KEPT
 
 ENDING = ".safetensors"
-# Changes with a state's contents: checkpoints in another format are ignored.
-FORMAT = "4"
+# Changes with a state's contents. Checkpoints in another format are ignored.
+FORMAT = "5"
 # Names of a run's own tensors begin with this and the run's number.
 RUN = "run."
-# Share of the interval after which an epoch's end gets a checkpoint: short epochs need none.
+# The share of the interval after which an epoch's end gets a checkpoint; short epochs need none.
 AT_AN_EPOCHS_END = 0.1
 
 
@@ -75,15 +75,13 @@ class Checkpoints:
         return sorted(paths, key=lambda path: path.stem, reverse=True)
 
     def clear(self) -> None:
-        """Remove all checkpoints: every run of the sweep is on record."""
+        """Remove all checkpoints, once every run of the sweep is on record."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @dataclass
 class Keeper:
-    """Writes checkpoints of one group of runs, when it is time.
-
-    A larger group's checkpoint may hold the group's state.
+    """The checkpoints of one group of runs; its state may be in those of a larger group.
 
     ``runs``: ids of the group's runs, in order. ``report`` is told if a checkpoint cannot be
     written; training continues without it.
@@ -106,8 +104,8 @@ class Keeper:
                 continue
             state = read(path)
             if state is not None:
-                of_runs = [state.runs[runs.index(run)] for run in self.runs]
-                return State(state.tensors, state.facts, of_runs)
+                own_states = [state.runs[runs.index(run)] for run in self.runs]
+                return State(state.tensors, state.facts, own_states)
             self.report(f"{path} is not whole or of another version, and left aside")
         return None
 
@@ -128,7 +126,7 @@ class Keeper:
             raise StoppedError(f"stopped by {why}: the next attempt goes on from {start}")
 
     def clear(self) -> None:
-        """Remove the group's checkpoints: its runs are on record."""
+        """Remove the group's checkpoints, once its runs are on record."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def write(self, state: State) -> bool:
@@ -171,14 +169,14 @@ def read(path: Path) -> State | None:
         return None
     if not header or header["hash"] != _hash(tensors, header["facts"]):
         return None
-    facts, of_runs = json.loads(header["facts"])
-    parts = [State(below(f"{RUN}{n}.", tensors), of_run) for n, of_run in enumerate(of_runs)]
+    facts, facts_of_runs = json.loads(header["facts"])
+    runs = [State(below(f"{RUN}{n}.", tensors), own) for n, own in enumerate(facts_of_runs)]
     shared = {name: tensor for name, tensor in tensors.items() if not name.startswith(RUN)}
-    return State(shared, facts, parts)
+    return State(shared, facts, runs)
 
 
 def runs_in(path: Path) -> list[str]:
-    """Return the ids of a checkpoint's runs; none if it cannot be read."""
+    """Return the ids of a checkpoint's runs, or none if it cannot be read."""
     return json.loads(_header(path).get("runs", "[]"))
 
 

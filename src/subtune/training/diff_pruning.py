@@ -7,7 +7,6 @@ with ``z > 0`` closes gates. At the end the largest ``|δ|`` stay.
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,13 +23,12 @@ from subtune.selections.specs import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State, below
-from subtune.training.delta import ChangedEntries, ChangedTensor, Delta
-from subtune.training.evaluation import autocast
-from subtune.training.labels import in_training, weights_of
-from subtune.training.recipe import examples_that_train, learning_rate_at
+from subtune.training.evaluation import autocast, examples_that_train, in_training, weights_of
+from subtune.training.recipe import learning_rate_at
+from subtune.training.values import AdamW, ChangedEntries, ChangedTensor, Delta
 
-# Section 4.3: the ends l and r of the stretched distribution, and the first α. The published code
-# keeps draws so far from 0 and 1.
+# Section 4.3: the ends l and r of the stretched distribution, and the first α. As in the published
+# code, draws are at least MARGIN from 0 and 1.
 LOWER, UPPER, FIRST_GATE, MARGIN = -1.5, 1.5, 5.0, 1e-4
 # Prefixes of names in a checkpoint.
 VALUE, AVERAGE = "value.", "average."
@@ -50,21 +48,21 @@ class Differences(nn.Module):
         self.alpha = nn.ParameterList(
             torch.full_like(start[name], FIRST_GATE) for name in self.gated
         )
-        of_tensors = [start[name].new_tensor(FIRST_GATE) for name in self.gated]
-        self.of_tensor = nn.ParameterList(of_tensors if structured else [])
+        tensor_gates = [start[name].new_tensor(FIRST_GATE) for name in self.gated]
+        self.tensor_alpha = nn.ParameterList(tensor_gates if structured else [])
 
     def drawn(self, draws: torch.Generator) -> dict[str, Tensor]:
         """Return differences ``δ`` by name, for one draw of the gates."""
 
-        def open_by(alpha: Tensor) -> Tensor:
+        def drawn_gate(alpha: Tensor) -> Tensor:
             uniform = torch.rand(alpha.shape, generator=draws, dtype=alpha.dtype)
             return gate(alpha, uniform.to(alpha.device))
 
         drawn = dict(zip(self.start, self.w, strict=True))
         for number, name in enumerate(self.gated):
-            drawn[name] = drawn[name] * open_by(self.alpha[number])
-            if len(self.of_tensor):
-                drawn[name] = drawn[name] * open_by(self.of_tensor[number])
+            drawn[name] = drawn[name] * drawn_gate(self.alpha[number])
+            if len(self.tensor_alpha):
+                drawn[name] = drawn[name] * drawn_gate(self.tensor_alpha[number])
         return drawn
 
     def expected_size(self) -> Tensor:
@@ -72,8 +70,8 @@ class Differences(nn.Module):
         total = self.w[0].new_zeros(())
         for number, alpha in enumerate(self.alpha):
             open_entries = probability_open(alpha).sum()
-            if len(self.of_tensor):
-                open_entries = open_entries * probability_open(self.of_tensor[number])
+            if len(self.tensor_alpha):
+                open_entries = open_entries * probability_open(self.tensor_alpha[number])
             total = total + open_entries
         return total
 
@@ -109,7 +107,7 @@ def probability_open(alpha: Tensor) -> Tensor:
 
 def first_training(
     model: Encoder,
-    examples: Mapping[str, Examples],
+    train: Examples,
     task: TaskSpec,
     recipe: Recipe,
     seed: int,
@@ -123,12 +121,7 @@ def first_training(
     run of these entries and the classifier.
 
     Args:
-        model: pretrained, on its device.
-        examples: of the training split.
-        task: decides the loss.
-        recipe: of the run.
         seed: decides the classifier, the order of examples, dropout and the gates' draws.
-        settings: of Diff pruning.
         keeper: writes checkpoints between steps and after the last, and reads an earlier one.
         share: the share of the recipe's steps to take.
 
@@ -137,27 +130,27 @@ def first_training(
     """
     rate = settings.learning_rate or recipe.one_learning_rate
     recipe = recipe.replaced(learning_rate=rate)
-    pretrained, train = with_new_classifier(model, seed).parameters, examples["train"]
+    pretrained = with_new_classifier(model, seed).parameters
     order = np.random.default_rng(seed)
     chosen = examples_that_train(train, recipe, order)
     train, _ = in_training(train, chosen, recipe.labels)
-    of_labels = weights_of(task, train, chosen, recipe, model.device)
+    label_weights = weights_of(task, train, chosen, recipe, model.device)
     epochs = [shuffled(len(chosen), recipe.batch_size, order) for _ in range(recipe.epochs)]
     batches = [chosen[batch] for epoch in epochs for batch in epoch]
     steps = math.ceil(share * len(batches))
     masks, draws = DropoutMasks(seed, model.device), torch.Generator().manual_seed(seed)
     differences = Differences(pretrained, settings.structured)
-    of_w: dict[str, Any] = {"params": [*differences.w]}
-    gates = [*differences.alpha, *differences.of_tensor]
-    of_gates = {"params": gates, "lr": settings.gate_learning_rate}
-    optimizer = torch.optim.AdamW([of_w, of_gates], weight_decay=0.0, fused=True)
+    values = AdamW([*differences.w], 0.0)
+    gates = AdamW([*differences.alpha, *differences.tensor_alpha], 0.0)
+    averages = [*values.averages, *gates.averages]
 
     def state() -> State:
         """Return everything that decides how training continues after this step."""
         facts, generator = masks.state()
         tensors = {"masks": generator, "draws": draws.get_state()}
         tensors |= {f"{VALUE}{n}": value for n, value in differences.state_dict().items()}
-        tensors |= averages_of(optimizer, AVERAGE)
+        for number, own in enumerate(averages):
+            tensors |= {f"{AVERAGE}{number}.{name}": value for name, value in own.items()}
         return State(tensors, {"step": step, **facts}, [State({}, {})])
 
     step = 0
@@ -168,47 +161,30 @@ def first_training(
         if earlier.facts["device"] == model.device.type:
             masks.restore(earlier.facts, earlier.tensors["masks"])
         differences.load_state_dict(below(VALUE, earlier.tensors))
-        restore_averages(optimizer, AVERAGE, earlier.tensors)
+        for number, own in enumerate(averages):
+            for name, value in below(f"{AVERAGE}{number}.", earlier.tensors).items():
+                own[name].copy_(value)
     while step < steps:
         index = by_length(batches[step], train.lengths)
         alike = micro_batches(index, train.lengths[index], model)
         parts = [pack(train, part, model) for part in alike]
-        labels = sum(task.of_kind.total(packed.labels, of_labels) for packed in parts)
+        labels = sum(task.of_kind.total(packed.labels, label_weights) for packed in parts)
         drawn = differences.drawn(draws)
         loss = settings.penalty * differences.expected_size()
         with autocast(model.device, recipe.precision):
             weights = {name: pretrained[name] + change for name, change in drawn.items()}
             for packed in parts:
                 predicted = logits(model, packed, weights, masks)
-                of_part = task.of_kind.losses(predicted, packed.labels, packed.read_of, of_labels)
-                loss = loss + of_part.sum() / labels
+                losses = task.of_kind.losses(
+                    predicted, packed.labels, packed.read_of, label_weights
+                )
+                loss = loss + losses.sum() / labels
         loss.backward()
-        for group in optimizer.param_groups:
-            nn.utils.clip_grad_norm_(group["params"], recipe.max_grad_norm)
-        optimizer.param_groups[0]["lr"] = learning_rate_at(step, steps, recipe)
-        optimizer.step()
-        optimizer.zero_grad()
+        values.step(learning_rate_at(step, steps, recipe), recipe.max_grad_norm)
+        gates.step(settings.gate_learning_rate, recipe.max_grad_norm)
         step += 1
         if keeper:
             keeper.keep(state)
     if keeper:
         keeper.write(state())
     return differences.delta(draws, settings.share)
-
-
-def averages_of(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, Tensor]:
-    """Return an optimiser's averages by the prefix and the value's number."""
-    return {
-        f"{prefix}{number}.{name}": value
-        for number, averages in optimizer.state_dict()["state"].items()
-        for name, value in averages.items()
-    }
-
-
-def restore_averages(
-    optimizer: torch.optim.Optimizer, prefix: str, tensors: Mapping[str, Tensor]
-) -> None:
-    """Put back into an optimiser what `averages_of` returned."""
-    values = range(sum(len(group["params"]) for group in optimizer.param_groups))
-    averages = {number: below(f"{prefix}{number}.", tensors) for number in values}
-    optimizer.load_state_dict(optimizer.state_dict() | {"state": averages})

@@ -1,7 +1,8 @@
-"""The method that trains nothing of the encoder: a regression on frozen, pooled embeddings.
+"""Regressions on frozen, pooled embeddings: the method that trains nothing of the encoder.
 
-Classes have scikit-learn's logistic regression, any number of labels one each, numbers its ridge
-regression. All choose their penalty on parts of the training rows.
+Classes have scikit-learn's logistic regression, and numbers its ridge regression. If a row has any
+number of labels, each label has a logistic regression. All choose their penalty on parts of the
+training rows.
 
 Shapes: ``n`` rows, ``t`` texts of each row, ``h`` hidden size, ``f`` features, ``o`` outputs.
 """
@@ -22,16 +23,19 @@ from subtune.models.packed import micro_batches, pack
 from subtune.selections.specs import Fit, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads
-from subtune.training.delta import ChangedTensor
-from subtune.training.evaluation import Evaluation, without_padding_where_it_is_seen
-from subtune.training.labels import weights_of
-from subtune.training.recipe import examples_that_train
-from subtune.training.run import Result
+from subtune.training.evaluation import (
+    Evaluation,
+    Result,
+    checked_for_padding,
+    examples_that_train,
+    weights_of,
+)
+from subtune.training.values import ChangedTensor
 
 FOLDS = 5
-# Steps of logistic regression: scikit-learn's 100 end too early for small penalties.
+# Most steps of logistic regression: scikit-learn's 100 end too early for small penalties.
 STEPS = 1000
-# The logit of a class without training rows. The largest of all others is never below 0.
+# The logit of a class without training rows. The largest logit of other classes is never below 0.
 ABSENT = -100.0
 
 
@@ -52,31 +56,27 @@ def fit(
 ) -> Result:
     """Fit a regression to the embeddings of training rows, and return it as a classifier.
 
-    Args:
-        model: pretrained, on its device.
-        examples: of the training split and the task's evaluation splits, as far as these judge.
-            They read the tokens of `tokens_pooled`.
-        task: decides the regression and the metrics.
-        recipe: limits the training rows.
-        seed: draws the training rows, and the parts that choose the penalty.
+    ``examples`` are those of the training split and of the evaluation splits, as far as there are
+    some, and read the tokens of `tokens_pooled`. ``seed`` draws the training rows, and the parts
+    that choose the penalty.
 
     Raises:
         SubtuneError: an embedding is not finite.
     """
     started = time.monotonic()
-    model = without_padding_where_it_is_seen(model, examples.values(), hidden_states)
+    model = checked_for_padding(model, examples.values(), hidden_states)
     train = examples["train"]
     index = examples_that_train(train, recipe, np.random.default_rng(seed))
     read = features(model, train, index)
-    of_rows = index[:: len(index) // len(read)]
-    labels, weights = train.labels[of_rows], weights_of(task, train, of_rows, recipe)
+    first_texts = index[:: len(index) // len(read)]
+    labels, weights = train.labels[first_texts], weights_of(task, train, first_texts, recipe)
     first = task.metrics[0]
     if task.labels is None:
         weight, bias = _ridge(read, labels)
     elif labels.ndim == 1:
         weight, bias = _logistic(read, labels, task.outputs, first, recipe, seed)
     else:
-        # A label by itself has the F1 of one class.
+        # One label has the F1 of one class.
         first = "accuracy" if first == "accuracy" else "f1"
         each = [_logistic(read, label, 2, first, recipe, seed) for label in labels.T]
         weight, bias = (
@@ -104,8 +104,8 @@ def fit(
 def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
     """Return the numbers that a regression reads of some examples, ``[n, f]``.
 
-    They are a text's embedding, or of two texts u and v in neighbouring examples u, v, |u − v| and
-    u·v, entry by entry.
+    They are a text's embedding. For two texts u and v in neighbouring examples, they are u, v,
+    |u − v| and u·v, entry by entry.
 
     Raises:
         SubtuneError: an embedding is not finite.
@@ -129,8 +129,8 @@ def features_of(u: np.ndarray, v: np.ndarray) -> np.ndarray:
 def embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
     """Return the embeddings ``[n·t, h]`` of some examples.
 
-    Each is the mean last hidden state of the tokens that are read, scaled to length 1, as
-    sentence-transformers' models do: u·v then adds up to the cosine of two texts.
+    Each is the mean last hidden state of the tokens that are read, scaled to length 1 as in
+    sentence-transformers' models: the sum of u·v is then the cosine of two texts.
     """
     lengths, counts = examples.lengths[index], torch.from_numpy(examples.read_counts[index])
     parts, order = [], []
@@ -139,7 +139,7 @@ def embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndar
             for part in micro_batches(alike, lengths[alike], model):
                 states = hidden_states(model, pack(examples, index[part], model))
                 tokens = counts[part].to(states.device)
-                # A GPU would add by index in any order.
+                # A GPU's index_add_ would add in no fixed order.
                 means = torch.segment_reduce(states, "mean", lengths=tokens, axis=0)
                 parts.append(normalize(means).cpu().numpy())
                 order.append(part)
@@ -159,8 +159,8 @@ def _logistic(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the weight ``[o, f]`` and bias ``[o]`` of a logistic regression.
 
-    The penalty has the best mean of a metric of classes over folds. With fewer than two rows of a
-    class it is scikit-learn's usual one.
+    The penalty has the best mean of ``metric`` over folds. If a class has only one row, it is
+    scikit-learn's default.
     """
     from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
     from sklearn.model_selection import StratifiedKFold
@@ -177,10 +177,10 @@ def _logistic(
     regression = LogisticRegression(**settings)
     if counts.min() > 1:
         folds = StratifiedKFold(min(FOLDS, counts.min()), shuffle=True, random_state=seed)
-        usual = {"l1_ratios": (0,), "use_legacy_attributes": False}
-        regression = LogisticRegressionCV(cv=folds, scoring=score, **settings, **usual)
+        settings |= {"l1_ratios": (0,), "use_legacy_attributes": False}
+        regression = LogisticRegressionCV(cv=folds, scoring=score, **settings)
     regression.fit(read, labels)
-    # Two classes have one row of coefficients, of the difference of their logits.
+    # Two classes share one row of coefficients, for the difference of their logits.
     halves = np.array([[-0.5], [0.5]]) if len(classes) == 2 else np.eye(len(classes))
     weight[classes], bias[classes] = halves @ regression.coef_, halves @ regression.intercept_
     return weight, bias

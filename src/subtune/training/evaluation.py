@@ -1,17 +1,23 @@
-"""A run's predictions and scores, and how logits are computed: precision and padding.
+"""Labels that train, logits with their precision and padding, and evaluations of runs.
 
-Shapes: ``q`` tokens that the head reads, ``o`` its outputs.
+Training sees standardised labels of a regression, whose head predicts 0 at first. All other code
+sees labels in their own unit.
+
+Shapes: ``n`` examples, ``q`` tokens that the head reads, ``o`` its outputs.
 """
 
+import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from subtune.core.errors import SubtuneError
 from subtune.data.batches import (
     EVALUATION_TOKENS,
     GPU_EVALUATION_TOKENS,
@@ -22,15 +28,176 @@ from subtune.families.base import is_embedding
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import Packed, micro_batches, pack
+from subtune.selections.specs import Fit, Labels, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.delta import Delta, applied, from_stored, to_stored
+from subtune.training.checkpoints import State, below
+from subtune.training.values import (
+    AdamW,
+    ChangedTensor,
+    Delta,
+    applied,
+    from_stored,
+    to_stored,
+)
 
-# Padding is seen from this difference on, relative to the largest logit: a hundred times the
+# The smallest difference by padding that counts, relative to the largest logit: a hundred times the
 # rounding of float32.
 TOLERANCE = 1e-4
 # The number of examples to compute with padding and without.
 EXAMPLES = 8
+# Prefixes of a run's tensors in a checkpoint.
+LEAF, DELTA, PREDICTIONS = "leaf", "best.delta.", "predictions"
+
+
+def examples_that_train(
+    train: Examples, recipe: Recipe | Fit, generator: np.random.Generator
+) -> np.ndarray:
+    """Return the training examples of a run; the generator is that of its seed.
+
+    If a row is several examples, all of them train or none.
+    """
+    return train.of_rows(generator.permutation(train.rows)[: recipe.train_rows])
+
+
+class Unit(NamedTuple):
+    """The mean and standard deviation by which labels are standardised; 0 and 1 for raw labels."""
+
+    mean: float = 0.0
+    deviation: float = 1.0
+
+
+def in_training(examples: Examples, rows: np.ndarray, labels: Labels) -> tuple[Examples, Unit]:
+    """Return examples with the labels on which a run trains, and the unit of their own labels.
+
+    Only the examples ``rows``, which train, count for mean and deviation.
+
+    Raises:
+        SubtuneError: the labels of these rows are all equal.
+    """
+    if labels == "raw":
+        return examples, Unit()
+    every = np.asarray(examples.labels, np.float64)
+    trained = every[rows]
+    unit = Unit(float(trained.mean()), float(trained.std()))
+    if not unit.deviation:
+        raise SubtuneError(
+            f"labels: found {unit.mean:g} in all {len(rows)} rows that train, expected different "
+            "labels, whose deviation is their unit"
+        )
+    standardised = copy.copy(examples)
+    standardised.labels = ((every - unit.mean) / unit.deviation).astype(np.float32)
+    return standardised, unit
+
+
+def in_own_unit(delta: Delta, parameters: Mapping[str, Tensor], unit: Unit) -> Delta:
+    """Return a delta whose last layer predicts labels in their own unit.
+
+    The classifier, last of the ``parameters``, is part of every delta, and trains whole.
+    """
+    if unit == Unit():
+        return delta
+    *_, weight, bias = parameters
+    scaled = {
+        name: unit.deviation * delta[name].applied_to(parameters[name]) for name in (weight, bias)
+    }
+    scaled[bias] = scaled[bias] + unit.mean
+    return delta | {name: ChangedTensor(values) for name, values in scaled.items()}
+
+
+def weights_of(
+    task: TaskSpec,
+    examples: Examples,
+    rows: np.ndarray,
+    recipe: Recipe | Fit,
+    device: torch.device | None = None,
+) -> Tensor | None:
+    """Return the weight of each label word in the loss, ``[o]`` in float64; None without any.
+
+    Only the labels of the examples ``rows``, which train, count.
+
+    Raises:
+        SubtuneError: none of these rows has one of the labels, or all have it.
+    """
+    if recipe.class_weights is None:
+        return None
+    try:
+        weights = task.of_kind.balanced(task, examples.labels_at(rows))
+    except SubtuneError as error:
+        raise SubtuneError(f"class_weights: {error}") from None
+    return torch.from_numpy(weights).to(device)
+
+
+def logits_of(model: Encoder, examples: Examples, precision: str) -> np.ndarray:
+    """Return logits ``[q, o]`` of a whole split, in its order, without dropout.
+
+    They are ``[n, o]`` if the head averages over tokens.
+    """
+    counts = np.ones(len(examples), np.int64) if model.averages else examples.read_counts
+    ends = counts.cumsum()
+    every = torch.empty(ends[-1], model.outputs, device=model.device)
+    tokens = EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
+    with torch.inference_mode(), autocast(model.device, precision):
+        for alike in in_length_order(examples.lengths, tokens):
+            for index in micro_batches(alike, examples.lengths[alike], model):
+                batch = pack(examples, index, model)
+                read = np.concatenate([np.arange(ends[n] - counts[n], ends[n]) for n in index])
+                every[torch.from_numpy(read)] = logits(model, batch)[0].float()
+    return every.cpu().numpy()
+
+
+def checked_for_padding(
+    model: Encoder,
+    splits: Iterable[Examples],
+    compute: Callable[[Encoder, Packed], torch.Tensor] = logits,
+) -> Encoder:
+    """Return the model, marked if padding changes what it computes.
+
+    Eight examples of different lengths are computed one at a time, and in one batch that is padded
+    to the longest example of all splits.
+    """
+    every = [split for split in splits if len(split)]
+    if model.transformers is None or not every:
+        return model
+    longest = max(int(split.lengths.max()) for split in every)
+    in_order = by_length(np.arange(len(every[0])), every[0].lengths)
+    index = np.unique(in_order[np.linspace(0, len(in_order) - 1, EXAMPLES).astype(int)])
+    with_classifier = with_new_classifier(model, seed=0)
+    # Short products differ by more than what padding changes.
+    with torch.inference_mode(), autocast(model.device, "fp32"):
+        together = replace(pack(every[0], index, model), longest=longest)
+        padded = compute(with_classifier, together)
+        texts = (pack(every[0], one, model) for one in index[:, None])
+        alone = torch.cat([compute(with_classifier, text) for text in texts], dim=-2)
+    # If the head reads no token of these texts, there is nothing to compare.
+    if not alone.numel() or (padded - alone).abs().max() <= TOLERANCE * alone.abs().max():
+        return model
+    return replace(model, transformers=replace(model.transformers, sees_padding=True))
+
+
+@contextmanager
+def autocast(device: torch.device, precision: str) -> Iterator[None]:
+    """Compute matrix products in a precision, ``fp32``, ``tf32`` or ``bf16``.
+
+    A backward pass after the context has the same precision.
+    """
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+        yield
+
+
+def cast_once(model: Encoder, precision: str) -> Encoder:
+    """Return the model with frozen weights as products read them, so that no step casts them again.
+
+    Autocast casts the weights of transformers' code.
+    """
+    if precision != "bf16" or model.transformers is not None:
+        return model
+    parameters = {
+        name: value.bfloat16() if value.ndim == 2 and not is_embedding(name) else value
+        for name, value in model.parameters.items()
+    }
+    return replace(model, parameters=parameters)
 
 
 @dataclass(frozen=True)
@@ -86,72 +253,112 @@ def without_scores(task: TaskSpec) -> Evaluation:
     return Evaluation(scores, predictions={}, delta={}, changes={})
 
 
-def logits_of(model: Encoder, examples: Examples, precision: str) -> np.ndarray:
-    """Return logits ``[q, o]`` of a whole split, in its order, without dropout.
+@dataclass(frozen=True)
+class Result:
+    """The result of one run.
 
-    They are ``[n, o]`` if the head averages over tokens.
+    ``history`` has one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over examples, or
+    over words if each has a loss), ``seconds`` (the run's share, if others train beside it) and
+    ``<split>/<metric>`` scores.
+    ``best`` is the first epoch with the highest score: the task's first metric on its first
+    evaluation split. Without evaluation splits it is the last epoch. A run that diverged has no
+    best epoch, however good an earlier one was: its learning rate is not one to train with.
+    ``predictions`` are those of every epoch, by split.
     """
-    counts = np.ones(len(examples), np.int64) if model.averages else examples.read_counts
-    behind = counts.cumsum()
-    every = torch.empty(behind[-1], model.outputs, device=model.device)
-    tokens = EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
-    with torch.inference_mode(), autocast(model.device, precision):
-        for alike in in_length_order(examples.lengths, tokens):
-            for index in micro_batches(alike, examples.lengths[alike], model):
-                batch = pack(examples, index, model)
-                read = np.concatenate([np.arange(behind[n] - counts[n], behind[n]) for n in index])
-                every[torch.from_numpy(read)] = logits(model, batch)[0].float()
-    return every.cpu().numpy()
+
+    history: list[dict[str, float]]
+    best_epoch: int | None
+    best: Evaluation
+    trainable: int
+    predictions: Sequence[Mapping[str, np.ndarray]]
+
+    @property
+    def diverged(self) -> bool:
+        """True if a loss or a score is not finite."""
+        return self.best_epoch is None
 
 
-def without_padding_where_it_is_seen(
-    model: Encoder,
-    splits: Iterable[Examples],
-    compute: Callable[[Encoder, Packed], torch.Tensor] = logits,
-) -> Encoder:
-    """Return the model, marked if padding changes what it computes.
+class Run:
+    """A run while it trains: its optimiser, its learning curve, its best epoch."""
 
-    Eight examples of different lengths are computed one at a time, and in one batch that is padded
-    to the longest example of all splits.
-    """
-    every = [split for split in splits if len(split)]
-    if model.transformers is None or not every:
-        return model
-    longest = max(int(split.lengths.max()) for split in every)
-    in_order = by_length(np.arange(len(every[0])), every[0].lengths)
-    index = np.unique(in_order[np.linspace(0, len(in_order) - 1, EXAMPLES).astype(int)])
-    with_classifier = with_new_classifier(model, seed=0)
-    # Short products differ by more than what padding changes.
-    with torch.inference_mode(), autocast(model.device, "fp32"):
-        together = replace(pack(every[0], index, model), longest=longest)
-        padded = compute(with_classifier, together)
-        texts = (pack(every[0], one, model) for one in index[:, None])
-        alone = torch.cat([compute(with_classifier, text) for text in texts], dim=-2)
-    # If the head reads no token of these texts, there is nothing to compare.
-    if not alone.numel() or (padded - alone).abs().max() <= TOLERANCE * alone.abs().max():
-        return model
-    return replace(model, transformers=replace(model.transformers, sees_padding=True))
+    def __init__(self, number: int, recipe: Recipe, leaves: Sequence[Tensor]):
+        self.number = number
+        self.recipe = recipe
+        self.history: list[dict[str, float]] = []
+        self._best_epoch: int | None = None
+        self._best: Evaluation | None = None
+        self._predictions: list[dict[str, np.ndarray]] = []
+        self._optimizer = AdamW(leaves, recipe.weight_decay)
 
+    def step(self, learning_rate: float) -> None:
+        self._optimizer.step(learning_rate, self.recipe.max_grad_norm)
 
-@contextmanager
-def autocast(device: torch.device, precision: str) -> Iterator[None]:
-    """Compute matrix products in a precision, ``fp32``, ``tf32`` or ``bf16``.
+    def end_epoch(
+        self, epoch: int, train_loss: float, seconds: float, evaluation: Evaluation
+    ) -> None:
+        row = {"epoch": epoch, "train_loss": train_loss, "seconds": seconds}
+        for split, by_metric in evaluation.scores.items():
+            row |= {f"{split}/{metric}": score for metric, score in by_metric.items()}
+        self.history.append(row)
+        self._predictions.append(evaluation.predictions)
+        if not all(map(math.isfinite, row.values())):
+            self._best, self._best_epoch = evaluation, None
+        elif (
+            not evaluation.scores
+            or not self._best
+            or evaluation.first_score > self._best.first_score
+        ):
+            self._best, self._best_epoch = evaluation, epoch
 
-    A backward pass behind the context has the same precision.
-    """
-    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-    with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-        yield
+    @property
+    def diverged(self) -> bool:
+        return bool(self.history) and self._best_epoch is None
 
+    @property
+    def has_ended(self) -> bool:
+        """True if the run diverged, or has not become better for its recipe's patience."""
+        patience, best = self.recipe.patience, self._best_epoch
+        is_patient = not patience or best is None or len(self.history) - best < patience
+        return self.diverged or not is_patient
 
-def cast_once(model: Encoder, precision: str) -> dict[str, Tensor]:
-    """Return frozen weights as products read them, so that no step casts them again.
+    def result(self) -> Result:
+        assert self._best is not None
+        trainable = sum(leaf.numel() for leaf in self._optimizer.leaves)
+        return Result(self.history, self._best_epoch, self._best, trainable, self._predictions)
 
-    Autocast casts the weights of transformers' code.
-    """
-    if precision != "bf16" or model.transformers is not None:
-        return dict(model.parameters)
-    return {
-        name: value.bfloat16() if value.ndim == 2 and not is_embedding(name) else value
-        for name, value in model.parameters.items()
-    }
+    def state(self) -> State:
+        """Return values, averages, learning curve, predictions and best epoch, for `restore`."""
+        best = self._best and {"scores": self._best.scores, "changes": self._best.changes}
+        facts = {"history": list(self.history), "best_epoch": self._best_epoch, "best": best}
+        optimizer = self._optimizer
+        tensors = {f"{LEAF}.{number}": leaf for number, leaf in enumerate(optimizer.leaves)}
+        for number, averages in enumerate(optimizer.averages):
+            tensors |= {f"{LEAF}.{number}.{name}": value for name, value in averages.items()}
+        if self._best is not None:
+            stored = to_stored(self._best.delta)
+            tensors |= {DELTA + name: value for name, value in stored.items()}
+        for number, by_split in enumerate(self._predictions):
+            for split, predictions in by_split.items():
+                tensors[f"{PREDICTIONS}.{number}.{split}"] = torch.from_numpy(predictions)
+        return State(tensors, facts)
+
+    def restore(self, state: State) -> None:
+        """Continue from what `state` returned."""
+        facts, tensors = state.facts, state.tensors
+        self.history = list(facts["history"])
+        self._best_epoch = facts["best_epoch"]
+        self._predictions = [
+            {s: v.numpy() for s, v in below(f"{PREDICTIONS}.{number}.", tensors).items()}
+            for number in range(len(self.history))
+        ]
+        for number, leaf in enumerate(self._optimizer.leaves):
+            leaf.data.copy_(tensors[f"{LEAF}.{number}"])
+            for name, value in below(f"{LEAF}.{number}.", tensors).items():
+                self._optimizer.averages[number][name].copy_(value)
+        if facts["best"]:
+            self._best = Evaluation(
+                scores=facts["best"]["scores"],
+                predictions=self._predictions[self._best_epoch - 1] if self._best_epoch else {},
+                delta=from_stored(below(DELTA, tensors)),
+                changes={name: (mean, n) for name, (mean, n) in facts["best"]["changes"].items()},
+            )

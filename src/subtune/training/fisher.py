@@ -1,12 +1,12 @@
 """Fisher information of a pretrained model, before any fine-tuning (LayerNorm paper, Eq. 2).
 
 It is the mean over examples of the squared gradient of log p(y|x), with the true label and without
-dropout. Squaring the mean gradient of a batch gives a different number.
+dropout. The square of a batch's mean gradient is a different number.
 
-For packed families every module shows its input ``x`` and the gradient ``g`` of its output. A sum
-over a matrix needs no gradient of the matrix: ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s), from the
-products of an example's tokens, ``[n, l, l]``. Single entries need Σ_t g[n,t,o]·x[n,t,i], which is
-computed and squared in tiles of at most `TILE` numbers, so that a CPU holds them in its cache.
+In packed families each module's input ``x`` and the gradient ``g`` of its output are enough. The
+sum over a matrix needs no gradient of the matrix: ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s), from
+the products of an example's tokens, ``[n, l, l]``. Single entries need Σ_t g[n,t,o]·x[n,t,i], which
+is computed and squared in tiles of at most `TILE` numbers, which fit a CPU's cache.
 
 Shapes: ``n`` examples, ``t`` and ``s`` rows of a module's input and output (all tokens, or those
 that the head reads), ``l`` rows of the longest example, ``o`` outputs, ``i`` inputs.
@@ -25,30 +25,29 @@ from torch.nn import functional
 
 from subtune.data.batches import in_length_order
 from subtune.families.base import is_embedding, is_key_bias, is_norm
-from subtune.models import forward
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import Packed, pack
 from subtune.selections.specs import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.labels import in_training
+from subtune.training.evaluation import in_training
 
-# Numbers in a tile: a megabyte.
+# The size of a tile in numbers: a megabyte.
 TILE = 1 << 18
 # Returns −log p of a batch's labels, summed over examples, for logits ``[1, q, o]``.
 Nats = Callable[[Tensor, Packed], Tensor]
-# Tensor name to the sum over examples of its squared gradients, or of their sum over its entries.
+# Tensor name to its squared gradients, summed over examples: of each entry, or over all entries.
 Totals = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class Fisher:
-    """Fisher information.
+    """Fisher information of entries and of tensors.
 
     ``entries``: name to information of every entry, for all vectors (LayerNorm and biases) and for
-    chosen matrices. ``sums``: one row per tensor: ``parameter``, ``size``, ``information`` (summed
-    over entries).
+    chosen matrices. ``sums``: one row per tensor, with ``parameter``, ``size`` and ``information``
+    (summed over entries).
     """
 
     entries: dict[str, np.ndarray]
@@ -68,14 +67,11 @@ def fisher_information(
     """Estimate the Fisher information over a training set.
 
     Args:
-        model: the pretrained model on its device.
-        tokens: the training set.
-        task: decides log p.
-        rows: the number of examples to draw; without it all.
+        rows: the number of examples to draw; default: all.
         seed: draws examples and the untrained classifier.
-        only: names of the tensors to compute; without it all.
+        only: names of the tensors to compute; default: all.
         in_full: names of the matrices whose single entries are needed.
-        labels: those of log p: a regression's labels as they are, or standardised.
+        labels: a regression's labels in log p: as they are, or standardised.
     """
     kind, factor = task.of_kind, task.of_kind.nats(task.outputs)
     if rows is not None:
@@ -96,20 +92,17 @@ def fisher_information(
     examples, _ = in_training(examples, np.arange(len(examples)), labels)
     add(model, examples, nats, totals)
     mean = {name: (total / len(tokens)).cpu().numpy() for name, total in totals.items()}
+    sums = [
+        (name, model.parameters[name].numel(), float(value.sum())) for name, value in mean.items()
+    ]
     return Fisher(
         entries={name: value for name, value in mean.items() if value.ndim},
-        sums=pd.DataFrame(
-            {
-                "parameter": list(mean),
-                "size": [model.parameters[name].numel() for name in mean],
-                "information": [float(value.sum()) for value in mean.values()],
-            }
-        ),
+        sums=pd.DataFrame(sums, columns=["parameter", "size", "information"]),
     )
 
 
 def _add_by_modules(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:
-    """Add each example's squared gradients to ``totals``, from inputs and gradients of modules."""
+    """Add each example's squared gradients to ``totals``, from modules' inputs and gradients."""
     for index in in_length_order(examples.lengths):
         batch = pack(examples, index, model)
         tokens = _Rows(batch.example, examples.lengths[index])
@@ -126,7 +119,7 @@ def _add_example_by_example(model: Encoder, examples: Examples, nats: Nats, tota
     leaves = {name: model.parameters[name].clone().requires_grad_(True) for name in totals}
     for number in range(len(examples)):
         batch = pack(examples, np.array([number]), model)
-        loss = nats(forward.logits(model, batch, leaves), batch)
+        loss = nats(logits(model, batch, leaves), batch)
         gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         for total, gradient in zip(totals.values(), gradients, strict=True):
             if gradient is not None:
@@ -137,14 +130,14 @@ def _add_example_by_example(model: Encoder, examples: Examples, nats: Nats, tota
 class _Rows:
     """The rows of a batch, ordered by example; ``counts`` has each example's number of rows.
 
-    ``example`` ``[t]``: each row's example. ``place`` ``[t]``: its position within that example.
+    ``example`` ``[t]``: each row's example. ``position`` ``[t]``: its position within that example.
     ``size``: ``n`` and ``l``.
     """
 
     def __init__(self, example: Tensor, counts: np.ndarray):
         first = torch.from_numpy(counts.cumsum() - counts).to(example.device)
         self.example = example
-        self.place = torch.arange(len(example), device=example.device) - first[example]
+        self.position = torch.arange(len(example), device=example.device) - first[example]
         self.size = (len(counts), int(counts.max()))
 
 
@@ -153,12 +146,8 @@ def _watch(
 ) -> None:
     """Add each example's squared gradients to ``totals``, once ``y`` has its gradient.
 
-    Args:
-        tokens: the rows of a module that computes every token.
-        read: the rows of a module that computes the tokens that the head reads.
-        module: its canonical name.
-        x: the module's input ``[1, t, i]``, or a table's ids ``[t]``.
-        y: its output ``[1, t, o]``.
+    ``x`` is the input ``[1, t, i]`` of a ``module``, or a table's ids ``[t]``, and ``y`` its output
+    ``[1, t, o]``. Their rows are all ``tokens``, or those ``read`` by the head.
     """
     name = f"{module}.weight"
     weight, bias = totals.get(name), totals.get(f"{module}.bias")
@@ -169,7 +158,7 @@ def _watch(
 
     def observe(gradient: Tensor) -> None:
         g = gradient.detach()[0]
-        # If both have as many rows, they are the same rows.
+        # If both have the same number of rows, they are the same rows.
         rows = tokens if len(g) == len(tokens.example) else read
         if bias is not None and not is_key_bias(f"{module}.bias"):
             bias.add_(_sum_of_squares(g, rows))
@@ -196,7 +185,7 @@ def _sum_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
 
     A table's ``x`` holds ids ``[t, 1]``: the product of two tokens is 1 if they have the same id.
     """
-    # Places without a row have the id 0, and gradients of 0.
+    # Padding has the id 0, and gradients of 0.
     x, g = _on_grid(x, rows), _on_grid(g, rows)
     products = x @ x.mT if x.is_floating_point() else x == x.mT
     return ((g @ g.mT) * products).sum(dtype=torch.float64)
@@ -209,8 +198,7 @@ def _entries_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
         return g[:, 0].square().mT @ x[:, 0].square()
     information = x.new_zeros(g.shape[2], x.shape[2])
     height = max(1, TILE // x.shape[2])
-    # Memory takes the time, not products: a tile stays in the cache, which the gradients of many
-    # examples would not.
+    # Memory takes the time: a tile stays in the cache, gradients of many examples would not.
     for outputs, below in zip(g.mT, x, strict=True):
         for tile, rows_of_g in zip(information.split(height), outputs.split(height), strict=True):
             gradient = rows_of_g @ below
@@ -226,9 +214,9 @@ def _rows_of_a_table(ids: Tensor, g: Tensor, rows: _Rows) -> tuple[Tensor, Tenso
 
 
 def _on_grid(values: Tensor, rows: _Rows) -> Tensor:
-    """Return ``[t, o]`` as ``[n, l, o]``, with 0 in places without a row."""
+    """Return ``[t, o]`` as ``[n, l, o]``, padded with 0."""
     grid = values.new_zeros(*rows.size, values.shape[1])
-    grid[rows.example, rows.place] = values
+    grid[rows.example, rows.position] = values
     return grid
 
 

@@ -17,14 +17,23 @@ from subtune.models.forward import logits
 from subtune.models.packed import micro_batches, pack
 from subtune.models.weights import DropoutMasks
 from subtune.selections.kind import Entries
-from subtune.selections.specs import Fit, Recipe
+from subtune.selections.specs import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State
-from subtune.training.evaluation import autocast, cast_once, evaluate, without_scores
-from subtune.training.labels import in_own_unit, in_training, weights_of
-from subtune.training.run import Result, Run
-from subtune.training.stacked import Matrices, StackedParameters
+from subtune.training.evaluation import (
+    Result,
+    Run,
+    autocast,
+    cast_once,
+    evaluate,
+    examples_that_train,
+    in_own_unit,
+    in_training,
+    weights_of,
+    without_scores,
+)
+from subtune.training.values import Matrices, StackedParameters
 
 DIVERGED = "the loss or a prediction is not finite: this run ends here"
 
@@ -37,8 +46,8 @@ class OutOfMemoryError(SubtuneError):
 class Member:
     """One run of a sweep: its trainable entries, recipe and seed.
 
-    ``start``: tensors at which training starts in place of the model's own. They differ from these
-    in trainable entries only.
+    ``start``: initial values of tensors in place of the model's own. They differ from these in
+    trainable entries only.
     """
 
     entries: Entries
@@ -64,14 +73,12 @@ def train(
     finite at an epoch's end stops there, and the others continue.
 
     Args:
-        model: pretrained, on its device.
-        examples: of the training split and the task's evaluation splits, as far as these judge.
-        task: decides loss and metrics.
-        members: the runs. Their seed decides the classifier, the start of low-rank updates, the
+        examples: of the training split and of the evaluation splits, as far as there are some.
+        members: the runs. Their seed decides the classifier, the initial low-rank updates, the
             order of examples and dropout.
         report: is told of every run's epochs, with the run's number, from 0.
-        keeper: writes checkpoints between steps, and reads those of an earlier attempt. On a CPU
-            training from a checkpoint ends bit for bit where uninterrupted training ends.
+        keeper: writes checkpoints between steps, and reads those of an earlier attempt. On a CPU,
+            resumed training gives bit-identical results to uninterrupted training.
         share: the share of the recipe's steps to take; the learning rate rises and falls over
             these. Runs are evaluated after the last of them too.
 
@@ -130,32 +137,29 @@ class _Group:
         share: float,
     ):
         self._model, self._examples, self._task = model, examples, task
-        self._recipe, seed = members[0].recipe, members[0].seed
-        self._seed, self.device = seed, model.device
+        recipe, seed = members[0].recipe, members[0].seed
+        self._recipe, self._seed, self.device = recipe, seed, model.device
         self._order = np.random.default_rng(seed)
-        self._training = examples_that_train(examples["train"], self._recipe, self._order)
-        labels = self._recipe.labels
-        self._train, self._unit = in_training(examples["train"], self._training, labels)
-        of_words = task, self._train, self._training, self._recipe
-        self._weights = weights_of(*of_words, model.device)
+        self._training = examples_that_train(examples["train"], recipe, self._order)
+        self._train, self._unit = in_training(examples["train"], self._training, recipe.labels)
+        self._weights = weights_of(task, self._train, self._training, recipe, model.device)
         self._batches = self._batches_of_epoch()
         self._masks = DropoutMasks(seed, model.device)
         # The state after the last step of all runs: a step that fails has drawn masks too.
         self._masks_state = self._masks.state()
-        self._frozen = replace(model, parameters=cast_once(model, self._recipe.precision))
-        # Runs with a start of their own train alone.
-        begun = with_new_classifier(model, seed)
-        begun = replace(begun, parameters={**begun.parameters, **members[0].start})
-        self._stacked = StackedParameters(begun, [member.entries for member in members], seed)
-        self._matrices = Matrices(begun, members[0].entries)
+        self._frozen = cast_once(model, recipe.precision)
+        initial = with_new_classifier(model, seed)
+        # A run with its own initial values is trained by itself.
+        initial = replace(initial, parameters={**initial.parameters, **members[0].start})
+        self._stacked = StackedParameters(initial, [member.entries for member in members], seed)
+        self._matrices = Matrices(initial, members[0].entries)
         self.runs = [
             Run(number, members[number].recipe, [values, *self._matrices.leaves])
             for number, values in enumerate(self._stacked.values)
         ]
         self.running = self.runs
-        self.steps = math.ceil(share * len(self._batches) * self._recipe.epochs)
-        of_all_steps = math.ceil(self.steps / len(self._batches))
-        self.last_epoch = self._recipe.refit or of_all_steps
+        self.steps = math.ceil(share * len(self._batches) * recipe.epochs)
+        self.last_epoch = recipe.refit or math.ceil(self.steps / len(self._batches))
         self.epoch, self.step, self.is_whole = 1, 0, True
         self._losses = torch.zeros(len(self.runs), device=model.device)
         # Seconds of this epoch, divided by the number of runs.
@@ -180,9 +184,9 @@ class _Group:
             with autocast(self.device, self._recipe.precision):
                 trained = self._stacked.weights() | self._matrices.weights()
                 predicted = logits(self._frozen, packed, trained, self._masks)
-            of_part = kind.losses(predicted, packed.labels, packed.read_of, weights)
-            (of_part.sum() / labels).backward()
-            losses += of_part.detach()
+            part_losses = kind.losses(predicted, packed.labels, packed.read_of, weights)
+            (part_losses.sum() / labels).backward()
+            losses += part_losses.detach()
         self.is_whole = False
         for run in self.running:
             run.step(learning_rate_at(self.step, self.steps, run.recipe))
@@ -218,31 +222,24 @@ class _Group:
         """Drop runs that have ended, and begin the next epoch."""
         self._keep([number for number, run in enumerate(self.running) if not run.has_ended])
         self.epoch += 1
-        self._losses = torch.zeros(len(self.running), device=self.device)
         self._seconds = 0.0
         if self.epoch <= self.last_epoch:
             self._batches = self._batches_of_epoch()
 
     def state(self) -> State:
         """Return everything that decides how training continues."""
-        of_masks, generator = self._masks_state
+        masks, generator = self._masks_state
         runs = [run.state() for run in self.runs]
         for position, run in enumerate(self.running):
             runs[run.number].tensors["loss"] = self._losses[position]
-        facts = {
-            "epoch": self.epoch,
-            "step": self.step,
-            "seconds": self._seconds,
-            "order": self._order_of_epoch,
-            **of_masks,
-        }
-        return State({"masks": generator}, facts, runs)
+        order = {"order": self._order_of_epoch}
+        steps = {"epoch": self.epoch, "step": self.step, "seconds": self._seconds}
+        return State({"masks": generator}, order | steps | masks, runs)
 
     def restore(self, state: State) -> str:
-        """Continue from a state of the same runs.
+        """Continue from a state of the same runs; return a line for the log.
 
-        On another kind of device dropout masks are drawn anew, as for the seed that the report
-        tells.
+        On another kind of device dropout masks are drawn anew, from a seed that the line tells.
         """
         facts = state.facts
         self.is_whole = False
@@ -250,29 +247,29 @@ class _Group:
         self._seconds = facts["seconds"]
         self._order.bit_generator.state = facts["order"]
         self._batches = self._batches_of_epoch()
-        for run, of_run in zip(self.runs, state.runs, strict=True):
-            run.restore(of_run)
+        for run, run_state in zip(self.runs, state.runs, strict=True):
+            run.restore(run_state)
         self._matrices.write()
         self._keep([run.number for run in self.runs if not run.has_ended])
-        self._losses = torch.zeros(len(self.running), device=self.device)
         for position, run in enumerate(self.running):
             self._losses[position] = state.runs[run.number].tensors["loss"]
-        told = f"goes on from step {self.step} of {self.steps}"
+        line = f"goes on from step {self.step} of {self.steps}"
         was, now = facts["device"], self.device.type
         if was == now:
             self._masks.restore(facts, state.tensors["masks"])
         else:
             seed = self._seed + self.step
             self._masks = DropoutMasks(seed, self.device)
-            told += f", from {was} to {now}: dropout masks are drawn anew, from seed {seed}"
+            line += f", from {was} to {now}: dropout masks are drawn anew, from seed {seed}"
         self._masks_state = self._masks.state()
         self.is_whole = True
-        return told
+        return line
 
     def _keep(self, positions: Sequence[int]) -> None:
-        """Keep the running runs at these positions only."""
+        """Keep the running runs at these positions only, with losses of 0."""
         self.running = [self.running[position] for position in positions]
         self._stacked.keep(positions)
+        self._losses = torch.zeros(len(self.running), device=self.device)
 
     def _batches_of_epoch(self) -> list[np.ndarray]:
         self._order_of_epoch = self._order.bit_generator.state
@@ -288,16 +285,6 @@ def line_of_epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> str:
         f"epoch {row['epoch']}/{epochs}  loss {row['train_loss']:.4f}  "
         f"{judged}{row['seconds']:.1f} s"
     )
-
-
-def examples_that_train(
-    train: Examples, recipe: Recipe | Fit, generator: np.random.Generator
-) -> np.ndarray:
-    """Return the training examples of a run; the generator is that of its seed.
-
-    If a row is several examples, all of them train or none.
-    """
-    return train.of_rows(generator.permutation(train.rows)[: recipe.train_rows])
 
 
 def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:

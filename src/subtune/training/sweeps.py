@@ -1,23 +1,153 @@
-"""Sweeps: the runs of one job."""
+"""Runs of one job, in groups that train side by side."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from subtune.core.errors import SubtuneError
-from subtune.models.encoder import Encoder
+import numpy as np
+import torch
+from torch import Tensor
+
+from subtune.core.errors import SubtuneError, reason_of
+from subtune.data.batches import CPU_TOKENS, divided
+from subtune.families.base import is_classifier
+from subtune.models.encoder import Encoder, shapes_of, with_adapters, with_new_classifier
+from subtune.models.forward import logits
+from subtune.models.packed import pack
+from subtune.models.weights import DropoutMasks
+from subtune.selections.added import Adapter, Peft
+from subtune.selections.entries import DiffPruning
+from subtune.selections.kind import Entries, Indices, LowRank, Whole
+from subtune.selections.specs import Fit, Fold, Recipe, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
+from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints, Keeper
-from subtune.training.evaluation import without_padding_where_it_is_seen
-from subtune.training.groups import group_runs
-from subtune.training.recipe import Member, OutOfMemoryError, train
-from subtune.training.run import Result
+from subtune.training.diff_pruning import first_training
+from subtune.training.evaluation import Result, checked_for_padding
+from subtune.training.recipe import Member, OutOfMemoryError, line_of_epoch, train
+from subtune.training.values import ChangedEntries, StackedParameters, applied, is_matrix
 
-# Tells the log a line. With a name the line also stands in the records of the runs.
+# Writes a line to the log, and under a name, if it has one, to the records of the runs.
 Report = Callable[..., None]
-# Why runs train one by one: their model cannot compute them side by side.
+# The name of the reason why runs train one by one: their model cannot compute them side by side.
 ONE_BY_ONE = "one_by_one"
-# Why batches have no padding: it changes what their model computes.
+# The name of the reason why batches have no padding: it changes what their model computes.
 WITHOUT_PADDING = "without_padding"
+# Gradients agree up to this share of the largest one: a hundred times float32's rounding.
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Job:
+    """The inputs that runs share: a pretrained model, a task's examples, rankings for masks.
+
+    ``rankings``: ranking id to the rank of every entry. The other fields go to `train_sweep`.
+    """
+
+    model: Encoder
+    examples: Mapping[str, Examples]
+    task: TaskSpec
+    rankings: Mapping[str, Mapping[str, np.ndarray]]
+    max_side_by_side: int | None
+    checkpoints: Checkpoints | None
+    _fold_examples: dict[Fold, Mapping[str, Examples]] = field(default_factory=dict)
+
+    def examples_of(self, recipe: Recipe | Fit) -> Mapping[str, Examples]:
+        """Return the examples of runs with a recipe: the rows that judge may be those of a fold."""
+        fold = recipe.fold
+        if recipe.refit:
+            return {"train": self.examples["train"]}
+        if fold is None:
+            return self.examples
+        if fold not in self._fold_examples:
+            others, judging = divided(self.examples["train"], self.task, fold)
+            parts = {"train": others, self.task.evaluation[0]: judging}
+            self._fold_examples[fold] = {**self.examples, **parts}
+        return self._fold_examples[fold]
+
+    def train(
+        self, runs: Mapping[str, RunSpec], report: Report, share: float = 1.0
+    ) -> Iterator[tuple[str, Result]]:
+        """Train runs, named as in the log, for a share of their steps.
+
+        Yields:
+            The name and the result of each run, as soon as it is done.
+        """
+        # Checkpoints of a share of the steps are not those of the whole run.
+        part = "" if share == 1 else f"@{share}"
+        alike: dict[tuple, dict[str, RunSpec]] = {}
+        for name, spec in runs.items():
+            if isinstance(spec.recipe, Fit):
+                examples = self.examples_of(spec.recipe)
+                result = embeddings.fit(self.model, examples, self.task, spec.recipe, spec.seed)
+                report(f"{name}  {line_of_epoch(result.history[0], 1, self.task)}")
+                yield name, result
+            else:
+                alike.setdefault(_shared_start(spec), {})[name] = spec
+        for sweep in alike.values():
+            first = next(iter(sweep.values()))
+            model = model_of(first, self.model)
+            names = {spec.id + part: name for name, spec in sweep.items()}
+            keeper = None
+            if self.checkpoints and isinstance(first.selection, DiffPruning):
+                keeper = Keeper(self.checkpoints, [f"{first.id}{part}@first"], report)
+            members = {
+                key: self._member(sweep[name], model, keeper, share) for key, name in names.items()
+            }
+            shared = model, self.examples_of(first.recipe), self.task
+            limits = self.max_side_by_side, self.checkpoints, share
+            results = train_sweep(*shared, members, report, *limits, names)
+            yield from ((names[key], result) for key, result in results)
+            if keeper:
+                keeper.clear()
+
+    def _member(self, spec: RunSpec, model: Encoder, keeper: Keeper | None, share: float) -> Member:
+        """Return a run; ``keeper`` has the checkpoints of Diff pruning's first training."""
+        if isinstance(spec.selection, DiffPruning):
+            settings = spec.selection.diff_pruning
+            examples = self.examples_of(spec.recipe)["train"]
+            arguments = model, examples, self.task, spec.training, spec.seed, settings
+            delta = first_training(*arguments, keeper, share)
+            entries: Entries = {}
+            for name, change in delta.items():
+                entries[name] = Whole()
+                if isinstance(change, ChangedEntries):
+                    entries[name] = Indices(change.index.cpu().numpy())
+            start = applied({name: model.parameters[name] for name in delta}, delta)
+            return Member(entries, spec.training, spec.seed, start)
+        ranking = spec.selection.ranking
+        ranks = self.rankings[ranking] if ranking else None
+        resolved = spec.selection.resolve(shapes_of(model), spec.seed, ranks)
+        return Member(resolved, spec.training, spec.seed)
+
+
+def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:
+    """Return the model in which a run trains, with the modules that its selection adds.
+
+    Raises:
+        SubtuneError: the model cannot have them.
+    """
+    match spec.selection:
+        case Adapter(adapter=settings) if pretrained.transformers is None:
+            return with_adapters(pretrained, settings, spec.seed)
+        case Peft(peft=settings):
+            # Importing PEFT takes seconds, and other runs do not need it.
+            from subtune.models.injected import injected
+
+            return injected(pretrained, settings, spec.seed)
+    return pretrained
+
+
+def _shared_start(spec: RunSpec) -> tuple:
+    """Return what runs of one sweep share: the rows that train, and initial values."""
+    rows = spec.recipe.fold, spec.recipe.refit
+    match spec.selection:
+        case DiffPruning():
+            return (spec.id,)
+        case Adapter() | Peft():
+            # The initial values of added modules are drawn.
+            return (*rows, spec.selection, spec.seed)
+    return rows
 
 
 def train_sweep(
@@ -38,15 +168,10 @@ def train_sweep(
     from it. If memory is not enough for a group, one half continues first, and the other half then.
 
     Args:
-        model: the pretrained model on its device.
-        examples: of the training split and the task's evaluation splits.
-        task: decides loss and metrics.
         members: the runs by their ids.
-        report: is told of every run's epochs.
+        report: is told of every run's epochs, by its name in ``names`` or its id.
         max_side_by_side: the largest number of runs in a group.
-        checkpoints: of this sweep.
         share: the share of all steps to take.
-        names: the log's names for members; without them their ids.
 
     Yields:
         A member's id and its result, as soon as it is known.
@@ -55,7 +180,7 @@ def train_sweep(
         StoppedError: the sweep was asked to stop.
         SubtuneError: a run alone does not fit into memory.
     """
-    model = without_padding_where_it_is_seen(model, examples.values())
+    model = checked_for_padding(model, examples.values())
     if model.transformers is not None and model.transformers.sees_padding:
         line = "padding changes what this model computes: every pass has texts of one length"
         report(line, WITHOUT_PADDING)
@@ -75,13 +200,13 @@ def train_sweep(
     while waiting:
         runs = waiting.pop(0)
 
-        def say_of_run(number: int, line: str, runs: Sequence[str] = runs) -> None:
+        def report_run(number: int, line: str, runs: Sequence[str] = runs) -> None:
             report(f"{names[runs[number]] if names else runs[number]}  {line}")
 
         keeper = Keeper(checkpoints, runs, report) if checkpoints else None
         group = [members[run] for run in runs]
         try:
-            results = train(model, examples, task, group, say_of_run, keeper, share)
+            results = train(model, examples, task, group, report_run, keeper, share)
         except OutOfMemoryError as error:
             if len(runs) == 1:
                 batch_size = group[0].recipe.batch_size
@@ -98,3 +223,98 @@ def train_sweep(
         yield from zip(runs, results, strict=True)
         if keeper:
             keeper.clear()
+
+
+def group_runs(
+    model: Encoder,
+    train: Examples,
+    members: Sequence[Member],
+    max_side_by_side: int | None,
+    report: Callable[[str], None],
+) -> list[list[int]]:
+    """Return the numbers of the runs in each group, in the runs' order.
+
+    ``report`` is told why runs train one by one, if the model is the reason.
+    """
+    alike: dict[tuple, list[int]] = {}
+    for number, member in enumerate(members):
+        alike.setdefault(_shared_settings(model, member, number), []).append(number)
+    groups = []
+    for numbers in alike.values():
+        candidates = [members[number] for number in numbers]
+        size = runs_at_once(model, train, candidates)
+        size = min(size, max_side_by_side or size)
+        if model.transformers is not None and size > 1:
+            reason = reason_to_train_alone(model, train, candidates[:2])
+            if reason:
+                report(f"these runs train one by one: {reason}")
+                size = 1
+        groups += [numbers[start : start + size] for start in range(0, len(numbers), size)]
+    return groups
+
+
+def _shared_settings(model: Encoder, member: Member, number: int) -> tuple:
+    """Return what runs of a group share: batches, dropout and the work of a step."""
+    matrices = any(is_matrix(model, name, entry) for name, entry in member.entries.items())
+    if matrices or member.start:
+        return (number,)
+    of = member.recipe
+    ranks = [(n, e) for n, e in member.entries.items() if isinstance(e, LowRank)]
+    reaches_encoder = not all(map(is_classifier, member.entries))
+    settings = (of.batch_size, of.epochs, of.refit, of.train_rows, of.precision)
+    return (member.seed, *settings, of.labels, of.class_weights, *ranks, reaches_encoder)
+
+
+def runs_at_once(model: Encoder, train: Examples, members: Sequence[Member]) -> int:
+    """Return how many of these runs a pass may hold.
+
+    On a CPU the tokens of a pass are bounded. On a GPU all runs start side by side, and
+    `train_sweep` halves them if memory is not enough.
+    """
+    if model.device.type != "cpu":
+        return len(members)
+    if model.transformers is not None:
+        # Every run computes its whole pass, and on a CPU no kernel waits to be started.
+        return 1
+    tokens = train.lengths.mean() * min(members[0].recipe.batch_size, len(train))
+    return min(len(members), max(1, int(CPU_TOKENS / tokens)))
+
+
+def reason_to_train_alone(model: Encoder, train: Examples, members: Sequence[Member]) -> str | None:
+    """Return why `torch.func.vmap` cannot compute these runs side by side, or None if it can.
+
+    One step of all of them is compared with a step of each.
+    """
+    try:
+        together = _gradients(model, train, members, first=0)
+    except (SubtuneError, RuntimeError) as error:
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        return f"this model cannot compute several runs in one pass ({reason_of(cause)})"
+    for number, gradient in enumerate(together):
+        [alone] = _gradients(model, train, [members[number]], first=number)
+        if (gradient - alone).abs().max() > TOLERANCE * alone.abs().max():
+            return "this model computes other gradients for several runs in one pass"
+    return None
+
+
+def _gradients(
+    model: Encoder, train: Examples, members: Sequence[Member], first: int
+) -> list[Tensor]:
+    """Return the gradients of all values of each run, for one batch with dropout.
+
+    The number of the ``first`` member decides how far its values are moved, so that runs differ.
+    """
+    index = np.arange(min(members[0].recipe.batch_size, len(train)))
+    seed = members[0].seed
+    initial = with_new_classifier(model, seed)
+    stacked = StackedParameters(initial, [member.entries for member in members], seed)
+    for number, values in enumerate(stacked.values, first):
+        values.data.add_(0.1 * (number + 1))
+    masks = DropoutMasks(seed, model.device)
+    computed = logits(model, pack(train, index, model), stacked.weights(), masks)
+    # Unequal factors: the logits of a softmax may have gradients that add up to 0.
+    factors = torch.linspace(-1, 1, computed[0].numel(), device=model.device)
+    (computed * factors.view_as(computed[0])).sum().backward()
+    return [
+        values.new_zeros(()) if values.grad is None else values.grad for values in stacked.values
+    ]

@@ -10,7 +10,7 @@ from subtune.analysis import predictions, scores
 from subtune.analysis.predictions import NUMBERS, PARTS, require_scores_of_predictions, row_scores
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
-from subtune.runs.integrity import write_checksums
+from subtune.runs.records import write_checksums
 from subtune.tasks import metrics
 from subtune.tasks.task import ScoreColumn, columns_of
 from tests.helpers import examples

@@ -9,7 +9,7 @@ import pytest
 from subtune import papers
 from subtune.analysis import scores
 from subtune.analysis.statistics import family_minus, minus, paired_tests, scope_minus
-from subtune.runs.integrity import write_checksums
+from subtune.runs.records import write_checksums
 from subtune.tasks import TASKS
 from subtune.tasks.task import columns_of
 from tests.helpers import examples

@@ -118,14 +118,8 @@ def test_words_and_answers_are_predicted_as_the_record_says(task, adapter, tmp_p
 
 
 def test_each_of_several_labels_has_a_probability_of_its_own():
-    class Several:
-        labels = ("toxic", "insult", "threat")
-
-        class of_kind:  # noqa: N801
-            problem_type = "multi_label_classification"
-
     logits = np.array([[2.0, -1.0, 0.5], [-3.0, -0.1, -2.0]])
-    said = predict._of_texts(Several, logits)
+    said = predict._text_columns(examples.TOXIC.spec(), logits)
     assert said["prediction"] == [["toxic", "threat"], []]
     assert said["probability_insult"] == pytest.approx(1 / (1 + np.exp([1.0, 0.1])))
 
@@ -297,9 +291,7 @@ def test_an_adapter_whose_base_has_moved_is_named_and_takes_another(tmp_path, ti
 
 
 @pytest.mark.slow
-def test_an_adapter_of_the_packaged_minilm_names_it_on_the_hub_and_predicts_without(
-    tmp_path, minilm
-):
+def test_an_adapter_of_the_packaged_minilm_predicts_without_the_hub(tmp_path, minilm):
     spec = examples.run_spec(METHODS["lora-I"])
     model = spec.model.replaced(version=files.version_of(minilm), pooling="mean")
     spec = spec.replaced(model=model)

@@ -1,64 +1,71 @@
-"""Run records: whole or not there, and clear about what is wrong with one."""
+"""Run records: whole or not there, clear about what is wrong with one, and repaired."""
 
 import json
 import math
+import os
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
 
 import pandas as pd
 import pytest
-import safetensors.torch
 
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.encoder import load_model
-from subtune.runs import listing, recording, records, rescoring, table_of_runs
-from subtune.runs.integrity import write_checksums
-from subtune.selections.entries import Random
+from subtune.runs import recording, records, tables
+from subtune.training.recipe import train
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record
+from tests.unit.training.results import member
 
 DIVERGES = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}
+SPECS = [examples.run_spec(learning_rate=rate) for rate in (1e-3, 2e-3, 3e-3)]
+FIRST = SPECS[0].id
+# The functions that read a record's files.
+READERS = {
+    "spec.json": records.read_spec,
+    "scores.json": records.read_outcome,
+    "history.csv": records.read_epochs,
+    "changes.csv": records.read_changes,
+    "provenance.json": records.read_provenance,
+    "predictions.parquet": records.read_predictions,
+    "epochs.parquet": records.read_predictions_of_epochs,
+    "delta.safetensors": records.read_delta,
+}
+FILES = [*READERS, "checksums.json"]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory, tiny_bert):
+    """Results with three records of two sweeps."""
+    results = tmp_path_factory.mktemp("results")
+    record(results / "runs", SPECS, tiny_bert)
+    (results / "sweeps").mkdir()
+    for name, specs in (("one", SPECS[:2]), ("two", SPECS[2:])):
+        rows = [{"run": spec.id, "runs_of_sweep": len(specs)} for spec in specs]
+        pd.DataFrame(rows).to_csv(results / "sweeps" / f"{name}.csv", index=False)
+    return results
 
 
 @pytest.fixture
-def spec():
-    return examples.run_spec()
+def results(recorded, tmp_path):
+    return shutil.copytree(recorded, tmp_path / "results")
 
 
-@pytest.fixture
-def store(tmp_path, spec, tiny_bert):
-    """A store with one real record in it."""
-    record(tmp_path, [spec], tiny_bert)
-    return tmp_path
-
-
-def planned(run):
-    """A run's place in an experiment."""
-    place = {"model": "tiny", "task": "sst2", "method": "layernorm", "train_rows": 12}
-    others = {"fraction": None, "scope": None, "fold": None, "learning_rate": 1e-2}
-    others |= {"experiment": "mine"}
-    return {"run": run, **place, **others, "seed": 0, "flops": 1.0}
-
-
-def test_a_record_holds_everything_and_nothing_else_is_left_in_the_store(store, spec):
-    assert [path.name for path in store.iterdir()] == [spec.id]
-    assert {path.name for path in (store / spec.id).iterdir()} == {
-        "spec.json",
-        "scores.json",
-        "history.csv",
-        "predictions.parquet",
-        "epochs.parquet",
-        "changes.csv",
-        "provenance.json",
-        "delta.safetensors",
-        "checksums.json",
-    }
-    assert records.read_spec(store, spec.id) == spec
-    assert 0.5 < records.read_outcome(store, spec.id)["share_read"] <= 1
-    predictions = pd.read_parquet(store / spec.id / "predictions.parquet")
+def test_a_record_holds_everything_and_nothing_else_is_left(recorded):
+    store = recorded / "runs"
+    assert {path.name for path in store.iterdir()} == {spec.id for spec in SPECS}
+    assert {path.name for path in (store / FIRST).iterdir()} == {*FILES}
+    assert records.read_spec(store, FIRST) == SPECS[0]
+    assert 0.5 < records.read_outcome(store, FIRST)["share_read"] <= 1
+    predictions = records.read_predictions(store, FIRST)
     assert list(predictions) == ["split", "idx", "label", "logit_0", "logit_1"]
-    delta = safetensors.torch.load_file(store / spec.id / "delta.safetensors")
-    assert sum(values.numel() for values in delta.values()) == 2 * 2 * 32 + 66
+    delta = records.read_delta(store, FIRST)
+    assert sum(values.size for values in delta.values()) == 2 * 2 * 32 + 66
 
 
 @pytest.mark.parametrize("task", ["sst2", "stsb", "mnli", "ud_ewt", "squad"])
@@ -74,28 +81,27 @@ def test_the_best_of_all_epochs_is_what_is_predicted(task, tmp_path, tiny_bert):
     pd.testing.assert_frame_equal(epoch, best[list(epoch)])
 
 
-def test_a_record_is_written_once(store, spec, tiny_bert):
-    before = (store / spec.id / "scores.json").stat().st_mtime_ns
-    record(store, [spec], tiny_bert)
-    assert (store / spec.id / "scores.json").stat().st_mtime_ns == before
+def test_a_record_is_written_once(results, tiny_bert):
+    path = results / "runs" / FIRST / "scores.json"
+    before = path.stat().st_mtime_ns
+    record(results / "runs", SPECS[:1], tiny_bert)
+    assert path.stat().st_mtime_ns == before
 
 
-def test_a_run_that_fails_keeps_those_before_it_and_leaves_no_half_of_its_own(
-    tmp_path, spec, tiny_bert, monkeypatch
+def test_a_full_disk_keeps_earlier_records_and_leaves_no_half_of_one(
+    tmp_path, tiny_bert, monkeypatch
 ):
-    later = examples.run_spec(learning_rate=0.5)
     to_stored = recording.to_stored
 
     def full_disk(delta):
-        if records.is_recorded(tmp_path, spec.id):
+        if records.is_recorded(tmp_path, FIRST):
             raise OSError(28, "No space left on device")
         return to_stored(delta)
 
     monkeypatch.setattr(recording, "to_stored", full_disk)
     with pytest.raises(SubtuneError, match="No space left on device; runs recorded so far"):
-        record(tmp_path, [spec, later], tiny_bert)
-    assert records.is_recorded(tmp_path, spec.id)
-    assert [path.name for path in tmp_path.iterdir()] == [spec.id]
+        record(tmp_path, SPECS, tiny_bert)
+    assert [path.name for path in tmp_path.iterdir()] == [FIRST]
 
 
 @pytest.mark.parametrize("epochs", [{"epochs": 12}, DIVERGES])
@@ -112,17 +118,7 @@ def test_epochs_and_sizes_are_those_of_the_tables(tmp_path, tiny_bert, epochs):
     )
 
 
-READERS = {
-    "spec.json": records.read_spec,
-    "scores.json": records.read_outcome,
-    "history.csv": records.read_epochs,
-    "changes.csv": records.read_changes,
-    "provenance.json": records.read_provenance,
-    "delta.safetensors": records.read_delta,
-}
-
-
-SETS = [[0, 1], [1, 1], [0, 0]]
+SETS = {"label": [[0, 1], [1, 1], [0, 0]]}
 
 
 @pytest.mark.parametrize(
@@ -133,41 +129,43 @@ SETS = [[0, 1], [1, 1], [0, 0]]
         ({"logit_0": [2.5, 2.5, 2.5]}, True),
         ({"logit_0": [2.5, 2.5, 2.6]}, False),
         # Any number of labels: each is so or not.
-        ({"label": SETS, "logit_0": [0.1, 2.0, 0.3], "logit_1": [-0.2, -1.0, -0.9]}, True),
-        ({"label": SETS, "logit_0": [0.1, 2.0, 0.3], "logit_1": [0.2, -1.0, -0.9]}, False),
+        (
+            {
+                "label": [[0, 1], [1, 1], [0, 0]],
+                "logit_0": [0.1, 2.0, 0.3],
+                "logit_1": [-0.2, -1.0, -0.9],
+            },
+            True,
+        ),
+        (
+            {
+                "label": [[0, 1], [1, 1], [0, 0]],
+                "logit_0": [0.1, 2.0, 0.3],
+                "logit_1": [0.2, -1.0, -0.9],
+            },
+            False,
+        ),
         ({"prediction": ["", "", ""]}, True),
         ({"prediction": [3, 3, 4]}, False),
     ],
 )
-def test_the_same_class_number_label_or_span_for_every_row_is_one_answer(
-    tmp_path, predicted, one_answer
-):
+def test_the_same_prediction_for_every_row_is_one_answer(tmp_path, predicted, one_answer):
     (tmp_path / "run").mkdir()
     table = pd.DataFrame({"split": ["a", "a", "a"], "idx": range(3), "label": 0, **predicted})
     other_split = table.assign(split="b")
     whole = pd.concat([table, other_split], ignore_index=True)
     for rows, expected in ((whole, one_answer), (table[:0], False)):
         rows.to_parquet(tmp_path / "run" / "predictions.parquet", index=False)
-        write_checksums(tmp_path / "run")
+        records.write_checksums(tmp_path / "run")
         read = records.read_predictions(tmp_path, "run")
         assert records.gives_one_answer(read) is expected
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_flipped_bit_is_found_out_when_its_file_is_read(store, spec, name):
-    flip_a_bit(store / spec.id / name)
+def test_a_flipped_bit_is_found_out_when_its_file_is_read(results, name):
+    flip_a_bit(results / "runs" / FIRST / name)
     with pytest.raises(SubtuneError, match=f"{name} is not what was recorded; `subtune verify"):
-        READERS[name](store, spec.id)
-
-
-def test_random_entries_are_recorded_with_their_indices(tmp_path, tiny_bert):
-    spec = examples.run_spec(
-        Random.model_validate({"random": {"as_many_as": ["pooler.dense.bias"], "within": ["**"]}})
-    )
-    record(tmp_path, [spec], tiny_bert)
-    delta = safetensors.torch.load_file(tmp_path / spec.id / "delta.safetensors")
-    indices = [values for name, values in delta.items() if name.endswith(".index")]
-    assert sum(len(index) for index in indices) == 32
+        READERS[name](results / "runs", FIRST)
 
 
 @pytest.fixture
@@ -189,55 +187,8 @@ def test_a_run_that_diverged_is_on_record_without_a_score(tmp_path, diverged):
     assert math.isnan(last["validation/accuracy"])
     assert set(last) == {"epoch", "train_loss", "seconds", "validation/accuracy"}
     assert records.read_spec(store, diverged).id == diverged
-    [row] = listing.recorded_runs(store, {})[0].to_dict("records")
+    [row] = tables.recorded_runs(store, {})[0].to_dict("records")
     assert row["diverged"] and math.isnan(row["score"]) and pd.isna(row["best_epoch"])
-
-
-def test_a_run_that_diverged_has_a_row_in_the_table_of_runs(tmp_path, diverged, tiny_bert):
-    store, other = tmp_path / "runs", examples.run_spec()
-    record(store, [other], tiny_bert)
-    about = {"experiment": "one", "model": "tiny", "task": "sst2", "method": "layernorm"}
-    planned = [{"run": run, "fold": None, **about} for run in (other.id, diverged)]
-    table = table_of_runs.table_of_runs(store, planned)
-    assert table["diverged"].tolist() == [False, True]
-    assert table["score"].isna().tolist() == [False, True]
-    assert table["best_epoch"].isna().tolist() == [False, True]
-
-
-@pytest.mark.parametrize("directory", ["results", "with [brackets] é"])
-def test_runs_are_listed_under_the_names_that_a_configuration_gave(tmp_path, directory, tiny_bert):
-    results = tmp_path / directory
-    specs = [examples.run_spec(), examples.run_spec(learning_rate=0.5)]
-    record(results / "runs", specs, tiny_bert)
-    about = {"run": specs[0].id, "model": "NA", "method": "mine", "fraction": 0.2, "scope": "cv"}
-    for folder, text in (("broken", b"\xff,\n"), ("one", None)):
-        path = results / "experiments" / folder / "data" / "scores.csv"
-        path.parent.mkdir(parents=True)
-        path.write_bytes(text) if text else pd.DataFrame([about]).to_csv(path, index=False)
-    runs, _ = listing.recorded_runs(results / "runs", listing.given_names(str(results)))
-    assert runs.set_index("run").loc[specs[0].id, ["model", "method"]].tolist() == [
-        "NA",
-        "mine, top 20%, cv",
-    ]
-    other = runs.set_index("run").loc[specs[1].id]
-    assert other["model"].startswith("local ") and other["method"] == "layernorm"
-
-
-def test_nothing_is_predicted_with_a_run_that_diverged(tmp_path, diverged, tiny_bert, capsys):
-    store = tmp_path / "runs"
-    for options in ([], ["--adapter"]):
-        arguments = ["export", diverged, "--to", str(tmp_path / "out"), *options]
-        assert cli.main([*arguments, "--results", str(tmp_path)]) == 1
-        [line] = capsys.readouterr().err.splitlines()
-        assert diverged in line and "diverged in epoch 1" in line
-    assert not (tmp_path / "out").exists()
-    spec = records.read_spec(store, diverged)
-    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
-    tokens = examples.tokens(spec.tokens.data.task, tiny_bert)
-    with pytest.raises(SubtuneError, match="diverged"):
-        rescoring.on_test_rows(store, [spec], model, tokens)
-    scores = rescoring.score_on_training_rows(store, spec, model, tokens["train"])
-    assert list(scores) == ["accuracy"] and math.isnan(scores["accuracy"])
 
 
 # Earlier versions wrote every field.
@@ -256,7 +207,7 @@ ALL_FIELDS = """{"model": {"source": "files", "version": "9bd18841c7f1f8d133bc9c
 def test_a_record_with_all_fields_is_read_under_its_own_id(tmp_path):
     (tmp_path / "02d8e6e8e8e2").mkdir()
     (tmp_path / "02d8e6e8e8e2" / "spec.json").write_text(ALL_FIELDS)
-    write_checksums(tmp_path / "02d8e6e8e8e2")
+    records.write_checksums(tmp_path / "02d8e6e8e8e2")
     spec = records.read_spec(tmp_path, "02d8e6e8e8e2")
     assert spec.tokens.data.task.name == "mrpc"
     assert spec.tokens.data.splits == ("train", "validation")
@@ -264,3 +215,159 @@ def test_a_record_with_all_fields_is_read_under_its_own_id(tmp_path):
     # The same run has a new id today.
     assert spec.id != "02d8e6e8e8e2"
     assert records.find(tmp_path, "02d8") == "02d8e6e8e8e2"
+
+
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_bert):
+    """A spec, its result and its examples."""
+    task = SPECS[0].tokens.data.task
+    rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, task.outputs)
+    [result] = train(model, rows, task, [member("layernorm", model)])
+    return SPECS[0], result, rows
+
+
+@pytest.fixture
+def not_ours():
+    """A directory of another user's, in which we may read."""
+    directory = Path(tempfile.mkdtemp())
+    directory.chmod(0o555)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(NOBODY)
+    yield directory
+    os.seteuid(user)
+    directory.chmod(0o700)
+    directory.rmdir()
+
+
+def test_jobs_that_record_the_same_run_leave_one_whole_record(trained, tmp_path):
+    spec, result, rows = trained
+    with ThreadPoolExecutor(8) as jobs:
+        written = [
+            jobs.submit(recording.write_record, tmp_path, spec, result, rows, {}) for _ in range(8)
+        ]
+    assert [job.result() for job in written] == [None] * 8
+    assert [path.name for path in tmp_path.iterdir()] == [spec.id]
+    assert records.problems_of(tmp_path, spec.id) == []
+
+
+def test_a_store_that_may_not_be_written_is_named_in_a_line(trained, not_ours):
+    spec, result, rows = trained
+    expected = f"cannot write {not_ours}/{spec.id}: Permission denied; runs recorded so far are"
+    with pytest.raises(SubtuneError, match=expected):
+        recording.write_record(not_ours, spec, result, rows, {})
+    assert not list(not_ours.iterdir())
+
+
+def verified(results, capsys, *options):
+    """The exit status of `subtune verify`, and what it says."""
+    status = cli.main(["verify", "--results", str(results), *options])
+    said = capsys.readouterr()
+    return status, said.out + said.err
+
+
+def test_whole_records_have_no_problems(results, capsys):
+    said = f"{results}/runs: 3 record(s), no problems found\n"
+    assert verified(results, capsys) == (0, said)
+
+
+DAMAGES = {
+    "flipped": flip_a_bit,
+    "emptied": lambda path: path.write_bytes(b""),
+    "gone": Path.unlink,
+}
+
+
+@pytest.mark.parametrize(("name", "damage"), list(product(FILES, DAMAGES)))
+def test_every_damage_to_a_record_is_found(results, capsys, name, damage):
+    DAMAGES[damage](results / "runs" / FIRST / name)
+    status, said = verified(results, capsys)
+    assert status == 1
+    assert f"{FIRST}/" in said and SPECS[1].id not in said
+    assert "1 record(s) are damaged or missing, and 0 table(s)" in said
+
+
+TABLES = {
+    "empty": b"",
+    "no runs": b"run,runs_of_sweep\n",
+    "its first row": f"run,runs_of_sweep\n{SPECS[0].id},2\n".encode(),
+    "another column": b"ran\n1\n",
+    "bytes": b"\xff\x00\xfe",
+    "a path": b"run,runs_of_sweep\n../../victim\x1b[31m,1\n",
+}
+
+
+@pytest.mark.parametrize("content", TABLES.values(), ids=TABLES)
+def test_a_damaged_table_is_named_and_its_sweep_has_a_repair(results, capsys, content):
+    (results.parent / "victim").mkdir()
+    table = results / "sweeps" / "one.csv"
+    table.write_bytes(content)
+    said = f"{table} is not the whole table of a sweep's runs"
+    status, printed = verified(results, capsys)
+    assert status == 1 and printed.splitlines()[0] == said
+    status, printed = verified(results, capsys, "--repair")
+    assert status == 0 and "\x1b" not in printed
+    assert [path.name for path in (results / "repairs").iterdir()] == ["one.csv"]
+    assert len(list((results / "runs").iterdir())) == len(SPECS)
+    assert (results.parent / "victim").is_dir()
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(results, capsys):
+    for path in (results / "sweeps" / "one.csv", results / "runs" / SPECS[2].id / "history.csv"):
+        path.unlink()
+        os.mkfifo(path)
+    status, said = verified(results, capsys)
+    assert status == 1
+    assert "one.csv is not the whole table" in said and "history.csv is not a file" in said
+
+
+def test_a_dangling_link_in_place_of_a_record_is_set_aside(results, capsys):
+    record = results / "runs" / SPECS[0].id
+    shutil.rmtree(record)
+    record.symlink_to(results / "nowhere")
+    status, _ = verified(results, capsys, "--repair")
+    assert status == 0
+    assert not record.is_symlink() and (results / "damaged" / SPECS[0].id).is_symlink()
+
+
+def test_a_record_of_another_run_in_its_place_is_found(results, capsys):
+    first, second = (results / "runs" / spec.id for spec in SPECS[:2])
+    shutil.rmtree(first)
+    shutil.copytree(second, first)
+    status, said = verified(results, capsys)
+    assert status == 1
+    assert f"is the spec of run {SPECS[1].id}" in said
+
+
+def test_damaged_records_are_set_aside_and_sweeps_have_a_repair(results, capsys):
+    damaged, gone = SPECS[0].id, SPECS[1].id
+    flip_a_bit(results / "runs" / damaged / "delta.safetensors")
+    shutil.rmtree(results / "runs" / gone)
+    status, said = verified(results, capsys, "--repair")
+    assert status == 0
+    assert "Call snakemake as before: it trains what of this is still asked for" in said
+    again = sorted([damaged, gone])
+    assert f"{', '.join(again)}\n" in said
+    [repair] = (results / "repairs").iterdir()
+    assert repair.name == "one.csv"
+    assert sorted(pd.read_csv(repair, dtype=str)["run"]) == again
+    assert (results / "damaged" / damaged / "delta.safetensors").is_file()
+    assert [path.name for path in (results / "runs").iterdir()] == [SPECS[2].id]
+
+
+def test_what_was_set_aside_before_stays(results, capsys):
+    run = SPECS[2].id
+    for times in (1, 2):
+        shutil.copytree(results / "runs" / run, results / "again")
+        flip_a_bit(results / "runs" / run / "delta.safetensors")
+        verified(results, capsys, "--repair")
+        assert len(list((results / "damaged").iterdir())) == times
+        (results / "again").rename(results / "runs" / run)
+
+
+def test_where_there_are_no_records_that_is_said(tmp_path, capsys):
+    assert verified(tmp_path, capsys) == (1, f"found no runs in {tmp_path}/runs\n")

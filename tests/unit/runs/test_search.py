@@ -14,24 +14,22 @@ from subtune.analysis import scores
 from subtune.core.errors import SubtuneError
 from subtune.core.jobs import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder
 from subtune.models.encoder import load_model
-from subtune.runs import listing, records
-from subtune.runs.job import Job
+from subtune.runs import records, tables
 from subtune.runs.search import Trial, finalists, outward
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints
-from subtune.training.evaluation import Evaluation, without_scores
-from subtune.training.recipe import Member, train
-from subtune.training.run import Result
+from subtune.training.evaluation import Evaluation, Result, without_scores
+from subtune.training.recipe import train
+from subtune.training.sweeps import Job
 from tests.helpers import examples
 from tests.helpers.records import record
+from tests.unit.training.results import FILES, assert_same_files, member
 
 TASK = TASKS["sst2"].spec()
 # The best on trial is the last but one.
 GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 NO_LOGITS = np.zeros((6, 2))
-RESULTS = ("delta.safetensors", "predictions.parquet", "epochs.parquet", "changes.csv")
 
 
 @pytest.fixture
@@ -112,26 +110,12 @@ def test_the_best_on_trial_and_the_next_smaller_one_train_whole(tried, tie):
     assert [finalists(tried, tie)] == pairs
 
 
-def test_what_diverged_on_trial_is_not_the_best():
-    tried = [Trial(1e-3, 0.5, 0.7), Trial(1e-2, 0.9, 0.2), Trial(1e-1, math.nan, math.nan)]
-    assert finalists(tried, 0.0) == (1e-3, 1e-2)
-    assert finalists([Trial(rate, math.nan, math.nan) for rate in GRID], 0.1) == GRID[:2]
-
-
-def test_of_scores_on_trial_that_noise_may_part_the_loss_decides():
-    tried = [Trial(1e-4, 0.52, 0.70), Trial(1e-3, 0.5, 0.69), Trial(1e-2, 0.51, 0.68)]
-    assert finalists(tried, 0.01) == (1e-3, 1e-2)
-    assert finalists(tried, 0.0) == (1e-4, 1e-3)
-
-
 def test_a_trial_is_a_whole_training_with_fewer_steps(tiny_bert):
     model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
     rows = examples.examples_of(TASK, examples.tokens(TASK, tiny_bert))
-    entries = examples.run_spec().selection.resolve(encoder.shapes_of(model), 0, None)
 
     def history(epochs, share=1.0):
-        member = Member(entries, examples.recipe(epochs=epochs), 0)
-        [result] = train(model, rows, TASK, [member], share=share)
+        [result] = train(model, rows, TASK, [member("bitfit", model, epochs=epochs)], share=share)
         return [{k: v for k, v in row.items() if k != "seconds"} for row in result.history]
 
     assert history(epochs=4, share=0.5) == history(epochs=2)
@@ -153,22 +137,18 @@ def test_a_search_finds_what_its_finalists_find_by_themselves(tmp_path, tiny_ber
     assert list(whole["score"]) == list(scores.values())
     best = max(scores, key=lambda rate: scores[rate])
     assert records.read_outcome(tmp_path / "search", searching.id)["learning_rate"] == best
-    for name in RESULTS:
-        result = (tmp_path / "search" / searching.id / name).read_bytes()
-        assert result == (tmp_path / "alone" / alone[best].id / name).read_bytes()
+    assert_same_files(tmp_path / "search", searching.id, tmp_path / "alone", alone[best].id)
     assert records.read_spec(tmp_path / "search", searching.id) == searching
 
 
-def test_a_search_and_the_run_that_it_found_are_one_on_disk_and_in_the_list(
-    tmp_path, tiny_bert, searching
-):
+def test_a_search_and_the_run_that_it_found_are_one(tmp_path, tiny_bert, searching):
     record(tmp_path, [searching], tiny_bert)
     rate = records.read_outcome(tmp_path, searching.id)["learning_rate"]
     found = searching.at(rate).id
     weights = [(tmp_path / run / records.DELTA).stat().st_ino for run in (searching.id, found)]
     assert len(set(weights)) == 1
-    listed = set(listing.recorded_runs(tmp_path, {})[0]["run"])
-    assert searching.id in listed and found not in listed
+    listed = tables.recorded_runs(tmp_path, {})[0].set_index("run")
+    assert listed.loc[searching.id, "learning_rate"] == rate and found not in listed.index
 
 
 def test_one_seed_searches_for_all(tmp_path, tiny_bert, searching):
@@ -184,15 +164,7 @@ def test_one_seed_searches_for_all(tmp_path, tiny_bert, searching):
     alone = [spec.at(*rates) for spec in seeds]
     record(tmp_path / "alone", alone, tiny_bert)
     for spec, one in zip(seeds, alone, strict=True):
-        for name in RESULTS:
-            expected = (tmp_path / "alone" / one.id / name).read_bytes()
-            assert (store / spec.id / name).read_bytes() == expected
-
-
-def test_a_search_of_one_seed_costs_a_run_of_every_other(searching):
-    recipe = searching.recipe.replaced(search_seed=3)
-    costs = [searching.replaced(recipe=recipe, seed=seed).whole_runs for seed in range(5)]
-    assert costs == [1, 1, 1, len(GRID) * 0.1 + 2, 1]
+        assert_same_files(store, spec.id, tmp_path / "alone", one.id)
 
 
 def test_a_trial_takes_the_share_of_the_steps_that_is_asked(tmp_path, tiny_bert, searching):
@@ -202,6 +174,9 @@ def test_a_trial_takes_the_share_of_the_steps_that_is_asked(tmp_path, tiny_bert,
     ends = [line for line in lines if "on trial" in line and "epoch 4/4" in line]
     assert len(ends) == len(GRID)
     assert asked.whole_runs == pytest.approx(len(GRID) * 0.34 + 2)
+    one_seed = asked.replaced(recipe=asked.recipe.replaced(search_seed=3))
+    costs = [one_seed.replaced(seed=seed).whole_runs for seed in (2, 3)]
+    assert costs == [1, asked.whole_runs]
 
 
 def test_finalists_that_are_on_record_are_not_trained_again(tmp_path, tiny_bert, searching):
@@ -211,7 +186,7 @@ def test_finalists_that_are_on_record_are_not_trained_again(tmp_path, tiny_bert,
     assert records.is_recorded(tmp_path, searching.id)
 
 
-def test_a_finalist_that_is_damaged_is_not_taken_for_the_search(tmp_path, tiny_bert, searching):
+def test_a_damaged_finalist_is_not_copied(tmp_path, tiny_bert, searching):
     record(tmp_path, [searching], tiny_bert)
     best = records.read_outcome(tmp_path, searching.id)["learning_rate"]
     shutil.rmtree(tmp_path / searching.id)
@@ -238,9 +213,8 @@ def test_a_search_that_is_cut_anywhere_finds_the_same(tmp_path, tiny_bert, searc
             stops += 1
     assert stops > 5
     for spec in searches:
-        for name in (*RESULTS, "search.csv", "scores.json"):
-            expected = (tmp_path / "expected" / spec.id / name).read_bytes()
-            assert (store / spec.id / name).read_bytes() == expected
+        names = (*FILES, "search.csv", "scores.json")
+        assert_same_files(store, spec.id, tmp_path / "expected", spec.id, names)
 
 
 @pytest.mark.parametrize(
@@ -254,42 +228,35 @@ def test_a_search_that_is_cut_anywhere_finds_the_same(tmp_path, tiny_bert, searc
         ((1e-3, 1.02e-3), 1.02e-3, None),
     ],
 )
-def test_the_next_rate_outward_has_the_ratio_of_the_last_two_in_two_digits(rates, best, expected):
+def test_the_next_rate_has_the_ratio_of_the_last_two_in_two_digits(rates, best, expected):
     search = examples.run_spec(learning_rate=rates)
     tried = [Trial(rate, 0.5, 0.5) for rate in rates]
     further = outward({"a": search}, {"a": tried}, {"a": best})
     assert further == ({"a": (expected,)} if expected else {})
 
 
-def test_a_search_whose_best_is_the_largest_on_trial_tries_larger_ones(search_among):
-    score = best_at(1e-1)
-    assert search_among((1e-3, 1e-2), score, score) == (1e-1, [1e-3, 1e-2, 1e-1, 1], [1e-2, 1e-1])
-
-
-def test_a_search_whose_best_is_the_smallest_on_trial_tries_smaller_ones(search_among):
-    score = best_at(1e-3)
-    found, tried, _ = search_among((1e-2, 1e-1), score, score)
-    assert (found, tried) == (1e-3, [1e-4, 1e-3, 1e-2, 1e-1])
-
-
-def test_a_search_adds_four_rates_at_most(search_among):
-    score = best_at(1e-9)
-    found, tried, _ = search_among((1e-3, 1e-2), score, score)
-    assert (found, tried) == (1e-7, [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2])
-
-
-def test_a_rate_outward_that_diverges_on_trial_is_a_worse_neighbour(search_among):
-    score = best_at(1e-1)
-    found, tried, _ = search_among(
-        (1e-3, 1e-2), lambda rate: score(rate) if rate < 0.1 else math.nan, score
-    )
-    assert (found, tried) == (1e-2, [1e-3, 1e-2, 1e-1])
-
-
-def test_a_whole_run_that_is_best_at_an_end_is_compared_with_the_next_outward(search_among):
-    found, tried, whole = search_among((1e-3, 1e-2, 1e-1), best_at(1e-2), best_at(1e-5))
-    assert (found, tried) == (1e-5, [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1])
-    assert whole == [1e-6, 1e-5, 1e-4, 1e-3, 1e-2]
+@pytest.mark.parametrize(
+    ("rates", "on_trial", "whole", "found", "tried"),
+    [
+        ((1e-3, 1e-2), best_at(1e-1), best_at(1e-1), 1e-1, [1e-3, 1e-2, 1e-1, 1]),
+        ((1e-2, 1e-1), best_at(1e-3), best_at(1e-3), 1e-3, [1e-4, 1e-3, 1e-2, 1e-1]),
+        # Four more at most.
+        ((1e-3, 1e-2), best_at(1e-9), best_at(1e-9), 1e-7, [10.0**n for n in range(-7, -1)]),
+        # The best whole run is at an end.
+        ((1e-3, 1e-2, 1e-1), best_at(1e-2), best_at(1e-5), 1e-5, [10.0**n for n in range(-6, 0)]),
+        # A rate that diverges on trial is a worse neighbour.
+        (
+            *((1e-3, 1e-2), lambda rate: best_at(1e-1)(rate) if rate < 0.1 else math.nan),
+            *(best_at(1e-1), 1e-2, [1e-3, 1e-2, 1e-1]),
+        ),
+    ],
+)
+def test_a_search_goes_outward_while_its_best_is_at_an_end(
+    search_among, rates, on_trial, whole, found, tried
+):
+    best, every, finalists = search_among(rates, on_trial, whole)
+    assert (best, every) == (found, tried)
+    assert best in finalists
 
 
 @pytest.mark.parametrize("outward_score", [0.5, math.nan])
@@ -312,26 +279,22 @@ def test_seeds_share_what_a_search_trains_outward(tmp_path, tiny_bert, searching
 
 
 def test_searches_with_trials_of_other_lengths_train_in_one_job(tmp_path, tiny_bert, searching):
-    longer = searching.replaced(recipe=searching.recipe.replaced(epochs=12, trial=0.2))
-    record(tmp_path / "together", [searching, longer], tiny_bert)
-    for spec in (searching, longer):
+    recipe = searching.recipe.replaced(learning_rate=GRID[1:4])
+    searches = [
+        searching.replaced(recipe=recipe.replaced(epochs=epochs, trial=trial))
+        for epochs, trial in ((4, 0.25), (5, 0.5))
+    ]
+    record(tmp_path / "together", searches, tiny_bert)
+    for spec in searches:
         record(tmp_path / "alone", [spec], tiny_bert)
         assert table_of(tmp_path / "together", spec).equals(table_of(tmp_path / "alone", spec))
 
 
-def test_a_search_that_diverges_at_every_learning_rate_is_recorded_as_diverged(tmp_path, tiny_bert):
+def test_a_search_that_diverges_at_every_rate_is_recorded_as_diverged(tmp_path, tiny_bert):
     spec = examples.run_spec(learning_rate=(1e38, 2e38), max_grad_norm=1e30)
     record(tmp_path, [spec], tiny_bert)
     outcome = records.read_outcome(tmp_path, spec.id)
     assert outcome["diverged"] and outcome["learning_rate"] == 1e38
-
-
-def test_tables_have_the_learning_rate_that_each_seed_found(tmp_path, tiny_bert, searching):
-    searches = [searching, searching.replaced(seed=1)]
-    record(tmp_path, searches, tiny_bert)
-    table = listing.recorded_runs(tmp_path, {})[0].set_index("run")
-    found = {s.id: records.read_outcome(tmp_path, s.id)["learning_rate"] for s in searches}
-    assert table.loc[list(found), "learning_rate"].to_dict() == found
 
 
 def test_every_seed_of_a_search_is_chosen_whatever_it_found():

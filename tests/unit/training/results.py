@@ -2,9 +2,12 @@
 
 import torch
 
-from subtune.training.delta import to_stored
 from subtune.training.recipe import Member
+from subtune.training.values import to_stored
 from tests.helpers import examples
+
+# The files of a record that are the same to the last bit.
+FILES = ("delta.safetensors", "predictions.parquet", "epochs.parquet", "changes.csv")
 
 
 def member(kind, model, seed=0, **recipe):
@@ -27,3 +30,10 @@ def assert_same(results, expected):
         for found, wanted in zip(one.predictions, other.predictions, strict=True):
             assert found.keys() == wanted.keys()
             assert all((values == found[split]).all() for split, values in wanted.items())
+
+
+def assert_same_files(store, run, other_store, other, names=FILES):
+    """Check that files of two records are the same to the last bit."""
+    for name in names:
+        files = store / run / name, other_store / other / name
+        assert files[0].read_bytes() == files[1].read_bytes(), name

@@ -22,10 +22,10 @@ from transformers import get_scheduler
 from subtune.models import encoder, packed
 from subtune.models.encoder import load_model
 from subtune.selections.kind import Indices, LowRank
-from subtune.training import groups, recipe
-from subtune.training.delta import applied
+from subtune.training import recipe, sweeps
 from subtune.training.evaluation import Evaluation, evaluate
 from subtune.training.sweeps import train_sweep
+from subtune.training.values import applied
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 from tests.unit.training.results import member
@@ -251,8 +251,8 @@ def assert_ends_there(model, rows, task, members, weights=None):
 def test_training_ends_where_transformers_and_adamw_end(
     model, case, runs, request, directory_of, monkeypatch
 ):
-    # On a CPU such runs train one by one, to save time.
-    monkeypatch.setattr(groups, "runs_at_once", lambda model, train, members: len(members))
+    # Such runs train one by one on a CPU, to save time.
+    monkeypatch.setattr(sweeps, "runs_at_once", lambda model, train, members: len(members))
     if runs == 1:
         # Every length of texts gets a pass.
         monkeypatch.setitem(packed.TOKENS_OF_A_PASS, "cpu", 1)

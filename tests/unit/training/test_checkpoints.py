@@ -16,23 +16,16 @@ from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.encoder import load_model
 from subtune.runs import recording, records
 from subtune.tasks import TASKS
-from subtune.training import checkpoints, recipe, run
+from subtune.training import checkpoints, evaluation, recipe
 from subtune.training.checkpoints import Checkpoints, Keeper, State
 from subtune.training.recipe import train
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples
-from tests.unit.training.results import assert_same, facts_of, member
+from tests.unit.training.results import FILES, assert_same, assert_same_files, facts_of, member
 
 TASK = TASKS["sst2"]
 IDS = "abcd"
 FOUR = ("bitfit", "layernorm", "bitfit", "top")
-RESULTS = (
-    "delta.safetensors",
-    "predictions.parquet",
-    "epochs.parquet",
-    "changes.csv",
-    "scores.json",
-)
 X_AT_1 = State({"x": torch.zeros(1)}, {"step": 1})
 
 
@@ -184,9 +177,8 @@ def test_a_sweep_goes_on_where_it_was_cut_and_records_each_run_once(record, tmp_
     assert stops > 1
     assert not list(kept.iterdir())
     for spec in SPECS:
-        for name in RESULTS:
-            results, expected = (tmp_path / s / spec.id / name for s in ("found", "expected"))
-            assert results.read_bytes() == expected.read_bytes()
+        stores = tmp_path / "found", tmp_path / "expected"
+        assert_same_files(stores[0], spec.id, stores[1], spec.id, [*FILES, "scores.json"])
 
 
 def test_a_cut_between_two_records_trains_nothing_again(record, tmp_path, monkeypatch):
@@ -271,7 +263,7 @@ def sweep(model, rows, tmp_path):
 
 @pytest.fixture(scope="module")
 def expected(model, rows):
-    """What runs of `FOUR` give that nothing cuts."""
+    """The results of `FOUR` without any cut."""
     return train(model, rows, TASK, members(model, *FOUR))
 
 
@@ -300,9 +292,7 @@ def test_parts_of_a_group_go_on_from_their_own_newest_checkpoint(sweep, expected
     assert sweep.resumed == [3, 2]
 
 
-def test_a_checkpoint_of_another_kind_of_device_goes_on_with_new_masks_from_a_seed_that_is_told(
-    sweep, expected
-):
+def test_a_checkpoint_of_another_kind_of_device_has_new_masks(sweep, expected):
     sweep.cut(2)
     [newest] = sweep.folder.glob("*/*")
     state = checkpoints.read(newest)
@@ -332,7 +322,7 @@ def too_many(monkeypatch):
     def too_many(fits, error, after=0, in_step=False):
         """Fail with more than ``fits`` runs, ``after`` so many passes, before or in a step."""
         passes = itertools.count()
-        logits, step = recipe.logits, run.Run.step
+        logits, step = recipe.logits, evaluation.Run.step
 
         def compute(*arguments):
             predicted = logits(*arguments)
@@ -346,7 +336,7 @@ def too_many(monkeypatch):
             step(self, learning_rate)
 
         if in_step:
-            monkeypatch.setattr(run.Run, "step", take)
+            monkeypatch.setattr(evaluation.Run, "step", take)
         else:
             monkeypatch.setattr(recipe, "logits", compute)
 
@@ -367,9 +357,7 @@ def test_what_does_not_fit_goes_on_by_halves_from_where_it_was(
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_in_the_midst_of_a_step_halves_go_on_from_a_checkpoint_or_the_beginning(
-    sweep, expected, too_many, kept
-):
+def test_within_a_step_halves_go_on_from_a_checkpoint_or_the_start(sweep, expected, too_many, kept):
     too_many(2, DEVICE, after=4, in_step=True)
     every_step = Checkpoints(sweep.folder, 0) if kept else None
     assert_same(sweep.results(kept=every_step), expected)

@@ -7,18 +7,16 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from subtune.core.errors import SubtuneError
 from subtune.core.jobs import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION, is_classifier
-from subtune.models.dimensions import dimensions_in
 from subtune.models.encoder import load_model, new_classifier
-from subtune.runs.job import Job
 from subtune.selections import SELECTION
 from subtune.selections.entries import DiffPruningSettings
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints, Keeper
-from subtune.training.delta import applied, to_stored
 from subtune.training.diff_pruning import first_training
+from subtune.training.sweeps import Job
+from subtune.training.values import applied, to_stored
 from tests.helpers import examples, plain_diff_pruning, reference
 
 TASK = TASKS["sst2"]
@@ -101,7 +99,7 @@ def test_a_first_training_that_was_stopped_goes_on_to_the_same_differences(tiny_
     rows = examples.examples_of(TASK, examples.tokens(TASK, tiny_bert))
     settings = DiffPruningSettings(share=SHARE)
     recipe = examples.recipe(**RECIPE)
-    arguments = model, rows, TASK, recipe, SEED, settings
+    arguments = model, rows["train"], TASK, recipe, SEED, settings
     whole = to_stored(first_training(*arguments))
     steps = iter([None, "a signal"])
     stopping = Checkpoints(tmp_path, 0, lambda: next(steps))
@@ -109,9 +107,3 @@ def test_a_first_training_that_was_stopped_goes_on_to_the_same_differences(tiny_
         first_training(*arguments, Keeper(stopping, ["run"], print))
     resumed = first_training(*arguments, Keeper(Checkpoints(tmp_path, 0), ["run"], print))
     torch.testing.assert_close(to_stored(resumed), whole, rtol=0, atol=0)
-
-
-def test_a_share_that_keeps_nothing_is_refused(tiny_bert):
-    selection = SELECTION.validate_python({"diff_pruning": {"share": 1e-9}})
-    with pytest.raises(SubtuneError, match="at least one entry"):
-        selection.resolve(dimensions_in(tiny_bert).shapes(2), SEED)

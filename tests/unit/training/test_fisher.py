@@ -128,7 +128,7 @@ def test_there_may_be_as_many_words_as_examples_but_not_one_in_each(family, requ
     assert_agrees(fisher_information(model, tokens, task), loop(model, tokens, task))
 
 
-@pytest.mark.parametrize("tile", [1, 40, 100, 10_000])
+@pytest.mark.parametrize("tile", [1, 100, 10_000])
 def test_the_size_of_a_tile_does_not_matter(tile, model, tokens, monkeypatch):
     monkeypatch.setattr(fisher, "TILE", tile)
     estimate = fisher_information(model, tokens, TASK, in_full=matrices(model))
@@ -155,16 +155,6 @@ def test_it_agrees_with_the_loop_on_minilm_and_so_do_the_masks(minilm):
         # Entries at the very edge may swap, where two informations differ by less than a float's
         # rounding.
         assert (kept[0] != kept[1]).sum() <= 2
-
-
-def test_squaring_a_batch_mean_gradient_would_be_a_different_number(model, tokens):
-    estimate = fisher_information(model, tokens, TASK).entries["classifier.bias"]
-    start = model.parameters | encoder.new_classifier(model, 0)
-    bias = start["classifier.bias"].requires_grad_(True)
-    inputs = {"input_ids": tokens["input_ids"]}
-    logits = reference.logits(model.config, start, inputs)
-    torch.nn.functional.cross_entropy(logits, torch.tensor(tokens["label"])).backward()
-    assert not np.allclose(estimate, bias.grad.numpy() ** 2, rtol=0.1)
 
 
 def test_only_what_is_asked_for_is_computed_and_it_is_the_same(model, tokens):

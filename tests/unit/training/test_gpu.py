@@ -11,10 +11,10 @@ from subtune.selections.specs import ModelSpec
 from subtune.tasks import TASKS
 from subtune.training import embeddings, recipe
 from subtune.training.checkpoints import Checkpoints, Keeper
-from subtune.training.delta import to_stored
 from subtune.training.fisher import fisher_information
 from subtune.training.recipe import Member, train
 from subtune.training.sweeps import train_sweep
+from subtune.training.values import to_stored
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
 from tests.unit.training.results import member

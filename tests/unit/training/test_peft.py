@@ -19,7 +19,7 @@ from subtune.models.injected import UNFIT, injected, peft_config
 from subtune.selections import SELECTION
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
-from subtune.training import groups
+from subtune.training import sweeps
 from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples, plain_training
@@ -75,7 +75,7 @@ def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, m
     if (family, of_type) in SKIPPED:
         pytest.skip(REFUSED)
     # Such runs train one by one on a CPU, to save time.
-    monkeypatch.setattr(groups, "runs_at_once", lambda model, train, members: len(members))
+    monkeypatch.setattr(sweeps, "runs_at_once", lambda model, train, members: len(members))
     if of_type == "PVERA":
         monkeypatch.setattr(torch, "randn_like", torch.zeros_like)
     selection = selection_of(of_type, family)
@@ -153,7 +153,7 @@ def test_prompts_cannot_answer_questions(tiny_bert):
         shapes_for(selection, dimensions_in(tiny_bert), 2, QUESTION_ANSWERING)
 
 
-def test_a_selection_of_peft_is_the_same_value_however_its_fields_are_ordered():
+def test_the_order_of_fields_does_not_change_a_selection_of_peft():
     one = SELECTION.validate_python({"peft": {"type": "LORA", "r": 4, "target_modules": ["key"]}})
     other = SELECTION.validate_python({"peft": {"target_modules": ["key"], "r": 4, "type": "LORA"}})
     assert one.id == other.id

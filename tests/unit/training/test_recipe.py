@@ -1,24 +1,18 @@
 """Training against plain loops, and what it must leave untouched."""
 
-from itertools import pairwise
-
-import datasets
 import numpy as np
 import pytest
 import torch
 
-from subtune.data.batches import in_length_order, shuffled
 from subtune.families.base import is_key_bias
 from subtune.models.encoder import Encoder
 from subtune.selections.kind import Indices
 from subtune.tasks import TASKS
-from subtune.tasks.examples import Examples
-from subtune.training.delta import applied, to_stored
-from subtune.training.evaluation import autocast, logits_of
-from subtune.training.recipe import Member, examples_that_train, learning_rate_at, train
-from subtune.training.sweeps import train_sweep
+from subtune.training.evaluation import logits_of
+from subtune.training.recipe import Member, learning_rate_at, train
+from subtune.training.values import applied, to_stored
 from tests.helpers import examples
-from tests.unit.training.results import assert_same, member
+from tests.unit.training.results import member
 
 TASK = TASKS["sst2"]
 
@@ -37,10 +31,8 @@ def values_after(model, result):
     "kinds",
     [
         ("bitfit", "layernorm", "top"),
-        ("layernorm", "bitfit", "top"),
         ("layernorm", "layernorm", "layernorm"),
-        ("top", "bitfit", "frozen"),
-        ("b_m2", "b_q", "b_LN2"),
+        ("top", "b_q", "frozen"),
         ("rand_bias", "g_LN1", "b_k"),
         ("lora-II", "lora-II", "lora-II"),
         ("frozen", "bitfit", "layernorm"),
@@ -63,9 +55,7 @@ KINDS = ["full", "bitfit", "layernorm", "random", "rand_row_col", "top", "lora-I
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_selected_entries_alone_change_and_give_the_predictions_of_the_record(
-    kind, weight_decay, model, rows
-):
+def test_selected_entries_alone_change_and_predict_the_record(kind, weight_decay, model, rows):
     pretrained = {name: value.clone() for name, value in model.parameters.items()}
     one = member(kind, model, weight_decay=weight_decay)
     result = train_alone(model, rows, one)
@@ -109,7 +99,7 @@ def test_a_keys_bias_decays_as_every_weight_that_trains(model, rows):
     torch.testing.assert_close(after[name], model.parameters[name] * (1 - 1e-3) ** 3)
 
 
-def test_one_parameter_and_the_classifier_train_where_a_fraction_is_that_small(model, rows):
+def test_one_parameter_and_the_classifier_can_train(model, rows):
     whole = {n: e for n, e in examples.entries_of("full", model).items() if n.startswith("class")}
     name = "encoder.layer.1.output.LayerNorm.bias"
     one = Member({name: Indices(np.array([3])), **whole}, examples.recipe(), 0)
@@ -117,27 +107,6 @@ def test_one_parameter_and_the_classifier_train_where_a_fraction_is_that_small(m
     assert result.trainable == 1 + 66
     [changed] = result.best.delta[name].values.tolist()
     assert changed != model.parameters[name][3]
-
-
-def test_a_run_is_reproducible_to_the_last_bit(model, rows):
-    members = [
-        member("layernorm", model),
-        member("full", model, learning_rate=1e-3),
-        member("bitfit", model),
-        member("layernorm", model, seed=1),
-        member("lora-I", model),
-    ]
-
-    def results(chosen, max_side_by_side=None):
-        named = {str(number): one for number, one in enumerate(chosen)}
-        found = dict(train_sweep(model, rows, TASK, named, lambda line: None, max_side_by_side))
-        return [found[name] for name in named]
-
-    together = results(members)
-    assert together[0].history[-1]["train_loss"] != together[3].history[-1]["train_loss"]
-    assert_same(results(members), together)
-    assert_same(results(members[::-1]), together[::-1])
-    assert_same(results(members, 1), together)
 
 
 def test_a_run_ends_when_its_patience_does_and_the_others_go_on(model, rows):
@@ -156,14 +125,6 @@ def test_a_run_ends_when_its_patience_does_and_the_others_go_on(model, rows):
     assert early.best_epoch == scores.index(max(scores[:last])) + 1
     assert other.best_epoch == whole.best_epoch == scores.index(max(scores)) + 1
     assert whole.best.scores["validation"]["accuracy"] == max(scores)
-
-
-def test_only_tf32_lets_a_gpu_shorten_products():
-    for precision, is_short in [("tf32", True), ("fp32", False), ("tf32", True), ("bf16", False)]:
-        with autocast(torch.device("cpu"), precision):
-            x = torch.ones(1, 1) @ torch.ones(1, 1)
-        assert torch.backends.cuda.matmul.allow_tf32 is is_short
-        assert x.dtype == (torch.bfloat16 if precision == "bf16" else torch.float32)
 
 
 def test_a_run_whose_loss_is_not_finite_ends_and_the_others_go_on(model, rows):
@@ -195,47 +156,9 @@ def test_bf16_learns_what_fp32_learns(model, rows):
     assert all(change.values.dtype == torch.float32 for change in results[1].best.delta.values())
 
 
-def test_an_epoch_holds_every_example_once():
-    batches = shuffled(10, 4, np.random.default_rng(0))
-    assert [len(batch) for batch in batches] == [4, 4, 2]
-    assert sorted(np.concatenate(batches)) == list(range(10))
-
-
-def test_evaluation_batches_hold_every_example_once_and_are_bounded():
-    lengths = np.random.default_rng(0).integers(1, 60, 200)
-    batches = list(in_length_order(lengths, tokens=300))
-    assert sorted(np.concatenate(batches)) == list(range(200))
-    assert max(len(batch) * lengths[batch].max() for batch in batches) <= 300
-
-
 def test_the_learning_rate_warms_up_and_falls_to_zero():
     recipe = examples.recipe(learning_rate=1.0, warmup=0.2)
     rates = [learning_rate_at(step, 10, recipe) for step in range(10)]
     assert rates == pytest.approx([0, 0.5, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
     constant = examples.recipe(learning_rate=1.0, warmup=0.0, schedule="constant")
     assert {learning_rate_at(step, 10, constant) for step in range(10)} == {1.0}
-
-
-def train_set(rows):
-    """A training set with the row of each example."""
-    columns = {"input_ids": [[1, 2]] * len(rows), "label": [0] * len(rows), "row": rows}
-    return Examples(datasets.Dataset.from_dict(columns))
-
-
-def rows_of(train, train_rows, seed=0):
-    recipe = examples.recipe(train_rows=train_rows)
-    return train.row[examples_that_train(train, recipe, np.random.default_rng(seed))].tolist()
-
-
-def test_smaller_parts_of_a_training_set_are_within_larger_ones_and_depend_on_the_seed():
-    train = train_set(range(50))
-    parts = [set(rows_of(train, size)) for size in (5, 10, 40, None)]
-    assert [len(part) for part in parts] == [5, 10, 40, 50]
-    assert all(smaller < larger for smaller, larger in pairwise(parts))
-    assert parts[1] != set(rows_of(train, 10, seed=1))
-
-
-def test_a_row_of_several_examples_counts_once_and_trains_whole():
-    train = train_set([number // 3 for number in range(30)])
-    rows = rows_of(train, 4)
-    assert len(rows) == 12 and len(set(rows)) == 4

@@ -1,0 +1,288 @@
+"""Values that runs train: side by side in memory, their optimiser, and deltas.
+
+Side by side, a row of ``p`` numbers holds vectors, the classifier and low-rank updates, one after
+the other. Every run starts from the same row and trains some of its numbers.
+
+A delta has the values that one run trained. In its file a tensor that trained whole has its own
+name. A tensor that trained in part has its values ``[e]`` under this name, and their indices in the
+flattened tensor under ``<name>.index``. A low-rank update has ``<name>.lora_A`` ``[r, i]``,
+``<name>.lora_B`` ``[o, r]`` and ``<name>.lora_scale`` ``[1]``.
+
+Shapes: ``k`` runs, ``p`` numbers of a row, ``e`` entries, ``o`` outputs, ``i`` inputs, ``r`` rank.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim.adamw import adamw
+
+from subtune.families.base import is_added, is_classifier
+from subtune.models.encoder import Encoder
+from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries, Weight
+from subtune.selections.kind import Entries, Entry, Indices, LowRank, Whole
+
+INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale"
+# A piece of a row: a tensor's name, and "values", "lora_a" or "lora_b".
+Piece = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class ChangedTensor:
+    """The ``values`` of a tensor that trained whole."""
+
+    values: Tensor
+
+    def applied_to(self, tensor: Tensor) -> Tensor:
+        return self.values.to(tensor.device)
+
+
+@dataclass(frozen=True)
+class ChangedEntries:
+    """Trained ``values`` ``[e]`` at ``index`` ``[e]`` of a flattened tensor."""
+
+    values: Tensor
+    index: Tensor
+
+    def applied_to(self, tensor: Tensor) -> Tensor:
+        index, values = self.index.to(tensor.device), self.values.to(tensor.device)
+        return tensor.flatten().index_copy(0, index, values).view(tensor.shape)
+
+
+@dataclass(frozen=True)
+class AddedUpdate:
+    """A low-rank update of a matrix: ``scale · B A``, ``[o, i]`` (LoRA, Eq. 3)."""
+
+    lora_a: Tensor
+    lora_b: Tensor
+    scale: float
+
+    def applied_to(self, matrix: Tensor) -> Tensor:
+        lora_a, lora_b = self.lora_a.to(matrix.device), self.lora_b.to(matrix.device)
+        return matrix + self.scale * (lora_b @ lora_a)
+
+
+Change = ChangedTensor | ChangedEntries | AddedUpdate
+# Canonical name to the change of its tensor.
+Delta = dict[str, Change]
+
+
+def applied(parameters: Mapping[str, Tensor], delta: Mapping[str, Change]) -> dict[str, Tensor]:
+    """Return pretrained parameters with a delta's values; other parameters are shared."""
+    changed = {name: change.applied_to(parameters[name]) for name, change in delta.items()}
+    return {**parameters, **changed}
+
+
+def to_stored(delta: Mapping[str, Change]) -> dict[str, Tensor]:
+    """Return a delta as tensors by their names in a file."""
+    stored: dict[str, Tensor] = {}
+    for name, change in delta.items():
+        match change:
+            case ChangedTensor(values):
+                stored[name] = values
+            case ChangedEntries(values, index):
+                stored |= {name: values, name + INDEX: index}
+            case AddedUpdate(lora_a, lora_b, scale):
+                stored |= {name + LORA_A: lora_a, name + LORA_B: lora_b}
+                stored[name + LORA_SCALE] = torch.tensor([scale])
+    return stored
+
+
+def from_stored(stored: Mapping[str, Tensor | np.ndarray]) -> Delta:
+    """Return the delta in the tensors of a file."""
+    tensors = {key: torch.as_tensor(values) for key, values in stored.items()}
+    delta: Delta = {}
+    for key, values in tensors.items():
+        name = key.removesuffix(LORA_A)
+        if name != key:
+            scale = tensors[name + LORA_SCALE].item()
+            delta[name] = AddedUpdate(values, tensors[name + LORA_B], scale)
+        elif key + INDEX in tensors:
+            delta[key] = ChangedEntries(values, tensors[key + INDEX])
+        elif not key.endswith((INDEX, LORA_B, LORA_SCALE)):
+            delta[key] = ChangedTensor(values)
+    return delta
+
+
+def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
+    """Return whether entries of a whole matrix train: such a run trains alone, to save memory."""
+    is_small = model.parameters[name].ndim == 1 or is_classifier(name) or is_added(name)
+    return not is_small and not isinstance(entry, LowRank)
+
+
+class StackedParameters:
+    """Trainable values of ``k`` runs, but for matrices; an optimiser steps each run's ``values``.
+
+    ``members`` are the entries of each run. All start at the model's values. As in LoRA's code
+    (Hu et al., 2022), ``A`` is drawn, by ``seed``, like a linear layer's weights, and ``B`` is 0.
+    """
+
+    def __init__(self, model: Encoder, members: Sequence[Entries], seed: int):
+        trained = {name: entry for entries in members for name, entry in entries.items()}
+        generator = torch.Generator().manual_seed(seed)
+        start: dict[Piece, Tensor] = {}
+        self._scales: dict[str, float] = {}
+        for name, tensor in model.parameters.items():
+            match trained.get(name):
+                case None:
+                    continue
+                case LowRank(rank, scale):
+                    outputs, inputs = tensor.shape
+                    lora_a = torch.empty(rank, inputs)
+                    nn.init.kaiming_uniform_(lora_a, a=math.sqrt(5), generator=generator)
+                    start[name, "lora_a"] = lora_a.to(tensor)
+                    start[name, "lora_b"] = tensor.new_zeros(outputs, rank)
+                    self._scales[name] = scale
+                case entry if not is_matrix(model, name, entry):
+                    start[name, "values"] = tensor
+        self._shapes = {piece: value.shape for piece, value in start.items()}
+        self._start = torch.cat([value.flatten() for value in start.values()])
+        self._members = [
+            {n: entry for n, entry in entries.items() if not is_matrix(model, n, entry)}
+            for entries in members
+        ]
+        self._indices = [
+            torch.from_numpy(self._positions_in_row(entries)).to(model.device)
+            for entries in self._members
+        ]
+        self.values = [nn.Parameter(self._start[index].clone()) for index in self._indices]
+
+    def weights(self) -> dict[str, Weight]:
+        """Return the weights for the forward pass."""
+        trained = zip(self._indices, self.values, strict=True)
+        rows = [self._start.index_copy(0, index, values) for index, values in trained]
+        pieces = self._split(torch.stack(rows))
+        weights: dict[str, Weight] = {}
+        for (name, part), stacked in pieces.items():
+            if part == "values":
+                weights[name] = PerRun(stacked)
+            elif part == "lora_a":
+                lora_b = self._scales[name] * pieces[name, "lora_b"]
+                weights[name] = LowRankUpdate(stacked, lora_b)
+        return weights
+
+    def delta(self, run: int) -> Delta:
+        """Return a copy of a run's trained values."""
+        row = self._start.index_copy(0, self._indices[run], self.values[run].detach())
+        pieces = self._split(row)
+        delta: Delta = {}
+        for name, entry in self._members[run].items():
+            match entry:
+                case Whole():
+                    delta[name] = ChangedTensor(pieces[name, "values"].clone())
+                case Indices(flat):
+                    index = torch.from_numpy(flat).to(row.device)
+                    values = pieces[name, "values"].flatten()[index]
+                    delta[name] = ChangedEntries(values, index)
+                case LowRank(_, scale):
+                    lora_a, lora_b = pieces[name, "lora_a"].clone(), pieces[name, "lora_b"].clone()
+                    delta[name] = AddedUpdate(lora_a, lora_b, scale)
+        return delta
+
+    def keep(self, runs: Sequence[int]) -> None:
+        """Keep these runs only."""
+        self._members = [self._members[run] for run in runs]
+        self._indices = [self._indices[run] for run in runs]
+        self.values = [self.values[run] for run in runs]
+
+    def _split(self, rows: Tensor) -> dict[Piece, Tensor]:
+        """Return the pieces of rows ``[…, p]``, each ``[…, *shape]``."""
+        pieces = rows.split([shape.numel() for shape in self._shapes.values()], dim=-1)
+        return {
+            piece: values.view(*rows.shape[:-1], *shape)
+            for (piece, shape), values in zip(self._shapes.items(), pieces, strict=True)
+        }
+
+    def _positions_in_row(self, entries: Entries) -> np.ndarray:
+        """Return, in order, the positions within a row that a run trains."""
+        positions, start = [], 0
+        for (name, _), shape in self._shapes.items():
+            if name in entries:
+                entry = entries[name]
+                flat = entry.flat if isinstance(entry, Indices) else np.arange(shape.numel())
+                positions.append(start + flat)
+            start += shape.numel()
+        return np.concatenate(positions)
+
+
+class Matrices:
+    """The matrices that one run trains; an optimiser steps ``leaves``.
+
+    If some entries train, a copy of the matrix holds their values; `write` updates it after a step.
+    """
+
+    def __init__(self, model: Encoder, entries: Entries):
+        self._whole: dict[str, nn.Parameter] = {}
+        self._sparse: dict[str, SparseEntries] = {}
+        for name, entry in entries.items():
+            if not is_matrix(model, name, entry):
+                continue
+            matrix = model.parameters[name]
+            if isinstance(entry, Indices):
+                index = torch.from_numpy(entry.flat).to(matrix.device)
+                values = nn.Parameter(matrix.flatten()[index])
+                rows, columns = index // matrix.shape[1], index % matrix.shape[1]
+                self._sparse[name] = SparseEntries(matrix.clone(), values, rows, columns)
+            else:
+                self._whole[name] = nn.Parameter(matrix.clone())
+        self.leaves = [*self._whole.values(), *(part.values for part in self._sparse.values())]
+
+    def weights(self) -> dict[str, Weight]:
+        """Return the matrices for the forward pass."""
+        return {**self._whole, **self._sparse}
+
+    def write(self) -> None:
+        """Write the leaves' values into the copies."""
+        for part in self._sparse.values():
+            part.matrix[part.rows, part.columns] = part.values.detach()
+
+    def delta(self) -> Delta:
+        """Return a copy of the trained values."""
+        delta: Delta = {n: ChangedTensor(leaf.detach().clone()) for n, leaf in self._whole.items()}
+        for name, part in self._sparse.items():
+            index = part.rows * part.matrix.shape[1] + part.columns
+            delta[name] = ChangedEntries(part.values.detach().clone(), index)
+        return delta
+
+
+class AdamW:
+    """AdamW in torch's fused kernel, with one learning rate at each step.
+
+    `torch.optim.AdamW` does the same, but imports torch's compiler, which takes a second of a job.
+    """
+
+    def __init__(self, leaves: Sequence[Tensor], weight_decay: float):
+        self.leaves = leaves
+        self._weight_decay = weight_decay
+        self.betas = 0.9, 0.999
+        self.averages = [
+            {
+                "step": torch.zeros((), device=leaf.device),
+                "exp_avg": torch.zeros_like(leaf, requires_grad=False),
+                "exp_avg_sq": torch.zeros_like(leaf, requires_grad=False),
+            }
+            for leaf in leaves
+        ]
+
+    @torch.no_grad()
+    def step(self, learning_rate: float, max_grad_norm: float) -> None:
+        """Clip the gradients, change the values that have one, and forget the gradients."""
+        nn.utils.clip_grad_norm_(self.leaves, max_grad_norm)
+        own = [
+            (leaf, leaf.grad, averages["exp_avg"], averages["exp_avg_sq"], averages["step"])
+            for leaf, averages in zip(self.leaves, self.averages, strict=True)
+            if leaf.grad is not None
+        ]
+        if not own:
+            return
+        leaves, gradients, means, squares, steps = map(list, zip(*own, strict=True))
+        settings: dict[str, Any] = {"fused": True, "amsgrad": False, "maximize": False, "eps": 1e-8}
+        settings |= {"lr": learning_rate, "weight_decay": self._weight_decay}
+        settings |= {"beta1": self.betas[0], "beta2": self.betas[1]}
+        adamw(leaves, gradients, means, squares, [], steps, **settings)
+        for leaf in leaves:
+            leaf.grad = None

@@ -1,0 +1,316 @@
+"""Recorded runs of every kind: folds, refits, embeddings, and predictions for other rows."""
+
+import math
+from itertools import chain
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+
+from subtune import cli
+from subtune.analysis import scores
+from subtune.analysis.predictions import require_scores_of_predictions
+from subtune.core.errors import SubtuneError
+from subtune.data.batches import divided
+from subtune.data.load import load, tokenize
+from subtune.models.encoder import load_model
+from subtune.runs import recording, records, tables
+from subtune.selections.methods import METHODS
+from subtune.selections.specs import DataSpec, Fit, Fold
+from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
+from subtune.training.embeddings import tokens_pooled
+from subtune.training.evaluation import logits_of
+from tests.helpers import examples
+from tests.helpers.records import record, recorded_embeddings
+from tests.unit.training.results import assert_same_files
+
+FOLDS = [Fold(of=3, number=number) for number in range(3)]
+CHANGES = ("delta.safetensors", "changes.csv")
+
+
+def specs_of(task, method):
+    spec = examples.run_spec(METHODS[method], task)
+    return [spec.replaced(recipe=spec.recipe.replaced(fold=fold)) for fold in FOLDS]
+
+
+def train(store, specs, model, tokens):
+    recording.train_and_record(specs, store, model, tokens, {}, lambda line, name=None: None)
+
+
+def without_seconds(store, run):
+    return pd.DataFrame(records.read_epochs(store, run)).drop(columns="seconds")
+
+
+@pytest.fixture(scope="module")
+def model(tiny_bert):
+    return load_model(tiny_bert, "sequence_classification", 2)
+
+
+@pytest.fixture(scope="module")
+def tokens(tiny_bert):
+    return examples.tokens(TASKS["sst2"], tiny_bert, rows=20)
+
+
+@pytest.mark.parametrize(
+    ("task", "method"),
+    [("sst2", "full"), ("stsb", "bitfit"), ("squad", "bitfit"), ("toxic", "bitfit")],
+)
+def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path, tiny_bert):
+    of_task, specs = examples.TASKS[task], specs_of(task, method)
+    model = load_model(tiny_bert, of_task.of_kind.head, of_task.outputs)
+    whole = examples.tokens(of_task, tiny_bert, rows=20)
+    only_train = datasets.DatasetDict({"train": whole["train"]})
+    train(tmp_path / "folds", specs, model, only_train)
+    for spec in specs:
+        every = Examples(whole["train"], model.reads)
+        others, judging = divided(every, of_task, spec.recipe.fold)
+        by_hand = datasets.DatasetDict(
+            {
+                split: whole["train"].select(np.flatnonzero(np.isin(every.row, part.row_numbers)))
+                for split, part in (("train", others), ("validation", judging))
+            }
+        )
+        plain = spec.replaced(recipe=spec.recipe.replaced(fold=None))
+        store = tmp_path / f"{spec.recipe.fold.number}"
+        train(store, [plain], model, by_hand)
+        assert_same_files(tmp_path / "folds", spec.id, store, plain.id, CHANGES)
+        pd.testing.assert_frame_equal(
+            without_seconds(tmp_path / "folds", spec.id), without_seconds(store, plain.id)
+        )
+        predicted = records.read_predictions(tmp_path / "folds", spec.id)
+        assert {*predicted["idx"]} == {*judging.row_numbers}
+        scores = recording.score_on_training_rows(tmp_path / "folds", spec, model, whole["train"])
+        rows = by_hand["train"]
+        assert scores == recording.score_on_training_rows(store, plain, model, rows)
+
+
+def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
+    task, rows = TASKS["rte"], examples.rows_of(TASKS["rte"], rows=20)
+    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
+    tokens = tokenize(task, rows, tiny_bert, 24, apart=True)
+    spec = examples.run_spec(task="rte")
+    spec = spec.replaced(selection=METHODS["embeddings"], recipe=Fit())
+    spec = spec.replaced(tokens=spec.tokens.replaced(apart=True))
+    specs = [spec.replaced(recipe=Fit(fold=fold)) for fold in FOLDS]
+    train(tmp_path, specs, model, tokens)
+    reads = tokens_pooled(specs[0].model, model)
+    judged: list = []
+    for spec in specs:
+        _, judging = divided(Examples(tokens["train"], reads), task, spec.recipe.fold)
+        by_hand = datasets.DatasetDict(
+            {
+                "train": rows["train"].select(np.setdiff1d(np.arange(20), judging.row_numbers)),
+                "validation": rows["train"].select(judging.row_numbers),
+            }
+        )
+        plain = spec.replaced(recipe=Fit())
+        store = tmp_path / f"by-hand-{spec.recipe.fold.number}"
+        train(store, [plain], model, tokenize(task, by_hand, tiny_bert, 24, apart=True))
+        pd.testing.assert_frame_equal(
+            without_seconds(tmp_path, spec.id), without_seconds(store, plain.id)
+        )
+        judged += records.read_predictions(tmp_path, spec.id)["idx"].tolist()
+    assert sorted(judged) == list(range(20))
+
+
+def test_a_search_apart_is_one_of_a_fold_then_a_run_on_all_rows(tmp_path, model, tokens):
+    search = examples.run_spec(learning_rate=(1e-3, 1e-2, 1e-1), search_seed=1)
+    apart = search.replaced(recipe=search.recipe.replaced(search_folds=5))
+    seeds = [apart.replaced(seed=seed) for seed in (0, 1)]
+    train(tmp_path, seeds, model, tokens)
+    _, judging = divided(
+        Examples(tokens["train"], model.reads), TASKS["sst2"], Fold(of=5, number=0)
+    )
+    fold = search.recipe.replaced(fold=Fold(of=5, number=0))
+    by_hand = search.replaced(seed=1, recipe=fold)
+    train(tmp_path / "by-hand", [by_hand], model, tokens)
+    trials = records.read_trials(tmp_path / "by-hand", by_hand.id)
+    rate = records.read_outcome(tmp_path / "by-hand", by_hand.id)["learning_rate"]
+    for spec in seeds:
+        pd.testing.assert_frame_equal(
+            pd.DataFrame(records.read_trials(tmp_path, spec.id)), pd.DataFrame(trials)
+        )
+        assert records.read_outcome(tmp_path, spec.id)["learning_rate"] == rate
+        plain = spec.at(rate)
+        assert plain.recipe == search.at(rate).recipe
+        alone = tmp_path / f"alone-{spec.seed}"
+        train(alone, [plain], model, tokens)
+        assert_same_files(tmp_path, spec.id, alone, plain.id, [*CHANGES, "predictions.parquet"])
+    assert {*records.read_predictions(tmp_path, by_hand.candidate(rate).id)["idx"]} == {
+        *judging.row_numbers
+    }
+    found = {spec.at(rate).id for spec in seeds}
+    shown, _ = tables.recorded_runs(tmp_path, {})
+    assert found.isdisjoint(shown["run"]) and {spec.id for spec in seeds} <= {*shown["run"]}
+    assert seeds[1].whole_runs == pytest.approx((3 * 0.1 + 2) * 0.8 + 1)
+    assert seeds[0].whole_runs == 1
+
+
+@pytest.mark.parametrize("method", ["full", "lora-I"])
+def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, model, tokens):
+    plain = examples.run_spec(METHODS[method], epochs=4, learning_rate=3e-3)
+    train(tmp_path, [plain], model, tokens)
+    best = records.read_outcome(tmp_path, plain.id)["best_epoch"]
+    judged = plain.replaced(recipe=plain.recipe.replaced(fold=FOLDS[1], patience=2))
+    refit = judged.refit(best)
+    train(tmp_path, [refit], model, datasets.DatasetDict({"train": tokens["train"]}))
+    assert_same_files(tmp_path, refit.id, tmp_path, plain.id, CHANGES)
+    losses = without_seconds(tmp_path, plain.id)[["epoch", "train_loss"]].head(best)
+    pd.testing.assert_frame_equal(without_seconds(tmp_path, refit.id), losses)
+    outcome = records.read_outcome(tmp_path, refit.id)
+    assert (outcome["best_epoch"], outcome["scores"], outcome["diverged"]) == (best, {}, False)
+    assert not len(records.read_predictions(tmp_path, refit.id)["idx"])
+    assert refit.id in set(tables.recorded_runs(tmp_path, {})[0]["run"])
+
+
+def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, model, tokens):
+    plain = examples.run_spec().replaced(selection=METHODS["embeddings"], recipe=Fit())
+    refit = plain.replaced(recipe=Fit(fold=FOLDS[1])).refit(1)
+    train(tmp_path, [plain, refit], model, tokens)
+    assert_same_files(tmp_path, plain.id, tmp_path, refit.id, CHANGES)
+    assert records.read_outcome(tmp_path, refit.id)["scores"] == {}
+
+
+def test_a_refit_has_the_chosen_rate_and_the_median_epoch(tmp_path, model, tokens):
+    specs = [
+        spec.replaced(recipe=spec.recipe.replaced(learning_rate=(1e-3, 1e-2), search_seed=0))
+        for spec in specs_of("sst2", "bitfit")
+    ]
+    train(tmp_path, specs, model, tokens)
+    chosen = pd.DataFrame({"run": [spec.id for spec in specs], "best_epoch": [1, 2, 2]})
+    chosen = chosen.assign(method="bitfit", decides=True, value=0.5)
+    spec = scores.refit_of(chosen, tmp_path, "bitfit")
+    rate = records.read_outcome(tmp_path, specs[0].id)["learning_rate"]
+    expected = specs[0].at(rate).recipe.replaced(fold=None, refit=2)
+    assert (spec.seed, spec.recipe) == (0, expected)
+    with pytest.raises(SubtuneError, match="'bitfit' diverged"):
+        scores.refit_of(chosen.assign(value=np.nan), tmp_path, "bitfit")
+
+
+def test_folds_of_a_search_train_with_the_rate_of_the_first_fold(tmp_path, model, tokens):
+    spec = examples.run_spec(learning_rate=(1e-3, 1e-2, 1e-1), search_seed=0)
+    specs = [
+        spec.replaced(seed=fold.number, recipe=spec.recipe.replaced(fold=fold)) for fold in FOLDS
+    ]
+    train(tmp_path, specs, model, tokens)
+    found = {records.read_outcome(tmp_path, of.id)["learning_rate"] for of in specs}
+    assert len(found) == 1
+    trials = {row["run"] for row in records.read_trials(tmp_path, specs[2].id)}
+    tried = [records.read_spec(tmp_path, run) for run in trials if isinstance(run, str)]
+    assert {(of.seed, of.recipe.fold) for of in tried} == {(0, FOLDS[0])}
+    rows = [set(records.read_predictions(tmp_path, of.id)["idx"].tolist()) for of in specs]
+    assert sorted(chain(*rows)) == list(range(20))
+
+
+KINDS = ["sst2", "stsb", "ud_ewt", "squad"]
+
+
+def recorded_task(store, directory, task, **recipe):
+    spec = examples.run_spec(METHODS["bitfit"], task, **recipe)
+    record(store, [spec], directory)
+    model = load_model(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
+    return spec, model, examples.tokens(TASKS[task], directory)
+
+
+def scores_one_by_one(store, spec, model, tokens, rows):
+    """Scores of some rows, in the order of the split, one example at a time."""
+    task = spec.tokens.data.task
+    trained = recording.trained_model(store, spec, model)
+    chosen = tokens.select(np.flatnonzero(np.isin(Examples(tokens, model.reads).row, rows)))
+    one_by_one = (Examples(chosen.select([n]), model.reads) for n in range(len(chosen)))
+    logits = np.concatenate([logits_of(trained, example, "fp32") for example in one_by_one])
+    every = Examples(chosen, model.reads)
+    return task.of_kind.score(task, every, task.of_kind.predict(every, logits))
+
+
+@pytest.mark.parametrize("task", KINDS)
+@pytest.mark.parametrize("train_rows", [None, 7])
+def test_scores_on_training_rows_are_of_the_rows_that_trained(
+    task, train_rows, tmp_path, tiny_bert
+):
+    spec, model, tokens = recorded_task(tmp_path, tiny_bert, task, train_rows=train_rows)
+    scores = recording.score_on_training_rows(tmp_path, spec, model, tokens["train"])
+    rows = Examples(tokens["train"], model.reads).rows
+    # The first that a run's seed draws.
+    trained = np.random.default_rng(spec.seed).permutation(rows)[:train_rows]
+    expected = scores_one_by_one(tmp_path, spec, model, tokens["train"], trained)
+    assert scores == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_a_record_predicts_a_split_again_bit_for_bit(task, tmp_path, tiny_bert):
+    spec, model, tokens = recorded_task(tmp_path, tiny_bert, task)
+    tokens = type(tokens)({"test": tokens["validation"]})
+    again = recording.predict_test_rows(tmp_path, [spec], model, tokens)
+    on_record = pd.read_parquet(tmp_path / spec.id / "predictions.parquet")
+    assert set(again.pop("run")) == {spec.id}
+    for column in set(on_record) - {"split", "label", "answers"}:
+        assert again[column].tolist() == on_record[column].tolist()
+    assert set(on_record) - set(again) - {"answers"} == {"label"}
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_test_rows_without_labels_are_predicted(task, tmp_path, tiny_bert):
+    spec, model, _ = recorded_task(tmp_path, tiny_bert, task)
+    task = TASKS[task]
+    rows = load(DataSpec(task=task, source="builtin", version="1", splits=("test",)))
+    tokens = tokenize(task, rows, tiny_bert, 24, examples.doc_stride_of(task))
+    tokens.save_to_disk(tmp_path / "tokens")
+    tokens = datasets.load_from_disk(tmp_path / "tokens")
+    table = recording.predict_test_rows(tmp_path, [spec], model, tokens)
+    assert "label" not in table
+    assert sorted(set(table["idx"])) == list(range(len(rows["test"])))
+    table.to_parquet(tmp_path / "table.parquet")
+
+
+@pytest.mark.parametrize(
+    ("task", "columns"),
+    [
+        ("ud_ewt", ["split", "idx", "word", "label", "prediction"]),
+        ("squad", ["split", "idx", "label", "prediction", "start", "end", "answers"]),
+    ],
+)
+def test_predictions_of_words_and_spans_have_the_recorded_scores(
+    task, columns, tmp_path, tiny_bert
+):
+    spec, _, tokens = recorded_task(tmp_path, tiny_bert, task)
+    table = pd.read_parquet(tmp_path / spec.id / "predictions.parquet")
+    assert list(table) == columns
+    assert set(table["idx"]) == set(tokens["validation"]["row"])
+    scores = records.read_outcome(tmp_path, spec.id)["scores"]["validation"]
+    assert list(scores) == list(TASKS[task].metrics)
+    right = (table["label"] == table["prediction"]).mean()
+    assert right == pytest.approx(scores["accuracy" if task == "ud_ewt" else "exact_match"])
+
+
+def test_nothing_is_predicted_with_a_run_that_diverged(tmp_path, tiny_bert, capsys):
+    settings = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}
+    spec, model, tokens = recorded_task(tmp_path / "runs", tiny_bert, "sst2", **settings)
+    for options in ([], ["--adapter"]):
+        arguments = ["export", spec.id, "--to", str(tmp_path / "out"), *options]
+        assert cli.main([*arguments, "--results", str(tmp_path)]) == 1
+        [line] = capsys.readouterr().err.splitlines()
+        assert spec.id in line and "diverged in epoch 1" in line
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(SubtuneError, match="diverged"):
+        recording.predict_test_rows(tmp_path / "runs", [spec], model, tokens)
+    scores = recording.score_on_training_rows(tmp_path / "runs", spec, model, tokens["train"])
+    assert list(scores) == ["accuracy"] and math.isnan(scores["accuracy"])
+
+
+def test_embeddings_predict_each_row_and_change_no_encoder(tmp_path, tiny_bert):
+    spec, store = recorded_embeddings(tmp_path, tiny_bert), tmp_path / "runs"
+    assert records.read_spec(store, spec.id) == spec
+    predictions = records.read_predictions(store, spec.id)
+    expected = np.array(examples.rows_of(TASKS["rte"])["validation"]["label"])
+    assert (predictions["label"] == expected).all()
+    assert set(records.read_sizes(store, spec.id)) == {"classifier.weight", "classifier.bias"}
+    require_scores_of_predictions([spec.id], store)
+    listed = tables.row_of_record(store, spec.id, None)
+    assert (listed["method"], listed["train_rows"]) == ("embeddings", "all")
+    assert listed["learning_rate"] is listed["batch_size"] is listed["epochs"] is None
+    place = {"experiment": "mine", "model": "tiny", "task": "rte", "method": "embeddings"}
+    table = tables.table_of_runs(store, [{"run": spec.id, "fold": None, **place}])
+    assert list(table["spec.selection"]) == ['{"embeddings":{}}']

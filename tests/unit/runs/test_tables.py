@@ -1,0 +1,296 @@
+"""Tables of runs, verdicts on learning curves compared by hand, and trackers."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from subtune import cli
+from subtune.core.errors import SubtuneError
+from subtune.runs import records, tables
+from subtune.runs.records import write_checksums
+from subtune.runs.tables import CONVERGED, FELL, STILL_RISING, verdict
+from subtune.selections.methods import METHODS
+from tests.helpers import examples
+from tests.helpers.records import record, recorded
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, tiny_bert):
+    path = tmp_path_factory.mktemp("runs")
+    for task in ("sst2", "stsb"):
+        record(path, [examples.run_spec(task=task)], tiny_bert)
+    return path
+
+
+def planned(store):
+    about = {"model": "tiny", "method": "layernorm", "fraction": None, "scope": None}
+    about |= {"fold": None, "flops": 2e9}
+    runs = [(run, records.read_spec(store, run)) for run in records.all_runs(store)]
+    return [
+        {"run": run, "experiment": experiment, "task": spec.tokens.data.task.name, **about}
+        for experiment in ("one", "other")
+        for run, spec in runs
+    ]
+
+
+def test_every_run_is_one_row_whose_columns_have_meanings(store):
+    table = tables.table_of_runs(store, planned(store))
+    assert list(table["experiments"]) == ["one other", "one other"]
+    assert list(table["run"]) == records.all_runs(store)
+    assert list(tables.meanings(list(table))["column"]) == list(table)
+
+
+def test_a_row_has_all_that_decides_a_run_and_its_record(store):
+    table = tables.table_of_runs(store, planned(store)).set_index("run")
+    for run, row in table.iterrows():
+        spec = records.read_spec(store, run)
+        assert row["spec.recipe.learning_rate"] == row["learning_rate"] == 1e-2
+        assert row["spec.selection"] == spec.selection.canonical()
+        metrics = list(spec.tokens.data.task.metrics)
+        assert json.loads(row["spec.tokens.data.task.metrics"]) == metrics
+        fields = {name.removeprefix("spec.") for name in table if name.startswith("spec.")}
+        assert fields >= {f"recipe.{name}" for name in type(spec.recipe).model_fields}
+        assert {"seed", "recipe_version", "tokens.max_length"} <= fields
+        assert row["seconds"] == records.seconds_of(records.read_epochs(store, run))
+        assert row["epochs_trained"] == 2 and row["record"] == str(store / run)
+        assert row["score"] == row[f"scores.validation.{metrics[0]}"]
+        assert row["curve"] in {CONVERGED, STILL_RISING, FELL}
+        assert row["device"] and row["versions.torch"] and row["recorded"].endswith("Z")
+
+
+def test_a_column_without_a_meaning_is_refused(store, monkeypatch):
+    monkeypatch.delitem(tables.COLUMNS, "spec.tokens.doc_stride")
+    with pytest.raises(SubtuneError, match=r"found no meaning of spec\.tokens\.doc_stride"):
+        tables.table_of_runs(store, planned(store))
+
+
+def test_why_a_run_trained_alone_or_unpadded_is_in_its_row(store, tmp_path):
+    copied = shutil.copytree(store, tmp_path / "runs")
+    first, *_ = records.all_runs(copied)
+    path = copied / first / "provenance.json"
+    reasons = {"one_by_one": "vmap refuses", "without_padding": "it sees padding"}
+    path.write_text(json.dumps(json.loads(path.read_text()) | reasons))
+    write_checksums(path.parent)
+    table = tables.table_of_runs(copied, planned(copied)).set_index("run")
+    assert table.loc[first, list(reasons)].to_dict() == reasons
+
+
+# The standard error of an accuracy of a half is 0.05.
+ROWS = 100
+
+
+@pytest.mark.parametrize(
+    ("curve", "expected"),
+    [
+        ([0.5, 0.7, 0.8], STILL_RISING),
+        ([0.5, 0.76, 0.8], CONVERGED),
+        ([0.8, 0.7, 0.74], FELL),
+        ([0.8, 0.7, 0.76], CONVERGED),
+        # Over the last third, two epochs, the score rises by 0.06.
+        ([0.1, 0.2, 0.3, 0.74, 0.77, 0.8], STILL_RISING),
+        # The best epoch is in the last third.
+        ([0.1, 0.2, 0.3, 0.4, 0.8, 0.7], CONVERGED),
+        ([0.5, 0.8], STILL_RISING),
+        ([0.8, 0.5], FELL),
+        ([0.8], None),
+    ],
+)
+def test_a_run_rises_or_falls_by_more_than_the_noise_of_its_rows(curve, expected):
+    assert verdict([curve], ROWS) == expected
+
+
+@pytest.mark.parametrize(
+    ("rises", "expected"),
+    # Their mean is 0.02. Four standard errors are less than Student's 4.30 of three seeds.
+    [
+        ([0.019, 0.02, 0.021], STILL_RISING),
+        ([0.0113, 0.02, 0.0287], CONVERGED),
+        ([0.0121, 0.02, 0.0279], STILL_RISING),
+    ],
+)
+def test_several_seeds_have_students_interval_whatever_the_rows(rises, expected):
+    curves = [[0.5, 0.7, 0.7 + rise] for rise in rises]
+    assert {verdict(curves, rows) for rows in (10, 10_000)} == {expected}
+
+
+def test_two_seeds_are_too_few_for_an_interval():
+    assert verdict([[0.7, 0.72], [0.7, 0.721]], ROWS) == CONVERGED
+
+
+def test_runs_that_ended_early_are_aligned_at_their_last_epochs():
+    curves = [[0.1, 0.2, 0.8, 0.5], [0.9, 0.6], [0.2, 0.8, 0.51]]
+    assert verdict(curves, ROWS) == FELL
+    assert verdict([curve[::-1] for curve in curves], ROWS) == CONVERGED
+
+
+@pytest.mark.parametrize(("seeds", "epochs"), [(1, 3), (1, 8), (5, 3), (5, 8)])
+def test_flat_curves_seldom_rise_or_fall(seeds, epochs):
+    """Each epoch answers a tenth of the rows by chance, and the others as before."""
+    generator = np.random.default_rng(0)
+    undecided = generator.binomial(ROWS // 10, 0.5, (1000, seeds, epochs))
+    verdicts = [verdict(curves, ROWS) for curves in 0.7 + undecided / ROWS]
+    assert verdicts.count(STILL_RISING) < 30
+    assert verdicts.count(FELL) < 100
+
+
+NAMES = ["sst2-bitfit", "sst2-full", "sst2-layernorm"]
+HINT = 'call `pip install "subtune[trackers]"`'
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory, tiny_bert):
+    """Results with three runs of one task, one of which diverged."""
+    results = tmp_path_factory.mktemp("results")
+    recorded(results, tiny_bert, METHODS["full"], learning_rate=1e30)
+    for method in ("layernorm", "bitfit"):
+        recorded(results, tiny_bert, METHODS[method])
+    return results
+
+
+def runs(results, *options: str) -> int:
+    return cli.main(["runs", "--results", str(results), *options])
+
+
+@pytest.mark.parametrize("directory", ["results", "with [brackets] é"])
+def test_runs_are_listed_under_the_names_that_a_configuration_gave(tmp_path, directory, tiny_bert):
+    results = tmp_path / directory
+    specs = [examples.run_spec(), examples.run_spec(learning_rate=0.5)]
+    record(results / "runs", specs, tiny_bert)
+    about = {"run": specs[0].id, "model": "NA", "method": "mine", "fraction": 0.2, "scope": "cv"}
+    for folder, text in (("broken", b"\xff,\n"), ("one", None)):
+        path = results / "experiments" / folder / "data" / "scores.csv"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(text) if text else pd.DataFrame([about]).to_csv(path, index=False)
+    runs, _ = tables.recorded_runs(results / "runs", tables.given_names(str(results)))
+    assert runs.set_index("run").loc[specs[0].id, ["model", "method"]].tolist() == [
+        "NA",
+        "mine, top 20%, cv",
+    ]
+    other = runs.set_index("run").loc[specs[1].id]
+    assert other["model"].startswith("local ") and other["method"] == "layernorm"
+
+
+@pytest.mark.parametrize("name", ["scores.json", "spec.json"])
+def test_an_unreadable_record_is_named_and_the_others_are_listed(results, tmp_path, capsys, name):
+    shutil.copytree(results / "runs", tmp_path / "runs")
+    bad, *good = records.all_runs(tmp_path / "runs")
+    (tmp_path / "runs" / bad / name).write_bytes(b'{"seed": 1}')
+    assert runs(tmp_path, "--json") == 1
+    printed = capsys.readouterr()
+    assert {run["run"] for run in json.loads(printed.out)} == {*good}
+    [line] = printed.err.splitlines()
+    assert f"{name} is not what was recorded" in line and bad in line
+
+
+def test_runs_are_listed_by_name_with_their_sizes(results, capsys):
+    table = tables.recorded_runs(results / "runs", {})[0].set_index("method")
+    assert sorted(table.index) == ["bitfit", "full", "layernorm"]
+    row = table.loc["layernorm"]
+    assert row["trained"] == 2 * 2 * 32 + 66
+    assert 4 * row["trained"] < row["delta_bytes"] < 8 * row["trained"]
+    assert runs(results, "--method", "layernorm", "--json") == 0
+    assert [run["run"] for run in json.loads(capsys.readouterr().out)] == [row["run"]]
+    assert runs(results, "--method", "layernrom") == 1
+    assert "did you mean 'layernorm'?" in capsys.readouterr().err
+
+
+def test_names_in_results_from_elsewhere_are_spelled_out(results, tmp_path, capsys):
+    shutil.copytree(results / "runs", tmp_path / "runs")
+    run = records.all_runs(tmp_path / "runs")[0]
+    about = {"run": run, "model": "\x1b[31m", "method": "bitfit", "fraction": 1.0, "scope": ""}
+    path = tmp_path / "experiments" / "one" / "data" / "scores.csv"
+    path.parent.mkdir(parents=True)
+    pd.DataFrame([about]).to_csv(path, index=False)
+    assert runs(tmp_path) == 0
+    printed = capsys.readouterr().out
+    assert r"\x1b[31m" in printed and "\x1b" not in printed
+
+
+def history(results, name: str) -> list[dict]:
+    """The learning curve of the run that a name ends with."""
+    return records.read_epochs(results / "runs", name.rpartition("-")[2])
+
+
+def test_tensorboard_has_a_folder_of_each_run_and_is_written_once(results, tmp_path, capsys):
+    reason = "the extra `trackers` is not installed"
+    read = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason=reason
+    )
+    target = tmp_path / "a" / "board"
+    assert runs(results, "--tensorboard", str(target), "--method", "bitfit") == 0
+    [first] = target.iterdir()
+    files = {path.name: path.read_bytes() for path in first.iterdir()}
+    capsys.readouterr()
+    assert runs(results, "--tensorboard", str(target)) == 0
+    assert capsys.readouterr().out == "3 run(s) are there now\n"
+    assert files == {path.name: path.read_bytes() for path in first.iterdir()}
+    folders = sorted(target.iterdir())
+    assert [path.name.rpartition("-")[0] for path in folders] == NAMES
+    for folder in folders:
+        events = read.EventAccumulator(str(folder))
+        events.Reload()
+        rows = history(results, folder.name)
+        for metric in ("train_loss", "validation/accuracy"):
+            found = [(event.step, event.value) for event in events.Scalars(metric)]
+            expected = [(row["epoch"], pytest.approx(row[metric], nan_ok=True)) for row in rows]
+            assert found == expected
+        settings = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+        assert b"learning_rate" in settings and b"sst2" in settings
+
+
+# Trackio reads the place of its files once, at import.
+READ_BACK = """
+import json, sys
+from trackio import Api
+from trackio.sqlite_storage import SQLiteStorage
+print(json.dumps([
+    [run.name, run.config, SQLiteStorage.get_logs("mine", run.name)] for run in Api().runs("mine")
+]))
+"""
+
+
+def test_trackio_has_each_run_once_with_its_settings_and_curve(results, tmp_path):
+    pytest.importorskip("trackio", reason="the extra `trackers` is not installed")
+    main = "import sys; from subtune.cli import main; sys.exit(main())"
+
+    def python(code: str, *arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            env={**os.environ, "TRACKIO_DIR": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+            # Runs stay on this machine all the same.
+            | {"TRACKIO_SPACE_ID": "acme/elsewhere"},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    logging = ["runs", "--results", str(results), "--trackio", "mine"]
+    assert python(main, *logging, "--method", "bitfit") == "1 run(s) are there now\n"
+    for _ in range(2):
+        assert python(main, *logging) == "3 run(s) are there now\n"
+    logged = json.loads(python(READ_BACK))
+    assert sorted(name.rpartition("-")[0] for name, *_ in logged) == NAMES
+    for name, settings, curve in logged:
+        rows = history(results, name)
+        assert [point["step"] for point in curve] == [row["epoch"] for row in rows]
+        losses = [row["train_loss"] for row in rows]
+        assert [point["train_loss"] for point in curve] == pytest.approx(losses, nan_ok=True)
+        assert settings["learning_rate"] == (1e30 if "full" in name else 3e-2)
+        assert settings["task"] == "sst2" and settings["diverged"] == ("full" in name)
+
+
+@pytest.mark.parametrize("package", ["tensorboard", "trackio"])
+def test_without_the_package_one_line_says_what_to_install(
+    results, tmp_path, monkeypatch, capsys, package
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    assert runs(results, f"--{package}", str(tmp_path / "there")) == 1
+    assert capsys.readouterr().err == f"--{package}: found no package {package}; {HINT}\n"
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,179 @@
+"""Labels in training, rows that train, and evaluations of a run."""
+
+import copy
+import math
+import re
+from itertools import pairwise
+
+import datasets
+import numpy as np
+import pytest
+import torch
+from sklearn.utils.class_weight import compute_class_weight
+from torch.nn.functional import cross_entropy
+
+from subtune.core.errors import SubtuneError
+from subtune.models.encoder import load_model, with_new_classifier
+from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
+from subtune.training.evaluation import (
+    Evaluation,
+    Run,
+    autocast,
+    examples_that_train,
+    in_training,
+    logits_of,
+    weights_of,
+    without_scores,
+)
+from subtune.training.fisher import fisher_information
+from subtune.training.recipe import train
+from subtune.training.values import ChangedTensor
+from tests.helpers import examples
+from tests.unit.training.results import member
+
+STSB, SST2 = TASKS["stsb"], TASKS["sst2"]
+
+
+@pytest.fixture
+def regression(tiny_bert):
+    return load_model(tiny_bert, STSB.of_kind.head, 1)
+
+
+@pytest.fixture
+def scored(tiny_bert):
+    """Examples whose labels are numbers."""
+    return examples.examples_of(STSB, examples.tokens(STSB, tiny_bert))
+
+
+def by_hand(scored, index):
+    """The examples with labels that numpy has standardised, and mean and deviation."""
+    labels = scored["train"].labels
+    mean, deviation = labels[index].mean(), labels[index].std()
+    standardised = copy.copy(scored["train"])
+    standardised.labels = ((labels - mean) / deviation).astype(np.float32)
+    return scored | {"train": standardised}, mean, deviation
+
+
+@pytest.mark.parametrize("method", ["full", "bitfit", "lora", "rand_uniform"])
+@pytest.mark.parametrize("train_rows", [None, 6])
+def test_standard_labels_are_labels_standardised_by_hand(method, train_rows, regression, scored):
+    standard, raw = (
+        member(method, regression, labels=labels, train_rows=train_rows)
+        for labels in ("standard", "raw")
+    )
+    index = examples_that_train(scored["train"], raw.recipe, np.random.default_rng(0))
+    prepared, mean, deviation = by_hand(scored, index)
+    [ours] = train(regression, scored, STSB, [standard])
+    [theirs] = train(regression, prepared, STSB, [raw])
+    losses = [row["train_loss"] * deviation**2 for row in theirs.history]
+    assert [row["train_loss"] for row in ours.history] == pytest.approx(losses, rel=1e-5)
+    predicted = theirs.best.predictions["validation"] * deviation + mean
+    assert ours.best_epoch == theirs.best_epoch
+    assert ours.best.predictions["validation"] == pytest.approx(predicted, abs=1e-5)
+
+
+def test_labels_that_are_all_equal_are_one_line(scored):
+    scored["train"].labels[:] = 2.5
+    with pytest.raises(SubtuneError, match=re.escape("labels: found 2.5 in all 3 rows that train")):
+        in_training(scored["train"], np.arange(3), "standard")
+
+
+@pytest.mark.parametrize(
+    ("task", "labels", "message"),
+    [
+        ("mnli", [0, 2, 2], "'neutral' in none of 3 rows"),
+        ("toxic", [[1, 0, 1], [0, 0, 1], [0, 1, 1]], "'threat' in all of 3 rows"),
+        ("toxic", [[1, 0, 1], [0, 0, 1], [0, 0, 0]], "'insult' in none of 3 rows"),
+    ],
+)
+def test_a_label_without_a_row_cannot_be_weighed(task, labels, message):
+    # A row that does not train does not count.
+    rows = examples.packable([[1]] * 4, [labels[0], *labels])
+    recipe = examples.recipe(class_weights="balanced")
+    with pytest.raises(SubtuneError, match=f"class_weights: found label {message} to train on"):
+        weights_of(examples.TASKS[task], rows, np.arange(1, 4), recipe)
+
+
+def test_the_loss_of_a_curve_is_the_weighted_mean_over_all_rows(tiny_bert):
+    task = examples.TASKS["mnli"]
+    model = load_model(tiny_bert, task.of_kind.head, 3)
+    rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
+    settings = {"batch_size": 5, "epochs": 1, "learning_rate": 1e-12, "class_weights": "balanced"}
+    [result] = train(model, rows, task, [member("bitfit", model, **settings)])
+    logits = torch.from_numpy(logits_of(with_new_classifier(model, 0), rows["train"], "fp32"))
+    labels = torch.from_numpy(rows["train"].labels)
+    weights = compute_class_weight("balanced", classes=np.arange(3), y=labels.numpy())
+    expected = cross_entropy(logits.double(), labels, torch.from_numpy(weights))
+    assert result.history[0]["train_loss"] == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_fisher_information_is_that_of_standardised_labels(regression, tiny_bert, scored):
+    tokens = examples.tokens(STSB, tiny_bert)["train"]
+    prepared, *_ = by_hand(scored, np.arange(len(tokens)))
+    labels = prepared["train"].labels.astype(float).tolist()
+    by_hand_tokens = tokens.remove_columns("label").add_column("label", labels)
+    expected = fisher_information(regression, by_hand_tokens, STSB).sums["information"].to_numpy()
+    found = fisher_information(regression, tokens, STSB, labels="standard").sums["information"]
+    assert found.to_numpy() == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_run_that_diverges_later_has_no_best_epoch(loss):
+    one = Run(0, examples.recipe(), [torch.nn.Parameter(torch.zeros(2))])
+    delta = {"pooler.dense.bias": ChangedTensor(torch.zeros(2))}
+    logits, changes = {"validation": np.zeros((3, 2))}, {"pooler": (0.1, 2)}
+    good = Evaluation({"validation": {"accuracy": 0.9}}, logits, delta, changes)
+    one.end_epoch(1, 0.5, 1.0, good)
+    assert not one.diverged
+    one.end_epoch(2, loss, 1.0, without_scores(SST2))
+    result = one.result()
+    assert result.diverged and result.best_epoch is None
+    assert not result.best.delta and not result.best.predictions and not result.best.changes
+    scores = [row["validation/accuracy"] for row in result.history]
+    assert scores == pytest.approx([0.9, math.nan], nan_ok=True)
+
+
+def test_a_prediction_that_is_not_finite_diverges_though_the_loss_is(model, tokens):
+    unused = 4
+    assert unused not in np.concatenate(tokens["train"]["input_ids"])
+    model.parameters["embeddings.word_embeddings.weight"][unused] = math.nan
+    dev = tokens["validation"].to_list()
+    dev[2]["input_ids"][1] = unused
+    dev = datasets.Dataset.from_list(dev, tokens["validation"].features)
+    rows = examples.examples_of(SST2, {**tokens, "validation": dev})
+    lines = []
+    members = [member("bitfit", model)]
+    [result] = train(model, rows, SST2, members, lambda number, line: lines.append(line))
+    [epoch] = result.history
+    assert math.isfinite(epoch["train_loss"]) and math.isnan(epoch["validation/accuracy"])
+    assert result.diverged and result.best_epoch is None
+    assert "is not finite" in lines[-1]
+
+
+def test_only_tf32_lets_a_gpu_shorten_products():
+    for precision, is_short in [("tf32", True), ("fp32", False), ("tf32", True), ("bf16", False)]:
+        with autocast(torch.device("cpu"), precision):
+            x = torch.ones(1, 1) @ torch.ones(1, 1)
+        assert torch.backends.cuda.matmul.allow_tf32 is is_short
+        assert x.dtype == (torch.bfloat16 if precision == "bf16" else torch.float32)
+
+
+def rows_of(rows, train_rows, seed=0):
+    """The rows that train, of a training set with the row of each example."""
+    columns = {"input_ids": [[1, 2]] * len(rows), "label": [0] * len(rows), "row": rows}
+    train = Examples(datasets.Dataset.from_dict(columns))
+    recipe = examples.recipe(train_rows=train_rows)
+    return train.row[examples_that_train(train, recipe, np.random.default_rng(seed))].tolist()
+
+
+def test_smaller_parts_of_a_training_set_are_within_larger_ones():
+    parts = [set(rows_of(range(50), size)) for size in (5, 10, 40, None)]
+    assert [len(part) for part in parts] == [5, 10, 40, 50]
+    assert all(smaller < larger for smaller, larger in pairwise(parts))
+    assert parts[1] != set(rows_of(range(50), 10, seed=1))
+
+
+def test_a_row_of_several_examples_counts_once_and_trains_whole():
+    rows = rows_of([number // 3 for number in range(30)], 4)
+    assert len(rows) == 12 and len(set(rows)) == 4

@@ -1,0 +1,282 @@
+"""Runs side by side: groups, the same bits in any company, transformers' models."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from subtune.core.errors import SubtuneError
+from subtune.data.batches import CPU_TOKENS
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.models import encoder, transformers_pass
+from subtune.models.encoder import load_model
+from subtune.models.forward import logits
+from subtune.models.packed import pack
+from subtune.runs import recording
+from subtune.selections.methods import METHODS
+from subtune.tasks import TASKS
+from subtune.training import evaluation, sweeps
+from subtune.training.evaluation import logits_of
+from subtune.training.recipe import train
+from subtune.training.sweeps import (
+    ONE_BY_ONE,
+    WITHOUT_PADDING,
+)
+from tests.helpers import examples
+from tests.unit.training.results import assert_same, member
+
+RATES = (1e-3, 3e-3, 5e-3)
+
+
+TASK = TASKS["sst2"]
+
+
+def members_of(model, method):
+    return [member(method, model, learning_rate=rate) for rate in RATES]
+
+
+def groups(model, rows, members, size=None):
+    return sweeps.group_runs(model, rows["train"], members, size, print)
+
+
+def test_runs_of_any_vectors_and_learning_rates_share_a_pass(model, rows):
+    members = [
+        member("layernorm", model),
+        member("bitfit", model, learning_rate=1e-4),
+        member("layernorm", model, schedule="constant", weight_decay=0.1, max_grad_norm=9.0),
+    ]
+    assert groups(model, rows, members) == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"kind": "layernorm", "seed": 1},
+        {"kind": "layernorm", "batch_size": 8},
+        {"kind": "layernorm", "epochs": 3},
+        {"kind": "layernorm", "train_rows": 5},
+        {"kind": "layernorm", "precision": "bf16"},
+        {"kind": "layernorm", "class_weights": "balanced"},
+        {"kind": "lora-I"},
+        {"kind": "full"},
+        {"kind": "rand_row_col"},
+        # Alone it needs no backward pass through the encoder.
+        {"kind": "frozen"},
+    ],
+    ids=lambda other: "-".join(map(str, other.values())),
+)
+def test_runs_of_another_kind_do_not(other, model, rows):
+    members = [member("layernorm", model), member(model=model, **other)] * 2
+    others = [[1], [3]] if other["kind"] in ("full", "rand_row_col") else [[1, 3]]
+    assert groups(model, rows, members) == [[0, 2], *others]
+
+
+def test_a_pass_holds_as_many_runs_as_it_may(model, rows):
+    members = [member("layernorm", model)] * 7
+    assert groups(model, rows, members, 3) == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def test_on_a_cpu_the_tokens_of_a_pass_are_bounded(model, rows):
+    members = [member("layernorm", model, batch_size=4)] * 100
+    runs = sweeps.runs_at_once(model, rows["train"], members)
+    tokens = rows["train"].lengths.mean() * 4
+    assert runs * tokens <= CPU_TOKENS < (runs + 1) * tokens
+
+
+KINDS = ("layernorm", "bitfit", "top", "lora-I", "bitfit", "lora-I")
+
+
+@pytest.mark.parametrize(
+    ("name", "batch_size"), [("sst2", 11), pytest.param("stsb", 3, marks=pytest.mark.nightly)]
+)
+def test_a_run_has_the_same_bits_in_any_company_and_order(name, batch_size, minilm):
+    """Twelve rows in batches of 11 leave a batch of one."""
+    task = examples.TASKS[name]
+    rows = examples.examples_of(task, examples.tokens(task, minilm))
+    model = load_model(minilm, task.of_kind.head, task.outputs)
+    members = {
+        str(number): member(kind, model, batch_size=batch_size, epochs=1)
+        for number, kind in enumerate(KINDS)
+    }
+
+    def results(side_by_side, order):
+        chosen = {name: members[name] for name in order}
+        found = dict(sweeps.train_sweep(model, rows, task, chosen, lambda line: None, side_by_side))
+        return [found[name] for name in members]
+
+    alone = results(1, members)
+    assert_same(results(2, members), alone)
+    assert_same(results(4, reversed(members)), alone)
+
+
+def test_a_run_is_reproducible_to_the_last_bit(model, rows):
+    members = [
+        member("layernorm", model),
+        member("full", model, learning_rate=1e-3),
+        member("bitfit", model),
+        member("layernorm", model, seed=1),
+        member("lora-I", model),
+    ]
+
+    def results(chosen, size=None):
+        named = {str(number): one for number, one in enumerate(chosen)}
+        found = dict(sweeps.train_sweep(model, rows, TASK, named, lambda line: None, size))
+        return [found[name] for name in named]
+
+    together = results(members)
+    assert together[0].history[-1]["train_loss"] != together[3].history[-1]["train_loss"]
+    assert_same(results(members), together)
+    assert_same(results(members[::-1]), together[::-1])
+    assert_same(results(members, 1), together)
+
+
+@pytest.fixture
+def tiny(directory_of):
+    """A function from a family to a model, its tokens and its examples."""
+
+    def tiny(family):
+        tokens = examples.tokens(TASK, directory_of(family))
+        model = load_model(directory_of(family), SEQUENCE_CLASSIFICATION, 2)
+        return model, tokens, examples.examples_of(TASK, tokens)
+
+    return tiny
+
+
+def grouped(model, rows):
+    """Groups of three runs, and why they train one by one."""
+    told = []
+    members = members_of(model, "bitfit")
+    return sweeps.group_runs(model, rows["train"], members, None, told.append), told
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(sweeps, "runs_at_once", lambda model, train, members: len(members))
+
+
+@pytest.fixture
+def refused_by_vmap(monkeypatch):
+    """Models whose code reads a number out of what a run computes, which vmap refuses."""
+    forward = transformers_pass.functional_call
+
+    def looks(module, tensors, inputs, named):
+        outputs = forward(module, tensors, inputs, named)
+        if float(outputs.logits.sum()) > 1e9:
+            raise AssertionError
+        return outputs
+
+    monkeypatch.setattr(transformers_pass, "functional_call", looks)
+
+
+@pytest.mark.parametrize("family", ["electra", "deberta", "deberta-v2"])
+def test_on_a_gpu_runs_of_transformers_models_train_side_by_side(family, tiny, request):
+    model, _, rows = tiny(family)
+    assert grouped(model, rows) == ([[0], [1], [2]], [])
+    request.getfixturevalue("as_on_a_gpu")
+    assert grouped(model, rows) == ([[0, 1, 2]], [])
+
+
+def test_runs_whose_pass_mixes_them_up_train_one_by_one(tiny, as_on_a_gpu, monkeypatch):
+    def mixed(compute, **of):
+        def every_run_is_the_first(own, updates):
+            first = compute({name: values[0] for name, values in own.items()}, {})
+            return first.expand(len(next(iter(own.values()))), *first.shape)
+
+        return every_run_is_the_first
+
+    monkeypatch.setattr(transformers_pass, "vmap", mixed)
+    model, _, rows = tiny("electra")
+    found, [reason] = grouped(model, rows)
+    assert found == [[0], [1], [2]]
+    assert reason.endswith("this model computes other gradients for several runs in one pass")
+
+
+def test_runs_that_vmap_refuses_train_one_by_one_and_say_so(
+    tiny, as_on_a_gpu, refused_by_vmap, tmp_path
+):
+    model, tokens, rows = tiny("electra")
+    assert grouped(model, rows)[0] == [[0], [1], [2]]
+    specs = [examples.run_spec(METHODS["bitfit"], learning_rate=rate) for rate in RATES]
+    lines = []
+    recording.train_and_record(specs, tmp_path, model, tokens, {}, lines.append)
+    told = "these runs train one by one: this model cannot compute several runs"
+    [reason] = [line for line in lines if line.startswith(told)]
+    for spec in specs:
+        origin = json.loads((tmp_path / spec.id / "provenance.json").read_text())
+        assert origin[ONE_BY_ONE] == reason
+
+
+@pytest.mark.parametrize(("family", "sees"), [("fnet", True), ("electra", False), ("gpt2", False)])
+def test_a_model_that_sees_padding_predicts_as_for_each_text_alone(family, sees, tiny):
+    model, _, rows = tiny(family)
+    assert len(set(rows["train"].lengths)) > 1
+    proven = evaluation.checked_for_padding(model, rows.values())
+    assert proven.transformers.sees_padding == sees
+    proven = replace(proven, parameters=proven.parameters | encoder.new_classifier(proven, 0))
+    split = rows["train"]
+    with torch.inference_mode():
+        alone = [logits(proven, pack(split, np.array([n]), proven))[0] for n in range(len(split))]
+    together = logits_of(proven, split, "fp32")
+    np.testing.assert_allclose(together, torch.cat(alone).numpy(), rtol=0, atol=1e-6)
+
+
+def test_whether_padding_is_seen_is_computed_with_long_products(tiny):
+    model, _, rows = tiny("electra")
+    are_short = []
+
+    def compute(*of):
+        are_short.append(torch.backends.cuda.matmul.allow_tf32)
+        return logits(*of)
+
+    with evaluation.autocast(model.device, "tf32"):
+        evaluation.checked_for_padding(model, rows.values(), compute)
+    assert are_short and not any(are_short)
+
+
+def test_a_record_says_that_its_model_sees_padding(tiny, tmp_path):
+    model, tokens, _ = tiny("fnet")
+    spec = examples.run_spec(METHODS["bitfit"])
+    recording.train_and_record([spec], tmp_path, model, tokens, {}, lambda report: None)
+    origin = json.loads((tmp_path / spec.id / "provenance.json").read_text())
+    assert origin[WITHOUT_PADDING].startswith("padding changes what this model computes")
+
+
+def test_what_transformers_code_raises_is_one_line(tiny, monkeypatch):
+    model, _, rows = tiny("electra")
+
+    def forward(*inputs, **named):
+        raise ValueError("You have to specify pixel_values\nand more")
+
+    monkeypatch.setattr(model.transformers.module, "forward", forward)
+    with pytest.raises(SubtuneError) as error:
+        train(model, rows, TASK, members_of(model, "bitfit"))
+    assert str(error.value) == (
+        "transformers' model of 'electra' fails on texts such as these: You have to specify "
+        "pixel_values"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "task", "kinds", "precision"),
+    [
+        ("tiny_bert", "sst2", "layernorm,top", "fp32"),
+        pytest.param(
+            "tiny_roberta", "stsb", "rand_row_col,lora-II", "bf16", marks=pytest.mark.nightly
+        ),
+        # Through transformers' own code.
+        pytest.param("modernbert", "stsb", "layernorm", "fp32", marks=pytest.mark.nightly),
+    ],
+)
+def test_every_tensor_is_on_the_device_of_the_model(
+    model, task, kinds, precision, request, directory_of
+):
+    packed = model.startswith("tiny")
+    directory = request.getfixturevalue(model) if packed else directory_of(model)
+    command = [sys.executable, "-m", "tests.helpers.other_device", str(directory)]
+    done = subprocess.run([*command, task, kinds, precision], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
