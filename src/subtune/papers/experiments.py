@@ -1,7 +1,6 @@
 """Papers of a configuration's experiments: the exhibits of each, and the results that they show."""
 
 import difflib
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from subtune.analysis.scores import read_scores, train_and_dev
 from subtune.config import Config, Experiment
 from subtune.core.errors import SubtuneError, one_of
 from subtune.exhibits.methods import reproduction
-from subtune.exhibits.output import save_figure, without_numbers, write_table
+from subtune.exhibits.output import save_figure, write_table
 from subtune.papers.paper import DATA, Figure, Needs, Paper, Table
 from subtune.papers.shared import SUBMISSION, all_exhibits
 from subtune.planning.jobs import submissions
@@ -309,21 +308,9 @@ def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
 def write_exhibit(
     name: str, about: Mapping[str, Any], results: Results, outputs: Sequence[str | Path]
 ) -> None:
-    """Write a table or figure of an experiment's results, in the format of each output's suffix.
-
-    Snakemake deletes all outputs of a job that fails, so a figure that fails is an empty one that
-    says so.
-    """
-    style = about["exhibits"][name]["style"]
-    if not style:
-        write_table(make(name, about, results), outputs)
-        return
-    try:
-        save_figure(make(name, about, results), outputs)
-    except Exception:
-        traceback.print_exc()
-        reason = f"{name} cannot be drawn: the log has the error"
-        save_figure(without_numbers(style["width"], reason), outputs)
+    """Write a table or figure of an experiment's results, in the format of each output's suffix."""
+    write = save_figure if about["exhibits"][name]["style"] else write_table
+    write(make(name, about, results), outputs)
 
 
 def make(name: str, about: Mapping[str, Any], results: Results) -> Any:

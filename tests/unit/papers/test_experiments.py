@@ -141,15 +141,6 @@ def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
     assert planned.runs[run].recipe.train_rows is None
 
 
-def test_a_figure_that_fails_leaves_the_other_exhibits(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(experiments, "make", lambda *arguments: 1 / 0)
-    about = {"exhibits": {"front": {"style": {"width": 3}}}}
-    outputs = [tmp_path / "front.png", tmp_path / "front.pdf"]
-    experiments.write_exhibit("front", about, Results(), outputs)
-    assert all(path.stat().st_size for path in outputs)
-    assert "ZeroDivisionError" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(("left_out", "columns"), [([], 2), (["squad"], 1)])
 def test_tasks_that_are_left_out_have_no_rows_and_no_titles(left_out, columns):
     rows = [(task, method, 1.0, None, 1e-3, 0, 0.5) for task in ("rte", "squad")
