@@ -13,7 +13,10 @@ BIN := .venv/bin
 
 install: .venv/installed
 
-# Python compiles what it imports at its first import, and most of the packages' files are never imported.
+# Python compiles a file at its first import, and most of the packages' files are never imported.
+# One process imports these here; otherwise every worker of a test run would compile them.
+IMPORTED := datasets, matplotlib.backends.backend_agg, matplotlib.backends.backend_pdf, openpyxl, \
+	peft, scipy.stats, sklearn.metrics, snakemake.cli
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
 # The lock pins everything but CUDA's own packages, which torch pins itself. Each system has its own
@@ -24,6 +27,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 	$(PIP) --no-deps --require-hashes -r requirements.hashes
 	$(PIP) torch -c requirements.lock
 	$(PIP) -e '.[demo,dev,docs]' -c requirements.lock
+	$(BIN)/python -c 'import $(IMPORTED)'
 	touch $@
 
 demo: install

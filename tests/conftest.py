@@ -1,16 +1,17 @@
 """Models, data and finished projects that tests share."""
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.helpers import browser, mini_papers
 from tests.helpers.project import Project, build_once, with_glue
 
 # Folders whose tests start Snakemake, a cluster or a browser.
@@ -21,14 +22,23 @@ SLOWEST = (
     "test_papers",
     "test_workflow",
     "test_compare",
-    "test_module",
     "test_hub",
-    "test_cluster",
-    "test_glue_workflow",
-    "test_export",
     "test_against_transformers",
+    "test_export",
+    "test_cluster",
+    "test_module",
     "test_checkpoints",
 )
+# Options of a browser that asks for nothing by itself.
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 # A busy machine is slow at an example, which does not mean that the code is.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -86,9 +96,16 @@ def squad_dir() -> Path:
 
 @pytest.fixture(scope="module")
 def opened() -> Iterator[Callable]:
-    """A function that opens a page in a browser; tests of a module share the browser."""
-    with browser.started() as running:
-        yield partial(browser.opened, running)
+    """A function that opens a page in a browser without a window, which a module's tests share."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no Chromium on this machine (Debian: apt install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=QUIET)
+        yield partial(_opened, browser)
+        browser.close()
 
 
 @pytest.fixture(scope="session")
@@ -131,15 +148,6 @@ def finished_project(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) 
 
 
 @pytest.fixture(scope="session")
-def finished_papers(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Project:
-    """A project in which four papers have run once, on a few rows of the mini tasks."""
-    directory = build_once(
-        tmp_path_factory, "papers", lambda directory: mini_papers.build(directory, tiny_bert)
-    )
-    return mini_papers.project(directory, tiny_bert)
-
-
-@pytest.fixture(scope="session")
 def directory_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A function from transformers' name of a family to a tiny model of it."""
     from tests.helpers.families import write
@@ -157,3 +165,29 @@ def _save(model_class: str, directory: Path, **fields) -> None:
     torch.manual_seed(0)
     of_model(of_model.config_class(**SHAPE, **fields)).save_pretrained(directory)
     save_tokenizer(directory)
+
+
+@contextmanager
+def _opened(browser, path: Path, width: int = 1600, scheme: str = "light") -> Iterator[tuple]:
+    """A page as a browser without a network shows it, and what the browser complained of.
+
+    What a page asks for from outside itself is a complaint too.
+    """
+    viewport = {"width": width, "height": 900}
+    with browser.new_context(viewport=viewport, color_scheme=scheme, offline=True) as context:
+        page = context.new_page()
+        complaints: list[str] = []
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("requestfailed", lambda request: complaints.append(request.url))
+        address = path.resolve().as_uri()
+        page.on(
+            "request",
+            lambda request: (
+                request.url == address
+                or request.url.startswith("data:")
+                or complaints.append(request.url)
+            ),
+        )
+        page.goto(address)
+        yield page, complaints

@@ -13,7 +13,6 @@ from subtune import tasks
 from subtune.config import Config, Experiment
 from subtune.data.load import split_from_rows, tokenize
 from subtune.families.base import COMPONENTS, HEADS
-from subtune.models import encoder
 from subtune.selections import Selection
 from subtune.selections.entries import Ranked, Top
 from subtune.selections.methods import METHODS
@@ -163,16 +162,20 @@ def config(experiment: Experiment, **changed) -> Config:
 
 def top(model, fraction):
     """A mask over LayerNorm in which every third entry comes first."""
+    from subtune.models.encoder import shapes_of
+
     names = [name for name in model.parameters if ".output.LayerNorm." in name]
     flat = np.arange(len(names) * 32)
     rank = np.argsort(np.argsort((flat * 7) % len(flat), kind="stable")).astype(np.int32)
     ranks = dict(zip(names, np.split(rank, len(names)), strict=True))
     selection = Top(top=Ranked(ranking="r", fraction=fraction))
-    return selection.resolve(encoder.shapes_of(model), 0, ranks)
+    return selection.resolve(shapes_of(model), 0, ranks)
 
 
 def entries_of(kind, model):
-    return top(model, 0.3) if kind == "top" else METHODS[kind].resolve(encoder.shapes_of(model), 0)
+    from subtune.models.encoder import shapes_of
+
+    return top(model, 0.3) if kind == "top" else METHODS[kind].resolve(shapes_of(model), 0)
 
 
 def scored(*rows) -> pd.DataFrame:

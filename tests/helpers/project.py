@@ -1,14 +1,13 @@
-"""Copies of the workflow that tests run as a user does, and the output of commands."""
+"""Copies of the workflow that tests run as a user does."""
 
 import copy
 import os
 import random
 import re
-import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,33 +18,40 @@ ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 SNAKEMAKE = [sys.executable, "-m", "snakemake"]
 # A task may have the name of a kind of mask.
-TASKS = ("mood", "global")
+TASK = "global"
 
 
 class Project:
-    """A copy of the workflow in its own directory, with a tiny model and two tiny tasks.
+    """A copy of the workflow in its own directory, with a tiny model and a tiny task.
 
     A directory that has the workflow already is used as it is.
     """
 
     def __init__(self, directory: Path, model: Path):
         self.directory = directory
-        # Added to the environment of every call.
+        # Added to the environment of every call, and the first words of its command.
         self.environment: dict[str, str] = {}
+        self.before: list[str] = []
         if not (directory / "Snakefile").exists():
             copy_workflow(directory)
-            for task in TASKS:
-                for split, rows in (("train", 24), ("validation", 12)):
-                    (directory / f"{task}-{split}.csv").write_text(table(task, split, rows))
+            for split, rows in (("train", 24), ("validation", 12)):
+                (directory / f"{TASK}-{split}.csv").write_text(table(TASK, split, rows))
         self.config = {
             "results": "results",
             "source": "builtin",
             "models": {"tiny": {"path": str(model)}},
-            "tasks": {task: own_task(task) for task in TASKS},
+            "tasks": {
+                TASK: {
+                    "files": {split: f"{TASK}-{split}.csv" for split in ("train", "validation")},
+                    "text": ["text"],
+                    "labels": ["sad", "happy"],
+                    "metrics": ["accuracy"],
+                }
+            },
             "experiments": {
                 "layernorm": {
                     "models": ["tiny"],
-                    "tasks": list(TASKS),
+                    "tasks": [TASK],
                     "methods": {"full": [1e-3], "bitfit": [1e-2], "layernorm": [1e-2]},
                     "fractions": {"values": [0.25], "learning_rates": [1e-2]},
                     "epochs": 2,
@@ -71,17 +77,8 @@ class Project:
     def run(self, config: dict, *arguments: str) -> str:
         """Call snakemake as a user does, and return what it printed."""
         (self.directory / "mine.yaml").write_text(yaml.safe_dump(config))
-        done = subprocess.run(
-            [*SNAKEMAKE, "-c2", "--configfile", "mine.yaml", *arguments],
-            cwd=self.directory,
-            env={**os.environ, **self.environment},
-            capture_output=True,
-            text=True,
-            timeout=900,
-        )
-        output = done.stdout + done.stderr
-        assert done.returncode == 0, output
-        return output
+        command = [*self.before, *SNAKEMAKE, "-c2", "--configfile", "mine.yaml", *arguments]
+        return printed(command, self.directory, **self.environment)
 
     def planned(self, config: dict) -> dict[str, int]:
         """Return the number of planned jobs by rule, without the target rule."""
@@ -103,7 +100,7 @@ COLA_ROWS = {"train": 24, "dev": 12, "test": 1063}
 def with_glue(project: Project) -> Project:
     """Give a project CoLA, in a file as GLUE publishes it, and what its server returned."""
     project.config |= {"source": "tsv", "glue_dir": ".", "test_scores": "returned.csv"}
-    project.config["experiments"]["layernorm"]["tasks"] = [*TASKS, "cola"]
+    project.config["experiments"]["layernorm"]["tasks"] = [TASK, "cola"]
     folder = project.directory / "CoLA"
     if not folder.exists():
         folder.mkdir()
@@ -121,6 +118,20 @@ def with_glue(project: Project) -> Project:
         head = "experiment,model,method,task,metric,score"
         (project.directory / "returned.csv").write_text("\n".join([head, *returned]) + "\n")
     return project
+
+
+def printed(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
+    """Return what a command prints. Fail if it does."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 def build_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:
@@ -166,24 +177,3 @@ def table(task: str, split: str, rows: int) -> str:
         label = rng.choice(("sad", "happy"))
         lines.append(f"the {rng.choice(words)} is {rng.choice(words)} and {label},{label}")
     return "\n".join(lines) + "\n"
-
-
-def own_task(task: str) -> dict:
-    """Return the configuration of a task whose files `Project` writes."""
-    return {
-        "files": {split: f"{task}-{split}.csv" for split in ("train", "validation")},
-        "text": ["text"],
-        "labels": ["sad", "happy"],
-        "metrics": ["accuracy"],
-    }
-
-
-def call(command: str, **slots: str) -> subprocess.CompletedProcess:
-    """Run a command of the documentation in the repository, with its placeholders filled in."""
-    words = [slots.get(word, word) for word in shlex.split(command)]
-    words = [word.replace("GLUE_DIR", slots.get("GLUE_DIR", "")) for word in words]
-    name = Path(words[0]).name
-    program = ["make"] if name == "make" else [sys.executable, str(BIN / name)]
-    return subprocess.run(
-        [*program, *words[1:]], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )

@@ -1,10 +1,14 @@
-"""Tables that people might have: GLUE's real rows as CSV, and small ones that a test makes up."""
+"""Tables that people might have: GLUE's real rows as CSV, and zips that its server takes."""
 
 import csv
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from subtune.data import files
+from subtune.glue_server import FILES
 from subtune.tasks import TASKS
 
 
@@ -38,3 +42,17 @@ def glue_csv(
         for split, name in files.items()
     )
     return train, dev
+
+
+def require_taken(path: Path) -> None:
+    """Fail unless a zip has the server's files, each with a prediction for every row."""
+    with zipfile.ZipFile(path) as archive:
+        assert sorted(archive.namelist()) == sorted(FILES)
+        for name, file in FILES.items():
+            table = pd.read_csv(archive.open(name), sep="\t", dtype={"prediction": str})
+            assert list(table) == ["index", "prediction"]
+            assert len(table) == file.rows and (table["index"] == range(file.rows)).all()
+            if file.labels:
+                assert set(table["prediction"]) <= set(file.labels)
+            else:
+                assert table["prediction"].astype(float).between(*file.task.score_range).all()

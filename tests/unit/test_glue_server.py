@@ -14,7 +14,7 @@ from subtune.tasks import TASKS
 from tests.helpers import examples
 from tests.helpers.examples import config, experiment
 from tests.helpers.exhibits import made
-from tests.helpers.submissions import require_taken
+from tests.helpers.tables import require_taken
 
 
 def test_predictions_are_words_numbers_or_scores_in_range():

@@ -10,7 +10,7 @@ from subtune.config.schema import HUB_MODELS
 from subtune.core.errors import SubtuneError
 from subtune.hub import COMMIT, GLUE, SQUAD, UNIVERSAL_DEPENDENCIES, pinned, upload
 from subtune.selections.methods import METHODS
-from tests.helpers.hub_of_uploads import READER, WRITER, serving
+from tests.helpers.hub import READER, WRITER, Uploads, serving
 from tests.helpers.records import recorded
 
 COMMIT_OF_MAIN = "0123456789abcdef0123456789abcdef01234567"
@@ -49,7 +49,8 @@ def shared(tmp_path_factory, tiny_bert):
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
     """The repositories of a hub that this process reaches with a token that may write."""
-    with serving() as (address, repositories):
+    repositories: dict[str, dict] = {}
+    with serving(Uploads, repositories=repositories) as address:
         monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
         monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
         monkeypatch.setattr(

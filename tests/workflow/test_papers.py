@@ -11,18 +11,80 @@ import pytest
 
 from subtune import cli
 from subtune.config.schema import SEARCHED
-from tests.helpers.mini_papers import EXPERIMENTS
-from tests.helpers.project import ROOT
+from tests.helpers import recipes
+from tests.helpers.project import ROOT, Project
+
+SETTINGS = {"models": ["tiny"], "epochs": 1, "batch_size": 8, "max_length": 16, "train_rows": 16}
+RATES = [1e-3]
+EXPERIMENTS = {
+    "beft": {
+        **SETTINGS,
+        "tasks": ["rte"],
+        "by_task": {"rte": {"train_rows": [8, 16], "learning_rates": RATES}},
+        "methods": dict.fromkeys(["full", "bitfit", "b_q", "b_k", "b_v", "frozen"]),
+        "fisher": {"rows": 8},
+    },
+    "bitfit": {
+        **SETTINGS,
+        "paper": "bitfit",
+        "tasks": ["rte"],
+        "methods": {"full": RATES, "bitfit": [1e-3, 1e-2], "b_m2,b_q": RATES, "frozen": RATES},
+        # BitFit's figure of training sizes.
+        "train_rows": [8, 16],
+    },
+    "bitfit_plus": {
+        **SETTINGS,
+        "paper": "bitfit_plus",
+        "tasks": ["rte"],
+        "by_task": {"rte": {"learning_rates": RATES}},
+        "methods": dict.fromkeys(
+            ["bitfit", "g_LN1,g_LN2", "rand_row_col", "bitfit without b_m2,b_q"]
+        ),
+        "seeds": [0, 1],
+    },
+    "spafit": {
+        **SETTINGS,
+        "paper": "spafit",
+        "tasks": ["rte", "stsb"],
+        "weight_decay": 0.01,
+        "methods": {"full": RATES, "lora-I": RATES, "full-bitfit": RATES, "mixed": RATES},
+    },
+    "toys": {
+        **SETTINGS,
+        "tasks": ["rte"],
+        "methods": {"full": RATES, "bitfit": None},
+        "learning_rates": "search",
+        "seeds": [0, 1],
+    },
+}
+MIXED = {
+    "lora": {"targets": ["encoder.layer.1.attention.self.*.weight"], "rank": 2, "alpha": 4},
+    "parameters": ["encoder.layer.0.**.bias", "encoder.layer.1.output.*.bias"],
+}
 
 
-@pytest.fixture
-def results(finished_papers) -> Path:
-    return finished_papers.directory / "results"
+@pytest.fixture(scope="module")
+def project(tmp_path_factory, tiny_bert) -> Project:
+    """A project with a library of its own, in which papers have run once.
+
+    They are BEFT, BitFit, BitFit+, SPAFIT and the one that CONTRIBUTING adds.
+    """
+    project = Project(tmp_path_factory.mktemp("papers") / "project", tiny_bert)
+    recipes.copy_with_all(project.directory)
+    project.environment = {"PYTHONPATH": str(project.directory / "src")}
+    project.config |= {"tasks": {}, "experiments": EXPERIMENTS, "selections": {"mixed": MIXED}}
+    project.config["runs_per_job"] = 20
+    project.run(project.config, "--quiet", "all")
+    return project
 
 
-def test_nothing_is_left_to_do_for_any_experiment(finished_papers, tmp_path):
-    copied = finished_papers.copy(tmp_path / "project")
-    printed = copied.run(copied.config, "-n", "--", "all", *EXPERIMENTS)
+@pytest.fixture(scope="module")
+def results(project) -> Path:
+    return project.directory / "results"
+
+
+def test_nothing_is_left_to_do_for_any_experiment(project):
+    printed = project.run(project.config, "-n", "--", "all", *EXPERIMENTS)
     assert "Nothing to be done" in printed
 
 

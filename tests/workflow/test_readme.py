@@ -1,12 +1,17 @@
-"""The commands and configurations that the pages show."""
+"""The commands and configurations that the pages show, checked instead of run for hours."""
 
 import re
+import shlex
+import subprocess
+import sys
 import textwrap
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
+from snakemake.cli import get_profile_dir, parse_args, parse_config
 
 from subtune import cli, config
 from subtune.analysis.scores import read_scores
@@ -14,22 +19,102 @@ from subtune.config.schema import OwnTask
 from subtune.data import files
 from subtune.exhibits import output
 from subtune.exhibits.answers import answers_in_lines, decisions, methods_by_score
+from subtune.interface.workflow import preflight
 from subtune.models.dimensions import dimensions_in
 from subtune.selections import SELECTION
 from subtune.tasks.task import KINDS
-from tests.helpers import commands
 from tests.helpers.project import ROOT
 
 README = ROOT / "README.md"
 OWN_DATA, OWN_METHOD = (ROOT / "docs" / f"own-{name}.md" for name in ("data", "method"))
 PAGES = [README, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
-COMMANDS = dict.fromkeys(command for page in PAGES for command in commands.shown_in(page))
+RULES = {
+    rule
+    for path in [ROOT / "Snakefile", *(ROOT / "workflow" / "rules").glob("*.smk")]
+    for rule in re.findall(r"^rule (\w+):", path.read_text(), re.M)
+}
+PROGRAMS = ("make", "python", "snakemake", "subtune")
+READ_RESULTS = ("runs", "export", "predict", "verify")
+TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
+
+
+def shown_in(page: Path) -> list[str]:
+    """Return the commands in a page's indented blocks."""
+    found = re.findall(
+        r"^ {4,6}(?:uvx --from \S+ )?((?:make|subtune|\.venv/bin/\w+|apptainer) .*)$",
+        page.read_text().replace("\\\n", ""),
+        re.MULTILINE,
+    )
+    return [command.partition(" # ")[0].strip() for command in found]
+
+
+def check(command: str, **placeholders: str) -> None:
+    """Fail unless a command could run in the repository.
+
+    ``make``: it knows the target. ``python -m``: the module has the options. ``snakemake``: it
+    takes the options, and all runs of the configuration can be planned. ``subtune``: the command
+    runs; only those that read records may fail with a line, since the repository has no records.
+    """
+    words = [_filled_in(word, placeholders) for word in shlex.split(command)]
+    program, arguments = Path(words[0]).name, words[1:]
+    if program == "make":
+        assert {word for word in arguments if "=" not in word} <= TARGETS
+    elif program == "python":
+        _check_python(arguments)
+    elif program == "snakemake":
+        _check_snakemake(arguments)
+    elif arguments[0] == "run":
+        _check_snakemake(["--configfile", *arguments[1:]])
+    elif arguments[0] == "compare":
+        # tests/workflow/test_wheel.py runs it.
+        assert cli.main(["init", *arguments[1:], "--to", placeholders["new"]]) == 0
+    else:
+        assert program == "subtune"
+        # It counts all methods if none is named, which takes long.
+        arguments = ["params", "bitfit"] if arguments == ["params"] else arguments
+        assert cli.main(arguments) <= (arguments[0] in READ_RESULTS)
+
+
+def _filled_in(word: str, placeholders: dict[str, str]) -> str:
+    name, equals, value = word.rpartition("=")
+    return name + equals + placeholders.get(value, value)
+
+
+def _check_python(arguments: list[str]) -> None:
+    if arguments[0] == "-c":
+        subprocess.run([sys.executable, *arguments], check=True)
+        return
+    spec = find_spec(arguments[1])
+    assert spec
+    if spec.submodule_search_locations:
+        spec = find_spec(f"{arguments[1]}.__main__")
+    assert spec and spec.origin
+    source = Path(spec.origin).read_text()
+    options = [word for word in arguments[2:] if word.startswith("--")]
+    assert all(f'"{option}"' in source for option in options)
+
+
+def _check_snakemake(arguments: list[str]) -> None:
+    _, options = parse_args(arguments)
+    configured = options.configfile or [ROOT / "config.yaml"]
+    for profile in options.profile or []:
+        _, path = get_profile_dir(profile)
+        if "config" in yaml.safe_load(Path(path).read_text()):
+            configured = [path]
+    data = yaml.safe_load(Path(configured[0]).read_text())
+    checked = config.check(data.get("config", data) | parse_config(options.config))
+    preflight(checked)
+    asked = {*options.targets, *options.until, *options.forcerun}
+    assert asked <= RULES | checked.experiments.keys()
+
+
+COMMANDS = dict.fromkeys(command for page in PAGES for command in shown_in(page))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_works(command, request, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    if Path(command.split()[0]).name not in commands.PROGRAMS:
+    if Path(command.split()[0]).name not in PROGRAMS:
         pytest.skip("another program's command")
     placeholders = {"weather.yaml": "examples/own.yaml", "new": str(tmp_path / "new.yaml")}
     placeholders |= {"FILE": "examples/own.yaml"}
@@ -47,7 +132,24 @@ def test_a_command_works(command, request, tmp_path, monkeypatch):
         (tmp_path / "data").mkdir()
         for name in ("ud_ewt", "squad"):
             (tmp_path / "data" / name).symlink_to(request.getfixturevalue(f"{name}_dir"))
-    commands.check(command, **placeholders)
+    check(command, **placeholders)
+
+
+def test_init_says_which_command_runs_its_configuration(tmp_path, monkeypatch, capsys, tiny_bert):
+    """tests/workflow/test_compare.py trains such a configuration."""
+    monkeypatch.chdir(tmp_path)
+    train, dev = (str(ROOT / "examples" / f"weather-{split}.csv") for split in ("train", "dev"))
+    head, *rows = Path(train).read_text().splitlines(keepends=True)
+    Path("train.csv").write_text(head + "".join(rows[:-9]))
+    Path("test.csv").write_text(head + "".join(rows[-9:]))
+    files = ["--train", "train.csv", "--dev", dev, "--test", "test.csv"]
+    assert cli.main(["init", *files, "--model", str(tiny_bert), "--to", "first words.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert "test.csv: 9 rows to judge by, which choose nothing" in said
+    [command] = re.findall(r"^    (\S*subtune run .*)$", said, re.MULTILINE)
+    check(command)
+    [answers] = re.findall(r"results/\S+\.md", said)
+    assert Path(answers).parent == Path(config.read(Path("first words.yaml")).results)
 
 
 def test_the_answer_shown_is_that_of_the_recorded_scores(tmp_path, monkeypatch):

@@ -13,7 +13,8 @@ import pytest
 from subtune import cli, config
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan
-from tests.helpers.project import TASKS, Project
+from tests.helpers.project import RETURNED, TASK, Project, job_counts
+from tests.helpers.tables import require_taken
 
 
 @pytest.fixture(scope="module")
@@ -22,32 +23,36 @@ def project(finished_project, tmp_path_factory) -> Project:
     return finished_project.copy(tmp_path_factory.mktemp("workflow") / "project")
 
 
-def test_everything_comes_out(finished_project):
-    folder = finished_project.directory / "results" / "experiments" / "layernorm"
+@pytest.fixture
+def folder(finished_project) -> Path:
+    return finished_project.directory / "results" / "experiments" / "layernorm"
+
+
+def test_everything_comes_out(finished_project, folder):
     for name in ("table1", "table2", "choices", "table4", "kruskal_wallis"):
         for ending in ("csv", "md", "tex"):
             assert (folder / f"{name}.{ending}").stat().st_size > 0
     for number in range(1, 6):
         assert (folder / f"figure{number}.png").read_bytes().startswith(b"\x89PNG")
         assert (folder / f"figure{number}.pdf").read_bytes().startswith(b"%PDF")
-    # 3 tasks × (3 methods + 3 scopes)
-    assert len(finished_project.records()) == 18
+    # 2 tasks × (3 methods + 3 scopes)
+    assert len(finished_project.records()) == 12
 
 
 def test_a_call_without_a_terminal_says_how_far_it_is(finished_project):
     said = (finished_project.directory / "said.txt").read_text()
-    begins = r"^00:00  0 of \d+ jobs, 0 of 18 runs, .* of training by the plan$"
+    begins = r"^00:00  0 of \d+ jobs, 0 of 12 runs, .* of training by the plan$"
     assert re.search(begins, said, re.MULTILINE)
-    assert re.search(r"^\d\d:\d\d  \d+ of \d+ jobs, 18 of 18 runs$", said, re.MULTILINE)
+    assert re.search(r"^\d\d:\d\d  \d+ of \d+ jobs, 12 of 12 runs$", said, re.MULTILINE)
     assert "\x1b" not in said
 
 
-def test_a_task_called_global_is_a_task(finished_project):
-    folder = finished_project.directory / "results" / "experiments" / "layernorm" / "data"
-    shares = pd.read_csv(folder / "layernorm_information.csv").groupby("task")["share"].sum()
-    assert shares.to_dict() == pytest.approx(dict.fromkeys([*TASKS, "cola"], 1))
-    shares = pd.read_csv(folder / "global_layernorm_information.csv").groupby("part")["share"].sum()
-    assert shares.to_dict() == pytest.approx({"weight": 3, "bias": 3})
+def test_a_task_called_global_is_a_task(folder):
+    data = folder / "data"
+    shares = pd.read_csv(data / "layernorm_information.csv").groupby("task")["share"].sum()
+    assert shares.to_dict() == pytest.approx({TASK: 1, "cola": 1})
+    shares = pd.read_csv(data / "global_layernorm_information.csv").groupby("part")["share"].sum()
+    assert shares.to_dict() == pytest.approx({"weight": 2, "bias": 2})
 
 
 def test_nothing_is_to_be_done_after_a_run_even_if_the_clock_was_ahead(finished_project, tmp_path):
@@ -81,12 +86,10 @@ def test_changed_numbers_remake_only_what_reads_them(project):
 def test_a_new_learning_rate_trains_its_runs_only(project):
     before = project.records()
     methods = {"full": [1e-3], "bitfit": [1e-2, 3e-2], "layernorm": [1e-2]}
-    planned = project.planned(project.changed(methods=methods))
-    assert planned["train"] == 3
-    assert not set(planned) & {"dataset", "tokens", "model", "fisher", "ranking"}
-    # One task is enough to see what is on record afterwards.
-    of_mood = project.changed(methods=methods, tasks=["mood"], fractions=None)
-    project.run(of_mood | {"test_scores": None}, "--until", "train")
+    # One task is enough.
+    one_task = project.changed(methods=methods, tasks=[TASK], fractions=None)
+    printed = project.run(one_task | {"test_scores": None}, "--until", "train")
+    assert job_counts(printed) == {"train": 1, "total": 1}
     after = project.records()
     assert len(after) == len(before) + 1
     assert {run: after[run] for run in before} == before
@@ -97,14 +100,15 @@ def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(
 ):
     copied = finished_project.copy(tmp_path / "project")
     shutil.rmtree(copied.directory / "results")
-    edit = "onstart:\n    shell(\"echo 'the cat is happy,happy' >> mood-train.csv\")\n"
+    edit = "onstart:\n    shell(\"echo 'the cat is happy,happy' >> global-train.csv\")\n"
     with (copied.directory / "Snakefile").open("a") as file:
         file.write("\n\n" + edit)
     with pytest.raises(AssertionError) as error:
-        config = copied.changed(tasks=["mood"], fractions=None) | {"test_scores": None}
+        config = copied.changed(tasks=[TASK], fractions=None) | {"test_scores": None}
         copied.run(config, "--until", "dataset", "--show-failed-logs")
-    assert "mood-train.csv, mood-validation.csv: changed since this was planned" in str(error.value)
-    assert not list((copied.directory / "results" / "datasets").glob("mood-*"))
+    said = "global-train.csv, global-validation.csv: changed since this was planned"
+    assert said in str(error.value)
+    assert not list((copied.directory / "results" / "datasets").glob("global-*"))
 
 
 def test_a_second_call_on_the_same_results_is_refused_and_the_first_goes_on(
@@ -141,7 +145,7 @@ def test_a_lost_record_is_named_and_after_a_repair_its_run_alone_trains_again(
     assert cli.main(["verify", "--results", "results", "--repair"]) == 0
     assert "Call snakemake as before" in capsys.readouterr().out
     assert cli.main(["plan", "mine.yaml"]) == 0
-    assert "Recorded so far: 17 of 18 runs." in capsys.readouterr().out
+    assert "Recorded so far: 11 of 12 runs." in capsys.readouterr().out
     copied.run(copied.config, "--", "results/runs.csv")
     after = copied.records()
     assert after.keys() == before.keys()
@@ -153,7 +157,7 @@ def test_the_plan_compares_itself_with_what_was_measured(finished_project, monke
     assert cli.main(["plan", "mine.yaml"]) == 0
     text = capsys.readouterr().out
     assert "| layernorm" in text and "| teraflops" in text
-    assert "Recorded so far: 18 of 18 runs." in text and "3 of 3 sweeps are done. They took" in text
+    assert "Recorded so far: 12 of 12 runs." in text and "2 of 2 sweeps are done. They took" in text
 
 
 def test_a_job_asks_for_more_memory_than_it_takes(finished_project, monkeypatch):
@@ -174,7 +178,7 @@ def test_an_experiment_with_the_name_of_a_rule_is_refused(project):
 def test_shell_syntax_in_a_name_is_not_run(tmp_path, tiny_bert):
     project = Project(tmp_path / "my täst", tiny_bert)
     results = """a 'b' "c" $(touch ran) & ; *"""
-    config = project.changed(tasks=["mood"], fractions=None) | {"results": results}
+    config = project.changed(tasks=[TASK], fractions=None) | {"results": results}
     project.run(config, "--until", "dataset")
     assert list((project.directory / results / "datasets").iterdir())
     assert not list(project.directory.rglob("ran"))
@@ -191,12 +195,48 @@ def test_a_duplicate_key_is_found_in_every_file_that_snakemake_reads(tmp_path, t
     assert "The configuration cannot be used:" in text and "Traceback" not in text
 
 
+def test_every_method_has_a_zip_that_is_taken_and_its_constants_are_named(folder):
+    contents = pd.read_csv(folder / "submission" / "contents.csv")
+    for method in RETURNED:
+        require_taken(folder / "submission" / f"{method}.zip")
+        own = contents[contents["submission"] == f"{method}.zip"].set_index("file")["made of"]
+        predicted = own.index[own.str.startswith("run ")]
+        assert set(predicted) == {"CoLA.tsv"}
+        assert own.drop(predicted).str.endswith("the task was not run").all()
+
+
+def test_returned_scores_become_table_3_and_the_combined_test(folder):
+    table = pd.read_csv(folder / "table3.csv")
+    ours = table[table["scores of"].str.contains("test set")].set_index("method")
+    assert ours.loc["BitFit", "CoLA"] == 0.125
+    assert table["scores of"].str.startswith("paper").sum() == 3
+    tests = pd.read_csv(folder / "kruskal_wallis.csv").set_index("scores")
+    assert tests.loc["this run's table 2 + table 3", "n_bitfit"] == 2 + 1
+    claims = pd.read_csv(folder / "data" / "claims.csv").set_index("claim")
+    text = "Training only LayerNorm scores as training only biases does"
+    assert claims.loc[f"{text}, on test sets", "mean"] == pytest.approx(-0.125)
+    beside = pd.read_csv(folder / "reproduction.csv").query("split == 'test'")
+    assert sorted(beside["ours"].dropna()) == [0.0, 0.125, 0.2]
+
+
+def test_the_form_has_the_scores_to_enter_and_entering_them_trains_nothing(
+    finished_project, folder, tmp_path
+):
+    paths = (folder / "submission" / "form.csv", finished_project.directory / "returned.csv")
+    keys = ["experiment", "model", "method", "task", "metric"]
+    form, returned = (pd.read_csv(path).set_index(keys) for path in paths)
+    assert set(form.index) == set(returned.index)
+    copied = finished_project.copy(tmp_path / "project")
+    planned = copied.planned(copied.config | {"test_scores": None})
+    assert not {"train", "test_predictions"} & planned.keys()
+
+
 @pytest.mark.nightly
 def test_where_every_run_diverges_everything_comes_out_and_says_so(tmp_path, tiny_bert):
     project = Project(tmp_path / "project", tiny_bert)
     # Each step subtracts 99,000 times the weights.
     grow = {"methods": {"full": [9.9], "bitfit": [9.9]}, "weight_decay": 1e4, "epochs": 4}
-    settings = {"models": ["tiny"], "tasks": ["mood"], "batch_size": 8, "max_length": 16}
+    settings = {"models": ["tiny"], "tasks": [TASK], "batch_size": 8, "max_length": 16}
     constant = {"schedule": "constant", "warmup": 0.0}
     project.run(project.config | {"experiments": {"mine": settings | grow | constant}})
     folder = project.directory / "results"

@@ -165,7 +165,7 @@ def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
         metadata = {"CreationDate": None} if path.suffix == ".pdf" else None
         figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata)
         # Further formats keep the layout of the first.
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)
 
 
 def panels_of(count: int, width: float, height_of_panel: float) -> "tuple[Figure, list[Axes]]":
