@@ -106,7 +106,11 @@ def train_and_record(
     }
     train(others | search.at_rates(searches, whole))
     rates = search.found(store, searches, whole)
-    while further := search.outward(searches, trials, rates):
+    while further := {
+        name: (rate,)
+        for name, spec in searches.items()
+        if (rate := search.next_whole(spec, trials[name], whole[name], rates[name])) is not None
+    }:
         trials = search.with_trials(job, searches, trials, further, report_and_note)
         train(search.at_rates(searches, further))
         whole |= {name: whole[name] + one_more for name, one_more in further.items()}

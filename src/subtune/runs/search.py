@@ -2,11 +2,12 @@
 
 Every learning rate first trains on trial, for a part of the steps, over which it rises and falls
 as in a whole run. On trial the loss decides between scores that differ by less than their noise.
-The best rate and the next smaller one, since few steps favour large rates, then train whole. The
-best rate needs a worse neighbour on both sides: while it is the smallest or the largest rate tried,
-on trial and then whole, the search tries one more beyond it. One seed searches, and all seeds train
-with the rate found, as ordinary runs with records of their own. The record of a run that searched
-is a copy of the run with the rate found, with a table of all trials.
+The best rate and its neighbours then train whole. The best whole run needs a worse neighbour on
+both sides: while there is none on one side, the next rate on that side trains whole. Few steps
+favour large rates, so a larger neighbour that is clearly worse on trial need not train whole. One
+seed searches, and all seeds train with the rate found, as ordinary runs with records of their own.
+The record of a run that searched is a copy of the run with the rate found, with a table of all
+trials.
 """
 
 import contextlib
@@ -46,38 +47,60 @@ def best_on_trial(trials: Sequence[Trial], tie: float) -> float:
     return trials[losses.index(min(losses))].learning_rate
 
 
-def finalists(trials: Sequence[Trial], tie: float) -> tuple[float, float]:
-    """Return the two rates that train whole: the best on trial and the next smaller one.
+def finalists(trials: Sequence[Trial], tie: float) -> tuple[float, ...]:
+    """Return the rates that train whole, in order: the best on trial and its neighbours."""
+    best = best_on_trial(trials, tie)
+    return tuple(
+        rate
+        for rate in (_neighbour(trials, best, -1), best, _neighbour(trials, best, 1))
+        if rate is not None and (rate <= best or not _is_worse(trials, rate, best, tie))
+    )
 
-    If the best is the smallest, the other is the next larger one. The smaller comes first.
-    """
-    rates = sorted(trial.learning_rate for trial in trials)
-    last = max(rates.index(best_on_trial(trials, tie)), 1)
-    return rates[last - 1], rates[last]
 
-
-def outward(
-    searches: Mapping[str, RunSpec],
-    trials: Mapping[str, Sequence[Trial]],
-    best: Mapping[str, float],
-) -> dict[str, tuple[float]]:
-    """Return the next learning rate of every search whose best one has no neighbour on one side.
+def outward(search: RunSpec, trials: Sequence[Trial], best: float) -> float | None:
+    """Return the next learning rate if the best is at an end of the trials, or None.
 
     Its ratio to the best is that of the best to its neighbour. It is rounded, so that the run's id
     is the same on every machine.
     """
-    beyond: dict[str, tuple[float]] = {}
-    for name, search in searches.items():
-        rates = sorted(trial.learning_rate for trial in trials[name])
-        smallest, largest = rates[0], rates[-1]
-        at_end = best[name] in (smallest, largest)
-        if at_end and len(rates) < len(search.recipe.searched) + OUTWARD:
-            neighbour = rates[1] if best[name] == smallest else rates[-2]
-            rate = float(f"{best[name] * (best[name] / neighbour):.2g}")
-            is_new = rate < smallest or rate > largest
-            if is_new and 0 < rate < LEARNING_RATES_BELOW:
-                beyond[name] = (rate,)
-    return beyond
+    rates = sorted(trial.learning_rate for trial in trials)
+    smallest, largest = rates[0], rates[-1]
+    if best not in (smallest, largest) or len(rates) == len(search.recipe.searched) + OUTWARD:
+        return None
+    neighbour = rates[1] if best == smallest else rates[-2]
+    rate = float(f"{best * (best / neighbour):.2g}")
+    is_new = rate < smallest or rate > largest
+    return rate if is_new and 0 < rate < LEARNING_RATES_BELOW else None
+
+
+def next_whole(
+    search: RunSpec, trials: Sequence[Trial], whole: Sequence[float], best: float
+) -> float | None:
+    """Return the next learning rate to train whole, or None if the best has worse neighbours.
+
+    Args:
+        whole: the rates that have trained whole; ``best`` is the best of them.
+    """
+    smaller, larger = _neighbour(trials, best, -1), _neighbour(trials, best, 1)
+    if smaller is not None and smaller not in whole:
+        return smaller
+    is_open = larger is not None and larger not in whole
+    if larger is not None and is_open and not _is_worse(trials, larger, best, search.training.tie):
+        return larger
+    return outward(search, trials, best)
+
+
+def _neighbour(trials: Sequence[Trial], rate: float, side: int) -> float | None:
+    """Return the next smaller rate on trial (``side`` -1) or the next larger one (1)."""
+    rates = sorted(trial.learning_rate for trial in trials)
+    place = rates.index(rate) + side
+    return rates[place] if 0 <= place < len(rates) else None
+
+
+def _is_worse(trials: Sequence[Trial], rate: float, best: float, tie: float) -> bool:
+    """Return whether a rate's score on trial is clearly below the best's, or it diverged."""
+    score = {trial.learning_rate: trial.score for trial in trials}
+    return not score[rate] >= score[best] - tie
 
 
 def found(
@@ -172,7 +195,8 @@ def on_trial(job: Job, searches: Mapping[str, RunSpec], report: Report) -> dict[
     while rates:
         trials = with_trials(job, searches, trials, rates, report)
         best = {name: best_on_trial(trials[name], s.training.tie) for name, s in searches.items()}
-        rates = outward(searches, trials, best)
+        further = {n: outward(s, trials[n], best[n]) for n, s in searches.items()}
+        rates = {name: (rate,) for name, rate in further.items() if rate is not None}
     return trials
 
 
@@ -185,8 +209,11 @@ def with_trials(
 ) -> dict[str, list[Trial]]:
     """Train the trials of more learning rates, and return all trials in the order of rates.
 
-    Trials are kept beside the checkpoints, so that the next attempt of the job reads them.
+    Rates that had their trial are left out. Trials are kept beside the checkpoints, so that the
+    next attempt of the job reads them.
     """
+    tried = {name: {trial.learning_rate for trial in trials[name]} for name in rates}
+    rates = {name: [rate for rate in rates[name] if rate not in tried[name]] for name in rates}
     score = f"{job.task.evaluation[0]}/{job.task.metrics[0]}"
     folder = job.checkpoints and job.checkpoints.folder / "trials"
     done: dict[str, Trial] = {}

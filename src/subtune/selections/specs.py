@@ -23,8 +23,8 @@ RECIPE_VERSION = 5
 
 # A search tries each learning rate for this share of all steps, and for at least so many steps.
 TRIAL, TRIAL_STEPS = 0.1, 45
-# Then it trains the best ones to the end: this many.
-FINALISTS = 2
+# Then it trains the best one and its two neighbours to the end.
+FINALISTS = 3
 # Outside papers it judges both by one of so many folds of the training rows, where it can.
 SEARCH_FOLDS = 5
 # It tries at most so many learning rates beyond the ends of its list.
@@ -270,7 +270,8 @@ class RunSpec(Value):
     def whole_runs(self) -> float:
         """The cost in whole runs; the seed that searches counts the trials and finalists.
 
-        It leaves out learning rates beyond the ends of the list, whose number no one knows before.
+        It leaves out the learning rates that a search trains after these, whose number no one knows
+        before.
         """
         if not (self.recipe.searched and self.training.search_seed in (None, self.seed)):
             return 1

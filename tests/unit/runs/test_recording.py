@@ -144,7 +144,7 @@ def test_a_search_apart_is_one_of_a_fold_then_a_run_on_all_rows(tmp_path, model,
     found = {spec.at(rate).id for spec in seeds}
     shown, _ = tables.recorded_runs(tmp_path, {})
     assert found.isdisjoint(shown["run"]) and {spec.id for spec in seeds} <= {*shown["run"]}
-    assert seeds[1].whole_runs == pytest.approx((3 * 0.1 + 2) * 0.8 + 1)
+    assert seeds[1].whole_runs == pytest.approx((3 * 0.1 + 3) * 0.8 + 1)
     assert seeds[0].whole_runs == 1
 
 
