@@ -19,8 +19,8 @@ from transformers import AutoModelForSequenceClassification, PreTrainedModel
 
 from benchmarks import inputs
 from subtune.models.encoder import new_classifier, shapes_of
+from subtune.selections.kind import require_whole
 from subtune.selections.methods import METHODS
-from subtune.selections.patterns import require_whole
 from subtune.tasks.examples import Examples
 from subtune.training.fisher import fisher_information
 

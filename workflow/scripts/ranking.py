@@ -8,7 +8,7 @@ with job(snakemake.log[0]):
     import safetensors.numpy
 
     from subtune.selections.entries import rank_files
-    from subtune.selections.patterns import WholeTensors
+    from subtune.selections.kind import WholeTensors
 
     of = WholeTensors.model_validate_json(snakemake.params.of)
     ranks = rank_files(of, [Path(path) for path in snakemake.input])

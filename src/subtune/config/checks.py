@@ -16,8 +16,8 @@ from subtune.data.files import RELEASES
 from subtune.data.sources import MINI_TASKS, is_on_hub
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.added import Embeddings
+from subtune.selections.kind import require_whole
 from subtune.selections.methods import is_built_in
-from subtune.selections.patterns import require_whole
 from subtune.tasks import TASKS, Task
 
 # Headings that tables of scores have beside those of tasks.

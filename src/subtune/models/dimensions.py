@@ -22,8 +22,7 @@ from subtune.families.base import (
 from subtune.models.files import CONFIG, read_config, sequence_head
 from subtune.selections import Selection
 from subtune.selections.added import Adapter, Peft
-from subtune.selections.kind import Entries, LowRank, Shapes, Whole, count
-from subtune.selections.patterns import LAYER_NUMBER
+from subtune.selections.kind import LAYER_NUMBER, Entries, LowRank, Shapes, Whole, count
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -37,7 +37,7 @@ from subtune.models import files
 from subtune.models.dimensions import NO_POOLING, OtherDimensions
 from subtune.models.encoder import Encoder, TransformersModule
 from subtune.models.files import CONFIG, INDEX, WEIGHTS, Pooling, require_same
-from subtune.selections.patterns import LAYER_NUMBER
+from subtune.selections.kind import LAYER_NUMBER
 
 AUTO_CLASSES = {
     SEQUENCE_CLASSIFICATION: transformers.AutoModelForSequenceClassification,

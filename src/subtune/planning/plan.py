@@ -16,8 +16,7 @@ from subtune.planning.jobs import Sweep, split_runs
 from subtune.selections import Selection
 from subtune.selections.added import Embeddings
 from subtune.selections.entries import Ranked, Scope, Top
-from subtune.selections.kind import Work
-from subtune.selections.patterns import require_whole
+from subtune.selections.kind import Work, require_whole
 from subtune.selections.specs import (
     SEARCH_FOLDS,
     DataSpec,

@@ -29,8 +29,7 @@ from subtune.models.files import (
 from subtune.models.transformers_models import quiet, transposed_in, with_values
 from subtune.runs import records
 from subtune.selections import Selection
-from subtune.selections.added import Adapter, Peft, PeftSettings
-from subtune.selections.patterns import Lora
+from subtune.selections.added import Adapter, Lora, Peft, PeftSettings
 from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads

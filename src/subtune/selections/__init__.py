@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag, TypeAdapter
 
-from subtune.selections.added import Adapter, Embeddings, Peft
+from subtune.selections.added import Adapter, Embeddings, Lora, Peft
 from subtune.selections.entries import DiffPruning, Random, Top
-from subtune.selections.patterns import Lora, WholeTensors
+from subtune.selections.kind import WholeTensors
 
 
 def _kind_meant(value: Any) -> str:

@@ -20,8 +20,19 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, one_line
 from subtune.families.base import is_pretrained
-from subtune.selections.kind import AbstractSelection, Entries, Indices, Ranks, Shapes, Whole, Work
-from subtune.selections.patterns import Patterns, WholeTensors, listed, matching
+from subtune.selections.kind import (
+    AbstractSelection,
+    Entries,
+    Indices,
+    Patterns,
+    Ranks,
+    Shapes,
+    Whole,
+    WholeTensors,
+    Work,
+    listed,
+    matching,
+)
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Scope = Literal["individual", "global", "cv"]

@@ -13,8 +13,9 @@ from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, one_of
 from subtune.core.layout import read_yaml
 from subtune.selections import NamedSelection, Selection
+from subtune.selections.added import Lora
 from subtune.selections.entries import Draw, Random
-from subtune.selections.patterns import Lora, WholeTensors
+from subtune.selections.kind import WholeTensors
 
 # Masks are fractions of this method, unless a configuration names another.
 MASKED_METHOD = "layernorm"

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from subtune.core.content_ids import Value
 from subtune.selections import Selection
 from subtune.selections.added import Embeddings
-from subtune.selections.patterns import WholeTensors
+from subtune.selections.kind import WholeTensors
 from subtune.tasks import Task, TaskSpec
 
 DATA_VERSION = 1

@@ -14,6 +14,8 @@ from subtune.selections.added import (
     AdapterSettings,
     Embeddings,
     EmbeddingsSettings,
+    Lora,
+    LoraSettings,
     Peft,
     PeftSettings,
 )
@@ -26,7 +28,7 @@ from subtune.selections.entries import (
     Ranked,
     Top,
 )
-from subtune.selections.patterns import Lora, LoraSettings, WholeTensors
+from subtune.selections.kind import WholeTensors
 from subtune.selections.specs import (
     DataSpec,
     FisherSpec,

@@ -9,9 +9,8 @@ from transformers import AutoModelForSequenceClassification
 from subtune import cli
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.dimensions import dimensions_in, trained_tensors
-from subtune.selections.kind import Whole, count
+from subtune.selections.kind import Whole, WholeTensors, count
 from subtune.selections.methods import named
-from subtune.selections.patterns import WholeTensors
 
 
 def params(capsys, *arguments):

@@ -21,8 +21,8 @@ from subtune.models.encoder import load_model
 from subtune.runs import recording
 from subtune.runs.export import export_adapter, export_model
 from subtune.selections import SELECTION
+from subtune.selections.added import Lora, LoraSettings
 from subtune.selections.methods import METHODS
-from subtune.selections.patterns import Lora, LoraSettings
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.evaluation import logits_of

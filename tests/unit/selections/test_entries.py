@@ -21,9 +21,8 @@ from subtune.selections.entries import (
     summed,
     top_count,
 )
-from subtune.selections.kind import Indices, count
+from subtune.selections.kind import Indices, WholeTensors, count
 from subtune.selections.methods import METHODS
-from subtune.selections.patterns import WholeTensors
 from tests.helpers.examples import CLASSIFIER
 
 

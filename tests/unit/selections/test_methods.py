@@ -9,9 +9,8 @@ from subtune import papers
 from subtune.core.errors import SubtuneError
 from subtune.families.base import is_classifier
 from subtune.models.dimensions import dimensions_of, papers_models, parameter_counts
-from subtune.selections.kind import LowRank, Whole
+from subtune.selections.kind import LowRank, Whole, WholeTensors
 from subtune.selections.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, name_of, named
-from subtune.selections.patterns import WholeTensors
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from subtune.selections.patterns import WholeTensors
+from subtune.selections.kind import WholeTensors
 from subtune.selections.specs import DataSpec, FisherSpec, ModelSpec, RankingSpec, TokensSpec
 from subtune.tasks import TASKS
 from tests.helpers.examples import run_spec

@@ -4,9 +4,9 @@ import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.models.dimensions import dimensions_of
-from subtune.selections.kind import LowRank, Whole, count
+from subtune.selections.added import Lora, LoraSettings
+from subtune.selections.kind import LowRank, Whole, WholeTensors, count, matching, require_whole
 from subtune.selections.methods import METHODS
-from subtune.selections.patterns import Lora, LoraSettings, WholeTensors, matching, require_whole
 from tests.helpers.examples import CLASSIFIER
 
 
