@@ -1,11 +1,10 @@
-"""A pretrained encoder with a head: its files are fetched, and then loaded.
+"""A pretrained encoder with a head.
 
 Parameter names are canonical: the encoder's own names without a family prefix
 (``encoder.layer.3.output.LayerNorm.weight``, ``pooler.dense.bias``), and ``classifier…`` for
 parameters that no pretrained checkpoint has (`subtune.families`).
 """
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,32 +14,13 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig
 
-from subtune.core.errors import SubtuneError, one_line
+from subtune.core.errors import one_line
 from subtune.families import FAMILIES
 from subtune.families.base import HEADS, MEAN_CLASSIFICATION, Family, is_classifier
-from subtune.hub import snapshot
 from subtune.models.dimensions import dimensions_by
-from subtune.models.files import (
-    CONFIG,
-    INDEX,
-    MODULES,
-    OTHER_TOKENIZER_FILES,
-    POOLING,
-    README,
-    SHARDS,
-    TOKENIZER,
-    VOCABULARIES,
-    WEIGHTS,
-    Pooling,
-    files_of,
-    head_by,
-    read_config,
-    stored_names,
-    version_of,
-    weights_of,
-)
+from subtune.models.files import CONFIG, Pooling, head_by, read_config, stored_names, weights_of
 from subtune.selections.added import AdapterSettings
-from subtune.selections.specs import FisherSpec, ModelSpec, RunSpec
+from subtune.selections.specs import FisherSpec, RunSpec
 from subtune.tasks.examples import Reads
 
 # Standard deviations of an adapter's initial weights. Houlsby et al., 2019, section 3.6, truncate
@@ -178,56 +158,6 @@ def with_adapters(model: Encoder, settings: AdapterSettings, seed: int) -> Encod
         added[name] = start.to(next(iter(model.parameters.values())))
     # The classifier comes last.
     return replace(model, parameters=added | model.parameters, adapters=settings)
-
-
-def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
-    """Put a model's files into ``target``: downloaded, or copied from a local directory.
-
-    Args:
-        spec: the model, with its revision on the hub.
-        name_or_path: the hub's repository id, or the local directory.
-        target: a new directory.
-
-    Raises:
-        SubtuneError: the hub cannot be reached, the files are not a usable model, or a local
-            directory changed after it was planned.
-    """
-    source = Path(name_or_path)
-    if spec.source == "hub":
-        weights = [WEIGHTS, INDEX, SHARDS]
-        others = [README, MODULES, POOLING]
-        source = snapshot(
-            name_or_path,
-            spec.version,
-            [CONFIG, *weights, TOKENIZER, *OTHER_TOKENIZER_FILES, *others],
-            repo_type="model",
-            name=f"could not download model {name_or_path}",
-            instead="name a local `path`",
-        )
-    target.mkdir(parents=True, exist_ok=True)
-    for path in files_of(source):
-        shutil.copyfile(path, target / path.name)
-    # These files are no part of the version: the model card, and the pooling, which the spec has.
-    beside = [source / README]
-    if spec.pooling:
-        beside += [source / MODULES, *source.glob(POOLING)]
-    for path in filter(Path.is_file, beside):
-        copy = target / path.relative_to(source)
-        copy.parent.mkdir(exist_ok=True)
-        shutil.copyfile(path, copy)
-    if spec.source == "files" and version_of(target) != spec.version:
-        raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
-    tokenizer = target / TOKENIZER
-    if not tokenizer.is_file():
-        vocabulary = " and ".join(name for name in VOCABULARIES if (target / name).is_file())
-        from transformers import AutoTokenizer
-
-        with one_line(f"{target} has no {tokenizer.name}, and none can be made of {vocabulary}"):
-            # Transformers makes it of an older tokenizer's files.
-            made = AutoTokenizer.from_pretrained(
-                target, local_files_only=True, trust_remote_code=False
-            )
-            made.backend_tokenizer.save(str(tokenizer))
 
 
 def model_of(spec: RunSpec | FisherSpec, directory: str) -> Encoder:

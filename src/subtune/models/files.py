@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,6 +20,8 @@ from subtune.families.base import (
     Family,
     Shape,
 )
+from subtune.hub import snapshot
+from subtune.selections.specs import ModelSpec
 
 CONFIG = "config.json"
 # The id of padding in RoBERTa and families like it, if a configuration does not say.
@@ -323,3 +326,52 @@ def shapes_in(path: Path) -> dict[str, Shape]:
                 kind = part.get_dtype()
                 raise SubtuneError(f"{path}: {name} is stored as {kind}, expected floats")
         return {name: tuple(part.get_shape()) for name, part in slices.items()}
+
+
+def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
+    """Put a model's files into ``target``: downloaded, or copied from a local directory.
+
+    Args:
+        spec: the model, with its revision on the hub.
+        name_or_path: the hub's repository id, or the local directory.
+        target: a new directory.
+
+    Raises:
+        SubtuneError: the hub cannot be reached, the files are not a usable model, or a local
+            directory changed after it was planned.
+    """
+    source = Path(name_or_path)
+    if spec.source == "hub":
+        weights, others = (WEIGHTS, INDEX, SHARDS), (README, MODULES, POOLING)
+        source = snapshot(
+            name_or_path,
+            spec.version,
+            [CONFIG, *weights, TOKENIZER, *OTHER_TOKENIZER_FILES, *others],
+            repo_type="model",
+            name=f"could not download model {name_or_path}",
+            instead="name a local `path`",
+        )
+    target.mkdir(parents=True, exist_ok=True)
+    for path in files_of(source):
+        shutil.copyfile(path, target / path.name)
+    # These files are no part of the version: the model card, and the pooling, which the spec has.
+    beside = [source / README]
+    if spec.pooling:
+        beside += [source / MODULES, *source.glob(POOLING)]
+    for path in filter(Path.is_file, beside):
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, copy)
+    if spec.source == "files" and version_of(target) != spec.version:
+        raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
+    tokenizer = target / TOKENIZER
+    if not tokenizer.is_file():
+        vocabulary = " and ".join(name for name in VOCABULARIES if (target / name).is_file())
+        from transformers import AutoTokenizer
+
+        with one_line(f"{target} has no {tokenizer.name}, and none can be made of {vocabulary}"):
+            # Transformers makes it of an older tokenizer's files.
+            made = AutoTokenizer.from_pretrained(
+                target, local_files_only=True, trust_remote_code=False
+            )
+            made.backend_tokenizer.save(str(tokenizer))

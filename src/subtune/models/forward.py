@@ -1,8 +1,10 @@
-"""The forward pass of runs side by side: of BERT-like models here, without padding.
+"""Batches without padding, and the forward pass of runs side by side.
 
-All other models compute by `subtune.models.transformers_pass`.
+A batch holds the tokens of all examples, one example after the other. Only attention compares
+tokens, within an example. Models of packed families compute here, all others by
+`subtune.models.transformers_pass`.
 
-Runs share a weight, or each run has its own (`subtune.models.weights`). All runs read the same
+Runs share a weight, or each run has its own (`subtune.models.operations`). All runs read the same
 batch under the same dropout masks, so they compute the same below the first weight that differs:
 there ``k`` is 1, and from there on it is the number of runs. A run's result does not depend on the
 others.
@@ -15,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -22,20 +25,29 @@ from torch.nn import functional
 from subtune.families import first_position
 from subtune.families.base import EMBEDDINGS, Components, components_of, is_key_bias
 from subtune.models.encoder import Encoder
-from subtune.models.packed import Grid, Packed, from_grid, means_of_examples, to_grid
-from subtune.models.weights import (
+from subtune.models.operations import (
     DropoutMasks,
+    Grid,
     LowRankUpdate,
     PerRun,
     SparseEntries,
     Weight,
+    from_grid,
+    grid_of,
     product_of_each_run,
     shared_product,
     sparse_embedding,
     sparse_linear,
+    to_grid,
 )
 from subtune.selections.added import down_and_up
+from subtune.tasks.examples import Examples
 
+# The number of padding tokens that cost as much time on a CPU as one more pass.
+TOKENS_OF_A_PASS = {"cpu": 200}
+# The number of pairs of slots that cost as much time on a CPU as one more grid. On a GPU every
+# batch has one grid, because starting a kernel costs more than a short batch's work.
+PAIRS_OF_A_GRID = {"cpu": 8000}
 Watch = Callable[[str, Tensor, Tensor], None]
 # Common activations, without importing transformers' model code, which takes seconds.
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -54,6 +66,120 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
     from transformers.activations import ACT2FN
 
     return ACT2FN[name]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One batch: ``ids``, ``token_type_ids``, ``positions`` (from 0) of every token, each ``[t]``.
+
+    ``example`` ``[t]``: the example of each token. ``first`` ``[n]``: each example's first token.
+    ``reads`` ``[q]``: numbers of the tokens that the head reads, or None if it reads each example's
+    first token only. ``read_of`` ``[q]``: the example of each token that the head reads.
+    ``labels``: for examples ``[n]`` numbers, ``[n, 2]`` positions or ``[n, o]`` of 0 and 1, or for
+    read tokens ``[q]``. ``grids``: for attention; together they hold every example once, in order.
+    ``longest``: the number of tokens of the longest example.
+    """
+
+    ids: Tensor
+    token_type_ids: Tensor | None
+    positions: Tensor
+    example: Tensor
+    first: Tensor
+    reads: Tensor | None
+    read_of: Tensor
+    labels: Tensor
+    grids: tuple[Grid, ...]
+    longest: int
+
+
+def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
+    """Return the examples in ``index`` as one batch.
+
+    Args:
+        examples: of a split.
+        index: numbers of examples in order. Sorted by length they need the smallest grids.
+        model: the batch goes to its device, with slots for each of its heads of attention.
+    """
+    lengths = examples.lengths[index]
+    first = lengths.cumsum() - lengths
+    numbers = np.arange(len(index))
+    example = numbers.repeat(lengths)
+    reads, read_of = None, numbers
+    if examples.reads is not None:
+        positions = [examples.reads[number] for number in index]
+        read_of = numbers.repeat([len(places) for places in positions])
+        reads = np.concatenate(positions).astype(np.int64) + first[read_of]
+    cost = PAIRS_OF_A_GRID.get(model.device.type)
+    alike = [lengths] if cost is None else parts(lengths, cost, power=2)
+    if model.transformers is not None:
+        # Transformers' code needs no grids.
+        alike = []
+
+    def tensor(values: np.ndarray) -> Tensor:
+        return torch.from_numpy(values).to(model.device, non_blocking=True)
+
+    def column(name: str) -> Tensor:
+        ids = [examples.inputs[name][number] for number in index]
+        return tensor(np.concatenate(ids).astype(np.int64))
+
+    return Packed(
+        ids=column("input_ids"),
+        token_type_ids=column("token_type_ids") if "token_type_ids" in examples.inputs else None,
+        positions=tensor(np.arange(lengths.sum()) - first[example]),
+        example=tensor(example),
+        first=tensor(first),
+        reads=None if reads is None else tensor(reads),
+        read_of=tensor(read_of),
+        labels=tensor(examples.labels_at(index)),
+        grids=tuple(grid_of(part, model.config.num_attention_heads, tensor) for part in alike),
+        longest=int(lengths.max()),
+    )
+
+
+def means_of_examples(logits: Tensor, batch: Packed) -> Tensor:
+    """Return logits ``[k, q, o]`` averaged over each example's tokens, ``[k, n, o]``."""
+    # On a GPU, adding by index would add in an undefined order.
+    by_token = logits.transpose(0, 1).contiguous()
+    means = torch.segment_reduce(by_token, "mean", lengths=batch.read_of.bincount())
+    return means.transpose(0, 1)
+
+
+def micro_batches(index: np.ndarray, lengths: np.ndarray, model: Encoder) -> list[np.ndarray]:
+    """Return a batch in parts, if padding costs more time than further passes.
+
+    A model that sees padding gets parts of one length.
+
+    Args:
+        index: numbers of the batch's examples. Sorted by length they need the least padding.
+        lengths: tokens of each of these examples.
+        model: a packed family's batches have no padding, and are one part.
+    """
+    if model.transformers is not None and model.transformers.sees_padding:
+        return np.split(index, np.flatnonzero(np.diff(lengths)) + 1)
+    cost = TOKENS_OF_A_PASS.get(model.device.type)
+    if model.transformers is None or cost is None:
+        return [index]
+    counts = [len(part) for part in parts(lengths, cost, power=1)]
+    return np.split(index, np.cumsum(counts)[:-1])
+
+
+def parts(lengths: np.ndarray, cost: int, power: int) -> list[np.ndarray]:
+    """Cut examples into neighbours of similar length, while a cut saves more than it costs.
+
+    Args:
+        lengths: tokens of each example.
+        cost: of one more part, in the same unit as the work.
+        power: of the longest length that each example's work grows with: 1 for matrices, which read
+            padded tokens, 2 for attention, which computes pairs of slots.
+    """
+    before = np.maximum.accumulate(lengths)[:-1]
+    after = np.maximum.accumulate(lengths[::-1])[::-1][1:]
+    count = np.arange(1, len(lengths))
+    in_two = count * before**power + (len(lengths) - count) * after**power
+    if len(lengths) == 1 or len(lengths) * lengths.max() ** power - in_two.min() < cost:
+        return [lengths]
+    cut = int(in_two.argmin()) + 1
+    return parts(lengths[:cut], cost, power) + parts(lengths[cut:], cost, power)
 
 
 @dataclass(frozen=True)

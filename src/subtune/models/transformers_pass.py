@@ -23,8 +23,8 @@ from subtune.core.errors import SubtuneError, reason_of
 from subtune.core.jobs import is_out_of_memory
 from subtune.families.base import QUESTION_ANSWERING
 from subtune.models.encoder import Encoder, TransformersModule
-from subtune.models.packed import Packed
-from subtune.models.weights import DropoutMasks, LowRankUpdate, PerRun, SparseEntries, Weight
+from subtune.models.forward import Packed
+from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun, SparseEntries, Weight
 
 # A module's name to the two matrices of its low-rank update, ``[r, i]`` and ``[o, r]``.
 Updates = Mapping[str, tuple[Tensor, Tensor]]

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from subtune.data.batches import by_length, shuffled
 from subtune.families.base import is_classifier
 from subtune.models.encoder import Encoder, with_new_classifier
-from subtune.models.forward import logits
-from subtune.models.packed import micro_batches, pack
-from subtune.models.weights import DropoutMasks
+from subtune.models.forward import logits, micro_batches, pack
+from subtune.models.operations import DropoutMasks
 from subtune.selections.entries import DiffPruningSettings
 from subtune.selections.specs import Recipe
 from subtune.tasks import TaskSpec

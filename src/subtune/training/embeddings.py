@@ -18,8 +18,7 @@ from torch.nn.functional import normalize
 from subtune.core.errors import SubtuneError
 from subtune.data.batches import in_length_order
 from subtune.models.encoder import Encoder
-from subtune.models.forward import hidden_states
-from subtune.models.packed import micro_batches, pack
+from subtune.models.forward import hidden_states, micro_batches, pack
 from subtune.selections.specs import Fit, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads

@@ -26,8 +26,7 @@ from subtune.data.batches import (
 )
 from subtune.families.base import is_embedding
 from subtune.models.encoder import Encoder, with_new_classifier
-from subtune.models.forward import logits
-from subtune.models.packed import Packed, micro_batches, pack
+from subtune.models.forward import Packed, logits, micro_batches, pack
 from subtune.selections.specs import Fit, Labels, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples

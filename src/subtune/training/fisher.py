@@ -26,8 +26,7 @@ from torch.nn import functional
 from subtune.data.batches import in_length_order
 from subtune.families.base import is_embedding, is_key_bias, is_norm
 from subtune.models.encoder import Encoder, with_new_classifier
-from subtune.models.forward import logits
-from subtune.models.packed import Packed, pack
+from subtune.models.forward import Packed, logits, pack
 from subtune.selections.specs import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples

@@ -13,9 +13,8 @@ from subtune.core.errors import SubtuneError
 from subtune.core.jobs import is_out_of_memory
 from subtune.data.batches import by_length, shuffled
 from subtune.models.encoder import Encoder, with_new_classifier
-from subtune.models.forward import logits
-from subtune.models.packed import micro_batches, pack
-from subtune.models.weights import DropoutMasks
+from subtune.models.forward import logits, micro_batches, pack
+from subtune.models.operations import DropoutMasks
 from subtune.selections.kind import Entries
 from subtune.selections.specs import Recipe
 from subtune.tasks import TaskSpec

@@ -11,9 +11,8 @@ from subtune.core.errors import SubtuneError, reason_of
 from subtune.data.batches import CPU_TOKENS, divided
 from subtune.families.base import is_classifier
 from subtune.models.encoder import Encoder, shapes_of, with_adapters, with_new_classifier
-from subtune.models.forward import logits
-from subtune.models.packed import pack
-from subtune.models.weights import DropoutMasks
+from subtune.models.forward import logits, pack
+from subtune.models.operations import DropoutMasks
 from subtune.selections.added import Adapter, Peft
 from subtune.selections.entries import DiffPruning
 from subtune.selections.kind import Entries, Indices, LowRank, Whole

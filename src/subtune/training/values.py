@@ -23,7 +23,7 @@ from torch.optim.adamw import adamw
 
 from subtune.families.base import is_added, is_classifier
 from subtune.models.encoder import Encoder
-from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries, Weight
+from subtune.models.operations import LowRankUpdate, PerRun, SparseEntries, Weight
 from subtune.selections.kind import Entries, Entry, Indices, LowRank, Whole
 
 INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale"

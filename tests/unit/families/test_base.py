@@ -29,8 +29,8 @@ from subtune.models import encoder, forward
 from subtune.models.dimensions import dimensions_by, dimensions_in
 from subtune.models.encoder import load_model
 from subtune.models.files import longest_text, read_config
-from subtune.models.packed import pack
-from subtune.models.weights import DropoutMasks, PerRun
+from subtune.models.forward import pack
+from subtune.models.operations import DropoutMasks, PerRun
 from subtune.selections.methods import named
 from subtune.tasks import TASKS
 from tests.helpers import examples, reference

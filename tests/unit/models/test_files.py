@@ -13,10 +13,9 @@ from transformers import AutoModel, AutoModelForSequenceClassification
 from subtune.core.errors import SubtuneError
 from subtune.families.base import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION, is_classifier
 from subtune.models import files
-from subtune.models.encoder import fetch, load_model, with_new_classifier
-from subtune.models.files import head_by, own_pooling, pooling_in
-from subtune.models.forward import logits
-from subtune.models.packed import pack
+from subtune.models.encoder import load_model, with_new_classifier
+from subtune.models.files import fetch, head_by, own_pooling, pooling_in
+from subtune.models.forward import logits, pack
 from subtune.selections.specs import ModelSpec
 from subtune.tasks import TASKS
 from subtune.training.fisher import fisher_information

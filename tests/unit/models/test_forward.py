@@ -20,12 +20,11 @@ from subtune.families.base import (
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
-from subtune.models import encoder, forward, packed
+from subtune.models import encoder, forward
 from subtune.models.dimensions import dimensions_by
 from subtune.models.encoder import load_model
-from subtune.models.forward import activation, hidden_states
-from subtune.models.packed import from_grid, pack, to_grid
-from subtune.models.weights import DropoutMasks, LowRankUpdate, PerRun
+from subtune.models.forward import activation, hidden_states, pack
+from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun, from_grid, to_grid
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from tests.helpers import examples, reference
@@ -273,7 +272,7 @@ def test_on_several_grids_logits_and_gradients_are_those_on_one(cost, grids, mod
     sorted_by_length = [2, 1, 0, 3]
     one = forward.logits(model, batch(model, sorted_by_length), weights)
     expected = gradients_of(one, leaves)
-    monkeypatch.setattr(packed, "PAIRS_OF_A_GRID", {"cpu": cost})
+    monkeypatch.setattr(forward, "PAIRS_OF_A_GRID", {"cpu": cost})
     several = batch(model, sorted_by_length)
     assert len(several.grids) == grids
     computed = forward.logits(model, several, weights)
@@ -289,7 +288,7 @@ def test_cut_into_parts_examples_keep_their_order_and_take_fewer_places(power, l
     def places(part):
         return len(part) * max(part) ** power
 
-    parts = packed.parts(np.array(lengths), cost, power)
+    parts = forward.parts(np.array(lengths), cost, power)
     assert [length for part in parts for length in part] == lengths
     assert sum(map(places, parts)) + cost * (len(parts) - 1) <= places(lengths)
 
@@ -300,13 +299,13 @@ def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(tiny_bert, director
         for directory in (directory_of("electra"), tiny_bert)
     )
     index, lengths = np.array([7, 3, 5, 1]), np.array([4, 5, 100, 104])
-    assert [part.tolist() for part in packed.micro_batches(index, lengths, in_packed_pass)] == [
+    assert [part.tolist() for part in forward.micro_batches(index, lengths, in_packed_pass)] == [
         [7, 3, 5, 1]
     ]
     # Two short examples as long as the longest have 198 tokens more.
     for cost, expected in ((198, [[7, 3], [5, 1]]), (199, [[7, 3, 5, 1]])):
-        monkeypatch.setitem(packed.TOKENS_OF_A_PASS, "cpu", cost)
-        cut = packed.micro_batches(index, lengths, own)
+        monkeypatch.setitem(forward.TOKENS_OF_A_PASS, "cpu", cost)
+        cut = forward.micro_batches(index, lengths, own)
         assert [part.tolist() for part in cut] == expected
 
 

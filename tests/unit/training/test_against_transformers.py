@@ -19,7 +19,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch.nn import functional
 from transformers import get_scheduler
 
-from subtune.models import encoder, packed
+from subtune.models import encoder, forward
 from subtune.models.encoder import load_model
 from subtune.selections.kind import Indices, LowRank
 from subtune.training import recipe, sweeps
@@ -255,7 +255,7 @@ def test_training_ends_where_transformers_and_adamw_end(
     monkeypatch.setattr(sweeps, "runs_at_once", lambda model, train, members: len(members))
     if runs == 1:
         # Every length of texts gets a pass.
-        monkeypatch.setitem(packed.TOKENS_OF_A_PASS, "cpu", 1)
+        monkeypatch.setitem(forward.TOKENS_OF_A_PASS, "cpu", 1)
     task, kind = examples.TASKS[case[0]], case[1]
     directory = request.getfixturevalue(model) if model in MODELS else directory_of(model)
     rows = examples.examples_of(task, examples.tokens(task, directory, rows=ROWS[task.kind]))

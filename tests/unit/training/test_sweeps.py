@@ -14,8 +14,7 @@ from subtune.data.batches import CPU_TOKENS
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder, transformers_pass
 from subtune.models.encoder import load_model
-from subtune.models.forward import logits
-from subtune.models.packed import pack
+from subtune.models.forward import logits, pack
 from subtune.runs import recording
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS

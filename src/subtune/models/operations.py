@@ -1,4 +1,4 @@
-"""Weights that differ by run, products with them, and dropout masks.
+"""Operations of the forward pass: products with weights that differ by run, grids, dropout masks.
 
 A product's bits do not depend on how many runs train side by side. Libraries of linear algebra
 round differently for a few rows, and for one small matrix. The padding here avoids that, and costs
@@ -8,16 +8,19 @@ A matrix in which some entries train gets no gradient. The backward pass holds a
 matrices.
 
 Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``r`` rank, ``e`` trainable entries.
+On grids: ``m`` examples, ``s`` tokens, ``l`` tokens of the longest example, ``a`` heads of
+attention, ``d`` numbers per head, ``h`` = ``a·d`` numbers per token.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 # With at least so many rows and columns, rounding does not depend on their number.
@@ -140,6 +143,87 @@ def product_of_each_run(x: Tensor, matrices: Tensor) -> Tensor:
 def _padded(x: Tensor) -> Tensor:
     """Return ``x`` with zeros for missing tokens."""
     return functional.pad(x, (0, 0, 0, FEW - x.shape[1]))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Neighbouring examples of a batch, laid out for attention: ``m`` examples by ``l`` slots.
+
+    ``tokens``: their number ``s``. ``outside`` ``[m, l]``: 0 in slots with a token, -inf behind an
+    example's end. ``row`` ``[m·a·l]``: the row of ``[s·a, d]`` in each slot; slots behind an
+    example's end repeat its first token. ``slot`` ``[s·a]``: the slot of each such row.
+    """
+
+    tokens: int
+    outside: Tensor
+    row: Tensor
+    slot: Tensor
+
+
+def grid_of(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor]) -> Grid:
+    """Return the grid of neighbouring examples with these numbers of tokens."""
+    longest = int(lengths.max())
+    first = lengths.cumsum() - lengths
+    example = np.arange(len(lengths)).repeat(lengths)
+    position = np.arange(lengths.sum()) - first[example]
+    inside = np.arange(longest) < lengths[:, None]
+    head = np.arange(heads)
+    token = first[:, None] + np.arange(longest) * inside
+    row = token[:, None, :] * heads + head[:, None]
+    slot = (example[:, None] * heads + head) * longest + position[:, None]
+    return Grid(
+        tokens=int(lengths.sum()),
+        outside=tensor(np.where(inside, np.float32(0), np.float32("-inf"))),
+        row=tensor(row.ravel()),
+        slot=tensor(slot.ravel()),
+    )
+
+
+def to_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:
+    """Copy a grid's tokens ``[k, s, h]`` to every head's slots ``[k·m·a, l, d]``.
+
+    Slots without a token must get no gradient: attention's mask ensures it for keys and values,
+    `from_grid` for queries.
+    """
+    rows = x.unflatten(2, (heads, -1)).flatten(1, 2)
+    return _Gather.apply(rows, grid.row, grid.slot).view(-1, grid.outside.shape[1], rows.shape[2])
+
+
+def from_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:
+    """Copy every head's slots ``[k·m·a, l, d]`` back to tokens ``[k, s, h]``."""
+    rows = x.reshape(-1, len(grid.row), x.shape[2])
+    tokens = _Scatter.apply(rows, grid.slot)
+    return tokens.unflatten(1, (-1, heads)).flatten(2)
+
+
+class _Gather(torch.autograd.Function):
+    """Gathers rows. Its backward pass gathers too, where autograd's own would add into zeros."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, rows: Tensor, grid: Tensor, slot: Tensor) -> Tensor:
+        ctx.save_for_backward(slot)
+        return rows.index_select(1, grid)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (slot,) = ctx.saved_tensors
+        return gradient.index_select(1, slot), None, None
+
+
+class _Scatter(torch.autograd.Function):
+    """Gathers the slots that hold a token; the other slots' gradient is 0."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, slot: Tensor) -> Tensor:
+        ctx.save_for_backward(slot)
+        ctx.slots = rows.shape[1]
+        return rows.index_select(1, slot)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (slot,) = ctx.saved_tensors
+        rows = gradient.new_zeros(gradient.shape[0], ctx.slots, gradient.shape[2])
+        return rows.index_copy_(1, slot, gradient), None
 
 
 class DropoutMasks:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from subtune.models.weights import SparseEntries, sparse_embedding, sparse_linear
+from subtune.models.operations import SparseEntries, sparse_embedding, sparse_linear
 
 TOKENS, OUTPUTS, INPUTS = 256, 96, 128
 SHARES = [0.001, 0.05, 0.4, 1.0]
