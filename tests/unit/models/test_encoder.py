@@ -4,14 +4,20 @@ import re
 
 import pytest
 import torch
-from transformers import AutoModel
+from transformers import AutoConfig, AutoModel
 
 from subtune.core.errors import SubtuneError
-from subtune.families.base import HEADS, SEQUENCE_CLASSIFICATION, is_classifier
-from subtune.models import encoder
+from subtune.families.base import (
+    HEADS,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+    is_classifier,
+)
+from subtune.models import encoder, transformers_models
 from subtune.models.dimensions import dimensions_in
 from subtune.models.encoder import load_model
 from subtune.models.files import WEIGHTS, version_of
+from tests.helpers import families
 
 QUERY = "encoder.layer.1.attention.self.query.weight"
 WORDS = "embeddings.word_embeddings.weight"
@@ -36,79 +42,53 @@ def prefixed(prefix):
     return lambda weights: {prefix + name: value for name, value in weights.items()}
 
 
-def changed(name, change):
-    return lambda weights: weights | {name: change(weights[name])}
+def cut(name, size):
+    return lambda weights: weights | {name: weights[name][:size].clone()}
 
 
 def beside(name, like):
     return lambda weights: weights | {name: weights[like].clone()}
 
 
+LACKS, MORE = "has no weights '{}', which its model has", "has weights '{}', which a model of its"
+SHAPE = "{} has the shape {}, expected [{}, 32] as the model's configuration"
+PREFIX = LACKS + "; found 'module.{}', which has another prefix"
+
+
 @pytest.mark.parametrize(
     ("family", "weights", "problem"),
     [
-        ("bert", without("layer.1."), f" has no weights '{QUERY}', which its model has"),
-        (
-            "bert",
-            prefixed("module.bert."),
-            f" has no weights '{WORDS}', which its model has; found 'module.bert.{WORDS}', which "
-            "has another prefix",
-        ),
-        ("bert", without("pooler"), " has no weights 'pooler.dense.weight', which its model has"),
-        (
-            "bert",
-            beside(QUERY.replace("1", "2"), QUERY),
-            f" has weights '{QUERY.replace('1', '2')}', which a model of its configuration has not",
-        ),
-        (
-            "bert",
-            changed(QUERY, lambda value: value[:, :16].contiguous()),
-            f": {QUERY} has the shape [32, 16], expected [32, 32] as the model's configuration",
-        ),
-        ("llama", without(UP.format(1)), f" has no weights '{UP.format(1)}', which its model has"),
-        (
-            "llama",
-            changed(LLAMAS_WORDS, lambda value: value[:20].clone()),
-            f": {LLAMAS_WORDS} has the shape [20, 32], expected [45, 32] as the model's",
-        ),
-        (
-            "llama",
-            beside(UP.format(2), UP.format(1)),
-            f" has weights '{UP.format(2)}', which a model of its configuration has not",
-        ),
+        ("bert", without("layer.1."), LACKS.format(QUERY)),
+        ("bert", prefixed("module.bert."), PREFIX.format(WORDS, f"bert.{WORDS}")),
+        ("bert", without("pooler"), LACKS.format("pooler.dense.weight")),
+        ("bert", beside(QUERY.replace("1", "2"), QUERY), MORE.format(QUERY.replace("1", "2"))),
+        ("bert", cut(QUERY, 16), SHAPE.format(QUERY, [16, 32], 32)),
+        ("llama", without(UP.format(1)), LACKS.format(UP.format(1))),
+        ("llama", cut(LLAMAS_WORDS, 20), SHAPE.format(LLAMAS_WORDS, [20, 32], 45)),
+        ("llama", beside(UP.format(2), UP.format(1)), MORE.format(UP.format(2))),
         (
             "llama",
             beside("model.layers.0.self_attn.q_proj.bias", "model.norm.weight"),
-            " has weights 'model.layers.0.self_attn.q_proj.bias', which a model of its",
+            MORE.format("model.layers.0.self_attn.q_proj.bias"),
         ),
-        (
-            "llama",
-            prefixed("module."),
-            f" has no weights '{LLAMAS_WORDS}', which its model has; found "
-            f"'module.{LLAMAS_WORDS}', which has another prefix",
-        ),
+        ("llama", prefixed("module."), PREFIX.format(LLAMAS_WORDS, LLAMAS_WORDS)),
     ],
 )
 @pytest.mark.parametrize("read", [plan, load])
 def test_weights_that_do_not_fit_are_refused_by_name(read, family, weights, problem, copied):
     directory = copied(family, weights)
-    with pytest.raises(SubtuneError, match=re.escape(f"{directory}{problem}")):
+    with pytest.raises(SubtuneError, match=rf"^{directory}:? {re.escape(problem)}"):
         read(directory)
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_weights_that_are_whole_numbers_are_refused(copied, family):
-    directory = copied(
-        family, lambda stored: {name: value.char() for name, value in stored.items()}
-    )
+    directory = copied(family, lambda stored: {name: v.char() for name, v in stored.items()})
     with pytest.raises(SubtuneError, match=r"weight is stored as I8, expected floats"):
         version_of(directory)
 
 
-@pytest.mark.parametrize(
-    "cut",
-    [*(slice(rest) for rest in (0, 4, 100, -1)), None],
-)
+@pytest.mark.parametrize("cut", [slice(0), slice(100), slice(-1), None])
 def test_weights_that_were_cut_short_or_are_of_another_kind_are_refused(copied, cut):
     path = copied() / WEIGHTS
     other = b"version https://git-lfs.github.com/spec/v1"
@@ -128,11 +108,7 @@ def renamed(weights):
 
 @pytest.mark.parametrize(
     ("family", "weights"),
-    [
-        ("bert", renamed),
-        ("bert", prefixed("bert.")),
-        ("llama", beside("lm_head.weight", LLAMAS_WORDS)),
-    ],
+    [("bert", renamed), ("llama", beside("lm_head.weight", LLAMAS_WORDS))],
 )
 def test_names_of_published_checkpoints_are_read(family, weights, copied, tiny):
     expected, parameters = (load(of).parameters for of in (tiny(family), copied(family, weights)))
@@ -163,3 +139,38 @@ def test_a_seed_draws_the_whole_classifier_beside_what_transformers_reads(family
     # Five standard errors of a deviation.
     within = 5 * model.config.initializer_range / (2 * drawn.numel()) ** 0.5
     assert drawn.std().item() == pytest.approx(model.config.initializer_range, abs=within)
+
+
+@pytest.mark.parametrize(
+    ("family", "fields", "problem"),
+    [
+        ("bert", {"use_cache": "maybe"}, "config.json cannot be read: Validation error for field "),
+        ("llama", {"model_type": ["llama"]}, 'model_type: found ["llama"], expected a model\'s'),
+        ("llama", {"hidden_act": "geluu"}, "cannot be loaded: 'geluu' is not known"),
+        ("llama", {"hidden_size": -32}, "cannot be loaded: Trying to create tensor with negative"),
+    ],
+)
+def test_a_configuration_that_makes_no_model_is_one_line(family, fields, problem, copied):
+    with pytest.raises(SubtuneError, match=re.escape(problem)) as error:
+        load(copied(family, **fields))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("padding", [None, -1, 45])
+def test_padding_that_is_no_word_is_none_and_the_texts_end_pads(padding, copied, capsys):
+    directory = copied("llama", pad_token_id=padding, eos_token_id=3)
+    assert load(directory).config.pad_token_id == 3
+    assert capsys.readouterr().err == ""
+
+
+def test_a_model_without_a_sequence_head_loads_with_a_token_head(tmp_path):
+    fields = families.SHAPE | families.USUAL | families.DECODER
+    config = AutoConfig.for_model("apertus", **fields)
+    model = transformers_models.AUTO_CLASSES[TOKEN_CLASSIFICATION].from_config(config)
+    model.save_pretrained(tmp_path)
+    assert load_model(tmp_path, TOKEN_CLASSIFICATION, 3).outputs == 3
+    dimensions = dimensions_in(tmp_path)
+    assert dimensions.shapes(3, TOKEN_CLASSIFICATION)["classifier.score.weight"] == (3, 32)
+    assert dimensions.parameters > 0
+    with pytest.raises(SubtuneError, match="no model for sequence classification of 'apertus'"):
+        dimensions.shapes(3)

@@ -1,8 +1,7 @@
-"""A model's files: refusals, versions, weights in shards, the pooling that they say."""
+"""A model's files: versions, weights in shards, tokenizers, the pooling that they say."""
 
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,14 +10,14 @@ from tokenizers import Tokenizer
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
+from subtune.data.load import read_tokenizer, tokenize
 from subtune.families.base import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION, is_classifier
 from subtune.models import files
 from subtune.models.encoder import load_model, with_new_classifier
-from subtune.models.files import fetch, head_by, own_pooling, pooling_in
+from subtune.models.files import MANY, fetch, head_by, longest_text, own_pooling, pooling_in
 from subtune.models.forward import logits, pack
 from subtune.selections.specs import ModelSpec
 from subtune.tasks import TASKS
-from subtune.training.fisher import fisher_information
 from tests.helpers import examples
 
 
@@ -27,20 +26,32 @@ def directory(copied):
     return copied()
 
 
-def test_a_local_model_is_copied_as_it_was_planned(directory, tmp_path):
-    spec = ModelSpec(source="files", version=files.version_of(directory))
-    (directory / "README.md").write_text("---\nlicense: mit\n---\n")
-    fetch(spec, str(directory), tmp_path / "copy")
-    assert files.version_of(tmp_path / "copy") == spec.version
-    assert (tmp_path / "copy" / "README.md").read_text().startswith("---\nlicense: mit")
+@pytest.fixture
+def fetched(tmp_path):
+    """A function that copies a local model as it was planned; after planning, ``edit`` is called"""
 
-
-def test_a_local_model_that_was_edited_after_planning_is_refused(directory, tmp_path):
-    spec = ModelSpec(source="files", version=files.version_of(directory))
-    path = directory / "config.json"
-    path.write_text(path.read_text().replace("{", '{"note": "edited", ', 1))
-    with pytest.raises(SubtuneError, match=r"mine: changed since this was planned; call snakemake"):
+    def fetch_copy(directory, edit=lambda: None):
+        spec = ModelSpec(source="files", version=files.version_of(directory))
+        edit()
         fetch(spec, str(directory), tmp_path / "copy")
+        return tmp_path / "copy"
+
+    return fetch_copy
+
+
+def test_a_local_model_is_copied_with_its_card(directory, fetched):
+    card = "---\nlicense: mit\n---\n"
+    (directory / "README.md").write_text(card)
+    copy = fetched(directory)
+    assert files.version_of(copy) == files.version_of(directory)
+    assert (copy / "README.md").read_text() == card
+
+
+def test_a_local_model_that_was_edited_after_planning_is_refused(directory, fetched):
+    path = directory / "config.json"
+    edited = path.read_text().replace("{", '{"note": "edited", ', 1)
+    with pytest.raises(SubtuneError, match=r"mine: changed since this was planned; call snakemake"):
+        fetched(directory, lambda: path.write_text(edited))
 
 
 def test_a_models_version_is_of_its_files_in_one_order(directory):
@@ -61,22 +72,19 @@ def in_shards(copied):
         whole = AutoModelForSequenceClassification.from_pretrained(directory)
         (directory / files.WEIGHTS).unlink()
         whole.save_pretrained(directory, max_shard_size="20KB")
+        assert len(files.weights_of(directory)) > 1
         return directory
 
     return write
 
 
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
-def test_weights_in_several_files_are_those_in_one(family, tiny, in_shards, tmp_path):
-    directory = in_shards(family)
-    assert len(files.weights_of(directory)) > 1
-    spec = ModelSpec(source="files", version=files.version_of(directory))
-    fetch(spec, str(directory), tmp_path / "copy")
+def test_weights_in_several_files_are_those_in_one(family, tiny, in_shards, fetched):
     whole, in_parts = (
-        load_model(of, SEQUENCE_CLASSIFICATION, 2) for of in (tiny(family), tmp_path / "copy")
+        load_model(of, SEQUENCE_CLASSIFICATION, 2).parameters
+        for of in (tiny(family), fetched(in_shards(family)))
     )
-    for name, value in whole.parameters.items():
-        assert torch.equal(value, in_parts.parameters[name]), name
+    assert all(torch.equal(value, in_parts[name]) for name, value in whole.items())
 
 
 @pytest.mark.parametrize(
@@ -95,40 +103,66 @@ def test_files_that_are_not_those_of_the_index_are_refused(change, problem, in_s
         files.files_of(directory)
 
 
-def test_a_tokenizer_is_made_of_a_vocabulary(directory, tmp_path):
+def test_a_tokenizer_is_made_of_a_vocabulary(directory, fetched):
     """Older models have a vocabulary, and no file for the whole tokenizer."""
-    made_by_hand = Tokenizer.from_file(str(directory / files.TOKENIZER))
+    whole = Tokenizer.from_file(str(directory / files.TOKENIZER))
     (directory / files.TOKENIZER).unlink()
-    words = sorted(made_by_hand.get_vocab(), key=made_by_hand.token_to_id)
+    words = sorted(whole.get_vocab(), key=whole.token_to_id)
     (directory / "vocab.txt").write_text("\n".join(words) + "\n")
-    spec = ModelSpec(source="files", version=files.version_of(directory))
-    fetch(spec, str(directory), tmp_path / "copy")
-    made = Tokenizer.from_file(str(tmp_path / "copy" / files.TOKENIZER))
+    made = Tokenizer.from_file(str(fetched(directory) / files.TOKENIZER))
     for pair in (("a good film",), ("The dog sleeps.", "he sings")):
-        assert made.encode(*pair).ids == made_by_hand.encode(*pair).ids
+        assert made.encode(*pair).ids == whole.encode(*pair).ids
 
 
-def test_a_vocabulary_that_makes_no_tokenizer_is_one_line(directory, tmp_path):
+def test_a_vocabulary_that_makes_no_tokenizer_is_one_line(directory, fetched):
     (directory / files.TOKENIZER).unlink()
     (directory / "tokenizer.model").write_bytes(b"\x00\x01")
     (directory / "config.json").write_text('{"model_type": "llama", "hidden_size": 8}')
-    spec = ModelSpec(source="files", version=files.version_of(directory))
-    with pytest.raises(
-        SubtuneError, match=r"copy has no .*, and none can be made of tokenizer\.model"
-    ):
-        fetch(spec, str(directory), tmp_path / "copy")
+    problem = r"copy has no .*, and none can be made of tokenizer\.model"
+    with pytest.raises(SubtuneError, match=problem):
+        fetched(directory)
+
+
+@pytest.mark.parametrize("content", ["{", '{"model": {}}'])
+def test_a_tokenizer_that_cannot_be_read_is_one_line(content, directory):
+    (directory / files.TOKENIZER).write_text(content)
+    with pytest.raises(SubtuneError, match=r"tokenizer\.json is not a readable tokenizer"):
+        read_tokenizer(directory)
+
+
+def test_words_behind_the_last_row_matter_where_a_text_has_them(copied):
+    directory, task = copied("llama"), TASKS["sst2"]
+    tokenizer = Tokenizer.from_file(str(directory / files.TOKENIZER))
+    tokenizer.add_special_tokens(["[BEHIND]"])
+    tokenizer.save(str(directory / files.TOKENIZER))
+    assert files.files_of(directory)
+    rows = examples.rows_of(task)
+    assert tokenize(task, rows, directory, 24)
+    rows["train"] = rows["train"].map(lambda row: row | {"text_a": "a [BEHIND] film"})
+    with pytest.raises(SubtuneError, match="found a word of number 45, expected numbers below 45"):
+        tokenize(task, rows, directory, 24)
+
+
+@pytest.mark.parametrize(
+    ("fields", "longest"),
+    [
+        ({"model_type": "gpt2", "n_positions": 1024}, 1024),
+        ({"model_type": "modernbert", "max_position_embeddings": 8192}, 8192),
+        ({"model_type": "bloom"}, MANY),
+        *(
+            ({"model_type": name, "max_position_embeddings": 514, "pad_token_id": 1}, 512)
+            for name in ("mpnet", "camembert", "longformer", "xlm-roberta-xl", "esm")
+        ),
+    ],
+)
+def test_the_longest_text_is_told_by_the_configuration(fields, longest):
+    assert longest_text(fields) == longest
 
 
 MODULES = [
     {"type": "sentence_transformers.models.Transformer", "path": ""},
     {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
 ]
-ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
-
-
-def saying(modules, pooling):
-    files = {"modules.json": json.dumps(modules), "1_Pooling/config.json": json.dumps(pooling)}
-    return files.get
 
 
 @pytest.mark.parametrize(
@@ -143,7 +177,8 @@ def saying(modules, pooling):
     ],
 )
 def test_files_of_sentence_transformers_say_the_pooling(modules, pooling, found):
-    assert own_pooling(saying(modules, pooling)) == found
+    stored = {"modules.json": json.dumps(modules), "1_Pooling/config.json": json.dumps(pooling)}
+    assert own_pooling(stored.get) == found
 
 
 def test_a_model_without_these_files_has_no_pooling_of_its_own(tiny_bert, minilm):
@@ -151,90 +186,60 @@ def test_a_model_without_these_files_has_no_pooling_of_its_own(tiny_bert, minilm
     assert pooling_in(minilm) == "mean"
 
 
-@pytest.mark.parametrize("modules", ["{", "[1]", '[{"path": "1_Pooling"}]'])
+@pytest.mark.parametrize("modules", ["{", '[{"path": "1_Pooling"}]'])
 def test_a_list_of_modules_that_is_none_is_one_line(modules):
     with pytest.raises(SubtuneError, match=r"^modules\.json or the config\.json .* cannot be read"):
         own_pooling({"modules.json": modules}.get)
 
 
-@pytest.mark.parametrize("family", ["gpt2", "qwen2"])
-def test_the_first_token_of_a_decoder_is_refused(family, directory_of):
+def test_the_first_token_of_a_decoder_is_refused(directory_of):
     problem = "pooling: found 'first' for a decoder, expected none: only the last token"
     with pytest.raises(SubtuneError, match=problem):
-        load_model(directory_of(family), SEQUENCE_CLASSIFICATION, 2, "first")
-
-
-def test_other_heads_read_what_they_read(tiny_bert):
-    head = TASKS["ud_ewt"].of_kind.head
-    assert load_model(tiny_bert, head, 3, "mean").head == head
-
-
-@pytest.fixture
-def packed():
-    return examples.packable(ROWS, [0, 1, 0, 1], reads="all")
+        load_model(directory_of("gpt2"), SEQUENCE_CLASSIFICATION, 2, "first")
 
 
 @pytest.mark.parametrize(
-    "family", ["tiny_bert", "tiny_roberta", "mpnet", "distilbert", "electra", "deberta"]
+    ("pooling", "task", "expected"),
+    [
+        ("mean", "sst2", MEAN_CLASSIFICATION),
+        ("first", "sst2", SEQUENCE_CLASSIFICATION),
+        (None, "sst2", SEQUENCE_CLASSIFICATION),
+        ("mean", "squad", TASKS["squad"].of_kind.head),
+        ("mean", "ud_ewt", TASKS["ud_ewt"].of_kind.head),
+    ],
 )
-def test_the_mean_is_a_linear_layer_on_the_mean_of_the_last_hidden_states(
-    family, packed, request, directory_of
-):
-    packed_family = family.startswith("tiny_")
-    directory = request.getfixturevalue(family) if packed_family else directory_of(family)
-    model = with_new_classifier(load_model(directory, SEQUENCE_CLASSIFICATION, 3, "mean"), 0)
+def test_only_a_head_of_one_text_reads_the_mean(pooling, task, expected):
+    assert head_by(pooling, TASKS[task].of_kind.head, {"model_type": "bert"}) == expected
+
+
+ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
+
+
+def logits_of_rows(model, reads=None):
+    rows = examples.packable(ROWS, [0, 1, 0, 1], reads=reads)
+    with torch.inference_mode():
+        return logits(model, pack(rows, np.arange(4), model))[0]
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "mpnet", "distilbert", "deberta"])
+def test_the_mean_is_a_linear_layer_on_the_mean_of_the_last_hidden_states(family, tiny):
+    model = with_new_classifier(load_model(tiny(family), SEQUENCE_CLASSIFICATION, 3, "mean"), 0)
     assert model.head == MEAN_CLASSIFICATION
     weight, bias = (value for name, value in model.parameters.items() if is_classifier(name))
-    theirs = AutoModel.from_pretrained(directory, dtype=torch.float32).eval()
+    theirs = AutoModel.from_pretrained(tiny(family), dtype=torch.float32).eval()
     with torch.inference_mode():
-        computed = logits(model, pack(packed, np.arange(4), model))[0]
         # A text alone has no padding.
         means = [theirs(torch.tensor([row])).last_hidden_state[0].mean(0) for row in ROWS]
     expected = torch.stack(means) @ weight.T + bias
-    assert computed.numpy() == pytest.approx(expected.numpy(), abs=1e-6)
+    torch.testing.assert_close(logits_of_rows(model, "all"), expected, rtol=0, atol=1e-6)
 
 
-def test_where_transformers_class_can_pool_it_does(packed, directory_of):
+def test_where_transformers_class_can_pool_it_does(directory_of):
     computed = {}
     for pooling in ("first", "mean", None):
         model = load_model(directory_of("modernbert"), SEQUENCE_CLASSIFICATION, 2, pooling)
         assert model.head == SEQUENCE_CLASSIFICATION
-        model = with_new_classifier(model, 0)
-        row = examples.packable(ROWS, [0, 1, 0, 1])
-        computed[pooling] = logits(model, pack(row, np.arange(4), model))[0]
         assert model.config.classifier_pooling == {"mean": "mean"}.get(pooling, "cls")
+        computed[pooling] = logits_of_rows(with_new_classifier(model, 0))
     assert torch.equal(computed["first"], computed[None])
     assert not torch.allclose(computed["first"], computed["mean"])
-
-
-@pytest.mark.parametrize("family", ["tiny_bert", "mpnet"])
-def test_fisher_information_of_the_mean_is_the_mean_of_squared_gradients(
-    family, request, directory_of
-):
-    task = TASKS["sst2"]
-    directory = request.getfixturevalue(family) if family == "tiny_bert" else directory_of(family)
-    tokens = examples.tokens(task, directory, rows=6)["train"]
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2, "mean")
-    found = fisher_information(model, tokens, task)
-    model = with_new_classifier(model, 0)
-    rows = examples.examples_of(task, {"train": tokens, "validation": tokens}, model.head)["train"]
-    leaves = {n: v.clone().requires_grad_(True) for n, v in model.parameters.items()}
-    changed = replace(model, parameters=leaves)
-    expected = dict.fromkeys(leaves, 0.0)
-    for number in range(len(rows)):
-        batch = pack(rows, np.array([number]), changed)
-        nats = -logits(changed, batch)[0].log_softmax(1)[0, batch.labels[0]]
-        gradients = torch.autograd.grad(nats, list(leaves.values()), allow_unused=True)
-        for name, gradient in zip(leaves, gradients, strict=True):
-            expected[name] += 0 if gradient is None else gradient.square().sum().item() / len(rows)
-    for _, row in found.sums.iterrows():
-        if not row["parameter"].endswith("key.bias"):
-            assert row["information"] == pytest.approx(expected[row["parameter"]], rel=1e-4)
-
-
-def test_the_head_is_told_by_the_configuration():
-    fields = {"model_type": "bert"}
-    assert head_by("mean", SEQUENCE_CLASSIFICATION, fields) == MEAN_CLASSIFICATION
-    assert head_by("first", SEQUENCE_CLASSIFICATION, fields) == SEQUENCE_CLASSIFICATION
-    assert head_by(None, SEQUENCE_CLASSIFICATION, fields) == SEQUENCE_CLASSIFICATION
-    assert head_by("mean", TASKS["squad"].of_kind.head, fields) == TASKS["squad"].of_kind.head

@@ -20,11 +20,11 @@ from subtune.families.base import (
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
-from subtune.models import encoder, forward
+from subtune.models import forward
 from subtune.models.dimensions import dimensions_by
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_model, with_new_classifier
 from subtune.models.forward import activation, hidden_states, pack
-from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun, from_grid, to_grid
+from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from tests.helpers import examples, reference
@@ -33,23 +33,11 @@ ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
 TOKEN_TYPES = [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1], [0, 0], [0, 1, 1, 1, 1, 1]]
 ALL = np.arange(4)
 # For each head: the tokens that it reads, labels, and the number of outputs.
-READS = {
-    SEQUENCE_CLASSIFICATION: None,
-    MEAN_CLASSIFICATION: "all",
-    TOKEN_CLASSIFICATION: [[1, 3, 4], [2], [0, 1], [1, 2]],
-    QUESTION_ANSWERING: "all",
-}
-LABELS = {
-    SEQUENCE_CLASSIFICATION: [1, 0, 2, 0],
-    MEAN_CLASSIFICATION: [1, 0, 1, 0],
-    TOKEN_CLASSIFICATION: [[0, 2, 1], [1], [2, 2], [0, 1]],
-    QUESTION_ANSWERING: [[2, 4], [0, 0], [1, 1], [3, 3]],
-}
-OUTPUTS = {
-    SEQUENCE_CLASSIFICATION: 3,
-    MEAN_CLASSIFICATION: 2,
-    TOKEN_CLASSIFICATION: 3,
-    QUESTION_ANSWERING: 2,
+HEAD_INPUTS = {
+    SEQUENCE_CLASSIFICATION: (None, [1, 0, 2, 0], 3),
+    MEAN_CLASSIFICATION: ("all", [1, 0, 1, 0], 2),
+    TOKEN_CLASSIFICATION: ([[1, 3, 4], [2], [0, 1], [1, 2]], [[0, 2, 1], [1], [2, 2], [0, 1]], 3),
+    QUESTION_ANSWERING: ("all", [[2, 4], [0, 0], [1, 1], [3, 3]], 2),
 }
 MODELS = [(name, head) for head in HEADS for name in ("tiny_bert", "tiny_roberta")]
 
@@ -58,9 +46,8 @@ MODELS = [(name, head) for head in HEADS for name in ("tiny_bert", "tiny_roberta
 def model(request):
     """A model with a classifier that is not zero."""
     name, head = request.param
-    pretrained = load_model(request.getfixturevalue(name), head, OUTPUTS[head])
-    new = encoder.new_classifier(pretrained, 0)
-    return replace(pretrained, parameters=pretrained.parameters | new)
+    pretrained = load_model(request.getfixturevalue(name), head, HEAD_INPUTS[head][2])
+    return with_new_classifier(pretrained, 0)
 
 
 def inputs(model):
@@ -72,14 +59,14 @@ def inputs(model):
 
 def batch(model, index=ALL):
     token_types = inputs(model).get("token_type_ids")
-    reads, labels = READS[model.head], LABELS[model.head]
+    reads, labels, _ = HEAD_INPUTS[model.head]
     return pack(examples.packable(ROWS, labels, token_types, reads), np.array(index), model)
 
 
 def theirs_of(model, parameters, mask=None):
     """transformers' own logits ``[q, o]`` of all examples, where the head reads them."""
     logits = reference.logits(model.config, parameters, inputs(model), mask, model.head)
-    reads = READS[model.head]
+    reads = HEAD_INPUTS[model.head][0]
     if reads is None or model.averages:
         return logits
     numbers = [range(len(row)) for row in ROWS] if reads == "all" else reads
@@ -164,7 +151,7 @@ def test_logits_and_gradients_are_those_of_each_run_alone(model):
 def test_the_head_is_transformers_own_and_drops_what_it_drops(model, p):
     model = with_dropout(model, 0.0)
     model.config.classifier_dropout = p
-    if READS[model.head]:
+    if HEAD_INPUTS[model.head][0]:
         # Then all layers compute all tokens, and drop the same of them.
         model.config.hidden_dropout_prob = 0.25
     leaves = {n: v.double().requires_grad_(True) for n, v in model.parameters.items()}
@@ -233,38 +220,6 @@ def test_an_activation_is_what_transformers_calls_by_its_name(name):
     assert torch.equal(activation(name)(x), ACT2FN[name](x))
 
 
-@pytest.mark.parametrize("p", [0.1, 0.25, 0.5])
-def test_masks_drop_as_often_as_they_say_and_keep_the_mean(p):
-    mask = DropoutMasks(0, torch.device("cpu")).draw((1000, 1001), p)
-    # Five standard deviations of a share of 1,001,000 draws.
-    within = 5 * (p * (1 - p) / mask.numel()) ** 0.5
-    assert (mask == 0).double().mean().item() == pytest.approx(p, abs=within)
-    assert mask.max().item() == pytest.approx(1 / (1 - p))
-
-
-def test_every_mask_is_another_and_a_seed_decides_them():
-    def masks(seed):
-        stream = DropoutMasks(seed, torch.device("cpu"))
-        return [stream.draw((7, 9), 0.5) for _ in range(2)]
-
-    first, second = masks(3)
-    assert not torch.equal(first, second)
-    assert all(torch.equal(*pair) for pair in zip(masks(3), (first, second), strict=True))
-    assert not torch.equal(masks(4)[0], first)
-
-
-def test_tokens_go_onto_the_grid_and_back(model):
-    heads = model.config.num_attention_heads
-    of_three = batch(model, (3, 1, 2))
-    (one,) = of_three.grids
-    x = torch.randn(2, 12, 3 * heads)
-    grid = to_grid(x, one, heads).view(2, 3, heads, 6, 3)
-    assert torch.equal(grid[1, 1, 1, :4], x[1, 6:10, 3:6])
-    assert torch.equal(from_grid(to_grid(x, one, heads), one, heads), x)
-    assert (one.outside == 0).sum(1).tolist() == [6, 4, 2]
-    assert of_three.example.tolist() == [0] * 6 + [1] * 4 + [2] * 2
-
-
 @pytest.mark.parametrize(("cost", "grids"), [(0, 4), (10, 3), (30, 2)])
 def test_on_several_grids_logits_and_gradients_are_those_on_one(cost, grids, model, monkeypatch):
     leaves = leaves_of(model, 2)
@@ -293,20 +248,17 @@ def test_cut_into_parts_examples_keep_their_order_and_take_fewer_places(power, l
     assert sum(map(places, parts)) + cost * (len(parts) - 1) <= places(lengths)
 
 
-def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(tiny_bert, directory_of, monkeypatch):
-    own, in_packed_pass = (
-        load_model(directory, SEQUENCE_CLASSIFICATION, 2)
-        for directory in (directory_of("electra"), tiny_bert)
-    )
-    index, lengths = np.array([7, 3, 5, 1]), np.array([4, 5, 100, 104])
-    assert [part.tolist() for part in forward.micro_batches(index, lengths, in_packed_pass)] == [
-        [7, 3, 5, 1]
-    ]
+def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(tiny, monkeypatch):
+    def parts(family):
+        model = load_model(tiny(family), SEQUENCE_CLASSIFICATION, 2)
+        cut = forward.micro_batches(np.array([7, 3, 5, 1]), np.array([4, 5, 100, 104]), model)
+        return [part.tolist() for part in cut]
+
+    assert parts("bert") == [[7, 3, 5, 1]]
     # Two short examples as long as the longest have 198 tokens more.
     for cost, expected in ((198, [[7, 3], [5, 1]]), (199, [[7, 3, 5, 1]])):
         monkeypatch.setitem(forward.TOKENS_OF_A_PASS, "cpu", cost)
-        cut = forward.micro_batches(index, lengths, own)
-        assert [part.tolist() for part in cut] == expected
+        assert parts("electra") == expected
 
 
 TEXTS = np.array([3, 0, 5])

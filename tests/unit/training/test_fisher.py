@@ -42,6 +42,8 @@ def loop(model, tokens, task, seed=0):
     for row in tokens:
         inputs = {n: [row[n]] for n in ("input_ids", "token_type_ids") if n in row}
         outputs = torch.func.functional_call(theirs, own, kwargs=reference.padded(inputs))
+        if model.averages:
+            outputs.logits = outputs.logits.mean(1)
         match task.kind:
             case "regression":
                 nats = 0.5 * (row["label"] - outputs.logits[0, 0]) ** 2
@@ -100,6 +102,14 @@ CASES = [
     ("electra", "toxic"),
     *((family, "ud_ewt") for family in ("modernbert", "qwen2")),
 ]
+
+
+@pytest.mark.parametrize("family", ["tiny_bert", "mpnet"])
+def test_it_agrees_with_the_loop_for_the_mean_of_all_tokens(family, request, directory_of):
+    directory = request.getfixturevalue(family) if family in PACKED else directory_of(family)
+    tokens = examples.tokens(TASK, directory, rows=6)["train"]
+    model = load_model(directory, TASK.of_kind.head, TASK.outputs, "mean")
+    assert_agrees(fisher_information(model, tokens, TASK), loop(model, tokens, TASK))
 
 
 @pytest.mark.parametrize(("family", "task"), CASES)
