@@ -19,7 +19,6 @@ from subtune.selections.entries import (
     ranks,
     read_ranks,
     summed,
-    top_count,
 )
 from subtune.selections.kind import Indices, WholeTensors, count
 from subtune.selections.methods import METHODS
@@ -92,12 +91,6 @@ def test_a_mask_is_of_those_ranked_tensors_that_the_model_has():
     top = Top(top=Ranked(ranking="r", fraction=0.5))
     entries = top.encoder_entries({"v": (4,)}, seed=0, ranks=rank)
     assert {name: list(indices.flat) for name, indices in entries.items()} == {"v": [0, 1]}
-
-
-@given(st.integers(1, 10**6))
-def test_rounding_of_f_times_n_neither_adds_nor_loses_an_entry(n):
-    assert top_count(1.0, n) == n
-    assert top_count(0.07, 100 * n) == 7 * n
 
 
 def test_the_most_informative_entry_ranks_first():

@@ -1,11 +1,12 @@
-"""Selections by patterns: ranges of layers, whole tensors, LoRA."""
+"""What every kind of selection answers; whole tensors by patterns and ranges of layers."""
 
 import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.models.dimensions import dimensions_of
-from subtune.selections.added import Lora, LoraSettings
-from subtune.selections.kind import LowRank, Whole, WholeTensors, count, matching, require_whole
+from subtune.selections import SELECTION
+from subtune.selections.entries import Ranked, Top
+from subtune.selections.kind import Whole, WholeTensors, Work, matching, require_whole
 from subtune.selections.methods import METHODS
 from tests.helpers.examples import CLASSIFIER
 
@@ -58,30 +59,55 @@ def test_where_whole_tensors_are_needed_another_kind_is_an_error(method):
         require_whole(METHODS[method])
 
 
-QUERIES = "encoder.layer.*.attention.self.query.weight"
+KINDS = {
+    "whole": (
+        '{"parameters":["pooler.**"],"without":["**.bias"]}',
+        Work.MATRICES,
+        "pooler.** without **.bias",
+    ),
+    "everything": ('{"parameters":["**"]}', Work.MATRICES, "every parameter"),
+    "nothing": ('{"parameters":["**"],"without":["**"]}', Work.NOTHING, "nothing"),
+    "embeddings": (
+        '{"embeddings":{}}',
+        Work.NOTHING,
+        "nothing: logistic or ridge regression on frozen embeddings",
+    ),
+    "draw": (
+        '{"random":{"count":5,"within":["**.bias"]}}',
+        Work.ENTRIES,
+        "random entries of **.bias: 5",
+    ),
+    "lines": (
+        '{"random":{"lines_of":["pooler.dense.weight"],"whole":["pooler.dense.bias"]}}',
+        Work.ENTRIES,
+        "random rows or columns of pooler.dense.weight; pooler.dense.bias",
+    ),
+    "lora": (
+        '{"lora":{"alpha":8.0,"rank":4,"targets":["pooler.dense.weight"]},'
+        '"parameters":["pooler.dense.bias"]}',
+        Work.LOW_RANK,
+        "LoRA (rank 4, alpha 8) on pooler.dense.weight; pooler.dense.bias",
+    ),
+}
+TOP = Top(top=Ranked(ranking="r", fraction=0.25))
 
 
-def lora(*targets, parameters=None):
-    return Lora(lora=LoraSettings(targets=targets, rank=4, alpha=6), parameters=parameters)
+@pytest.mark.parametrize(("canonical", "work", "words"), KINDS.values(), ids=KINDS)
+def test_a_kind_is_known_by_its_keys_and_says_what_it_trains(canonical, work, words, bert_large):
+    selection = SELECTION.validate_json(canonical)
+    assert selection.canonical() == canonical
+    assert selection.work() is work
+    assert selection.in_words() == words
+    entries = selection.resolve(bert_large, seed=0)
+    assert all(entries[name] == Whole() for name in CLASSIFIER)
+    assert (entries.keys() > set(CLASSIFIER)) == (not words.startswith("nothing"))
+    assert selection.ranking is None
 
 
-def test_an_update_has_its_rank_and_is_scaled_by_alpha_to_rank(bert_large):
-    entries = lora(QUERIES, parameters=("pooler.dense.bias",)).resolve(bert_large, seed=0)
-    queries = [QUERIES.replace("*", str(layer)) for layer in range(24)]
-    assert {entries[name] for name in queries} == {LowRank(4, 1.5)}
-    assert entries["pooler.dense.bias"] == Whole()
-    assert entries.keys() == {*queries, "pooler.dense.bias", *CLASSIFIER}
-    assert count(entries, bert_large) == 24 * 4 * 2048 + 1024 + 2050
-
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("pooler.dense.bias", "is not a linear layer's matrix"),
-        ("embeddings.word_embeddings.weight", "is not a linear layer's matrix"),
-        ("pooler.dense.weight", "both a target of LoRA and trained whole"),
-    ],
-)
-def test_a_target_is_a_linear_layers_matrix_that_does_not_train_whole(target, message, bert_large):
-    with pytest.raises(SubtuneError, match=message):
-        lora(target, parameters=("pooler.**",)).resolve(bert_large, seed=0)
+def test_a_top_fraction_costs_what_its_ranking_ranks():
+    assert SELECTION.validate_json(TOP.canonical()) == TOP
+    assert TOP.canonical() == '{"top":{"fraction":0.25,"ranking":"r"}}'
+    assert TOP.ranking == "r"
+    assert TOP.in_words() == "top 0.25 of ranking r"
+    assert TOP.work(METHODS["layernorm"]) is Work.VECTORS
+    assert TOP.work(METHODS["full"]) is Work.MATRICES
