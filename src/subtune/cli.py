@@ -212,7 +212,7 @@ def _compare(options: Namespace) -> None:
         found = compare(**given, text=text, say=print)
     except KeyboardInterrupt:
         raise SubtuneError("stopped; the same call goes on from here") from None
-    answers = Layout(str(found.results)).of_all_experiments("answers", "csv")
+    answers = Layout(str(found.results)).summary("answers", "csv")
     print(answers_in_lines(Path(answers)))
     print(f"Everything on one page: {found.report}")
 

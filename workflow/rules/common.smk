@@ -162,7 +162,7 @@ def endings_of(exhibit):
 
 def files_of_all_experiments(exhibit):
     """Every file of a table or figure of all experiments' runs."""
-    return [PATHS.of_all_experiments(exhibit.name, e) for e in endings_of(exhibit)]
+    return [PATHS.summary(exhibit.name, e) for e in endings_of(exhibit)]
 
 
 def files_of_experiment(experiment):
@@ -187,7 +187,7 @@ def print_answers(written):
             papers.setdefault(citation, []).append(Path(claims))
     if papers:
         print(f"\n{papers_in_lines(papers)}", file=sys.stderr)
-    shared = PATHS.of_all_experiments("answers", "csv")
+    shared = PATHS.summary("answers", "csv")
     single = [PATHS.exhibit(name, "answers", "csv") for name in EXHIBITS]
     for path in [shared] if shared in written else [p for p in single if p in written]:
         print(answers_in_lines(Path(path)), file=sys.stderr)

@@ -68,7 +68,7 @@ def id_of(canonical_json: str) -> str:
 
 
 def checksum(content: bytes) -> str:
-    """Return the hash that shows later whether a file has changed."""
+    """Return the hash of a file's content."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 

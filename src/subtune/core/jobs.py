@@ -46,7 +46,7 @@ OUT_OF_MEMORY = (
 def job(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[None]:
     """Send a job's output to ``log``, and keep it from shared caches.
 
-    It may use the network if there is a ``hub_cache``, which keeps its downloads. A `SubtuneError`
+    With a ``hub_cache``, which keeps its downloads, the job may use the network. A `SubtuneError`
     or a full disk ends the job with one line and no traceback.
     """
     # Progress bars make a log file unreadable; thread pools warn in it.
@@ -79,7 +79,7 @@ def job(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[None]:
 
 
 def message_of(error: BaseException) -> str | None:
-    """Return the line to show for an error; None if users cannot mend it."""
+    """Return the line to show for an error that users can mend, else None."""
     if isinstance(error, SubtuneError):
         return str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -127,8 +127,7 @@ def stop_requests() -> Iterator[Callable[[], str | None]]:
 def keep_freed_memory() -> None:
     """Stop glibc from giving freed memory back to the system after every training step.
 
-    Faulting the same pages in again takes up to a quarter of a small model's step. Without glibc
-    nothing changes.
+    Page faults would take up to a quarter of a small model's step. Without glibc nothing changes.
     """
     if sys.platform.startswith("linux"):
         with contextlib.suppress(OSError, AttributeError):

@@ -108,7 +108,7 @@ class Layout:
     def exhibit(self, experiment: str, name: str, ending: str) -> str:
         return f"{self.results}/experiments/{experiment}/{name}.{ending}"
 
-    def of_all_experiments(self, name: str, ending: str) -> str:
+    def summary(self, name: str, ending: str) -> str:
         return f"{self.results}/{name}.{ending}"
 
     def submission(self, experiment: str, name: str) -> str:

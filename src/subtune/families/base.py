@@ -16,12 +16,12 @@ from subtune.tasks.examples import Reads
 
 LAYERS = "encoder.layer."
 CLASSIFIER = "classifier"
-# Prefixes of parameters in modules that are put into a model: those that train, and the others.
+# Prefixes of the parameters of injected modules: trained, and frozen.
 ADDED, FIXED = "added", "fixed"
 KEY = "attention.self.key"
 # The roles in a layer, in the order of the forward pass: BERT's, and those of modules that BERT
-# lacks. A norm belongs to the attention or to the feed-forward part, whether it stands before or
-# after it. If a part has two norms, the one after it has BERT's name.
+# lacks. Each norm belongs to attention or to the feed-forward part, before or after it. If a part
+# has two norms, the one after it has BERT's name.
 IN_LAYER = (
     "attention.input.LayerNorm",
     "attention.self.qkv",
@@ -236,7 +236,7 @@ class Dimensions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Everything in which one packed family differs from another."""
+    """The facts in which packed families differ."""
 
     # The family's name in `config.json`.
     model_type: str
@@ -303,7 +303,7 @@ def is_classifier(name: str) -> bool:
 
 
 def is_added(name: str) -> bool:
-    """Return whether a parameter trains in a module that was put into the model."""
+    """Return whether a parameter is a trained one of an injected module."""
     return name.partition(".")[0] == ADDED
 
 

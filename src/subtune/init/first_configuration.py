@@ -169,7 +169,7 @@ def next_steps(target: Path) -> Iterator[str]:
     yield f"{target} contains all of this, with comments on what to change. To train:"
     yield f"    {_command(target)}"
     layout = Layout(config.read(target).results)
-    answers = layout.of_all_experiments("answers", "md")
+    answers = layout.summary("answers", "md")
     yield f"The answer is then in {answers}, and everything on one page in {layout.report()}"
 
 

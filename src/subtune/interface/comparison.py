@@ -166,7 +166,7 @@ class Comparison:
     def _read(self, name: str) -> "pd.DataFrame":
         import pandas as pd
 
-        path = self._layout.of_all_experiments(name, "csv")
+        path = self._layout.summary(name, "csv")
         return pd.read_csv(path, keep_default_na=False, na_values=[""])
 
     def __repr__(self) -> str:
@@ -175,8 +175,8 @@ class Comparison:
     def _repr_html_(self) -> str:
         from subtune.exhibits.report import data_address, markdown_table
 
-        picture = data_address(Path(self._layout.of_all_experiments("front", "png")))
-        answer = Path(self._layout.of_all_experiments("answers", "md")).read_text(encoding="utf-8")
+        picture = data_address(Path(self._layout.summary("front", "png")))
+        answer = Path(self._layout.summary("answers", "md")).read_text(encoding="utf-8")
         return f'{markdown_table(answer)}<img src="{picture}" width="420">'
 
 

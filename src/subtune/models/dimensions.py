@@ -36,12 +36,10 @@ NO_POOLING = (
 class OtherDimensions:
     """The dimensions of a model outside the packed families, as `Dimensions` has them.
 
-    ``first_head``: a head that transformers has for the model. ``is_decoder``: whether a token
-    reads only those before it. ``shapes``: returns canonical name
-    to shape of every parameter, for a number of outputs and a head. ``exported_names``: returns
-    canonical name to transformers' name of every parameter, for a head. Both raise a SubtuneError
-    if weights in the directory are not those of the configuration. ``config``: returns
-    transformers' configuration for a number of outputs.
+    ``first_head``: the first head that transformers has for the model. ``is_decoder``: whether a
+    token reads only the tokens before it. ``shapes`` and ``exported_names`` raise a SubtuneError if
+    weights in the directory do not match the configuration. ``config``: returns transformers'
+    configuration for a number of outputs.
     """
 
     hidden_size: int
@@ -56,7 +54,7 @@ class OtherDimensions:
 
     @property
     def parameters(self) -> int:
-        """The number of parameters in a pretrained checkpoint: all but the classifier's."""
+        """The number of pretrained parameters: all but the classifier's."""
         shapes = self.shapes(1, self.first_head)
         return sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
 
@@ -102,7 +100,7 @@ def shapes_for(
 
 
 def papers_models() -> dict[str, dict[str, Any]]:
-    """Return the published configurations' fields that decide shapes, for the papers' models."""
+    """Return, for each model of the papers, the fields of ``config.json`` that decide shapes."""
     return read_yaml("subtune.models", "sizes.json")
 
 
@@ -112,9 +110,9 @@ def dimensions_by(fields: Mapping[str, Any]) -> Dimensions:
 
 
 def fields_of(name_or_path: str) -> Mapping[str, Any] | None:
-    """Return the configuration's fields of a local directory's or a paper's model.
+    """Return the configuration of a local model or of a paper's model, else None.
 
-    Other models on the hub have None: they are unknown before the download.
+    Other models on the hub are unknown before the download.
     """
     if (Path(name_or_path) / CONFIG).is_file():
         return read_config(Path(name_or_path))
@@ -122,7 +120,7 @@ def fields_of(name_or_path: str) -> Mapping[str, Any] | None:
 
 
 def dimensions_of(name_or_path: str) -> AnyDimensions | None:
-    """Return the dimensions of a model whose fields are known, as `fields_of` says."""
+    """Return a model's dimensions, or None if `fields_of` does not know its configuration."""
     fields = fields_of(name_or_path)
     if fields is None or fields["model_type"] in FAMILIES:
         return dimensions_by(fields) if fields else None
@@ -138,7 +136,7 @@ def dimensions_in(directory: Path) -> AnyDimensions:
     fields = read_config(directory)
     if fields["model_type"] in FAMILIES:
         return dimensions_by(fields)
-    # Importing transformers takes seconds, too.
+    # Importing transformers takes seconds.
     return import_module("subtune.models.transformers_models").read_dimensions(directory)
 
 
@@ -148,22 +146,16 @@ def parameter_counts(
     outputs: int,
     head: str = SEQUENCE_CLASSIFICATION,
 ) -> "pd.DataFrame":
-    """Count every method's trained parameters.
+    """Count the parameters that each method trains in each model, one row per pair.
 
     The classifier always trains. It is counted, but left out of the share (as in BitFit, Table 1),
     because families' classifiers differ in size by more than some methods train in all.
 
-    Args:
-        models: model's name to its dimensions.
-        methods: method's name to its selection.
-        outputs: how many the classifier has.
-        head: its name in `subtune.families.base`.
-
     Returns:
-        One row per model and method: ``model``, ``method``, ``parameters`` (with the classifier's),
-        ``classifier`` (the classifier's alone), ``share`` (the part of the pretrained parameters
-        that trains) and ``problem``. If a model lacks what a method selects, ``problem`` says so
-        and the numbers are missing.
+        ``model``, ``method``, ``parameters`` (with the classifier's), ``classifier`` (the
+        classifier's alone), ``share`` (the part of the pretrained parameters that trains) and
+        ``problem``. If a model lacks what a method selects, ``problem`` says so and the numbers are
+        missing.
     """
     import pandas as pd
 
@@ -205,15 +197,12 @@ def trained_tensors(
 ) -> "pd.DataFrame":
     """List the tensors that train, in the model's order. Equal tensors of layers share a row.
 
-    Args:
-        entries: the entries that train.
-        shapes: the model's shapes.
-        own_names: canonical name to transformers' name; adapters keep theirs.
+    ``own_names`` maps canonical names to transformers' names; adapters have one name only.
 
     Returns:
-        ``tensor`` (a pattern that matches the row's tensors), ``times`` (their number), ``own``
-        (the pattern in transformers' model), ``shape`` (of one tensor), ``trains`` (how many of
-        all their numbers train) and ``how`` (in words).
+        ``tensor`` (a pattern that matches the row's tensors), ``times`` (how many it matches),
+        ``own`` (the pattern in transformers' model), ``shape`` (of one tensor), ``trains`` (how
+        many numbers train in all of them) and ``how`` (in words).
     """
     import pandas as pd
 
@@ -226,9 +215,9 @@ def trained_tensors(
                 how = f"rank {rank}"
             case _:
                 how = "in part"
-        key = (_of_any_layer(name), _of_any_layer(own_names.get(name, name)), how)
+        key = (_any_layer(name), _any_layer(own_names.get(name, name)), how)
         alike.setdefault((*key, tuple(shapes[name])), []).append(name)
-    in_all_layers = Counter(map(_of_any_layer, shapes))
+    in_all_layers = Counter(map(_any_layer, shapes))
     rows = []
     for (module, _, how, shape), names in alike.items():
         everywhere = len(names) == in_all_layers[module]
@@ -240,19 +229,18 @@ def trained_tensors(
     return pd.DataFrame(rows, columns=["tensor", "times", "own", "shape", "trains", "how"])
 
 
-def _of_any_layer(name: str) -> str:
+def _any_layer(name: str) -> str:
     return LAYER_NUMBER.sub(".*.", name)
-
-
-def _layer(name: str) -> int:
-    found = LAYER_NUMBER.search(name)
-    return int(found[0].strip(".")) if found else 0
 
 
 def _in_a_row(names: Sequence[str]) -> list[list[str]]:
     """Split names of layers into groups without a gap in the layers' numbers."""
-    runs = groupby(enumerate(names), lambda numbered: _layer(numbered[1]) - numbered[0])
-    return [[name for _, name in run] for _, run in runs]
+
+    def layers_before(numbered: tuple[int, str]) -> int:
+        found = LAYER_NUMBER.search(numbered[1])
+        return int(found[0].strip(".") if found else 0) - numbered[0]
+
+    return [[name for _, name in run] for _, run in groupby(enumerate(names), layers_before)]
 
 
 def _joined(names: Sequence[str], everywhere: bool) -> str:

@@ -35,10 +35,9 @@ class TransformersModule:
 
     ``module``: the model, with empty parameters. ``own_names``: canonical name to the module's
     name. ``transposed``: own names of matrices that the module stores as ``[i, o]``. ``buffers``:
-    own name to tensors that the module reads beside parameters. ``without_effect``: canonical names
-    of parameters that change no output. ``sees_padding``: whether padding behind a text changes
-    what the module computes, so that batches must have none. ``injected``: whether modules of PEFT
-    are inside.
+    the module's buffers by own name. ``without_effect``: canonical names of parameters that change
+    no output. ``sees_padding``: whether padding changes a text's result, so that batches must have
+    none. ``injected``: whether modules of PEFT are inside.
     """
 
     module: nn.Module
@@ -55,8 +54,8 @@ class Encoder:
     """A pretrained encoder or decoder with a head.
 
     ``parameters``: every weight by canonical name, in the model's order, the classifier's last.
-    ``head``: its name. ``transformers``: the module of a model outside the packed families.
-    ``adapters``: of a packed family's model that has some.
+    ``head``: a key of `HEADS`. ``transformers``: the module, outside the packed families.
+    ``adapters``: the settings of adapters, in a packed family's model that has some.
     """
 
     config: PretrainedConfig
@@ -132,7 +131,7 @@ def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
     Weights come from N(0, initializer_range²), biases are 0, and norms are 1.
     """
     generator = torch.Generator().manual_seed(seed)
-    # Some configurations do not have it.
+    # Some configurations lack this field.
     spread = getattr(model.config, "initializer_range", 0.02)
     parameters = {name: value for name, value in model.parameters.items() if is_classifier(name)}
     for name, value in parameters.items():
@@ -167,13 +166,11 @@ def model_of(spec: RunSpec | FisherSpec, directory: str) -> Encoder:
 
 
 def load_model(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
-    """Return pretrained weights in float32 with a classifier of zeros; nothing is downloaded.
+    """Return the model of a directory in float32, with a classifier of zeros.
 
     Args:
-        directory: of the model's files.
-        head: that of the task's kind, by its name in `subtune.families.base`.
-        outputs: the head's width.
-        pooling: the tokens that a sequence classifier reads; default: as transformers' class does.
+        head: the head of the task's kind, a key of `HEADS`.
+        pooling: the tokens that a sequence classifier reads; default: those of transformers' class.
 
     Raises:
         SubtuneError: a weight is missing or cannot be read, or the model has no such pooling.

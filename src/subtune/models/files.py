@@ -17,20 +17,19 @@ from subtune.families.base import (
     MEAN_CLASSIFICATION,
     SEQUENCE_CLASSIFICATION,
     Dimensions,
-    Family,
     Shape,
 )
 from subtune.hub import snapshot
 from subtune.selections.specs import ModelSpec
 
 CONFIG = "config.json"
-# The id of padding in RoBERTa and families like it, if a configuration does not say.
+# The default padding id of RoBERTa and similar families.
 PADDING = 1
-# The number of positions of a model that does not say how many it has.
+# The number of positions of a model whose configuration states none.
 MANY = 1 << 20
 # The files in which sentence-transformers lists a model's parts, and describes one.
 MODULES, PART, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
-# The tokens of a text that a sequence classifier reads: the first, or the mean of all.
+# A sequence classifier reads the first token of a text, or the mean of all.
 Pooling = Literal["first", "mean"]
 # Names that configurations have for the number of positions.
 POSITIONS = ("max_position_embeddings", "n_positions")
@@ -53,12 +52,12 @@ OTHER_TOKENIZER_FILES = (
     "sentencepiece.bpe.model",
     "spiece.model",
 )
-# Each of these files has the vocabulary of a tokenizer without a `tokenizer.json`.
+# Without a `tokenizer.json`, one of these files has the vocabulary.
 VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
 
 
 class Packaged(NamedTuple):
-    """A package whose files are those of a commit on the hub. `version_of` gives ``version``."""
+    """A package with the files of a commit on the hub. ``version`` is that of `version_of`."""
 
     package: str
     repository: str
@@ -90,18 +89,21 @@ def read_config(directory: Path) -> dict[str, Any]:
         method = (fields.get("quantization_config") or {}).get("quant_method")
     if not isinstance(model_type, str):
         raise _error(path, "model_type", model_type, "a model's name")
-    if model_type in FAMILIES:
-        _require_computed(path, fields, FAMILIES[model_type])
+    # Our own forward pass would ignore other values of these fields.
+    computed = FAMILIES[model_type].computed if model_type in FAMILIES else {}
+    for name, values in computed.items():
+        if fields.get(name) is not None and fields[name] not in values:
+            expected = " or ".join(map(json.dumps, values)) or "nothing"
+            raise _error(path, name, fields[name], expected)
     if fields.get("quantization_config"):
         raise _error(path, "quantization_config", method, "weights that are not quantized")
     return fields
 
 
 def own_pooling(read: Callable[[str], str | None]) -> Pooling | None:
-    """Return "mean" if a model's files say that sentence-transformers trained it so.
+    """Return "mean" if the files of sentence-transformers name mean pooling, else None.
 
-    Args:
-        read: returns the text of one of the model's files, or None if there is no such file.
+    ``read`` returns the text of one of the model's files, or None if there is no such file.
 
     Raises:
         SubtuneError: a file is not what sentence-transformers writes.
@@ -128,13 +130,9 @@ def pooling_in(directory: Path) -> Pooling | None:
 
 
 def head_by(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> str:
-    """Return the head of a task for a model with a pooling.
+    """Return the head of a model with a pooling, for the ``head`` of a task's kind.
 
     Without a pooling transformers' class decides what the head reads.
-
-    Args:
-        head: of the task's kind.
-        config: the fields of the model's configuration.
     """
     if pooling != "mean" or head != SEQUENCE_CLASSIFICATION:
         return head
@@ -142,15 +140,12 @@ def head_by(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> st
 
 
 def sequence_head(directory: Path) -> str:
-    """Return the head of a text's classifier for a local model with its own pooling."""
+    """Return the head of a sequence classifier of a local model, by the model's own pooling."""
     return head_by(pooling_in(directory), SEQUENCE_CLASSIFICATION, read_config(directory))
 
 
 def longest_text(config: Mapping[str, Any]) -> int:
-    """Return how many tokens the longest text may have, special tokens included.
-
-    ``config`` has the fields of a model's configuration.
-    """
+    """Return how many tokens a text may have at most, special tokens included."""
     model_type = config["model_type"]
     fields = {**FAMILIES[model_type].defaults, **config} if model_type in FAMILIES else config
     positions = next((fields[name] for name in POSITIONS if fields.get(name)), MANY)
@@ -158,16 +153,8 @@ def longest_text(config: Mapping[str, Any]) -> int:
 
 
 def has_token_types(config: Mapping[str, Any]) -> bool:
-    """Return whether a model has token types, by its configuration's fields."""
+    """Return whether a model has token types."""
     return config.get("type_vocab_size", 1) > 1
-
-
-def _require_computed(path: Path, fields: Mapping[str, Any], family: Family) -> None:
-    """Refuse settings that our own forward pass would ignore."""
-    for name, values in family.computed.items():
-        if fields.get(name) is not None and fields[name] not in values:
-            expected = " or ".join(map(json.dumps, values)) or "nothing"
-            raise _error(path, name, fields[name], expected)
 
 
 def _error(path: Path, field: str, value: object, expected: str) -> SubtuneError:
@@ -200,7 +187,7 @@ def files_of(directory: Path) -> list[Path]:
     """Return the files that make up a model.
 
     Raises:
-        SubtuneError: a file is missing, or the weights are not those of the configuration.
+        SubtuneError: a file is missing, or the weights do not match the configuration.
     """
     fields = read_config(directory)
     weights = weights_of(directory)
@@ -211,7 +198,7 @@ def files_of(directory: Path) -> list[Path]:
     else:
         for path in weights:
             shapes_in(path)
-    # A model's version depends on this order.
+    # The model's version depends on this order.
     others = (INDEX, TOKENIZER, *OTHER_TOKENIZER_FILES)
     present = [directory / name for name in others if (directory / name).is_file()]
     return [directory / CONFIG, *weights, *present]
@@ -244,14 +231,10 @@ def version_of(directory: Path) -> str:
 
 
 def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, str]:
-    """Return canonical name to stored name of every parameter in files of a packed family.
+    """Map the canonical name of every parameter of a packed family to its name in the files.
 
-    Only the files' headers are read. Other tensors outside the encoder's layers, such as another
-    head's, do not matter.
-
-    Args:
-        paths: of files in safetensors, in one directory.
-        dimensions: of the model, by its configuration.
+    Only the files' headers are read. Unknown tensors outside the encoder's layers, such as another
+    head's, are ignored.
 
     Raises:
         SubtuneError: a file cannot be read, lacks a parameter, has one of another shape, or has
@@ -259,7 +242,7 @@ def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, str
     """
     family = dimensions.family
     stored = {name: shape for path in paths for name, shape in shapes_in(path).items()}
-    # The first published BERT files have the names gamma and beta.
+    # The first published BERT files call weights of norms gamma, and biases beta.
     names = {
         name.removeprefix(f"{family.backbone}.")
         .replace(".gamma", ".weight")
@@ -285,15 +268,14 @@ def require_same(
     unknown: Sequence[str],
     prefix: str = "",
 ) -> None:
-    """Refuse weights that are not those of the configuration.
+    """Refuse weights that do not match the configuration.
 
     Args:
-        directory: of the model's files.
         stored: names in the files.
         missing: names of parameters that the files lack.
         mismatched: names of parameters with their stored and expected shapes.
         unknown: stored names that only a larger model of this kind has.
-        prefix: of names of pretrained parameters, in which the files may differ.
+        prefix: the prefix of pretrained parameters, in which the files may differ.
     """
     if missing:
         behind = f".{missing[0].removeprefix(prefix)}"
@@ -315,8 +297,8 @@ def shapes_in(path: Path) -> dict[str, Shape]:
     """Return the name and shape of every tensor in a file.
 
     Raises:
-        SubtuneError: the file cannot be read, or a weight is stored as whole numbers, as in
-            quantized models. Older files store masks and positions so, beside the weights.
+        SubtuneError: the file cannot be read, or a weight is stored as integers, as in quantized
+            models. Masks and positions, which older files have, may be integers.
     """
     expected = "expected safetensors, from their beginning to their end"
     with one_line(f"{path} cannot be read, {expected}"), safe_open(path, framework="numpy") as file:
@@ -330,11 +312,6 @@ def shapes_in(path: Path) -> dict[str, Shape]:
 
 def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
     """Put a model's files into ``target``: downloaded, or copied from a local directory.
-
-    Args:
-        spec: the model, with its revision on the hub.
-        name_or_path: the hub's repository id, or the local directory.
-        target: a new directory.
 
     Raises:
         SubtuneError: the hub cannot be reached, the files are not a usable model, or a local
@@ -354,7 +331,7 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for path in files_of(source):
         shutil.copyfile(path, target / path.name)
-    # These files are no part of the version: the model card, and the pooling, which the spec has.
+    # The version leaves out the model card, and the pooling, which is part of the spec.
     beside = [source / README]
     if spec.pooling:
         beside += [source / MODULES, *source.glob(POOLING)]
@@ -369,8 +346,8 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
         vocabulary = " and ".join(name for name in VOCABULARIES if (target / name).is_file())
         from transformers import AutoTokenizer
 
+        # Transformers makes a tokenizer of an older one's files.
         with one_line(f"{target} has no {tokenizer.name}, and none can be made of {vocabulary}"):
-            # Transformers makes it of an older tokenizer's files.
             made = AutoTokenizer.from_pretrained(
                 target, local_files_only=True, trust_remote_code=False
             )

@@ -98,7 +98,7 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
     Args:
         examples: of a split.
         index: numbers of examples in order. Sorted by length they need the smallest grids.
-        model: the batch goes to its device, with slots for each of its heads of attention.
+        model: decides the device, and the heads of attention of the grids.
     """
     lengths = examples.lengths[index]
     first = lengths.cumsum() - lengths
@@ -138,14 +138,14 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
 
 def means_of_examples(logits: Tensor, batch: Packed) -> Tensor:
     """Return logits ``[k, q, o]`` averaged over each example's tokens, ``[k, n, o]``."""
-    # On a GPU, adding by index would add in an undefined order.
+    # Adding by index has no defined order on a GPU.
     by_token = logits.transpose(0, 1).contiguous()
     means = torch.segment_reduce(by_token, "mean", lengths=batch.read_of.bincount())
     return means.transpose(0, 1)
 
 
 def micro_batches(index: np.ndarray, lengths: np.ndarray, model: Encoder) -> list[np.ndarray]:
-    """Return a batch in parts, if padding costs more time than further passes.
+    """Return a batch in parts if padding costs more time than further passes.
 
     A model that sees padding gets parts of one length.
 

@@ -1,8 +1,8 @@
 """Transformers' models with modules of PEFT inside.
 
-PEFT's own code puts the modules in and computes with them. A parameter that it trains is named
-``added.<its name in PEFT's model>``, one that it adds and leaves as it is ``fixed.<its name>``.
-All others keep their canonical names.
+PEFT's own code injects the modules and computes with them. A parameter that it trains is named
+``added.<its name in PEFT's model>``, one that it adds without training ``fixed.<its name>``. All
+others keep their canonical names.
 """
 
 import copy
@@ -60,8 +60,8 @@ UNFIT = {
     "TRAINABLE_TOKENS": "PEFT saves no classifier with it; LORA has `trainable_token_indices`",
     "XLORA": "it mixes adapters that are trained already",
 }
-# Fields that this package or the model decides, among them all that PEFT's types have in common;
-# fields that load files or import code; fields that need another way to train.
+# Fields that users cannot set: those that this package or the model decides, among them all that
+# PEFT's types share; those that load files or import code; those that need another way to train.
 RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
 RESERVED |= {
@@ -82,7 +82,7 @@ RESERVED |= {
     "tokenizer_name_or_path",
     "use_qalora",
 }
-# Initialisations that read data, or that PEFT draws anew when it loads a folder.
+# Initialisations that read data, or that PEFT repeats when it loads a folder.
 REFUSED_STARTS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
 
 
@@ -127,10 +127,7 @@ def injected(model: Encoder, settings: PeftSettings, seed: int) -> Encoder:
 def with_modules(
     model: Encoder, settings: PeftSettings, seed: int
 ) -> tuple[peft.PeftModel, dict[str, str]]:
-    """Return PEFT's model of a model's values on a CPU, and the names of its parameters.
-
-    The names are canonical name to PEFT's name of every parameter that computes.
-    """
+    """Return PEFT's model with a model's values on a CPU, and canonical names to PEFT's names."""
     config = copy.deepcopy(model.config)
     config.num_labels = model.outputs
     on_cpu = replace(model, config=config).to("cpu")
@@ -143,7 +140,7 @@ def with_modules(
 def shapes_with(
     dimensions: AnyDimensions, settings: PeftSettings, outputs: int, head: str
 ) -> tuple[dict[str, Shape], dict[str, str]]:
-    """Return canonical name to shape, and to PEFT's name, of every parameter that computes.
+    """Return canonical names to shapes, and to PEFT's names, of every parameter that computes.
 
     Raises:
         SubtuneError: PEFT cannot put such modules into a model of these dimensions.
@@ -154,12 +151,12 @@ def shapes_with(
         module = _without_values(dimensions, outputs, head, device)
         return _inject(module, own_names, settings, head, seed=0)
 
-    # Whether virtual tokens fit the model is known only after a pass with values.
+    # Only a real forward pass shows whether virtual tokens fit.
     try:
         module, names = inject("cpu" if settings.virtual_tokens else "meta")
         _require_input(module, settings)
     except RuntimeError:
-        # Some initialisations depend on the model's values.
+        # Some initialisations read the model's values.
         module, names = inject("cpu")
     return {name: tuple(value.shape) for name, value in parameters_of(module, names).items()}, names
 
@@ -171,7 +168,7 @@ def _inject(
     head: str,
     seed: int,
 ) -> tuple[peft.PeftModel, dict[str, str]]:
-    """Return PEFT's model around a model, and canonical name to own name of its parameters."""
+    """Return PEFT's model around a model, and canonical names to own names of its parameters."""
     config = peft_config(settings, head)
     device = next(module.parameters()).device
     with_weights = {own.split(".")[-2] for own in own_names.values() if "." in own}
@@ -200,9 +197,9 @@ def _inject(
 
 
 def _names(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
-    """Return canonical name to own name of every parameter that computes, the classifier's last.
+    """Map canonical to own names of every parameter that computes, the classifier's last.
 
-    ``known`` has the canonical names of the parameters before, by their Python identity.
+    ``known`` has the canonical names of the model's own parameters, by their Python identity.
     """
     unused = set()
     for wrapper in module.modules():
@@ -241,7 +238,7 @@ def _require_input(module: peft.PeftModel, settings: PeftSettings) -> None:
 def _without_values(
     dimensions: AnyDimensions, outputs: int, head: str, device: str
 ) -> PreTrainedModel:
-    """Return transformers' model of these dimensions: of zeros, or on ``meta`` without values."""
+    """Return transformers' model of these dimensions, all zeros, or on ``meta`` without values."""
     if isinstance(dimensions, Dimensions):
         fields = dimensions._asdict()
         config = AutoConfig.for_model(fields.pop("family").model_type, **fields)

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
-# With at least so many rows and columns, rounding does not depend on their number.
+# Rounding does not depend on the number of rows and columns if there are at least so many.
 FEW = 4
 # A 64-bit draw serves four values of a dropout mask, sixteen bits each.
 LANES = 4
@@ -95,7 +95,7 @@ class _SparseLinear(torch.autograd.Function):
         if len(tokens) * len(rows) <= weight.numel():
             gradient = (outputs[:, rows] * tokens[:, columns].to(values.dtype)).sum(0)
         else:
-            # For many entries the product of everything is a hundred times faster.
+            # With many entries, computing the full product is a hundred times faster.
             gradient = (outputs.mT @ tokens)[rows, columns].to(values.dtype)
         below = g @ weight.to(g.dtype) if ctx.needs_input_grad[0] else None
         return below, None, gradient, None, None
@@ -113,8 +113,8 @@ class _SparseEmbedding(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         ids, rows, columns = ctx.saved_tensors
-        # One of the tokens that read a row gets the sum. Rows that no token reads get the last
-        # sum, which is 0.
+        # One of the tokens that read a row gets the sum of all. Rows that no token reads get the
+        # last sum, which is 0.
         nowhere = len(ids)
         reader = ids.new_full((ctx.rows_of_table,), nowhere)
         reader[ids] = torch.arange(len(ids), device=ids.device)
@@ -141,7 +141,7 @@ def product_of_each_run(x: Tensor, matrices: Tensor) -> Tensor:
 
 
 def _padded(x: Tensor) -> Tensor:
-    """Return ``x`` with zeros for missing tokens."""
+    """Return ``x`` with zeros for the tokens that it has too few."""
     return functional.pad(x, (0, 0, 0, FEW - x.shape[1]))
 
 

@@ -1,4 +1,4 @@
-"""Models that transformers loads, in two parts: weights by canonical name, and an empty module."""
+"""Models that transformers loads: weights by canonical name, and a module without values."""
 
 import difflib
 import logging
@@ -48,7 +48,7 @@ AUTO_CLASSES = {
 
 
 def load(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
-    """Return a model as `subtune.models.encoder.load_model` does, with a pooling.
+    """Return a model as `subtune.models.encoder.load_model` does.
 
     Raises:
         SubtuneError: transformers has no such model with this head, or a weight is missing or
@@ -73,11 +73,7 @@ def load(directory: Path, head: str, outputs: int, pooling: Pooling | None = Non
 
 
 def with_values(model: Encoder, **settings: Any) -> PreTrainedModel:
-    """Return transformers' model of ``model.config`` with a model's values.
-
-    Args:
-        settings: further arguments of transformers' ``from_config``.
-    """
+    """Return transformers' model with a model's values; ``from_config`` gets the ``settings``."""
     with quiet():
         whole = AUTO_CLASSES[model.head].from_config(model.config, **settings)
     exported = model.exported()
@@ -92,7 +88,7 @@ def with_values(model: Encoder, **settings: Any) -> PreTrainedModel:
 
 
 def read_dimensions(directory: Path) -> OtherDimensions:
-    """Return the dimensions of a model; its weights are not needed.
+    """Return the dimensions of a model in a directory, which needs no weights.
 
     Raises:
         SubtuneError: the configuration cannot be read, or transformers has no head for it.
@@ -129,17 +125,16 @@ def _is_decoder(config: PretrainedConfig) -> bool:
 
 @cache
 def _shapes(directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-    """Return canonical name to shape of every parameter, with a head of so many outputs."""
     module = _on_meta(directory, head, outputs)
     parameters = parameters_of(module, _own_names(module))
     return {name: tuple(value.shape) for name, value in parameters.items()}
 
 
 def read_config(directory: Path, outputs: int) -> PretrainedConfig:
-    """Return a model's configuration with so many outputs and a padding id.
+    """Return a model's configuration with a number of outputs and a padding id.
 
-    Without one the end-of-text token pads, as is usual for decoders. Padding follows the text,
-    where no token attends to it.
+    If it has no padding id, the end-of-text token pads, as is usual for decoders: no token of the
+    text attends to the padding behind it.
 
     Raises:
         SubtuneError: the configuration cannot be read, or transformers knows no such model.
@@ -181,7 +176,7 @@ def quiet() -> Iterator[None]:
 
 
 def _classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
-    """Return transformers' class of a model with each head, that for sequences first."""
+    """Return transformers' class for each head that the model can have, for sequences first."""
     mappings = {head: auto_class._model_mapping for head, auto_class in AUTO_CLASSES.items()}
     return {head: of[type(config)] for head, of in mappings.items() if type(config) in of}
 
@@ -196,7 +191,7 @@ def _require_head(config: PretrainedConfig, head: str) -> None:
 
 
 def _on_meta(directory: Path, head: str, outputs: int) -> PreTrainedModel:
-    """Return a model without values, after comparing its shapes with the weights, if any."""
+    """Return a model without values, whose shapes match the weights in the directory, if any."""
     config = read_config(directory, outputs)
     _require_head(config, head)
     if any((directory / name).is_file() for name in (WEIGHTS, INDEX)):
@@ -227,13 +222,13 @@ def _with_weights(
             output_loading_info=True,
         )
     _require_same(directory, module, loading)
-    # A decoder's cache for the next token is of no use to a single pass.
+    # A single pass does not need a decoder's cache for the next token.
     module.config.use_cache = False
     return module
 
 
 def _own_names(module: PreTrainedModel) -> dict[str, str]:
-    """Return canonical name to own name of every parameter in order, the classifier's last."""
+    """Map canonical to own names of every parameter, in order, the classifier's last."""
     naming = naming_of(module.config.model_type)
     names = {
         naming.canonical(own, module.base_model_prefix): own for own, _ in module.named_parameters()
@@ -257,27 +252,27 @@ def transposed_in(module: nn.Module) -> frozenset[str]:
 
 
 def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str, Any]) -> None:
-    """Refuse weights that are not those of the configuration."""
+    """Refuse weights that do not match the configuration."""
     prefix = f"{module.base_model_prefix}."
     pretrained = {own for name, own in _own_names(module).items() if not is_classifier(name)}
     unexpected = sorted(loading["unexpected_keys"])
 
-    def module_of_any_layer(own: str) -> str:
+    def module_in_any_layer(own: str) -> str:
         return LAYER_NUMBER.sub(".*.", f".{own.removeprefix(prefix)}").rpartition(".")[0]
 
-    modules = set(map(module_of_any_layer, pretrained))
+    modules = set(map(module_in_any_layer, pretrained))
     require_same(
         directory,
         stored=unexpected,
         missing=sorted(pretrained.intersection(loading["missing_keys"])),
         mismatched=[key for key in sorted(loading["mismatched_keys"]) if key[0] in pretrained],
-        unknown=[own for own in unexpected if module_of_any_layer(own) in modules],
+        unknown=[own for own in unexpected if module_in_any_layer(own) in modules],
         prefix=prefix,
     )
 
 
 def emptied(module: PreTrainedModel, own_names: Mapping[str, str]) -> TransformersModule:
-    """Return the module, whose parameters are moved to ``meta``."""
+    """Return a module whose parameters are moved to ``meta``."""
     transposed, buffers = transposed_in(module), dict(module.named_buffers())
     module.to("meta").tie_weights()
     cancels = naming_of(module.config.model_type).key_bias_cancels

@@ -148,7 +148,7 @@ def _updated(model: nn.Module, updates: Updates) -> Iterator[None]:
 
 @contextmanager
 def _in_one_line(model_type: str) -> Iterator[None]:
-    """Turn errors of transformers' code into one line, except for a lack of memory."""
+    """Turn errors of transformers' code into one line, except a lack of memory."""
     try:
         yield
     except Exception as error:

@@ -128,7 +128,7 @@ def down_and_up(module: str) -> tuple[str, str]:
 class PeftSettings(Value):
     """A PEFT type, such as ``IA3``, and the fields of its configuration, each as JSON.
 
-    `subtune.models.injected` checks both, because importing PEFT takes seconds.
+    `subtune.models.injected` checks both: importing PEFT takes seconds.
     """
 
     type: str

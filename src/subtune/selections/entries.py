@@ -80,7 +80,6 @@ class Draw(Value):
         }
 
     def in_words(self) -> str:
-        """Return what is drawn, as a line of text."""
         size = self.count or f"as many as in {listed(self.as_many_as or ())}"
         return f"random entries of {listed(self.within)}: {size}"
 
@@ -115,7 +114,6 @@ class Lines(Value):
         return entries
 
     def in_words(self) -> str:
-        """Return what is drawn, as a line of text."""
         return f"random rows or columns of {listed(self.lines_of)}; {listed(self.whole or ())}"
 
 

@@ -27,9 +27,9 @@ Shapes = Mapping[str, Sequence[int]]
 Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 LAYERS = re.compile(r"(\d+)-(\d*)")
 LAYER_NUMBER = re.compile(r"\.\d+\.")
-# No encoder has more layers. A regular expression lists every layer of a range.
+# The most layers of an encoder: a regular expression lists every layer of a range.
 MAX_LAYERS = 99
-# The names that every encoder has, in the most layers that a pattern may name.
+# BERT's parameters, whose names every encoder has, in so many layers.
 EVERY_NAME: Shapes = CANONICAL.shapes(CANONICAL.dimensions({"num_hidden_layers": MAX_LAYERS}))
 
 
@@ -122,8 +122,7 @@ class AbstractSelection(Value):
     def work(self, of: "AbstractSelection | None" = None) -> Work:
         """Return the most expensive thing that trains, judged by names that every encoder has.
 
-        Args:
-            of: the selection whose entries the ``ranking`` ranks, if there is one.
+        ``of`` is the selection whose entries the ``ranking`` ranks, if there is one.
         """
         return self.usual_work
 
@@ -155,10 +154,7 @@ def matching(patterns: Iterable[str], shapes: Shapes) -> list[str]:
 
 
 def _vectors(pattern: str, shapes: Shapes) -> str:
-    """Return a hint that lists the model's vectors.
-
-    It is empty if other layers have such parameters.
-    """
+    """Return a hint that lists the model's vectors, unless other layers match the pattern."""
     in_any_layer = ".".join("*" if LAYERS.fullmatch(p) else p for p in pattern.split("."))
     if any(map(_expression(in_any_layer).fullmatch, shapes)):
         return ""
