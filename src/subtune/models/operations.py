@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
-# Rounding does not depend on the number of rows and columns if there are at least so many.
+# Rounding does not depend on the number of rows and columns if there are at least this many.
 FEW = 4
 # A 64-bit draw serves four values of a dropout mask, sixteen bits each.
 LANES = 4

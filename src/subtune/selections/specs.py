@@ -143,18 +143,20 @@ class Fold(Value):
 class Recipe(Value):
     """The recipe of a run: AdamW on the selected entries, with an evaluation after every epoch.
 
-    A search begins with several learning rates, as `subtune.runs.search` describes. It trains
-    runs of ``search_seed``, or of the run's own seed without one; each learning rate first trains
-    for ``trial``, a share of all steps, after which scores within ``tie`` are equal. With
-    ``search_folds`` the first of so many folds judges these runs, so that the rows that judge the
-    run itself choose no learning rate.
-    ``warmup`` is the share of all steps in which the learning rate rises from 0. With
-    ``train_rows`` only the first rows of the training set's first shuffle train. With ``patience``
-    a run ends after so many epochs without a better score. A regression with ``standard`` labels
-    trains on labels with mean 0 and standard deviation 1. With ``class_weights`` the loss is a
-    weighted mean, in which label words count by the inverse of their frequency. With a ``fold`` all
-    this is of the rows outside it, and the run judges itself by the rows inside. With ``refit``
-    nothing judges: the run ends after so many epochs of its schedule, and keeps the last.
+    Attributes:
+        learning_rate: one, or those with which a search begins (`subtune.runs.search`).
+        warmup: the share of all steps in which the learning rate rises from 0.
+        train_rows: how many rows train: the first of the training set's first shuffle.
+        patience: the run ends after so many epochs without a better score.
+        search_seed: the seed of the search's runs; default: the run's own.
+        trial: the share of all steps for which a search first trains each learning rate.
+        tie: a search takes scores of trials as equal within this distance.
+        labels: with ``standard``, a regression trains on labels with mean 0 and deviation 1.
+        fold: the run trains on the rows outside the fold and judges itself by those inside.
+        search_folds: the first of so many folds judges the runs of a search, so that the rows that
+            judge the run itself choose no learning rate.
+        refit: the run ends after so many epochs of its schedule and keeps the last; nothing judges.
+        class_weights: the loss weighs each label word by the inverse of its frequency.
     """
 
     learning_rate: LearningRate | Searched

@@ -40,7 +40,7 @@ SHAPE = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "
 
 @pytest.fixture(params=FAMILIES)
 def config(request) -> PretrainedConfig:
-    """Of a model of three layers, with transformers' own id of padding."""
+    """The configuration of a model of three layers, with transformers' own padding id."""
     return AutoConfig.for_model(request.param, **SHAPE, num_hidden_layers=3)
 
 
@@ -122,7 +122,7 @@ def test_defaults_are_those_of_the_model(config, family):
     assert type(config)().to_dict().items() >= family.defaults.items()
 
 
-# What a pass reads beside the sizes, and what changes nothing that a classifier computes.
+# Fields that a pass reads beside the sizes, and fields that change no classifier's logits.
 READ = {"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"}
 READ |= {"layer_norm_eps", "initializer_range", "model_type"}
 WITHOUT_EFFECT = {"_name_or_path", "architectures", "dtype", "transformers_version", "return_dict"}

@@ -20,7 +20,7 @@ def params(capsys, *arguments):
 
 
 def cells(printed, first):
-    """Of the last table's row that begins with ``first``, the cells."""
+    """The cells of the row that begins with ``first``."""
     [row] = [line for line in printed.splitlines() if line.startswith(f"| {first} ")]
     return [cell.strip() for cell in row.strip("|").split("|")]
 

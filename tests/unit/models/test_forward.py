@@ -32,7 +32,7 @@ from tests.helpers import examples, reference
 ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
 TOKEN_TYPES = [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1], [0, 0], [0, 1, 1, 1, 1, 1]]
 ALL = np.arange(4)
-# For each head: the tokens that it reads, labels, and the number of outputs.
+# Each head's tokens that it reads, labels, and number of outputs.
 HEAD_INPUTS = {
     SEQUENCE_CLASSIFICATION: (None, [1, 0, 2, 0], 3),
     MEAN_CLASSIFICATION: ("all", [1, 0, 1, 0], 2),

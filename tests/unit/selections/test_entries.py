@@ -82,7 +82,7 @@ def test_a_mask_keeps_exactly_the_ceiling_of_f_times_n(n, thousandths):
     rank = {"v": np.random.default_rng(n).permutation(n).astype(np.int32)}
     top = Top(top=Ranked(ranking="r", fraction=fraction))
     kept = top.resolve({"v": (n,), "classifier.weight": (1,)}, seed=0, ranks=rank)["v"].flat
-    # In whole numbers: ⌈n · thousandths / 1000⌉.
+    # This is ⌈n · thousandths / 1000⌉ in whole numbers.
     assert len(kept) == -(-n * thousandths // 1000)
 
 

@@ -1,4 +1,4 @@
-"""What every kind of selection answers; whole tensors by patterns and ranges of layers."""
+"""Answers of every kind of selection; whole tensors by patterns and ranges of layers."""
 
 import pytest
 
