@@ -25,7 +25,7 @@ Ranks = Mapping[str, np.ndarray]
 # Canonical name to shape of every parameter, classifier included.
 Shapes = Mapping[str, Sequence[int]]
 Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
-LAYERS = re.compile(r"(\d+)-(\d*)")
+LAYER_RANGE = re.compile(r"(\d+)-(\d*)")
 LAYER_NUMBER = re.compile(r"\.\d+\.")
 # The most layers of an encoder: a regular expression lists every layer of a range.
 MAX_LAYERS = 99
@@ -155,7 +155,7 @@ def matching(patterns: Iterable[str], shapes: Shapes) -> list[str]:
 
 def _vectors(pattern: str, shapes: Shapes) -> str:
     """Return a hint that lists the model's vectors, unless other layers match the pattern."""
-    in_any_layer = ".".join("*" if LAYERS.fullmatch(p) else p for p in pattern.split("."))
+    in_any_layer = ".".join("*" if LAYER_RANGE.fullmatch(p) else p for p in pattern.split("."))
     if any(map(_expression(in_any_layer).fullmatch, shapes)):
         return ""
     vectors = (LAYER_NUMBER.sub(".*.", name) for name in shapes if len(shapes[name]) == 1)
@@ -174,7 +174,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 
 def _one_part(part: str) -> str:
-    layers = LAYERS.fullmatch(part)
+    layers = LAYER_RANGE.fullmatch(part)
     if layers:
         first, last = (int(end) if end else MAX_LAYERS for end in layers.groups())
         return "(" + "|".join(map(str, range(first, min(last, MAX_LAYERS) + 1))) + ")"
