@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from subtune import config
 from subtune.core.errors import SubtuneError
 from subtune.interface.workflow import preflight
-from tests.helpers.project import own_task, table
+from tests.helpers.project import table
 
 NUMBERS = st.one_of(
     st.integers(), st.floats(), st.sampled_from([0, -1, 1e-3, 2**64, 10**400, 1e308, True])
@@ -68,7 +68,14 @@ def good(model) -> dict:
         "results": "results",
         "source": "builtin",
         "models": {"tiny": {"path": str(model)}},
-        "tasks": {"mood": own_task("mood")},
+        "tasks": {
+            "mood": {
+                "files": {"train": "mood-train.csv", "validation": "mood-validation.csv"},
+                "text": ["text"],
+                "labels": ["sad", "happy"],
+                "metrics": ["accuracy"],
+            }
+        },
         "selections": {"mine": {"parameters": ["encoder.layer.0.**.bias"]}},
         "experiments": {
             "layernorm": {
