@@ -62,7 +62,7 @@ def stopped(request, folder, tiny_bert):
 
 def test_what_stops_the_command_stops_its_jobs(stopped):
     said, log = stopped
-    assert "stopped; the same call goes on from here" in said
+    assert "stopped; the same command continues from here" in said
     # No process holds the file that is the lock of a call.
     with log.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

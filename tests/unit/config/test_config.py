@@ -93,7 +93,7 @@ MISTAKES = {
         ("E.fractions.scopes", ["golbal"], ".0", "individual, global, cv (did you mean 'global'?)"),
     ],
     "missing": [
-        ("experiments", NO_LONGER, "", "missing, and needed"),
+        ("experiments", NO_LONGER, "", "required, but missing"),
         ("E.train_rows", [], "", "found [], expected at least 1"),
         ("tasks.mood.text", [], "", "found none, expected 1 or 2 columns"),
         ("assumptions", {"teraflops": {"fp32": 1}}, ".teraflops", "expected at least 2"),
@@ -156,7 +156,7 @@ MISTAKES = {
         ("E.fractions.of", "random", "", "; expected whole parameters"),
         ("selections.mine", {"peft": {"type": "LORA", "r": math.nan}}, ".peft",
          "expected text, finite numbers, true, false, null and lists"),
-        ("source", "tsv", "!glue_dir", "missing, and needed with `source: tsv`"),
+        ("source", "tsv", "!glue_dir", "required, but missing with `source: tsv`"),
     ],
     "embeddings": [
         ("E", {**EMBEDDED, "tasks": ["squad", "ud_ewt"]}, ".methods",

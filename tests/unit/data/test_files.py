@@ -152,7 +152,7 @@ def test_a_file_that_changed_after_planning_is_refused(tmp_path):
     with pytest.raises(SubtuneError) as error:
         require_version(spec, found)
     names = ", ".join(paths.values())
-    assert str(error.value) == f"{names}: changed since this was planned; call snakemake again"
+    assert str(error.value) == f"{names}: changed since the plan was made; call snakemake again"
     (tmp_path / "train.csv").unlink()
     with pytest.raises(SubtuneError, match=r"files\.train: found no file"):
         files.own_paths(paths, MOOD)
