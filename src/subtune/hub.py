@@ -170,8 +170,8 @@ def _read(kept: Path) -> dict[str, str]:
         return {}
     except (OSError, ValidationError):
         raise SubtuneError(
-            f"{kept}: expected a commit (40 hexadecimal digits) for each repository and revision; "
-            "correct or delete it"
+            f"{kept}: found something else, expected a commit (40 hexadecimal digits) for each "
+            "repository and revision; correct or delete it"
         ) from None
 
 

@@ -103,7 +103,9 @@ def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(
     with pytest.raises(AssertionError) as error:
         config = copied.changed(tasks=["mood"], fractions=None) | {"test_scores": None}
         copied.run(config, "--until", "dataset", "--show-failed-logs")
-    assert "mood-train.csv, mood-validation.csv: changed since this was planned" in str(error.value)
+    assert "mood-train.csv, mood-validation.csv: changed since the plan was made" in str(
+        error.value
+    )
     assert not list((copied.directory / "results" / "datasets").glob("mood-*"))
 
 

@@ -222,7 +222,7 @@ def test_a_file_of_a_directory_that_is_changed_is_refused_or_named(tmp_path):
     assert {split: len(rows[split]) for split in rows} == {"train": 38, "validation": 6}
     path = tmp_path / "parsed" / "mrg" / "wsj" / "07" / "wsj_0702.mrg"
     path.write_text(path.read_text().replace("NNP", "XYZ"))
-    with pytest.raises(SubtuneError, match=r"or one of 43 others: changed since this was planned"):
+    with pytest.raises(SubtuneError, match=r"or one of 43 others: changed since the plan was made"):
         require_version(spec, paths)
     with pytest.raises(SubtuneError, match=r"wsj: 07/wsj_0702\.mrg: .*found 'XYZ'"):
         loaded("ptb", tmp_path)
