@@ -292,8 +292,8 @@ def compare(
         written = config.read(draft if is_new else configuration)
         if Path(written.results) != place:
             raise SubtuneError(
-                f"results: {place} was {written.results} before; move it back to continue, or open it "
-                "with subtune.load"
+                f"results: {place} was {written.results} before; move it back to continue, or "
+                "open it with subtune.load"
             )
         _, plan, _ = workflow.preflight(written)
         if is_new:
