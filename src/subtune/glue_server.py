@@ -107,8 +107,10 @@ def submission(
         predicted: logits of all tasks' test splits, from
             `subtune.runs.recording.predict_test_rows`.
         best: the method's run per task: ``task``, ``run``, ``learning_rate``, ``seed``, ``value``
-            (empty if the run diverged). Returns: Predictions by file name; and a table with the
-            columns of `CONTENTS`, a row per file.
+            (empty if the run diverged).
+
+    Returns:
+        Predictions by file name; and a table with the columns of `CONTENTS`, a row per file.
     """
     runs = best.set_index("task")
     predictions, rows = {}, []

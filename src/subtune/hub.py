@@ -1,7 +1,8 @@
-"""The hub: commits of its branches and tags, downloads and uploads. The hub's answers, such as
-commits, are stored in a file in the results. Later plans are therefore the same,
-with or without a network. If a branch moves, nothing is trained again until you delete its line in
-the file. If the hub fails, a `SubtuneError` gives the reason and a remedy in one line.
+"""The hub: commits of its branches and tags, downloads and uploads.
+
+The hub's answers, such as commits, are stored in a file in the results. Later plans are therefore
+the same, with or without a network. If a branch moves, nothing is trained again until you delete
+its line in the file. If the hub fails, a `SubtuneError` gives the reason and a remedy in one line.
 """
 
 import json

@@ -77,8 +77,10 @@ def interval_units(cells: pd.Series) -> tuple[str, pd.Series]:
 
 
 def _words(cells: pd.Series) -> str:
-    """Return, in words, the index levels that vary between cells. Each of MNLI's two columns counts
-    as a task."""
+    """Return, in words, the index levels that vary between cells.
+
+    Each of MNLI's two columns counts as a task.
+    """
     levels = [level for level in cells.index.names if level]
     several = [level for level in levels if cells.index.get_level_values(level).nunique() > 1]
     names = several or levels[-1:]
@@ -118,13 +120,14 @@ class Claim:
         text: the claim in words.
         printed_in: the section and the exhibits.
         statistic: what is computed, in words.
-        expects: the range that supports it, as `subtune.analysis.claims` defines it. measure: the
-            quantity that is compared; ratios are compared as logarithms. reads: names of the tables
-            that ``units`` gets as its first arguments. units: the function that returns one number
-            per cell; 0 means no difference. of: its other arguments. tasks: the tasks of the claim;
-            default: all but those that the paper treats apart. at_least: the number of the paper's
-            cells in the expected range, and the number of all its cells; the share of our cells
-            must be as large. Without it the mean decides.
+        expects: the range that supports it, as `subtune.analysis.claims` defines it.
+        measure: the quantity that is compared; ratios are compared as logarithms.
+        reads: names of the tables that ``units`` gets as its first arguments.
+        units: the function that returns one number per cell; 0 means no difference.
+        of: its other arguments.
+        tasks: the tasks of the claim; default: all but those that the paper treats apart.
+        at_least: the number of the paper's cells in the expected range, and the number of all its
+            cells; the share of our cells must be as large. Without it the mean decides.
         order: a function of the same arguments that decides instead of the mean.
         groups: two methods; the Kruskal–Wallis test of their scores decides instead.
         margin: the equivalence margin, if it is not that of ``measure``.
@@ -184,14 +187,15 @@ def claims_table(
 
     Args:
         ours: our tables by name. A claim has no cells if a table that it reads is missing.
-            printed_tasks: the paper's tables by the same names, with scores of single tasks.
+        printed_tasks: the paper's tables by the same names, with scores of single tasks.
         printed_averages: the same, with averages over tasks.
-        tasks_apart: tasks that only claims which name them include. Returns: ``claim``,
-            ``is_main``, ``printed_in``, ``statistic``; ``judged_by``, ``paper`` and ``ours`` (the
-            number that decides, printed and ours), ``paper_cells`` and ``cells`` (their numbers of
-            cells), ``paper_judged`` and ``judged``, ``contradicted_by``; ``mean``, ``low`` and
-        ``high`` (the mean over units and its interval), ``unit``, ``units`` (how many) and
-        ``verdict``.
+        tasks_apart: tasks that only claims which name them include.
+
+    Returns:
+        ``claim``, ``is_main``, ``printed_in``, ``statistic``; ``judged_by``, ``paper`` and ``ours``
+        (the number that decides, printed and ours), ``paper_cells`` and ``cells`` (their numbers of
+        cells), ``paper_judged`` and ``judged``, ``contradicted_by``; ``mean``, ``low`` and ``high``
+        (the mean over units and its interval), ``unit``, ``units`` (how many) and ``verdict``.
     """
     tables_of_each = {**ours, "printed": printed_tasks["printed"]}, printed_tasks, printed_averages
     return pd.DataFrame([_row(claim, tables_of_each, tasks_apart) for claim in claims])

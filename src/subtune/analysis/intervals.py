@@ -29,10 +29,11 @@ class Interval(NamedTuple):
 
 
 class Study(NamedTuple):
-    """A mean, and the variances of its seeds, of its parts of rows, and of the residuals. If
-    ``parts`` is 0, rows are unknown, and the interval is over seeds alone. If ``folds`` is not 0,
-    the rows have so many folds, each seed is judged on its own, and ``parts`` is the mean number of
-    parts of a fold. Seeds beyond the first ``folds`` have the same rows in another partition.
+    """A mean, and the variances of its seeds, of its parts of rows, and of the residuals.
+
+    If ``parts`` is 0, rows are unknown, and the interval is over seeds alone. If ``folds`` is not
+    0, the rows have so many folds, each seed is judged on its own, and ``parts`` is the mean number
+    of parts of a fold. Seeds beyond the first ``folds`` have the same rows in another partition.
     """
 
     mean: float
@@ -150,8 +151,9 @@ def chance(studies: Sequence[Study], margin: float) -> float:
 
 
 def most_lost(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1) -> float:
-    """Return the smallest margin whose chance is at least `LEVEL`: the largest likely loss. More
-    seeds or rows are assumed to change neither mean nor variances. NaN without studies.
+    """Return the smallest margin whose chance is at least `LEVEL`: the largest likely loss.
+
+    More seeds or rows are assumed to change neither mean nor variances. NaN without studies.
     """
     from scipy import stats
 
@@ -220,7 +222,8 @@ def pseudo_values(
 ) -> tuple[np.ndarray, int]:
     """Return a score's pseudo-value for each part of the rows ``[parts]``, and the number of rows.
 
-    Args: score: a function of a mask ``[u]``: the metric over the units where it is ``True``.
+    Args:
+        score: a function of a mask ``[u]``: the metric over the units where it is ``True``.
         row_of_unit: the row, from 0, of each unit ``[u]`` that the metric compares, such as a word.
     """
     rows = int(row_of_unit.max()) + 1

@@ -22,8 +22,9 @@ def with_places(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table of `with_places`, with names of `LAYER_PARAMETERS` in ``parameter``. Other
-    parameters of the layers have no name; parameters outside the layers have no row.
+    """Return the table of `with_places`, with names of `LAYER_PARAMETERS` in ``parameter``.
+
+    Other parameters of the layers have no name; parameters outside the layers have no row.
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
     table = with_places(table).dropna(subset="layer")
@@ -64,8 +65,7 @@ def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def component_ranking(shares: pd.DataFrame) -> pd.Series:
     """Return each component's share, summed over tasks, the largest first (LayerNorm paper, 2.4 and
-    Table 1).
-    """
+    Table 1)."""
     total = shares.groupby("component")["share"].sum().loc[in_order(shares["component"])]
     return total.sort_values(ascending=False, kind="stable")
 

@@ -102,8 +102,9 @@ def _best_epoch(
 
 
 def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, tuple[float, str]]:
-    """Return a run's ``value`` and ``judged_at`` if the other parts choose each part's epoch. Empty
-    if there are fewer rows than parts.
+    """Return a run's ``value`` and ``judged_at`` if the other parts choose each part's epoch.
+
+    Empty if there are fewer rows than parts.
     """
     task, tables = predictions.predictions_by_epoch(store, run, column.split)
     if tables[1]["idx"].nunique() < predictions.PARTS:
@@ -145,11 +146,12 @@ def read_scores(path: str | Path) -> pd.DataFrame:
 
 def choose(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the runs of each setting's best learning rate: the one with the highest mean over
-    seeds, or the smallest of several. If every run searched its own
-    learning rate, or has none, all runs of the setting are kept. A setting is one combination of
-    the columns in `SETTING`; settings keep their order. A learning rate at which a seed diverged
-    has no mean and loses. If no learning rate has a mean, the setting diverged: the runs of its
-    smallest learning rate are kept without values.
+    seeds, or the smallest of several.
+
+    If every run searched its own learning rate, or has none, all runs of the setting are kept. A
+    setting is one combination of the columns in `SETTING`; settings keep their order. A learning
+    rate at which a seed diverged has no mean and loses. If no learning rate has a mean, the setting
+    diverged: the runs of its smallest learning rate are kept without values.
 
     Returns:
         The columns of ``scores``, and ``at_edge``: whether the best of several learning rates is
@@ -243,7 +245,9 @@ def trained_beside_classifier(chosen: pd.DataFrame) -> pd.Series:
 
 def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the run with the highest dev score per model, task and method; the first of equal
-    ones. If the method diverged, the run has no score.
+    ones.
+
+    If the method diverged, the run has no score.
     """
     deciding = whole_methods(chosen).query("decides")
     best = deciding.sort_values("value", ascending=False, kind="stable")
@@ -262,8 +266,9 @@ def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def refit_of(chosen: pd.DataFrame, store: Path, method: str) -> RunSpec:
-    """Return the run of a method on all rows, with the first seed and the chosen learning rate. It
-    ends after the median of the epochs that the folds chose.
+    """Return the run of a method on all rows, with the first seed and the chosen learning rate.
+
+    It ends after the median of the epochs that the folds chose.
 
     Raises:
         SubtuneError: the method diverged.
@@ -299,7 +304,9 @@ def with_verdicts(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
     """Return the runs with ``curve``: the verdict of `subtune.runs.tables.verdict` on the learning
-    curves of all seeds of their setting. A diverged setting has none.
+    curves of all seeds of their setting.
+
+    A diverged setting has none.
     """
     column_of = {column.task: column for column in columns if column.decides}
     verdict_of: dict[str, str | None] = {}

@@ -75,8 +75,9 @@ def best_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd
 def rounded_families(
     chosen: pd.DataFrame, first: str, second: str, digits: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the means over seeds of two families, rounded as a paper prints them. The second
-    family excludes methods of the first.
+    """Return the means over seeds of two families, rounded as a paper prints them.
+
+    The second family excludes methods of the first.
     """
     wide = by_method(chosen).round(digits)
     firsts, seconds = _apart(wide, first, second)
@@ -84,8 +85,10 @@ def rounded_families(
 
 
 def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return `minus` of the best methods of two families, by their means over the columns. The
-    second family excludes methods of the first. Columns that lack a method's score are left out.
+    """Return `minus` of the best methods of two families, by their means over the columns.
+
+    The second family excludes methods of the first. Columns that lack a method's score are left
+    out.
     """
     firsts, seconds = _apart(chosen["method"].unique(), first, second)
     rows = whole_methods(chosen)
@@ -106,8 +109,11 @@ def _apart(names: Iterable[str], first: str, second: str) -> tuple[list[str], li
 def minus_printed(
     chosen: pd.DataFrame, printed: pd.DataFrame, pairs: Mapping[str, str], exhibit: str, split: str
 ) -> pd.Series:
-    """Return a method's score minus a printed score of the same model. Args: printed: the paper's
-    scores, in the form of ours. pairs: each method's printed counterpart.
+    """Return a method's score minus a printed score of the same model.
+
+    Args:
+        printed: the paper's scores, in the form of ours.
+        pairs: each method's printed counterpart.
     """
     wide = method_scores(chosen)
     rows = printed[(printed["exhibit"] == exhibit) & (printed["split"] == split)]
@@ -235,8 +241,9 @@ def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) 
 
 
 def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> pd.Series:
-    """Return, per task, the rank correlation of layer numbers and values of LayerNorms. Layers with
-    a missing part are left out.
+    """Return, per task, the rank correlation of layer numbers and values of LayerNorms.
+
+    Layers with a missing part are left out.
 
     Args:
         layers: ``task``, ``layer``, the value and, if there are several components, ``component``.
@@ -259,7 +266,8 @@ def minus_on_rows(
 ) -> pd.Series:
     """Return `minus` of the runs on the smallest or on the largest number of training rows.
 
-    Args: metric: the metric of the scores; default: the one by which each task's runs are chosen.
+    Args:
+        metric: the metric of the scores; default: the one by which each task's runs are chosen.
     """
     rows = _with_several_sizes(sizes, metric)
     at_end = rows.groupby(["model", "column"])["train_rows"].transform(end)

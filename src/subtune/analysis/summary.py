@@ -104,9 +104,8 @@ def merged_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the runs of several experiments as one table.
 
     If experiments share a setting, the experiment in which it scores best counts. Only the runs on
-    the
-    most training rows of a model and task count. If experiments judge a task by different metrics,
-    each metric counts as a separate task.
+    the most training rows of a model and task count. If experiments judge a task by different
+    metrics, each metric counts as a separate task.
     """
     tables = [table.assign(experiment=number) for number, table in enumerate(chosen)]
     together = on_most_rows(pd.concat(tables, ignore_index=True))
@@ -135,9 +134,10 @@ def _runs_of_full(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
-    """Return one method's differences from full on one task, or None if they are not enough. They
-    are not if a seed has no difference, if the predictions of a single seed are unknown, or if no
-    row differs and the metric is not a share of rows.
+    """Return one method's differences from full on one task, or None if they are not enough.
+
+    They are not if a seed has no difference, if the predictions of a single seed are unknown, or if
+    no row differs and the metric is not a share of rows.
     """
     if runs["difference"].isna().any():
         return None
@@ -173,15 +173,16 @@ def remarks(row: Mapping[str, Any]) -> str | None:
 
 
 class Candidate(NamedTuple):
-    """A method smaller than full, and its difference from full's score. With 95 % chance the loss
-    against full is at most ``most_lost``; ``chance`` is the chance of a loss within the margin.
-    ``seeds`` is the number of seeds of the task with the fewest; ``full_with_one_answer`` is the
-    number of runs of full that predict the same for every row. ``studies`` has one study per task;
-    if one is unknown, it is empty and there is no interval. ``judged_by`` names the rows that judge
-    (dev rows, test rows, or rows of folds), and ``over`` the seeds and rows of the interval.
-    ``at_edge`` and ``still_rising`` have the titles of this method and of full, if the remark holds
-    on some task. ``share_read`` is the share of the training texts' tokens that ``max_length``
-    leaves, on the task where it is least.
+    """A method smaller than full, and its difference from full's score.
+
+    With 95 % chance the loss against full is at most ``most_lost``; ``chance`` is the chance of a
+    loss within the margin. ``seeds`` is the number of seeds of the task with the fewest;
+    ``full_with_one_answer`` is the number of runs of full that predict the same for every row.
+    ``studies`` has one study per task; if one is unknown, it is empty and there is no interval.
+    ``judged_by`` names the rows that judge (dev rows, test rows, or rows of folds), and ``over``
+    the seeds and rows of the interval. ``at_edge`` and ``still_rising`` have the titles of this
+    method and of full, if the remark holds on some task. ``share_read`` is the share of the
+    training texts' tokens that ``max_length`` leaves, on the task where it is least.
     """
 
     title: str
@@ -275,10 +276,10 @@ class Answer:
     """The answer for one model and task, or for all tasks of a model.
 
     Attributes:
-        margin: the largest acceptable loss of score against full fine-tuning. decision: *train* the
-            smallest method that is within the margin with a chance of at least `SURE` over several
-            seeds; else *probably* the smallest with a chance of at least a half; else *everything*,
-            which is full fine-tuning.
+        margin: the largest acceptable loss of score against full fine-tuning.
+        decision: *train* the smallest method that is within the margin with a chance of at least
+            `SURE` over several seeds; else *probably* the smallest with a chance of at least a
+            half; else *everything*, which is full fine-tuning.
         candidate: that method; if everything trains, the method nearest to full.
         better: the best method whose whole interval is above full's score.
         missing: why there is no candidate.

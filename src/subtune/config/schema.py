@@ -409,8 +409,8 @@ class Experiment(Section):
     def _masks_have_one_model(self) -> Self:
         if len(self.models) > 1 and self.fractions:
             raise ValueError(
-                f"found {len(self.models)} models, expected one: masks are of one model; write an "
-                "experiment for each"
+                f"found {len(self.models)} models, expected one: masks belong to one model; write "
+                "an experiment for each"
             )
         return self
 

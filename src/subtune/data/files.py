@@ -1,5 +1,6 @@
-"""Files with rows: a user's own, one per split, or a task's official files. They must not change
-between the plan and the jobs.
+"""Files with rows: a user's own, one per split, or a task's official files.
+
+They must not change between the plan and the jobs.
 """
 
 import os
@@ -126,9 +127,11 @@ def glue_path(glue_dir: Path, task: Task, split: str) -> Path:
 def columns_of(
     task: TaskSpec, by_split: Mapping[str, Sequence[Path]], source: str = "files"
 ) -> dict[str, Columns]:
-    """Return the columns that the task's kind reads from each split's files. Raises: SubtuneError:
-    a file cannot be read, a row does not fit the task, or the rows cannot be used for training or
-    scores.
+    """Return the columns that the task's kind reads from each split's files.
+
+    Raises:
+        SubtuneError: a file cannot be read, a row does not fit the task, or the rows cannot be used
+            for training or scores.
     """
     columns = {}
     for split, files in by_split.items():

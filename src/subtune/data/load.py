@@ -24,8 +24,9 @@ def load(
     paths: Mapping[str, str] | None = None,
     directory: str | None = None,
 ) -> datasets.DatasetDict:
-    """Return splits of a task with the columns of its kind, without unused labels. `files.paths_of`
-    explains the arguments after the first.
+    """Return splits of a task with the columns of its kind, without unused labels.
+
+    `files.paths_of` explains the arguments after the first.
     """
     task = spec.task
     if spec.source == "hub":

@@ -1,8 +1,8 @@
 """Mini tasks in the package, repositories of the hub, and sizes of tasks.
 
 A mini task has a few hundred English rows in the form of a real task. No pair, sentence or story
-occurs twice, so no dev row is among the training rows. One label in twenty is
-wrong, so that no method reaches a perfect score.
+occurs twice, so no dev row is among the training rows. One label in twenty is wrong, so that no
+method reaches a perfect score.
 """
 
 import hashlib
@@ -76,8 +76,9 @@ class Repository(NamedTuple):
 
 
 def _words_with_tags(row: Row) -> Row:
-    """Return a sentence's words and tags, without contractions and omitted words. A contraction,
-    which precedes its parts, has no tag. An omitted word has no number as its head.
+    """Return a sentence's words and tags, without contractions and omitted words.
+
+    A contraction, which precedes its parts, has no tag. An omitted word has no number as its head.
     """
     cells = zip(row["tokens"], row["xpos"], row["head"], strict=True)
     words = [cell[:2] for cell in cells if cell[1] not in (None, "_") and str(cell[2]).isdecimal()]
@@ -109,8 +110,10 @@ def is_on_hub(task: str) -> bool:
 def size_of(
     task: Task, source: str, own: Mapping[str, str] | None = None, directory: str | None = None
 ) -> TaskSize:
-    """Return the size of a task. For downloads and GLUE's files, its entry states the size. ``own``
-    has the paths of a user's own task by split; ``directory`` has the official files.
+    """Return the size of a task.
+
+    For downloads and GLUE's files, its entry states the size. ``own`` has the paths of a user's own
+    task by split; ``directory`` has the official files.
 
     Raises:
         SubtuneError: the files have rows that cannot be trained on.

@@ -94,8 +94,9 @@ def _numbers(answer: Answer, title: str) -> dict[str, Any]:
 
 
 def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """Return each method's score and loss as text, from rows of `summary`. Model and task are shown
-    only if the tasks' titles are given.
+    """Return each method's score and loss as text, from rows of `summary`.
+
+    Model and task are shown only if the tasks' titles are given.
     """
     rows = []
     for row in methods.to_dict("records"):

@@ -87,8 +87,10 @@ def short(learning_rate: float | None) -> str | None:
 
 
 def contents(parts: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per file: the run that predicted it, or why all its predictions are equal. Args:
-    parts: columns ``submission``, and those of `subtune.glue_server.CONTENTS`.
+    """Return a row per file: the run that predicted it, or why all its predictions are equal.
+
+    Args:
+        parts: columns ``submission``, and those of `subtune.glue_server.CONTENTS`.
     """
     return pd.DataFrame(
         {
@@ -131,8 +133,8 @@ def kruskal_wallis(
     """Compare two methods by our scores and by a paper's: dev scores, test scores, and both.
 
     Args:
-        printed: ``scores`` (their exhibits) and the paper's ``p_value``. test: like ``dev``, with
-            test scores.
+        printed: ``scores`` (their exhibits) and the paper's ``p_value``.
+        test: like ``dev``, with test scores.
     """
     ours = [statistics.scores_of(methods, table) for table in (dev, test) if table is not None]
     ours += [] if test is None else [pd.concat(ours)]
@@ -180,8 +182,10 @@ def choice_by_information(
     task_titles: Mapping[str, str],
     methods: Sequence[str],
 ) -> pd.DataFrame:
-    """Rank methods of one parameter each by Fisher information and by score. Args: methods: their
-    names, which are also names of the parameters.
+    """Rank methods of one parameter each by Fisher information and by score.
+
+    Args:
+        methods: their names, which are also names of the parameters.
 
     Returns:
         One row per model, task and number of training rows: both orders, and the score lost by

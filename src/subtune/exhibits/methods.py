@@ -44,7 +44,9 @@ def comparison(
     that only other exhibits of the paper print for these tasks. If the paper averages over tasks
     that we have not run, our average has a separate column.
 
-    Args: counts: the paper's table `parameter_counts`. source: the rows of our scores, in words.
+    Args:
+        counts: the paper's table `parameter_counts`.
+        source: the rows of our scores, in words.
         exhibits: the paper's exhibits with the scores.
         split: show printed scores of this split only.
         printed_tasks: further tasks whose printed scores are shown.
@@ -189,8 +191,10 @@ def scores_by_train_rows(
 def generalisation_gap(
     scores: pd.DataFrame, column_titles: Mapping[str, str], printed: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return train score, dev score and their difference per model, method and task. Args: printed:
-    a paper's statements: ``method``, ``score`` (train, dev or gap), ``printed``.
+    """Return train score, dev score and their difference per model, method and task.
+
+    Args:
+        printed: a paper's statements: ``method``, ``score`` (train, dev or gap), ``printed``.
     """
     statements = printed.set_index(["method", "score"])["printed"]
     rows = []
@@ -245,8 +249,8 @@ def reproduction(
 
     Returns:
         The columns of ``printed`` with ``value`` as ``reported``, and ``our_model``, ``seeds``,
-        ``ours`` (mean over seeds), ``standard_deviation`` (of several seeds), ``difference``
-        (ours minus reported). A printed average has ours beside it if we have run all its tasks.
+        ``ours`` (mean over seeds), ``standard_deviation`` (of several seeds), ``difference`` (ours
+        minus reported). A printed average has ours beside it if we have run all its tasks.
     """
     splits = {"validation": chosen} | ({} if test_scores is None else {"test": test_scores})
     ours = pd.concat(

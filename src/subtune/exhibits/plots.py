@@ -282,8 +282,9 @@ def _draw(panel: "Axes", rows: pd.DataFrame, labels: Iterable[str]) -> None:
 def reproduction(
     table: pd.DataFrame, column_titles: Mapping[str, str], style: Mapping[str, Any]
 ) -> "Figure":
-    """Draw a point for each printed score that we have too. Points on the diagonal agree. Scores of
-    test sets have half-filled markers.
+    """Draw a point for each printed score that we have too.
+
+    Points on the diagonal agree. Scores of test sets have half-filled markers.
     """
     width = style["width"] * COLUMN
     figure = new_figure(width, width * 1.05)

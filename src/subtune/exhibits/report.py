@@ -42,8 +42,9 @@ def page(
     runs: pd.DataFrame,
     config: str,
 ) -> str:
-    """Return the report as a self-contained HTML page. A table or figure has ``name``, ``title``,
-    ``caption`` and ``files``.
+    """Return the report as a self-contained HTML page.
+
+    A table or figure has ``name``, ``title``, ``caption`` and ``files``.
 
     Args:
         answer: tables and figures of all experiments together, if there are several.

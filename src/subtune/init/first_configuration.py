@@ -291,11 +291,11 @@ def text_of(task: Task, chosen: settings.Settings, **others: Any) -> str:
     """Return the whole file, from the template beside this module.
 
     Args:
-        others: the template's ``assumptions`` (estimated speed of this machine), ``command``
-            (which trains it), ``results`` (their directory), ``files`` (path of each split),
-            ``model`` (a `StartingModel`), ``rows`` (the number that a run can train on), ``folds``
-            (None with dev rows), ``cut_share`` (the share of cut texts, in words), ``at_once`` (the
-            number of jobs that train at the same time), ``margin`` (of the answer).
+        others: the template's ``assumptions`` (estimated speed of this machine), ``command`` (which
+            trains it), ``results`` (their directory), ``files`` (path of each split), ``model`` (a
+            `StartingModel`), ``rows`` (the number that a run can train on), ``folds`` (None with
+            dev rows), ``cut_share`` (the share of cut texts, in words), ``at_once`` (the number of
+            jobs that train at the same time), ``margin`` (of the answer).
     """
     metrics = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
     teraflops = others["assumptions"].teraflops

@@ -63,6 +63,7 @@ class Conflict:
 @dataclass(frozen=True)
 class Lengths:
     """Lengths of the training texts in tokens, with special tokens, and the share that is read.
+
     ``are_counted``: whether the model's tokenizer counted them; otherwise they are guessed from
     words. ``cut``: the share of texts longer than ``max_length``. ``read``: the share of all tokens
     that is read.
@@ -82,10 +83,9 @@ class Look:
 
     ``not_read``: unused columns to ``ids`` or ``dates``. ``guessed``: the options that were not
     given. ``judges``: the split that gives the scores. ``numbers``: the least and the largest label
-    of a regression,
-    and ``not_numbers`` its labels that are none. ``near_equal``: classes with several spellings.
-    ``most_frequent``: the most frequent label, or set of labels, of training rows. ``constant``:
-    the share of judging rows with this label.
+    of a regression, and ``not_numbers`` its labels that are none. ``near_equal``: classes with
+    several spellings. ``most_frequent``: the most frequent label, or set of labels, of training
+    rows. ``constant``: the share of judging rows with this label.
     """
 
     columns: tuple[str, ...]
@@ -115,9 +115,11 @@ def look_at(
     guessed: tuple[str, ...] = (),
     merge: bool = False,
 ) -> Look:
-    """Collect the facts about the tables of some splits; the last split judges. Args: kind: kind of
-    task; default: a guess from the labels. merge: whether to merge labels that differ only in
-    capitals.
+    """Collect the facts about the tables of some splits; the last split judges.
+
+    Args:
+        kind: kind of task; default: a guess from the labels.
+        merge: whether to merge labels that differ only in capitals.
     """
     train, names = read["train"], names_of(label)
     are_sets = kind == "multilabel" or not isinstance(label, str)
@@ -297,12 +299,13 @@ def _folded(label: str) -> str:
 
 
 def smallest_difference(rows: int) -> float:
-    """Return about the smallest difference of two accuracies that ``n`` rows can show. On a share
-    ``q`` of the rows, one of the two methods is right and the other wrong. The difference of their
-    accuracies is a mean of ``n`` values, 1, 0 and -1, and has a standard error of at most ``sqrt(q
-    / n)`` (McNemar, 1947). It is significant above 1.96 standard errors. The share is assumed to be
-    `DIFFERING`, but at least the difference itself: ``max(1.96 sqrt(q / n), 1.96² / n)``, at most
-    1. With 200 rows this is 0.05. Differences between seeds are not included.
+    """Return about the smallest difference of two accuracies that ``n`` rows can show.
+
+    On a share ``q`` of the rows, one of the two methods is right and the other wrong. The
+    difference of their accuracies is a mean of ``n`` values, 1, 0 and -1, and has a standard error
+    of at most ``sqrt(q / n)`` (McNemar, 1947). It is significant above 1.96 standard errors. The
+    share is assumed to be `DIFFERING`, but at least the difference itself: ``max(1.96 sqrt(q / n),
+    1.96² / n)``, at most 1. With 200 rows this is 0.05. Differences between seeds are not included.
     """
     return min(1.0, max(HALF * math.sqrt(DIFFERING / rows), HALF**2 / rows))
 
@@ -330,9 +333,11 @@ def highest_constant_f1(part: Part) -> float:
 
 
 def require_labels(read: Mapping[str, Table], look: Look) -> None:
-    """Refuse labels from which nothing can be learnt. Raises: SubtuneError: a row has no label,
-    labels differ only in capitals, there are too few or too many classes, or most dev rows have
-    labels that no training row has.
+    """Refuse labels from which nothing can be learnt.
+
+    Raises:
+        SubtuneError: a row has no label, labels differ only in capitals, there are too few or too
+            many classes, or most dev rows have labels that no training row has.
     """
     judged = {split: read[split] for split in ("train", "validation") if split in read}
     names = listed(names_of(look.label))

@@ -162,8 +162,10 @@ def time_lines(
     minutes: float,
 ) -> Iterator[str]:
     """Yield lines about the time here, and about the settings that were reduced to fit into it.
-    Args: lengths: the texts' lengths, cut at the chosen length. seconds: the estimated time; None
-    if it is unknown.
+
+    Args:
+        lengths: the texts' lengths, cut at the chosen length.
+        seconds: the estimated time; None if it is unknown.
     """
     changes = []
     if left_out := [method for method in usual.methods if method not in chosen.methods]:

@@ -39,8 +39,9 @@ SECONDS = 0.2
 
 
 class StartingModel(Value):
-    """A model of a configuration: the key ``source`` and its value ``reference``. ``reason``: the
-    reason for its choice, in words.
+    """A model of a configuration: the key ``source`` and its value ``reference``.
+
+    ``reason``: the reason for its choice, in words.
     """
 
     source: Literal["hub", "path", "package"]
@@ -97,8 +98,12 @@ class StartingModel(Value):
 
     def token_counts(self, texts: Sequence[tuple[str, ...]]) -> np.ndarray:
         """Return the number of tokens of each row of a sample, with special tokens, in ascending
-        order. Without a tokenizer here, it is guessed from English words. Args: texts: one or two
-        texts per row.
+        order.
+
+        Without a tokenizer here, it is guessed from English words.
+
+        Args:
+            texts: one or two texts per row.
 
         Raises:
             SubtuneError: the tokenizer's file cannot be read.
@@ -116,6 +121,7 @@ class StartingModel(Value):
 
     def problems_of(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
         """Return the methods that select parameters which the model lacks, each with its error.
+
         Return none if the model's dimensions are not known.
         """
         if self.dimensions is None:
@@ -161,9 +167,10 @@ def model_called(name: str | None) -> StartingModel:
 
 
 class Settings(NamedTuple):
-    """Settings of an experiment. ``methods``: methods with the learning rates to search.
-    ``train_rows``: the number of rows that a run trains on. ``own_epochs``: epochs of methods that
-    train longer than the others.
+    """Settings of an experiment.
+
+    ``methods``: methods with the learning rates to search. ``train_rows``: the number of rows that
+    a run trains on. ``own_epochs``: epochs of methods that train longer than the others.
     """
 
     methods: dict[str, tuple[float, ...]]
@@ -182,9 +189,14 @@ def choices(
 
     The first settings give methods of few parameters more epochs than the others. Later ones have
     fewer epochs, then shorter windows, fewer methods, fewer rows, and finally still fewer epochs
-    and the shortest window. Args: rows: the number of rows that a run can train on. windows: values
-    of `max_length`, the longest first. hidden_size: the model's hidden size. methods: the methods
-    whose parameters the model has. seeds: the number of runs of each method.
+    and the shortest window.
+
+    Args:
+        rows: the number of rows that a run can train on.
+        windows: values of `max_length`, the longest first.
+        hidden_size: the model's hidden size.
+        methods: the methods whose parameters the model has.
+        seeds: the number of runs of each method.
     """
     rates = {}
     for method in methods:
@@ -221,9 +233,13 @@ def choices(
 
 
 def windows(counts: np.ndarray, longest: int) -> list[int]:
-    """Return a `max_length` that cuts almost no text, and smaller ones that save time. The smaller
-    ones are below the mean length, which determines the estimated time. Args: counts: tokens of
-    each text. longest: the largest `max_length` of the model.
+    """Return a `max_length` that cuts almost no text, and smaller ones that save time.
+
+    The smaller ones are below the mean length, which determines the estimated time.
+
+    Args:
+        counts: tokens of each text.
+        longest: the largest `max_length` of the model.
     """
     needed = int(np.quantile(counts, DEFAULTS.whole_texts, method="higher"))
     multiple = DEFAULTS.window_multiple

@@ -42,8 +42,8 @@ def read(path: Path, encoding: str | None = None, sheet: str | None = None) -> T
     """Read a whole file.
 
     Args:
-        encoding: of a text file; default: UTF-8 or UTF-16. sheet: of an Excel file; default: the
-            first.
+        encoding: of a text file; default: UTF-8 or UTF-16.
+        sheet: of an Excel file; default: the first.
 
     Raises:
         SubtuneError: the file is missing, is not in the format of its ending, or has no rows.
@@ -128,8 +128,10 @@ def _words(table: Table, column: str) -> list[str]:
 
 
 def text_columns(table: Table, labels: Collection[str]) -> tuple[str, ...]:
-    """Return the one or two columns of sentences that are not label columns. Raises: SubtuneError:
-    there are none, or more than two.
+    """Return the one or two columns of sentences that are not label columns.
+
+    Raises:
+        SubtuneError: there are none, or more than two.
     """
     others = [column for column in table.columns if column not in labels]
     likely = [column for column in others if ids_or_dates(table, column) is None]
@@ -157,8 +159,10 @@ def _holds_sentences(cells: list[Any]) -> bool:
 
 
 def _holds_words(cells: list[Any]) -> bool:
-    """Return whether most cells are not numbers. Empty cells are refused later, with their
-    lines."""
+    """Return whether most cells are not numbers.
+
+    Empty cells are refused later, with their lines.
+    """
     texts = [cell for cell in cells if isinstance(cell, str) and number_in(cell) is None]
     return 2 * len(texts) > len(cells) and any(map(str.strip, texts))
 
@@ -173,8 +177,9 @@ def number_in(text: str) -> float | None:
 
 
 def task_named_after(path: Path) -> str:
-    """Return a task's name from its training file: ``reviews`` for ``reviews-train.csv``. For
-    ``train.csv`` it is the folder's name.
+    """Return a task's name from its training file: ``reviews`` for ``reviews-train.csv``.
+
+    For ``train.csv`` it is the folder's name.
     """
     subject = SPLIT.sub("", path.stem) or SPLIT.sub("", path.resolve().parent.name)
     return named_like(subject, [*TASKS, *HEADINGS], "task")

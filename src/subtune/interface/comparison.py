@@ -91,8 +91,10 @@ class Comparison:
     def export(self, method: str, to: str | Path) -> Path:
         """Write a method's best run as a model that transformers or PEFT loads.
 
-        After cross-validation, the method is first trained on all rows. Raises: SubtuneError: there
-        is no such method, or ``to`` exists.
+        After cross-validation, the method is first trained on all rows.
+
+        Raises:
+            SubtuneError: there is no such method, or ``to`` exists.
         """
         # Importing transformers takes seconds.
         from subtune.runs.export import export_model
@@ -108,9 +110,10 @@ class Comparison:
         return Path(to)
 
     def predict(self, method: str, texts: "Iterable[Any] | pd.DataFrame") -> "pd.DataFrame":
-        """Return the predictions of a method's best run, a row for each text. ``prediction`` is a
-        label, or a number in the labels' own unit; ``probability_…`` is each label's probability.
-        After cross-validation, the method is first trained on all rows.
+        """Return the predictions of a method's best run, a row for each text.
+
+        ``prediction`` is a label, or a number in the labels' own unit; ``probability_…`` is each
+        label's probability. After cross-validation, the method is first trained on all rows.
 
         Args:
             method: a method's name.
@@ -188,7 +191,8 @@ def _cells(columns: Sequence[str], text: Any) -> dict[str, Any]:
 def load(results: str | Path) -> Comparison:
     """Return earlier results.
 
-    Raises: SubtuneError: the directory has no report, the last file of a run.
+    Raises:
+        SubtuneError: the directory has no report, the last file of a run.
     """
     found = Comparison(Path(results).resolve())
     if not found.report.is_file():
@@ -216,8 +220,9 @@ def compare(
     results: str | Path | None = None,
     say: Callable[[str], object] | None = None,
 ) -> Comparison:
-    """Train methods from full fine-tuning to the classifier alone, and return the comparison. The
-    same call continues where it stopped; if all runs are recorded, it returns at once.
+    """Train methods from full fine-tuning to the classifier alone, and return the comparison.
+
+    The same call continues where it stopped; if all runs are recorded, it returns at once.
 
     Args:
         train: rows to train on: a CSV, TSV, JSON, Excel or Parquet file, a DataFrame, a
@@ -225,20 +230,20 @@ def compare(
             ``"nyu-mll/glue:cola"``), or a mapping of splits.
         dev: rows to evaluate on; or the name of one of ``train``'s splits; or a share of the
             training rows. Default: ``train``'s validation split; if it has none, each training row
-            is predicted once, by a run that did not train on it. test: rows that are used for
-            scores only.
+            is predicted once, by a run that did not train on it.
+        test: rows that are used for scores only.
         model: a directory, an installed package or a repository on the hub; default: MiniLM.
-        minutes: the time for everything here. Methods, epochs and rows are chosen to fit. margin:
-            the acceptable loss of score against full fine-tuning. text: the column of the text, or
-            two columns of pairs; default: a guess. label: the column of the label, or several of 0
-            and 1, one for each label; default: a guess.
+        minutes: the time for everything here. Methods, epochs and rows are chosen to fit.
+        margin: the acceptable loss of score against full fine-tuning.
+        text: the column of the text, or two columns of pairs; default: a guess.
+        label: the column of the label, or several of 0 and 1, one for each label; default: a guess.
         kind: the kind of task; default: a guess.
         encoding: of the files, such as latin-1; default: UTF-8 or UTF-16.
-        sheet: of Excel files; default: the first. merge_labels: whether to merge labels that differ
-            only in capitals.
+        sheet: of Excel files; default: the first.
+        merge_labels: whether to merge labels that differ only in capitals.
         revision: commit, branch or tag of the dataset on the hub.
-        results: directory; default: one below ``results`` whose name depends on the arguments. say:
-            a function that gets each line about findings and choices; default: prints it.
+        results: directory; default: one below ``results`` whose name depends on the arguments.
+        say: a function that gets each line about findings and choices; default: prints it.
 
     Raises:
         SubtuneError: the rows or the model cannot be used, or a job failed. One line says why.

@@ -43,14 +43,16 @@ class Method:
     selection: Selection
 
     def resolve(self, model: str | Path | None = None, labels: int = 2) -> "pd.DataFrame":
-        """List the tensors that the method trains in a model, which needs no weights. Args: model:
-        a directory or an installed package; default: MiniLM. labels: the number of labels of the
-        classifier, which always trains.
+        """List the tensors that the method trains in a model, which needs no weights.
+
+        Args:
+            model: a directory or an installed package; default: MiniLM.
+            labels: the number of labels of the classifier, which always trains.
 
         Returns:
-            ``tensor`` (a pattern that matches the row's tensors), ``times`` (their number),
-            ``own`` (the pattern in transformers' model), ``shape`` (of one tensor), ``trains`` (the
-            number of trained entries in all of them) and ``how`` (in words).
+            ``tensor`` (a pattern that matches the row's tensors), ``times`` (their number), ``own``
+            (the pattern in transformers' model), ``shape`` (of one tensor), ``trains`` (the number
+            of trained entries in all of them) and ``how`` (in words).
 
         Raises:
             SubtuneError: the model lacks what the method selects.
@@ -83,7 +85,8 @@ def fisher(
 
     Args:
         model: a directory or an installed package; None: MiniLM.
-        rows: labelled rows: a file, a DataFrame, a ``Dataset`` or the name of a dataset on the hub.
+        rows: labelled
+        rows: a file, a DataFrame, a ``Dataset`` or the name of a dataset on the hub.
         number: the number of rows to draw; default: all.
         max_length: most tokens of a text.
         seed: seed of the drawn rows and the untrained classifier.

@@ -31,9 +31,11 @@ DEV = ("validation", "dev", "valid", "val")
 
 @dataclass(frozen=True)
 class Split:
-    """The rows of one split. ``identity`` is different for different rows. ``frame`` returns the
-    rows, or None if a dataset on the hub has no dev rows; its argument is the results directory,
-    where commits of the hub are pinned. ``path``: the user's own file of the rows.
+    """The rows of one split.
+
+    ``identity`` is different for different rows. ``frame`` returns the rows, or None if a dataset
+    on the hub has no dev rows; its argument is the results directory, where commits of the hub are
+    pinned. ``path``: the user's own file of the rows.
     """
 
     identity: str
@@ -64,7 +66,9 @@ def write_all(splits: Mapping[str, Split], results: Path, folder: Path) -> dict[
 @contextmanager
 def errors_in_python(folder: Path | None = None) -> Iterator[None]:
     """Rewrite errors: options become arguments, and files in ``folder`` become the rows they hold.
-    Args: folder: the folder for rows from memory and from the hub.
+
+    Args:
+        folder: the folder for rows from memory and from the hub.
     """
     try:
         yield
@@ -93,8 +97,8 @@ def splits_of(
     Args:
         train: a file, a table, a dataset on the hub, or a mapping of splits.
         dev: the same, or the name of one of ``train``'s splits, or a share of the training rows;
-            default: ``train``'s own dev rows, if there are any. test: like ``dev``, but not a
-                share.
+            default: ``train``'s own dev rows, if there are any.
+        test: like ``dev``, but not a share.
         revision: commit, branch or tag of a dataset on the hub.
         how: ``encoding`` of files, and ``sheet`` of Excel files.
 

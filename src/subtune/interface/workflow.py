@@ -44,8 +44,10 @@ def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
     """Return the configuration with its papers, its plan, and the forms for the GLUE server.
 
     Check the files and models that it names. The forms have the rows of
-    `subtune.planning.jobs.form` for all experiments. Raises: SubtuneError: a file or model is
-    missing or wrong.
+    `subtune.planning.jobs.form` for all experiments.
+
+    Raises:
+        SubtuneError: a file or model is missing or wrong.
     """
     results = Path(config.results)
     nearest = next(place for place in (results, *results.parents) if place.exists())
@@ -64,8 +66,9 @@ def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
 
 
 def call_snakemake(arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by Snakemake with this workflow. By default it uses all cores. A profile
-    of the workflow can be given by its name.
+    """Replace this process by Snakemake with this workflow.
+
+    By default it uses all cores. A profile of the workflow can be given by its name.
     """
     words = [*arguments]
     for place, word in enumerate(words[:-1], start=1):
@@ -95,12 +98,11 @@ def train_all(
     targets: Sequence[str] = (),
 ) -> None:
     """Make all results of a configuration, or some targets, with a progress bar of its runs.
-    Without a terminal, lines show the progress. The configuration's paths are relative to
-    ``directory``.
 
-    An interrupt stops Snakemake as Ctrl-C does: runs write checkpoints, from which the next call
-    continues. A second interrupt does not wait for checkpoints. If the kernel of a notebook dies,
-    Snakemake keeps running, and the next call waits for it.
+    Without a terminal, lines show the progress. The configuration's paths are relative to
+    ``directory``. An interrupt stops Snakemake as Ctrl-C does: runs write checkpoints, from which
+    the next call continues. A second interrupt does not wait for checkpoints. If the kernel of a
+    notebook dies, Snakemake keeps running, and the next call waits for it.
 
     Raises:
         SubtuneError: a job failed. The text ends with the last lines of the log.
@@ -177,8 +179,11 @@ def _show(bar: Any, places: Sequence[Path], log: IO[bytes]) -> None:
 
 def run_to_export(results: Path, run: str, configuration: Path, directory: Path) -> str:
     """Return the run to export: for a cross-validated run, the method's run on all rows, which is
-    trained if it is not recorded; otherwise the run itself. Args: configuration: the run's
-    configuration. directory: the folder to which the configuration's paths are relative.
+    trained if it is not recorded; otherwise the run itself.
+
+    Args:
+        configuration: the run's configuration.
+        directory: the folder to which the configuration's paths are relative.
 
     Raises:
         SubtuneError: the run has no chosen learning rate, the configuration has other results, or
@@ -244,9 +249,13 @@ def say_progress(
     say: Callable[[str], object],
 ) -> None:
     """Say a line every half minute, and when training begins and ends, until all jobs are done.
-    Args: planned: the call's runs to their planned seconds. store: the directory of the run
-    records. at_once: the number of jobs that train at the same time. look: a function that returns
-    the call's jobs. say: a function that gets the lines.
+
+    Args:
+        planned: the call's runs to their planned seconds.
+        store: the directory of the run records.
+        at_once: the number of jobs that train at the same time.
+        look: a function that returns the call's jobs.
+        say: a function that gets the lines.
     """
     began = time.time()
     before = _names(store)
@@ -269,9 +278,12 @@ def seconds_left(
     planned: Mapping[str, float], missing: Mapping[str, float], seconds: float, at_once: int
 ) -> float:
     """Return the seconds until all runs are recorded, from the pace so far and the planned pace.
-    Args: planned: the runs that were not recorded before, to their planned seconds. missing: the
-    runs that are not recorded yet. seconds: the seconds since the start. at_once: the number of
-    jobs that train at the same time.
+
+    Args:
+        planned: the runs that were not recorded before, to their planned seconds.
+        missing: the runs that are not recorded yet.
+        seconds: the seconds since the start.
+        at_once: the number of jobs that train at the same time.
     """
     if not missing:
         return 0
@@ -286,6 +298,7 @@ def progress_line(
     seconds: float, jobs: Jobs, recorded: int, runs: int, left: float, is_measured: bool
 ) -> str:
     """Return a line with a call's progress after some seconds, and the training time that is left.
+
     The time is measured once a run is recorded.
     """
     parts = [f"{jobs.done} of {jobs.all} jobs"]
