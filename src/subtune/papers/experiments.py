@@ -40,7 +40,8 @@ def with_papers(config: Config) -> Config:
             elif near:
                 problems.append(
                     f"experiments.{name}: found a name that looks like a paper's, expected "
-                    f"{near[0]}, or `paper: {near[0]}`, or `paper: null` for the exhibits of no paper"
+                    f"{near[0]}, or `paper: {near[0]}`, or `paper: null` for the exhibits of no "
+                    "paper"
                 )
         named[name] = experiment
         if experiment.paper and experiment.paper not in papers.names():
