@@ -144,7 +144,7 @@ class Plan:
         return self.size_of(tokens).examples_of_a_row(tokens.max_length, tokens.doc_stride)
 
     def work(self, run: str) -> Work:
-        """Return the work of a run."""
+        """Return a run's work, by which its cost is estimated."""
         selection = self.runs[run].selection
         return selection.work(self.rankings[selection.ranking].of if selection.ranking else None)
 

@@ -99,7 +99,7 @@ def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, t
         newest.write_bytes(damaged)
         said.clear()
         assert keeper.newest().facts["step"] == int(older.stem)
-        assert said == [f"{newest} is not whole or of another version, and left aside"]
+        assert said == [f"{newest} is damaged or of another version, and ignored"]
     older.write_bytes(b"")
     assert keeper.newest() is None
 
