@@ -71,7 +71,7 @@ def message(data):
     return str(error.value)
 
 
-# Path, value, rest of the path that the line begins with, part of what it says.
+# Path, value, further path at the start of the line, and a part of the line.
 MISTAKES = {
     "unknown key": [
         ("experimets", {}, "", "found 'experimets', expected one of results, "),
