@@ -379,11 +379,11 @@ def _runs(options: Namespace) -> None:
     store = Path(Layout(str(options.results)).records())
     runs, problems = tables.recorded_runs(store, tables.given_names(str(options.results)))
     for column in ("task", "method"):
-        asked_for = getattr(options, column)
-        if asked_for is not None and len(runs):
-            if asked_for not in set(runs[column]):
-                raise SubtuneError(f"--{column}: {one_of(asked_for, sorted(set(runs[column])))}")
-            runs = runs[runs[column] == asked_for]
+        wanted_value = getattr(options, column)
+        if wanted_value is not None and len(runs):
+            if wanted_value not in set(runs[column]):
+                raise SubtuneError(f"--{column}: {one_of(wanted_value, sorted(set(runs[column])))}")
+            runs = runs[runs[column] == wanted_value]
     if len(runs) and (options.tensorboard or options.trackio):
         if options.tensorboard:
             tables.to_tensorboard(store, runs, options.tensorboard)

@@ -27,7 +27,7 @@ from subtune.planning.jobs import submissions
 
 
 def files_with_configuration():
-    """Refuse repeated keys in the files that Snakemake has read; it takes the last."""
+    """Return the configuration files and profiles of this call; Snakemake accepts repeated keys in them."""
     profiles = get_argument_parser().parse_known_args()[0].profile or []
     places = [get_profile_dir(profile) for profile in profiles if profile != "none"]
     return [*workflow.configfiles, *(path for _, path in filter(None, places))]

@@ -324,7 +324,7 @@ def _answer(question: tuple[str, str, str], runs: pd.DataFrame, row_scores: pd.D
         missing = "full" if full.empty else "score of full"
     if missing:
         return Answer(*question, margin, missing=missing)
-    # With a single seed, the chance lacks the differences between seeds.
+    # A single seed's chance does not include differences between seeds.
     sure = next((c for c in smaller if c.chance >= SURE and len(c.seeds) > 1), None)
     # The distribution is symmetric, and the mean is known even without an interval.
     likely = next((c for c in smaller if c.difference.mean >= -margin), None)

@@ -50,9 +50,9 @@ def mini_version(task: Task) -> str:
 
 def mini_columns(task: Task) -> dict[str, Columns]:
     """Return every split of a mini task, with the columns of the task's kind."""
-    of_kind = partial(task.of_kind.from_rows, task, source=f"mini task {task.name}")
+    split_of = partial(task.of_kind.from_rows, task, source=f"mini task {task.name}")
     return {
-        split: of_kind(numbered(rows), labelled=split in task.labelled)
+        split: split_of(numbered(rows), labelled=split in task.labelled)
         for split, rows in mini_rows(task).items()
     }
 
@@ -136,9 +136,9 @@ def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
     counts = {"different texts": len(set(map(tuple, train)))}
     weighed = None
     if task.labels:
-        of_rows, every = task.of_kind.head == SEQUENCE_CLASSIFICATION, columns["train"]["label"]
-        labels = np.array(every) if of_rows else np.concatenate(every)
-        if of_rows:
+        by_row, every = task.of_kind.head == SEQUENCE_CLASSIFICATION, columns["train"]["label"]
+        labels = np.array(every) if by_row else np.concatenate(every)
+        if by_row:
             # The most frequent label must be in every fold; rarer labels need not.
             [(label, rows)] = Counter(task.of_kind.strata(labels).tolist()).most_common(1)
             name = "none" if label == NO_LABEL else cut(task.labels[label])

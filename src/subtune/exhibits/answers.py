@@ -207,7 +207,7 @@ def in_brief(answers: pd.DataFrame) -> str:
         titles_by_method = answers.loc[answers["decision"] == decision, "title"].groupby(names)
         named = [f"{name} on {', '.join(titles)}" for name, titles in titles_by_method]
         sentences += [f"{beginning} {'; '.join(named)}."] if named else []
-    # Without a score of full fine-tuning there is no decision.
+    # There is no decision if full fine-tuning has no score.
     sentences += answers.loc[answers["decision"].isna(), "answer"].unique().tolist()
     if (answers["seeds"] == 1).all():
         sentences.append("Only one seed was trained: how seeds differ is not in it.")

@@ -47,7 +47,7 @@ def look_lines(look: Look) -> Iterator[str]:
     if look.numbers:
         low, high = look.numbers
         yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
-    # Without other rows, the training rows judge.
+    # The training rows judge if there are no others.
     judging = "rows" if look.judges == "train" else f"{ROWS[look.judges]}rows"
     if look.constant is not None:
         yield from _class_lines(look, judging)

@@ -286,8 +286,8 @@ def compare(
             )
             # `init` does not see the file whose rows are divided.
             divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
-            said = (*map(sheet_lines, divided), init(request))
-            for line in chain(*said, [f"{configuration} contains all of this"]):
+            messages = (*map(sheet_lines, divided), init(request))
+            for line in chain(*messages, [f"{configuration} contains all of this"]):
                 line = line.replace(f"{Path.cwd()}{os.sep}", "")
                 say(line) if say else print(in_python(line), flush=True)
         else:

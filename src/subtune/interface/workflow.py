@@ -139,8 +139,10 @@ def train_all(
                 raise
             raise
     if process.returncode:
-        said = log.read_bytes()[start:].decode(errors="replace").strip().splitlines()
-        raise SubtuneError("\n".join([f"training stopped; {log} ends with:", *said[-LAST_LINES:]]))
+        log_lines = log.read_bytes()[start:].decode(errors="replace").strip().splitlines()
+        raise SubtuneError(
+            "\n".join([f"training stopped; {log} ends with:", *log_lines[-LAST_LINES:]])
+        )
 
 
 def _wait_for_others(file: IO[bytes], show: Callable[[], object]) -> None:
@@ -194,10 +196,10 @@ def run_to_export(results: Path, run: str, configuration: Path, directory: Path)
     if records.read_spec(store, run).recipe.fold is None:
         return run
     names = _place(results, run)
-    made = Path(layout.refit(*names))
-    if made.is_file() and not records.is_recorded(store, _run_in(made)):
+    refit_table = Path(layout.refit(*names))
+    if refit_table.is_file() and not records.is_recorded(store, _run_in(refit_table)):
         # Its record was set aside as damaged.
-        made.unlink()
+        refit_table.unlink()
     if not configuration.is_file():
         raise SubtuneError(
             f"run {run} is cross-validated, so its method first trains on all rows: found no "
@@ -211,7 +213,7 @@ def run_to_export(results: Path, run: str, configuration: Path, directory: Path)
         )
     target = Layout(own).refit(*names)
     train_all(configuration, results, [], directory, [target])
-    return _run_in(made)
+    return _run_in(refit_table)
 
 
 def _place(results: Path, run: str) -> tuple[str, str, str, str]:

@@ -121,7 +121,7 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig) -> None:
     if not fields.get("pad_token"):
         tokenizer = Tokenizer.from_file(str(directory / TOKENIZER))
         fields["pad_token"] = tokenizer.id_to_token(config.pad_token_id)
-    # By default, transformers uses the tokenizer class of the model's family.
+    # Transformers' default is the tokenizer class of the model's family.
     fields.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
     types = ["token_type_ids"] if has_token_types(config.to_dict()) else []
     fields["model_input_names"] = ["input_ids", *types, "attention_mask"]

@@ -181,8 +181,8 @@ def _base_of(directory: Path, spec: RunSpec, base: Path | None) -> Path:
         with contextlib.suppress(SubtuneError):
             return directory_of_package(MINILM.package)
     files = [CONFIG, WEIGHTS, INDEX, SHARDS]
-    said = {"name": f"could not download {name}", "instead": "name its folder as --base"}
-    return snapshot(name, revision, files, repo_type="model", **said)
+    advice = {"name": f"could not download {name}", "instead": "name its folder as --base"}
+    return snapshot(name, revision, files, repo_type="model", **advice)
 
 
 def _loaded(

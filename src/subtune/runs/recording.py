@@ -105,12 +105,12 @@ def train_and_record(
         name: search.finalists(trials[name], spec.training.tie) for name, spec in searches.items()
     }
     train(others | search.at_rates(searches, whole))
-    rates = search.found(store, searches, whole)
+    rates = search.chosen_rates(store, searches, whole)
     while further := search.outward(searches, trials, rates):
         trials = search.with_trials(job, searches, trials, further, report_and_note)
         train(search.at_rates(searches, further))
         whole |= {name: whole[name] + one_more for name, one_more in further.items()}
-        rates = search.found(store, searches, whole)
+        rates = search.chosen_rates(store, searches, whole)
     train({f"{name} at {rate:g}": searches[name].at(rate) for name, rate in rates.items()})
     for name, rate in rates.items():
         spec = searches[name]

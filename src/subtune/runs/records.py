@@ -95,7 +95,7 @@ def write(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> None:
             (draft / "spec.json").write_text(text + "\n", encoding="utf-8")
             write_checksums(draft)
     except SubtuneError as error:
-        # In the meantime, a job on a lost node may have recorded the same run.
+        # A job on a lost node may have recorded the same run in the meantime.
         if not is_recorded(store, spec.id):
             raise SubtuneError(f"{error}; runs recorded so far are kept") from None
 
@@ -160,7 +160,7 @@ def gives_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
     """
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
     if len(logits) > 1 and predicted["label"].dtype == object:
-        # In a multi-label task, an answer is a set of labels.
+        # An answer of a multi-label task is a set of labels.
         answers = np.unique(np.array(logits) > 0, axis=1, return_inverse=True)[1]
     elif len(logits) > 1:
         answers = np.argmax(logits, axis=0)

@@ -6,7 +6,7 @@ and the next smaller one (because few steps favour large rates) then train for a
 rate needs a worse neighbour on both sides: if it is the smallest or the largest rate tried, in
 trials and later in full runs, the search tries one more rate beyond it. One seed searches, and all
 seeds train with the chosen rate, as ordinary runs with their own records. The record of a run that
-searched is a copy of the run with the rate found, with a table of all trials.
+searched is a copy of the run with the chosen rate, with a table of all trials.
 """
 
 import contextlib
@@ -82,7 +82,7 @@ def outward(
     return beyond
 
 
-def found(
+def chosen_rates(
     store: Path, searches: Mapping[str, RunSpec], whole: Mapping[str, Sequence[float]]
 ) -> dict[str, float]:
     """Return each search's best rate among its full runs; ties go to the first."""

@@ -29,7 +29,7 @@ NO_ZIP = b"\xd0\xcf\x11\xe0"
 FEW = 0.01
 # Characters of broken files: NUL and surrogates.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
-# What is expected, by the type of pydantic's error.
+# The expected values, by the type of pydantic's error.
 EXPECTED = {
     "missing": "a value",
     "model_type": "an object",
@@ -98,14 +98,14 @@ def problem_in(error: ValidationError) -> str:
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
     place = "".join(steps).removeprefix(".")
     if first["type"] == "value_error":
-        said = str(first["ctx"]["error"])
+        problem_line = str(first["ctx"]["error"])
     elif first["type"] == "json_invalid":
-        said = f"found no JSON ({first['ctx']['error']}), expected a whole file"
+        problem_line = f"found no JSON ({first['ctx']['error']}), expected a whole file"
     else:
         found = "nothing" if first["type"] == "missing" else in_words(first["input"])
         expected = EXPECTED.get(first["type"]) or first["msg"].splitlines()[0]
-        said = f"found {found}, expected {expected}"
-    return f"{place}: {said}" if place else said
+        problem_line = f"found {found}, expected {expected}"
+    return f"{place}: {problem_line}" if place else problem_line
 
 
 def in_words(value: Any) -> str:
@@ -159,11 +159,11 @@ def with_labels(
     Many rows without a label are a mistake: they are returned too, and refused later with their
     place.
     """
-    kept = [placed for placed in rows if str(placed[1].get(column) or "").strip()]
-    if len(rows) - len(kept) > FEW * len(rows):
+    labelled_rows = [placed for placed in rows if str(placed[1].get(column) or "").strip()]
+    if len(rows) - len(labelled_rows) > FEW * len(rows):
         return [*rows], []
-    places = {place for place, _ in kept}
-    return kept, [place for place, _ in rows if place not in places]
+    places = {place for place, _ in labelled_rows}
+    return labelled_rows, [place for place, _ in rows if place not in places]
 
 
 def delimited_rows(
@@ -202,12 +202,12 @@ def delimited_rows(
                     f"({listed(header)}){hint if len(cells) > len(header) else ''}"
                 )
             # The row's lines, with quotation marks read as letters.
-            of_lines = csv.reader(
+            parsed_rows = csv.reader(
                 lines[first - 1 : reader.line_num], delimiter=delimiter, quoting=csv.QUOTE_NONE
             )
             if reader.line_num > first and all(
-                len(of_line) == len(header) and is_row(dict(zip(header, of_line, strict=True)))
-                for of_line in of_lines
+                len(parts) == len(header) and is_row(dict(zip(header, parts, strict=True)))
+                for parts in parsed_rows
             ):
                 raise SubtuneError(
                     f"{path}: line {first}: found a '\"' that nothing closes before line "
@@ -266,10 +266,10 @@ def _parsed(content: str, line: int, broken: str) -> Any:
     try:
         return json.loads(content, parse_int=str, parse_float=str, parse_constant=lambda name: None)
     except json.JSONDecodeError as error:
-        said = f"line {line + error.lineno - 1}: {error.msg} in column {error.colno}"
+        mistake = f"line {line + error.lineno - 1}: {error.msg} in column {error.colno}"
     except RecursionError:
-        said = f"line {line}: too many brackets"
-    raise SubtuneError(f"{broken}: {said}, expected an object")
+        mistake = f"line {line}: too many brackets"
+    raise SubtuneError(f"{broken}: {mistake}, expected an object")
 
 
 def _text(cell: Any) -> Any:

@@ -111,8 +111,8 @@ class Sentences(TaskKind):
         def has_label(cells: Mapping[str, str]) -> bool:
             with contextlib.suppress(KeyError, SubtuneError):
                 self.label_of(task, cells, "")
-                of_label = [cells[column] for column in task.label_columns]
-                return labelled and of_label == [cell.strip() for cell in of_label]
+                label_cells = [cells[column] for column in task.label_columns]
+                return labelled and label_cells == [cell.strip() for cell in label_cells]
             return False
 
         read = task.columns_read(labelled)

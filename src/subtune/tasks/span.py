@@ -87,32 +87,32 @@ class Span(TaskKind):
         `OUTSIDE`.
         """
         special = SpecialTokens(tokenizer, 2)
-        of_texts = max_length - special.count
-        longest_question = min(LONGEST_QUESTION, of_texts // 2)
+        text_room = max_length - special.count
+        longest_question = min(LONGEST_QUESTION, text_room // 2)
         examples = []
         # Questions share contexts.
         encode = cache(partial(tokenizer.encode, add_special_tokens=False))
-        of_rows = (rows[name] for name in ("idx", "question", "context", "answers", "label"))
-        for row, question, context, texts, starts in zip(*of_rows, strict=True):
-            asked, of_context = encode(question).ids[:longest_question], encode(context)
-            room = of_texts - len(asked)
-            before = [OUTSIDE] * (special.before + len(asked))
+        cells_of_rows = (rows[name] for name in ("idx", "question", "context", "answers", "label"))
+        for row, question, context, texts, starts in zip(*cells_of_rows, strict=True):
+            question_ids, encoded_context = encode(question).ids[:longest_question], encode(context)
+            room = text_room - len(question_ids)
+            before = [OUTSIDE] * (special.before + len(question_ids))
             behind = [OUTSIDE] * (special.count - special.before)
-            for window in _windows(len(of_context.ids), room, doc_stride or room):
-                ids, types = special.around(asked, of_context.ids[window])
-                offsets = of_context.offsets[window]
+            for window in _windows(len(encoded_context.ids), room, doc_stride or room):
+                ids, types = special.around(question_ids, encoded_context.ids[window])
+                offsets = encoded_context.offsets[window]
                 label = [0, 0]
                 if texts:
                     label = _positions(offsets, starts[0], starts[0] + len(texts[0]), len(before))
-                of_row = {"row": row, "context": context, "answers": texts}
-                of_window = {
+                row_cells = {"row": row, "context": context, "answers": texts}
+                window_cells = {
                     "input_ids": ids,
                     "label": label,
                     "first": [*before, *(first for first, _ in offsets), *behind],
                     "last": [*before, *(last for _, last in offsets), *behind],
                     "token_type_ids": types,
                 }
-                examples.append(of_row | of_window)
+                examples.append(row_cells | window_cells)
         return {name: [example[name] for example in examples] for name in examples[0]}
 
     def losses(

@@ -64,8 +64,8 @@ class TaskSpec(Value):
         if not isinstance(self.label, str) and not (
             kind.has_label_columns and len(self.label) == self.outputs
         ):
-            of_words = f" or one for each of {self.outputs} labels" * kind.has_label_columns
-            raise _mistake("label", self.label, f"one column{of_words}")
+            or_columns = f" or one for each of {self.outputs} labels" * kind.has_label_columns
+            raise _mistake("label", self.label, f"one column{or_columns}")
         if kind.text and self.text != kind.text:
             raise _mistake("text", self.text, f"{', '.join(kind.text)}, or no `text`")
         if kind.text and self.label != kind.label:

@@ -223,7 +223,7 @@ class SpecialTokens:
 
     def __init__(self, tokenizer: Tokenizer, texts: int):
         probe = tokenizer.encode("a", "a" if texts > 1 else None)
-        # For each special token and the first token of each text: text number, id and token type.
+        # Text number, id and token type of each special token and of each text's first token.
         self._parts: list[tuple[int | None, int, int]] = []
         for part in zip(probe.sequence_ids, probe.ids, probe.type_ids, strict=True):
             if part[0] is None or part[0] not in [text for text, *_ in self._parts]:

@@ -45,7 +45,7 @@ def tokens_pooled(spec: ModelSpec, model: Encoder) -> Reads:
     if (spec.pooling or getattr(model.config, "classifier_pooling", None)) == "mean":
         return "all"
     module = model.transformers and model.transformers.module
-    # In transformers, heads with this name read the last token.
+    # Transformers' heads with this name read the last token.
     return "last" if hasattr(module, "score") or model.config.is_encoder_decoder else "first"
 
 
@@ -136,7 +136,7 @@ def embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndar
             for part in micro_batches(alike, lengths[alike], model):
                 states = hidden_states(model, pack(examples, index[part], model))
                 tokens = counts[part].to(states.device)
-                # On a GPU, index_add_ adds in no fixed order.
+                # A GPU's index_add_ adds in no fixed order.
                 means = torch.segment_reduce(states, "mean", lengths=tokens, axis=0)
                 parts.append(normalize(means).cpu().numpy())
                 order.append(part)
@@ -177,7 +177,7 @@ def _logistic(
         settings |= {"l1_ratios": (0,), "use_legacy_attributes": False}
         regression = LogisticRegressionCV(cv=folds, scoring=score, **settings)
     regression.fit(read, labels)
-    # For two classes there is one row of coefficients: the difference of their logits.
+    # Two classes have one row of coefficients: the difference of their logits.
     halves = np.array([[-0.5], [0.5]]) if len(classes) == 2 else np.eye(len(classes))
     weight[classes], bias[classes] = halves @ regression.coef_, halves @ regression.intercept_
     return weight, bias

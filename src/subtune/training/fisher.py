@@ -37,7 +37,7 @@ from subtune.training.evaluation import in_training
 TILE = 1 << 18
 # Returns −log p of a batch's labels, summed over examples, for logits ``[1, q, o]``.
 Nats = Callable[[Tensor, Packed], Tensor]
-# By tensor name, squared gradients summed over examples, for each entry or over all entries.
+# Squared gradients by tensor name, summed over examples, for each entry or over all entries.
 Totals = dict[str, Tensor]
 
 

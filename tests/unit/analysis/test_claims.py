@@ -208,7 +208,7 @@ def test_a_printed_layer_with_an_unreadable_cell_is_left_out():
 
 
 def test_the_best_other_method_has_the_best_average_over_tasks_and_seeds():
-    """On each task and with each seed, a different one of the other methods is best."""
+    """A different one of the other methods is best on each task and with each seed."""
     first = scores(bitfit=[0.8, 0.8, 0.8], b_q=[0.9, 0.6, 0.6], g_LN1=[0.6, 0.9, 0.6])
     second = scores(bitfit=[0.8, 0.8, 0.8], b_q=[0.6, 0.9, 0.6], g_LN1=[0.6, 0.6, 0.9])
     every = pd.concat([first, second.assign(seed=1)])
@@ -217,7 +217,7 @@ def test_the_best_other_method_has_the_best_average_over_tasks_and_seeds():
 
 
 def test_the_best_method_of_a_task_has_the_best_mean_over_seeds():
-    """With every seed one of the other methods is better, but in the mean none is."""
+    """One of the other methods is better with every seed, but none is in the mean."""
     first = scores(SPAFIT__4__9__II=[0.8], lora__I=[0.9], lora__II=[0.6])
     second = scores(SPAFIT__4__9__II=[0.8], lora__I=[0.6], lora__II=[0.9])
     every = pd.concat([first, second.assign(seed=1)])

@@ -94,7 +94,7 @@ def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows()
         *((1000, 5, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
         *((1000, 4, epochs) for epochs in (10, 9, 8, 7, 6, 5, 4, 3)),
     ]
-    # In the first settings, two methods of few parameters have more steps.
+    # Two methods of few parameters have more steps in the first settings.
     longer = ["bitfit", "layernorm"]
     own_epochs = [dict(settings.own_epochs) for settings in found]
     assert own_epochs[:2] == [dict.fromkeys(longer, 30), dict.fromkeys(longer, 20)]

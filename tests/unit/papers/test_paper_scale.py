@@ -81,7 +81,7 @@ def test_methods_are_searched_over_the_learning_rates_of_their_papers(planned):
         ("bitfit_plus", ("constant", 0, 0, 16)),
         # The Trainer's schedule; the rest is in appendix A.2.
         ("spafit", ("linear", 0, 0.01, 10)),
-        # From the paper's published code.
+        # Values of the paper's published code.
         ("beft_roberta", ("constant", 0, 0, 30)),
     ],
 )

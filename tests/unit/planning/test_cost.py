@@ -154,7 +154,7 @@ def test_a_search_costs_its_trials_and_two_whole_runs():
         return made.run(next(iter(plan.runs)))
 
     assert cost("search", paper="bitfit").flops == pytest.approx(2.8 * cost([1e-3]).flops)
-    # Without the judging rows, the search has four fifths of the rows, and one more full run.
+    # The search has four fifths of the rows if the rest judges, and one more full run.
     assert cost("search").flops == pytest.approx((0.8 * 2.8 + 1) * cost([1e-3]).flops)
 
 

@@ -23,7 +23,7 @@ def test_a_mask_of_nothing_is_an_error_before_any_work():
 def test_a_method_of_the_pooler_is_an_error_where_the_tasks_head_has_none(tiny_bert):
     of_all = {"selections": {"pooler": {"parameters": ["pooler.**"]}}}
     settings = {"methods": {"pooler": [1e-3]}, "fractions": None, "max_length": 64}
-    # With mean pooling, MiniLM has no pooler either.
+    # MiniLM has no pooler with mean pooling either.
     with pytest.raises(SubtuneError, match="'pooler' of model 'minilm' on task 'cola': selection"):
         plan(of_all, **settings)
     of_all["models"] = {"minilm": {"path": str(tiny_bert)}}

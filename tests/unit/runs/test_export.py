@@ -297,7 +297,7 @@ def test_an_export_of_every_family_predicts_as_the_record_says(family, directory
     spec, _ = recorded(tmp_path, directory_of(family), METHODS["lora-II"], "rte")
     out = exported(tmp_path, spec)
     model = AutoModelForSequenceClassification.from_pretrained(out).eval()
-    # For some families, AutoTokenizer would read another kind of vocabulary.
+    # AutoTokenizer would read another kind of vocabulary for some families.
     tokenizer = PreTrainedTokenizerFast.from_pretrained(out)
     rows = examples.rows_of(TASKS["rte"])["validation"]
     texts = tokenizer(

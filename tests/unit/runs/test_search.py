@@ -241,7 +241,7 @@ def test_the_next_rate_has_the_ratio_of_the_last_two_in_two_digits(rates, best, 
     [
         ((1e-3, 1e-2), best_at(1e-1), best_at(1e-1), 1e-1, [1e-3, 1e-2, 1e-1, 1]),
         ((1e-2, 1e-1), best_at(1e-3), best_at(1e-3), 1e-3, [1e-4, 1e-3, 1e-2, 1e-1]),
-        # At most four more rates.
+        # A search adds at most four rates.
         ((1e-3, 1e-2), best_at(1e-9), best_at(1e-9), 1e-7, [10.0**n for n in range(-7, -1)]),
         # The best full run is at an end.
         ((1e-3, 1e-2, 1e-1), best_at(1e-2), best_at(1e-5), 1e-5, [10.0**n for n in range(-6, 0)]),

@@ -131,7 +131,7 @@ def test_runs_that_ended_early_are_aligned_at_their_last_epochs():
 
 @pytest.mark.parametrize(("seeds", "epochs"), [(1, 3), (1, 8), (5, 3), (5, 8)])
 def test_flat_curves_seldom_rise_or_fall(seeds, epochs):
-    """In each epoch, the answers to a tenth of the rows are random; the others do not change."""
+    """The answers to a tenth of the rows are random in each epoch; the others do not change."""
     generator = np.random.default_rng(0)
     undecided = generator.binomial(ROWS // 10, 0.5, (1000, seeds, epochs))
     verdicts = [verdict(curves, ROWS) for curves in 0.7 + undecided / ROWS]

@@ -24,7 +24,7 @@ def test_examples_of_a_row_stay_together_in_the_order_of_rows():
     assert (len(examples), examples.rows) == (7, 4)
     assert examples.of_rows(np.array([3, 1])).tolist() == [5, 6, 1, 2, 3]
     assert examples.of_rows(np.array([], dtype=int)).tolist() == []
-    # Without a column of row numbers, each example is a row.
+    # Each example is a row if there is no column of row numbers.
     assert packable(IDS, [0, 1, 0, 1]).row.tolist() == [0, 1, 2, 3]
 
 

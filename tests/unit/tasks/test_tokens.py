@@ -270,7 +270,7 @@ def test_broken_columns_are_refused_with_their_line(tmp_path, ending, columns, c
             "-DOCSTART- -X- O\n\nA x DT\ndog   y NN\n \nDogs z NNS\n",
             [("line 3", ["A", "dog"], ["DT", "NN"]), ("line 6", ["Dogs"], ["NNS"])],
         ),
-        # With tabs, words may have spaces, and unused cells may be empty.
+        # Words between tabs may have spaces, and unused cells may be empty.
         ("txt", "10 000\t\tCD\n#\ty\t#\n", [("line 1", ["10 000", "#"], ["CD", "#"])]),
         ("conll", "1\u00a0000 x CD\n", [("line 1", ["1\u00a0000"], ["CD"])]),
     ],

@@ -58,7 +58,7 @@ def batches(train, batch_size):
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
 def test_both_trainings_end_where_plain_ones_end(structured, family, request, monkeypatch):
     directory = request.getfixturevalue(family)
-    # With the published initial α most gates are open, so draws have little effect.
+    # The published initial α leaves most gates open, so draws have little effect.
     monkeypatch.setattr(plain_diff_pruning, "FIRST_GATE", 1.0)
     monkeypatch.setattr("subtune.training.diff_pruning.FIRST_GATE", 1.0)
     model = pretrained(directory)
