@@ -131,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--trackio", metavar="PROJECT", help="log learning curves to this project")
     _add_json(add)
 
-    add = command(_verify, "check that records are what was recorded", "verify --repair")
+    add = command(_verify, "check that records are undamaged", "verify --repair")
     _add_results(add)
     repairs = "move damaged records away, so that snakemake trains them again"
     add("--repair", action="store_true", help=repairs)

@@ -72,7 +72,10 @@ class OnHost:
 
 
 def on_host(state: State) -> State:
-    """A state as a file would have it. A generator's is on the CPU anyway, and has its values."""
+    """A state as a file would have it.
+
+    A generator's state is always on the CPU, with its values.
+    """
     tensors = {
         name: tensor.detach().cpu() if isinstance(tensor, FakeTensor) else tensor
         for name, tensor in state.tensors.items()

@@ -47,7 +47,7 @@ def page(
     A table or figure has ``name``, ``title``, ``caption`` and ``files``.
 
     Args:
-        answer: tables and figures of all experiments together, if there are several.
+        answer: tables and figures over all experiments, if there are several experiments.
         sections: one per experiment: ``name``, ``paper`` (its citation, or empty), ``exhibits`` in
             order, and the files ``scores`` (of `subtune.analysis.scores.collect`) and ``curves``
             (of `subtune.analysis.scores.learning_curves`).

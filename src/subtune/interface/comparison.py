@@ -287,7 +287,7 @@ def compare(
             # `init` does not see the file whose rows are divided.
             divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
             messages = (*map(sheet_lines, divided), init(request))
-            for line in chain(*messages, [f"{configuration} contains all of this"]):
+            for line in chain(*messages, [f"{configuration} has these settings"]):
                 line = line.replace(f"{Path.cwd()}{os.sep}", "")
                 say(line) if say else print(in_python(line), flush=True)
         else:

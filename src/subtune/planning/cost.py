@@ -222,8 +222,8 @@ def cost_table(
     ``with_information`` names the experiments that show Fisher information. The columns are
     `COLUMNS`. ``jobs`` is the number of jobs that the Slurm profile submits: one per sweep, one per
     task's Fisher information, one per model that predicts test rows, and one for all token ids.
-    ``tokens`` are trained on or evaluated, ``hours`` are those of the assumed device, and
-    ``gigabytes`` are the size of the run records.
+    ``tokens`` counts trained and evaluated tokens, ``hours`` is the time on the assumed device, and
+    ``gigabytes`` is the size of the run records.
     """
     import pandas as pd
 
