@@ -334,7 +334,7 @@ def test_a_branch_that_cannot_be_planned_is_one_line(planned):
     assert printed.startswith(
         f"error: models.tiny.revision: could not ask the hub for the commit of {MODEL} at main ("
     )
-    assert "name a commit (40 hexadecimal digits), or call once where there is" in printed
+    assert "name a commit (40 hexadecimal digits), or call once with" in printed
     assert len(printed.splitlines()) == 1
     assert "error: revision: could not ask the hub for the commit of nyu-mll/glue at v9" in (
         planned(glue="v9")

@@ -49,7 +49,7 @@ def test_words_behind_the_last_row_matter_where_a_text_has_them(copied):
     rows = examples.rows_of(TASKS["sst2"])
     assert tokenize(TASKS["sst2"], rows, directory, 24)
     rows["train"] = rows["train"].map(lambda row: row | {"text_a": "a [BEHIND] film"})
-    with pytest.raises(SubtuneError, match="found a word of number 45, expected numbers below 45"):
+    with pytest.raises(SubtuneError, match="found a token with id 45, expected ids below 45"):
         tokenize(TASKS["sst2"], rows, directory, 24)
 
 

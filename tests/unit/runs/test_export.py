@@ -256,7 +256,7 @@ ADAPTER = SELECTION.validate_python({"adapter": {"type": "houlsby", "size": 4}})
 @pytest.mark.parametrize(
     ("write", "selection", "message"),
     [
-        (export_adapter, METHODS["bitfit"], "neither LoRA nor norms alone nor modules of PEFT"),
+        (export_adapter, METHODS["bitfit"], "more than LoRA, norms or modules of PEFT"),
         (export_model, ADAPTER, "adapters, which neither transformers nor PEFT has"),
     ],
 )
