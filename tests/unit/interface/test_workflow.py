@@ -151,7 +151,9 @@ def test_a_run_that_cannot_be_exported_gets_one_line(runs, exported):
         exported(other)
     with pytest.raises(SubtuneError, match=r"--config: found .* with the results other, [^\n]*$"):
         exported(fold, results="other")
-    with pytest.raises(SubtuneError, match=r"found no .*none.yaml, expected the config[^\n]*$"):
+    with pytest.raises(
+        SubtuneError, match=r"found no .*none.yaml, expected the run's config[^\n]*$"
+    ):
         exported(fold, "none.yaml")
 
 
