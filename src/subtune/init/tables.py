@@ -186,7 +186,7 @@ def task_named_after(path: Path) -> str:
 
 
 def named_like(text: str, taken: Collection[str], kind: str) -> str:
-    """Return a name made from a text; if it is taken or empty, it ends in ``kind``."""
+    """Return a name made from a text; ``kind`` is appended if the name is taken or empty."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     words = re.sub(r"[^A-Za-z0-9_.+-]+", "-", plain).strip("-._+")[:LONGEST]
     if not words:

@@ -305,7 +305,7 @@ def _gradients(
 ) -> list[Tensor]:
     """Return the gradients of each run's values, for one batch with dropout.
 
-    Values are moved by the member's number, which counts from ``first``, so that runs differ.
+    Each member's values are moved by its number, which counts from ``first``, so that runs differ.
     """
     index = np.arange(min(members[0].recipe.batch_size, len(train)))
     seed = members[0].seed
