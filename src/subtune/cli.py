@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     options.others = others
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Not every locale has all letters; standard error spells those out by itself.
+        # A locale may lack characters; standard error escapes them by itself.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         options.command(options)
@@ -52,9 +52,9 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         if error.filename:
             raise
-        # Python would complain again when it flushes at exit.
+        # Otherwise Python reports the error again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # whose reader has seen enough
+        if not isinstance(error, BrokenPipeError):  # the reader of a pipe has closed it
             print(f"cannot write standard output: {error.strerror}", file=sys.stderr)
             return 1
     return 0
@@ -73,12 +73,12 @@ def _parser() -> argparse.ArgumentParser:
         return added.add_argument
 
     files = "--train examples/weather-train.csv --dev examples/weather-dev.csv"
-    does = "train methods on your tables, and say which is worth it"
+    does = "train methods on your tables, and name the one worth training"
     add = command(_compare, does, f"compare {files}")
     add("--train", required=True, help="a table's file, or a dataset on the hub")
-    judging = "default: each training row judges once"
+    judging = "default: folds of the training rows"
     add("--dev", help=f"another file, a split's name, or a share such as 0.2; {judging}")
-    add("--test", help="a third file, to judge by; default: --dev")
+    add("--test", help="a file of test rows; default: --dev rows give the scores")
     add("--revision", help="commit, branch or tag of a dataset on the hub")
     add("--results", type=Path, help="default: a new directory below results")
     _add_columns(add)
@@ -89,10 +89,10 @@ def _parser() -> argparse.ArgumentParser:
 
     command(_demo, "run the papers' experiments on a laptop; needs subtune[demo]", "demo -n")
 
-    add = command(_init, "write a configuration for tables of your own", f"init {files}")
+    add = command(_init, "write a configuration for your own tables", f"init {files}")
     add("--train", required=True, type=Path, help="a table's file")
-    add("--dev", type=Path, help=f"another such file, to evaluate on; {judging}")
-    add("--test", type=Path, help="a third such file, to judge by; default: --dev")
+    add("--dev", type=Path, help=f"a file of dev rows; {judging}")
+    add("--test", type=Path, help="a file of test rows; default: --dev rows give the scores")
     add("--to", type=Path, metavar="FILE", help="default: the task's name + .yaml")
     _add_columns(add)
     _add_limits(add)
@@ -100,8 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     does = "count what is in your tables: classes, lengths, repeats, labels that differ"
     add = command(_look, does, "look examples/weather-train.csv examples/weather-dev.csv")
     add("train", type=Path, help="a table's file")
-    add("dev", nargs="?", type=Path, help="another such file, to evaluate on")
-    add("test", nargs="?", type=Path, help="a third such file, to judge by")
+    add("dev", nargs="?", type=Path, help="a file of dev rows")
+    add("test", nargs="?", type=Path, help="a file of test rows")
     _add_columns(add)
     _add_json(add)
 
@@ -131,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--trackio", metavar="PROJECT", help="log learning curves to this project")
     _add_json(add)
 
-    add = command(_verify, "check that records are what was recorded", "verify --repair")
+    add = command(_verify, "check that records are undamaged", "verify --repair")
     _add_results(add)
     repairs = "move damaged records away, so that snakemake trains them again"
     add("--repair", action="store_true", help=repairs)
@@ -140,17 +140,17 @@ def _parser() -> argparse.ArgumentParser:
     add = command(_export, does, "export 42ae38 --to my-model")
     add("run", help="the run's id, or its first digits")
     add("--to", type=Path, metavar="DIR", help="a new directory")
-    add("--push", metavar="OWNER/NAME", help="upload it to this place on the hub")
-    add("--private", action="store_true", help="a private place")
+    add("--push", metavar="OWNER/NAME", help="upload the model to this repository on the hub")
+    add("--private", action="store_true", help="make the repository private")
     _add_results(add)
-    does = "that of a run of cross-validation, to train once more on all rows"
+    does = "configuration of a cross-validated run, which trains again on all rows"
     add("--config", type=Path, help=does)
     add("--adapter", action="store_true", help="write a LoRA run as PEFT adapter")
 
-    does = "write what an exported model says of a table's rows"
+    does = "predict a table's rows with an exported model"
     add = command(_predict, does, "predict my-model table.csv --to predictions.csv")
     add("model", type=Path, help="a folder that `export` has written")
-    add("table", type=Path, help="a file as for training; labels are not read")
+    add("table", type=Path, help="a file in a format for training; labels are not read")
     add("--to", type=Path, required=True, metavar="FILE", help="a new CSV file")
     add("--text", metavar="COLUMN", help="default: as in training")
     add("--text2", metavar="COLUMN", help="column of the second text of a pair")
@@ -175,13 +175,13 @@ def _add_columns(add: Add) -> None:
     add("--model", help="a directory, a package, or a repository on the hub")
     add("--encoding", help="of the files, such as latin-1; default: UTF-8 or -16")
     add("--sheet", help="of Excel files; default: the first")
-    does = "make labels that differ in capitals alone one"
+    does = "merge labels that differ only in capitals"
     add("--merge-labels", action="store_true", help=does)
 
 
 def _add_limits(add: Add) -> None:
-    add("--minutes", type=float, default=10, help="for all of it; default: 10")
-    does = f"score that you can afford to lose against full fine-tuning; default: {MARGIN}"
+    add("--minutes", type=float, default=10, help="time for everything; default: 10")
+    does = f"loss of score against full fine-tuning that you can afford; default: {MARGIN}"
     add("--margin", type=float, default=MARGIN, help=does)
 
 
@@ -206,12 +206,12 @@ def _compare(options: Namespace) -> None:
     text = tuple(filter(None, (given.pop("text"), given.pop("text2"))))
     with contextlib.suppress(TypeError, ValueError):
         given["dev"] = float(given["dev"])
-    # The end of this process is that of its jobs.
+    # If this process ends, its jobs end as well.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         found = compare(**given, text=text, say=print)
     except KeyboardInterrupt:
-        raise SubtuneError("stopped; the same call goes on from here") from None
+        raise SubtuneError("stopped; the same command continues from here") from None
     answers = Layout(str(found.results)).summary("answers", "csv")
     print(answers_in_lines(Path(answers)))
     print(f"Everything on one page: {found.report}")
@@ -313,7 +313,7 @@ def _params(options: Namespace) -> None:
     classifiers = counts.drop_duplicates("model").set_index("model")["classifier"]
     sizes = ", ".join(f"{size:,} in {model}" for model, size in classifiers.items())
     print(f"\nCounted with the classifier, which always trains: {sizes}.")
-    print("In parentheses the share of the pretrained parameters that train, without it.")
+    print("Shares in parentheses are of the pretrained parameters, without the classifier.")
     for problem, names in lacking.items():
         print(f"\n– {', '.join(names)}: {problem}")
     if not options.model or len(methods) > 1:
@@ -379,11 +379,11 @@ def _runs(options: Namespace) -> None:
     store = Path(Layout(str(options.results)).records())
     runs, problems = tables.recorded_runs(store, tables.given_names(str(options.results)))
     for column in ("task", "method"):
-        asked_for = getattr(options, column)
-        if asked_for is not None and len(runs):
-            if asked_for not in set(runs[column]):
-                raise SubtuneError(f"--{column}: {one_of(asked_for, sorted(set(runs[column])))}")
-            runs = runs[runs[column] == asked_for]
+        wanted_value = getattr(options, column)
+        if wanted_value is not None and len(runs):
+            if wanted_value not in set(runs[column]):
+                raise SubtuneError(f"--{column}: {one_of(wanted_value, sorted(set(runs[column])))}")
+            runs = runs[runs[column] == wanted_value]
     if len(runs) and (options.tensorboard or options.trackio):
         if options.tensorboard:
             tables.to_tensorboard(store, runs, options.tensorboard)
@@ -421,7 +421,7 @@ def _verify(options: Namespace) -> None:
         )
     if places := records.set_aside(layout, damage):
         print(f"set aside in {layout.damaged()}: {', '.join(path.name for path in places)}")
-    print("Call snakemake as before: it trains what of this is still asked for, and nothing else:")
+    print("Call snakemake as before. It trains those of these runs that are still configured:")
     print(printable(", ".join([*damage.records, *damage.sweeps])))
 
 
@@ -433,7 +433,7 @@ def _export(options: Namespace) -> None:
     from subtune.runs import records
 
     if not options.push and (options.private or not options.to):
-        raise SubtuneError("expected --to DIR or --push OWNER/NAME; --private goes with --push")
+        raise SubtuneError("expected --to DIR or --push OWNER/NAME; --private needs --push")
     if options.to:
         require_new(options.to)
     run = records.find(Path(Layout(str(options.results)).records()), options.run)
@@ -450,7 +450,7 @@ def _export(options: Namespace) -> None:
     from subtune.runs import export
 
     write = export.export_adapter if options.adapter else export.export_model
-    # An adapter names its base by its path in the results, which is private on the hub.
+    # An adapter names its local base by a path, which should stay private on the hub.
     layout = Layout(str(options.results if options.push else results))
     with TemporaryDirectory() as scratch:
         target = options.to or Path(scratch) / "model"

@@ -32,7 +32,7 @@ ROWS = {
 }
 # Tasks whose labels are words in the server's files; the other labels are numbers.
 IN_WORDS = ("mnli", "qnli", "rte")
-# A fixed time of all files, so that equal predictions give identical zip files.
+# A fixed timestamp, so that equal predictions give identical zip files.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 # Columns of the table with the origin of each file.
 CONTENTS = ("file", "made_of", "learning_rate", "seed", "dev_score")
@@ -54,7 +54,7 @@ class ServerFile(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels in the order of their numbers; none of a regression."""
+        """The labels in the order of their numbers; empty for a regression."""
         labels = self.task.labels or ()
         return labels if self.task.name in IN_WORDS else tuple(map(str, range(len(labels))))
 
@@ -82,7 +82,8 @@ def in_words(file: ServerFile, logits: np.ndarray) -> list[str]:
 
 
 def write_zip(path: Path, predictions: Mapping[str, list[str]]) -> None:
-    """Write every file that the server takes; a file without predictions holds its constant.
+    """Write every file that the server takes; a file without predictions has its constant in every
+    row.
 
     Args:
         path: the zip file.
@@ -105,11 +106,11 @@ def submission(
     Args:
         predicted: logits of all tasks' test splits, from
             `subtune.runs.recording.predict_test_rows`.
-        best: the method's run per task: ``task``, ``run``, ``learning_rate``, ``seed``, ``value``,
-            which is empty if the run diverged.
+        best: the method's run per task: ``task``, ``run``, ``learning_rate``, ``seed``, ``value``
+            (empty if the run diverged).
 
     Returns:
-        File name to predictions; and a table with `CONTENTS`, a row per file.
+        Predictions by file name; and a table with the columns of `CONTENTS`, a row per file.
     """
     runs = best.set_index("task")
     predictions, rows = {}, []
@@ -129,7 +130,7 @@ def submission(
 def _logits(
     file: ServerFile, predicted: pd.DataFrame, runs: pd.DataFrame
 ) -> tuple[np.ndarray | None, str]:
-    """Return a file's logits and its run, or the reason why it has none; ``runs`` by task."""
+    """Return a file's logits and its run, or the reason why there are none; ``runs`` is by task."""
     task = file.task.name
     if task not in runs.index:
         return None, "the task was not run"
@@ -146,10 +147,10 @@ def _logits(
 
 
 def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the scores that were entered, on the scale 0–1, without rows that have no score.
+    """Return the entered scores, on the scale 0–1; rows without a score are left out.
 
     Args:
-        path: a CSV file with the columns of `FORM`; ``metric`` is for people to read.
+        path: a CSV file with the columns of `FORM`; ``metric`` is not read.
         forms: the rows of all experiments' forms.
 
     Returns:
@@ -162,7 +163,7 @@ def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFr
     try:
         for place, cells in delimited_rows(path, needed, lambda cells: True):
             if lacking := [column for column in needed if column not in cells]:
-                raise SubtuneError(f"{path}: column {lacking[0]!r} is missing, and needed")
+                raise SubtuneError(f"{path}: column {lacking[0]!r} is required")
             if not cells["score"].strip():
                 continue
             if problem := _problem(cells, form):

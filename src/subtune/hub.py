@@ -1,8 +1,8 @@
 """The hub: commits of its branches and tags, downloads and uploads.
 
-Answers, such as commits, are kept in a file with the results. Later plans are therefore the same,
-with or without a network. If a branch moves, nothing is trained again until you delete its line in
-the file. If the hub fails, a `SubtuneError` says in one line why, and what helps.
+The hub's answers, such as commits, are stored in a file in the results. Later plans are therefore
+the same, with or without a network. If a branch moves, nothing is trained again until you delete
+its line in the file. If the hub fails, a `SubtuneError` gives the reason and a remedy in one line.
 """
 
 import json
@@ -32,9 +32,9 @@ COMMITS = {
 }
 SECONDS_TO_ANSWER = 20
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
-# The kept answers: commits and poolings.
+# The stored answers: commits and poolings.
 KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=r"^([0-9a-f]{40}|first|mean)$")]])
-# Files of an earlier export to the same repository, which would load instead of the new ones.
+# Files of an earlier export to the repository; they would load instead of the new ones.
 EARLIER = [
     "model*.safetensors",
     "model.safetensors.index.json",
@@ -46,7 +46,7 @@ NEEDED = "--push: expected OWNER/NAME, a network, and a token that may write (`h
 
 
 class UnreachableError(SubtuneError):
-    """The hub cannot be reached from here, now."""
+    """A failure to reach the hub."""
 
 
 def snapshot(
@@ -78,7 +78,7 @@ def snapshot(
 
 @contextmanager
 def asking_the_hub(problem: str, advice: str) -> Iterator[None]:
-    """Turn exceptions of the hub's library into one line: what failed, why, and what helps."""
+    """Turn exceptions of the hub's library into one line: what failed, why, and a remedy."""
     from huggingface_hub import errors
     from huggingface_hub.utils import httpx
 
@@ -101,7 +101,7 @@ def pinned(
 
     Args:
         revision: a commit, tag or branch; default: the repository's in `COMMITS`, or `main`.
-        kept: the file of the commits that were asked for before.
+        kept: the file with stored commits.
         key: the key of the configuration with which an error message begins.
 
     Raises:
@@ -116,7 +116,7 @@ def pinned(
         import huggingface_hub
 
         problem = f"{key}: could not ask the hub for the commit of {repository} at {revision}"
-        advice = "name a commit (40 hexadecimal digits), or call once where there is a network"
+        advice = "name a commit (40 hexadecimal digits), or call once with a network"
         with asking_the_hub(problem, advice):
             about = huggingface_hub.HfApi().repo_info(
                 repository, repo_type=repo_type, revision=revision, timeout=SECONDS_TO_ANSWER
@@ -127,7 +127,7 @@ def pinned(
 
 
 def remembered(kept: Path, question: str, ask: Callable[[], str]) -> str:
-    """Return the answer to a question: from the file ``kept``, or a new one.
+    """Return a stored answer from the file ``kept``, or ask for it and store it.
 
     Raises:
         SubtuneError: the file cannot be read or written.
@@ -148,7 +148,7 @@ def remembered(kept: Path, question: str, ask: Callable[[], str]) -> str:
 def file_at(repository: str, commit: str, key: str, name: str) -> str | None:
     """Return the text of a file of a model's repository, or None if it has no such file.
 
-    ``key`` is the key of the configuration that answers instead.
+    ``key`` is the key of the configuration that can replace the file.
 
     Raises:
         SubtuneError: the hub cannot be asked.
@@ -156,7 +156,7 @@ def file_at(repository: str, commit: str, key: str, name: str) -> str | None:
     import huggingface_hub
 
     problem = f"{key}: missing, and could not ask the hub for {name} of {repository} at {commit}"
-    with asking_the_hub(problem, "write it, or call once where there is a network"):
+    with asking_the_hub(problem, "write it, or call once with a network"):
         try:
             path = huggingface_hub.hf_hub_download(repository, name, revision=commit)
         except huggingface_hub.errors.RemoteEntryNotFoundError:
@@ -171,13 +171,13 @@ def _read(kept: Path) -> dict[str, str]:
         return {}
     except (OSError, ValidationError):
         raise SubtuneError(
-            f"{kept}: found something else than a commit (40 hexadecimal digits) for each "
-            "repository and revision; mend or delete it"
+            f"{kept}: found something else, expected a commit (40 hexadecimal digits) for each "
+            "repository and revision; correct or delete it"
         ) from None
 
 
 def require_ready(repository: str) -> None:
-    """Refuse a name that the hub cannot have, and a user that it does not know, before any work."""
+    """Refuse an impossible name of a repository, and an unknown user, before any work."""
     from huggingface_hub import HfApi
     from huggingface_hub.utils import validate_repo_id
 
@@ -195,6 +195,8 @@ def upload(folder: Path, repository: str, private: bool) -> str:
     with one_line(NEEDED):
         url = api.create_repo(repository, private=private or None, exist_ok=True)
         if private and not api.repo_info(repository).private:
-            raise SubtuneError(f"--private: {repository} is public; name a new one, or hide it")
+            raise SubtuneError(
+                f"--private: {repository} is public; name a new repository, or make it private"
+            )
         api.upload_folder(repo_id=repository, folder_path=folder, delete_patterns=EARLIER)
     return str(url)

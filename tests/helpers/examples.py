@@ -179,7 +179,7 @@ def entries_of(kind, model):
 
 
 def scored(*rows) -> pd.DataFrame:
-    """Scores of runs of one model: a row each of the names below, from task on."""
+    """Scores of one model's runs; each row has the columns below, from ``task`` on."""
     names = ["model", "task", "method", "fraction", "scope", "learning_rate", "seed", "value"]
     table = pd.DataFrame([("minilm", *row) for row in rows], columns=names)
     extra = {"column": table["task"], "metric": "accuracy", "decides": True}

@@ -1,4 +1,4 @@
-"""Tables and figures as the papers declare them, made of what a test gives."""
+"""Papers' tables and figures, made from a test's tables."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -2,10 +2,11 @@
 
 Run as a script, for it registers a device for its whole process:
 
-    python -m tests.helpers.other_device MODEL TASK KIND,… PRECISION
+python -m tests.helpers.other_device MODEL TASK KIND,… PRECISION
 
-It trains, evaluates, goes on from a state that was on the CPU and estimates Fisher information,
-and fails where two devices meet, which is tried last with labels that are left behind.
+It trains, evaluates, continues from a state on the CPU and estimates Fisher information, and fails
+if tensors of two devices meet. As a last check, it leaves labels on the CPU and expects the
+failure.
 """
 
 import json
@@ -71,7 +72,10 @@ class OnHost:
 
 
 def on_host(state: State) -> State:
-    """A state as a file would have it. A generator's is on the CPU anyway, and has its values."""
+    """A state as a file would have it.
+
+    A generator's state is always on the CPU, with its values.
+    """
     tensors = {
         name: tensor.detach().cpu() if isinstance(tensor, FakeTensor) else tensor
         for name, tensor in state.tensors.items()

@@ -24,7 +24,7 @@ TASK = "global"
 class Project:
     """A copy of the workflow in its own directory, with a tiny model and a tiny task.
 
-    A directory that has the workflow already is used as it is.
+    If the directory already has the workflow, it is used without changes.
     """
 
     def __init__(self, directory: Path, model: Path):

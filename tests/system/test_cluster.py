@@ -138,7 +138,7 @@ def assert_goes_on(submitted: Submitted, step: int, project: Project, reference:
     Its last attempt must have gone on from the checkpoint at ``step`` or a later one.
     """
     submitted.wait()
-    [at] = re.findall(r"goes on from step (\d+)", submitted.log())[:1]
+    [at] = re.findall(r"continues from step (\d+)", submitted.log())[:1]
     assert int(at) >= step > STEPS_BEFORE
     assert_same_results(project, reference)
 

@@ -33,7 +33,7 @@ def links_of(path: Path) -> list[str]:
 
 
 def anchors_of(path: Path) -> set[str]:
-    """What may follow ``#``: the page's headings, in small letters, with hyphens for spaces."""
+    """Return the anchors of a page: its headings, in small letters, with hyphens for spaces."""
     text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
     headings = re.findall(r"^#+ (.*)$", text, re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -66,7 +66,7 @@ def test_the_reference_has_every_module_once():
     modules = {
         ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
         for path in source.rglob("*.py")
-        # Without an __init__ beside it a file is no module of the library, but read by its path.
+        # A file without an __init__ beside it is read by its path and is not a module.
         if (path.parent / "__init__.py").exists() and ast.get_docstring(ast.parse(path.read_text()))
     }
     assert modules <= set(listed) and len(listed) == len(set(listed))

@@ -35,7 +35,9 @@ def test_commits_and_earlier_answers_need_no_hub(kept):
 @pytest.mark.parametrize("text", ["{", "[]", '{"a/b@main": "main"}', '{"a/b@main": 7}'])
 def test_a_file_of_commits_that_is_damaged_is_named_in_one_line(kept, text):
     kept.write_text(text)
-    with pytest.raises(SubtuneError, match=r"pinned\.json: found something else than a commit"):
+    with pytest.raises(
+        SubtuneError, match=r"pinned\.json: found something else, expected a commit"
+    ):
         pinned("a/b", "main", "model", kept, "revision")
 
 
@@ -100,7 +102,7 @@ def test_nothing_private_goes_to_a_public_repository(shared, hub, capsys):
     hub["acme/tiny"] = {"private": False, "files": {}}
     assert push(shared, "--private") == 1
     assert capsys.readouterr().err == (
-        "--private: acme/tiny is public; name a new one, or hide it\n"
+        "--private: acme/tiny is public; name a new repository, or make it private\n"
     )
     assert hub["acme/tiny"]["files"] == {}
 
@@ -143,4 +145,4 @@ def test_without_a_network_one_line_says_so(shared, hub, capsys, monkeypatch):
 @pytest.mark.parametrize("options", [[], ["--to", "out", "--private"]])
 def test_options_that_do_not_fit_are_refused_before_any_work(options, capsys):
     assert cli.main(["export", "0", "--results", "no-results", *options]) == 1
-    assert error_of(capsys) == "expected --to DIR or --push OWNER/NAME; --private goes with --push"
+    assert error_of(capsys) == "expected --to DIR or --push OWNER/NAME; --private needs --push"

@@ -11,7 +11,7 @@ ROWS = """\
 {"premise": "It rains.", "hypothesis": "It is wet.", "label": "entailment"}
 {"premise": "It rains.", "hypothesis": "It is dry.", "label": "contradiction"}
 """
-# What the copy of the library can do once all recipes are applied.
+# A script that uses the copy of the library after all recipes are applied.
 RESULTS = """
 from pathlib import Path
 

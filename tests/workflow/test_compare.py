@@ -62,7 +62,7 @@ def stopped(request, folder, tiny_bert):
 
 def test_what_stops_the_command_stops_its_jobs(stopped):
     said, log = stopped
-    assert "stopped; the same call goes on from here" in said
+    assert "stopped; the same command continues from here" in said
     # No process holds the file that is the lock of a call.
     with log.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -175,7 +175,7 @@ def test_results_of_another_call_are_not_mixed(planned):
 def test_a_folder_that_was_moved_is_not_trained_in_its_old_place(planned, answer, folder):
     moved = answer.results.rename(folder / "moved")
     try:
-        with pytest.raises(SubtuneError, match=r"moved was .* before; move it back to go on"):
+        with pytest.raises(SubtuneError, match=r"moved was .* before; move it back to continue"):
             planned(results=moved)
         assert not answer.results.exists()
     finally:

@@ -199,7 +199,7 @@ def test_a_branch_that_cannot_be_planned_is_one_line(hub, reach, planned):
         planned()
     asked = f"models.tiny.revision: could not ask the hub for the commit of {MODEL} at main ("
     assert str(error.value).startswith(asked)
-    assert "name a commit (40 hexadecimal digits), or call once where there" in str(error.value)
+    assert "name a commit (40 hexadecimal digits), or call once with" in str(error.value)
     assert len(str(error.value).splitlines()) == 1
     reach(hub)
     with pytest.raises(SubtuneError, match=r"^revision: could not ask the hub for .*glue at v9"):

@@ -1,4 +1,4 @@
-# The configuration, checked, and the plan of every stage that follows from it.
+# The checked configuration, and its plan of every stage.
 
 import re
 import sys
@@ -27,13 +27,13 @@ from subtune.planning.jobs import submissions
 
 
 def files_with_configuration():
-    """The files that Snakemake has read, where the last of two equal keys wins."""
+    """Return the configuration files and profiles of this call; Snakemake accepts repeated keys in them."""
     profiles = get_argument_parser().parse_known_args()[0].profile or []
     places = [get_profile_dir(profile) for profile in profiles if profile != "none"]
     return [*workflow.configfiles, *(path for _, path in filter(None, places))]
 
 
-# The clone, or the package: in a module `workflow.basedir` is the including workflow's.
+# The clone or the package; in a module, `workflow.basedir` is the including workflow's.
 HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
 
 try:
@@ -44,14 +44,14 @@ except SubtuneError as problem:
     raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
 
 
-# Environments and containers hold what subtune needs; itself it is here.
+# Environments and containers have subtune's requirements; its own code is here.
 offer(HERE / "src")
-# A download that fails is tried so many times again.
+# The number of times that a failed download is tried again.
 DOWNLOAD_RETRIES = 2
 CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{CONFIG.environment}.yaml"
 CAPTIONS = str(HERE / "workflow" / "report" / "experiment.rst")
 
-# What jobs ask a scheduler for; a laptop does not look at it.
+# The resources that jobs ask a scheduler for; on a laptop they are ignored.
 ESTIMATES = Estimates(CONFIG, PLAN)
 PATHS = layout.Layout(CONFIG.results)
 
@@ -62,7 +62,7 @@ EXHIBITS = {
 
 
 def any_of(names):
-    """A wildcard constraint: one of these names, and nothing else."""
+    """Return a wildcard constraint that allows only these names."""
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
@@ -91,7 +91,7 @@ def own_files(wildcards):
     return {split: own.files[split] for split in rows.splits} if own else {}
 
 
-# Runs that papers score on their training rows too.
+# Runs that papers also score on their training rows.
 SCORED_ON_TRAINING_ROWS = {
     run
     for name in CONFIG.experiments
@@ -105,13 +105,13 @@ def scored_on_training_rows(sweep):
 
 
 def sweep_to_refit(wildcards):
-    """Return a sweep with runs of the method: it has the same model and tokens."""
+    """Return a sweep with runs of the method, for its model and tokens."""
     w = wildcards
     return PLAN.sweeps_of(w.experiment, model=w.encoder, task=w.task, method=w.method)[0]
 
 
 def runs_tested(wildcards):
-    """Return each task with test rows to a run of each method of the wildcards' model."""
+    """Return, for each task with test rows, a run of each method with the wildcards' model."""
     tasks = CONFIG.experiments[wildcards.experiment].tasks
     return {
         task: [*PLAN.runs_on(wildcards.experiment, wildcards.encoder, task).values()]
@@ -120,7 +120,7 @@ def runs_tested(wildcards):
 
 
 def first_tested(wildcards):
-    """Return one run of each task: all methods share its model and tokens."""
+    """Return one run of each task; any will do, because all methods share model and tokens."""
     return [run for run, *_ in runs_tested(wildcards).values()]
 
 
@@ -143,14 +143,14 @@ def shown(experiment, exhibit):
 
 
 def shown_first(exhibit):
-    """Return the files of all experiments' runs, of which the report shows the first."""
+    """Return a table's or figure's files for all experiments; the report shows the first."""
     first, *others = files_of_all_experiments(exhibit)
     labels = {"title": exhibit.title, "file": Path(first).suffix[1:]}
     return [in_report(first, category="All experiments", labels=labels), *others]
 
 
 def files_of(experiment, exhibit):
-    """Return every file of a table or figure that a reader may want."""
+    """Return all files of a table or figure."""
     return [PATHS.exhibit(experiment, exhibit.name, e) for e in endings_of(exhibit)]
 
 
@@ -161,7 +161,7 @@ def endings_of(exhibit):
 
 
 def files_of_all_experiments(exhibit):
-    """Every file of a table or figure of all experiments' runs."""
+    """Return all files of a table or figure for all experiments."""
     return [PATHS.summary(exhibit.name, e) for e in endings_of(exhibit)]
 
 
@@ -172,13 +172,13 @@ def files_of_experiment(experiment):
 
 
 def in_page(exhibit, files):
-    """Return what the report shows of a table or figure."""
+    """Return a table's or figure's arguments for the report."""
     shown = {name: getattr(exhibit, name) for name in ("name", "title", "caption")}
     return shown | {"files": files}
 
 
 def print_answers(written):
-    """Print each paper's claims and the answers, of all experiments or of one, if they are written."""
+    """Print the claims of papers and the answers, of all experiments or of one, if they exist."""
     papers = {}
     for name, experiment in CONFIG.experiments.items():
         claims = PATHS.data(name, "claims")
@@ -194,7 +194,7 @@ def print_answers(written):
 
 
 def start_saying_progress():
-    """Say how far the call is while it runs, unless a bar shows it or it is to be quiet."""
+    """Print the call's progress, unless there is a bar or the call must be quiet."""
     dag, scheduler = workflow.persistence.dag, workflow.scheduler
     if sys.stderr.isatty() or not scheduler.print_progress:
         return

@@ -1,5 +1,5 @@
-# Tables, as CSV, Markdown and LaTeX, and figures, as PNG and PDF. One job makes those of an experiment:
-# what takes longest is to start Python with its libraries.
+# Tables, as CSV, Markdown and LaTeX, and figures, as PNG and PDF. One job makes all of an experiment,
+# because most of the time is the start of Python and its libraries.
 
 
 for name, experiment in CONFIG.experiments.items():

@@ -1,7 +1,7 @@
-# One page with every table, figure, cost and origin, that opens without a network.
+# One page with all tables, figures, costs and origins, which opens without a network.
 
 
-# A single experiment has no tables and figures of all experiments.
+# With a single experiment, there are no tables and figures over all experiments.
 ALL_EXHIBITS = [
     in_page(exhibit, files_of_all_experiments(exhibit))
     for exhibit in (SUMMARIES if len(CONFIG.experiments) > 1 else ())

@@ -1,5 +1,5 @@
-# Zip files for the GLUE server: predictions of each method's chosen runs on the test rows. And the
-# scores that the server returned, once someone has entered them.
+# Zip files for the GLUE server, with predictions of each method's chosen runs on the test rows, and the
+# server's scores, once the user has entered them.
 
 
 rule test_predictions:

@@ -1,8 +1,7 @@
 # Sweeps: one job trains many runs and leaves a record of each in the run store.
-#
-# Records and checkpoints are not outputs, because Snakemake would delete them. A job that is cut off
-# keeps the runs that are done and goes on with the others. A sweep with one more learning rate trains
-# that one only.
+# Records and checkpoints are not outputs, because Snakemake would delete them. An interrupted job keeps
+# its finished runs and continues with the others. A sweep with one more learning rate trains only
+# that one.
 
 
 rule train:
@@ -10,7 +9,7 @@ rule train:
         tokens=lambda w: PATHS.tokens(PLAN.first_run(w.sweep).tokens.key),
         model=lambda w: PATHS.model(PLAN.first_run(w.sweep).model.id),
         rankings=lambda w: [PATHS.ranking(id) for id in PLAN.rankings_of(w.sweep)],
-        # `subtune verify --repair` writes one, so that the sweep is older than an input.
+        # `subtune verify --repair` writes one; the sweep is then older than an input and runs again.
         repairs=lambda w: list(filter(exists, [PATHS.repair(w.sweep)])),
     output:
         PATHS.sweep("{sweep}"),
@@ -36,7 +35,7 @@ rule train:
         "../scripts/train.py"
 
 
-# What cross-validation has chosen, on all rows: only made when `subtune export` asks for it.
+# A method that cross-validation chose, trained on all rows; made only for `subtune export`.
 rule refit:
     input:
         chosen=PATHS.data("{experiment}", "chosen"),

@@ -1,5 +1,7 @@
-"""An experiment's tables and figures. In: its numbers. Out: csv, md, tex; png, pdf; and the claims,
-printed scores and information that they are made of.
+"""An experiment's tables and figures.
+
+In: its numbers. Out: csv, md, tex; png, pdf; and their data: claims, printed scores and
+information.
 """
 
 from subtune.core.jobs import job

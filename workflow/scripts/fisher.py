@@ -1,4 +1,7 @@
-"""Fisher information of one task. In: tokens, model. Out: vectors' entries, tensors' sums."""
+"""Fisher information of one task.
+
+In: tokens, model. Out: information of vectors' entries, and sums of tensors.
+"""
 
 from subtune.core.jobs import job, prepare, report
 

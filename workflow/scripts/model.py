@@ -1,4 +1,7 @@
-"""Files of one pretrained model. In: params spec, place. Out: a folder that loads offline."""
+"""Files of one pretrained model.
+
+In: params spec, location. Out: a folder that loads without a network.
+"""
 
 from subtune.core.jobs import job
 

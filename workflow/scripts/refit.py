@@ -1,5 +1,6 @@
-"""Train a method once more, on the rows of all folds. In: chosen runs, tokens, model. Out: a run
-record, and a CSV that names it.
+"""Train a method again, on the rows of all folds.
+
+In: chosen runs, tokens, model. Out: a run record, and a CSV with its id.
 """
 
 from subtune.core.jobs import job, prepare, report, stop_requests

@@ -1,4 +1,4 @@
-"""The report. In: tables, figures, captions, runs. Out: one HTML page that needs nothing else."""
+"""The report. In: tables, figures, captions, runs. Out: one self-contained HTML page."""
 
 from subtune.core.jobs import job
 

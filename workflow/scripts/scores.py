@@ -1,7 +1,8 @@
-"""Numbers of an experiment's runs. In: its sweeps. Out: scores of all runs; those of the best
-learning rates, on the most training rows and on every number of them; scores of parts of their dev
-rows; learning curves; and how parameters changed. It fails if a chosen run's recorded predictions
-have another score than its record says.
+"""Numbers of an experiment's runs.
+
+In: its sweeps. Out: scores of all runs; scores at the best learning rates, on the most training
+rows and on every number of them; scores of parts of the dev rows; learning curves; and changes of
+parameters. It fails if the recorded predictions of a chosen run do not give its recorded score.
 """
 
 from subtune.core.jobs import job

@@ -1,4 +1,4 @@
-"""Test scores of the runs that were sent. In: chosen runs, entered scores. Out: one CSV."""
+"""Test scores of submitted runs. In: chosen runs, entered scores. Out: one CSV."""
 
 from subtune.core.jobs import job
 

@@ -1,6 +1,6 @@
 """Train one sweep. In: tokens, model, rankings. Out: run records, and a CSV that lists them.
 
-A sweep that is asked to stop keeps a checkpoint, and goes on from it when it is called again.
+A sweep that is asked to stop writes a checkpoint, and continues from it when it is called again.
 """
 
 from subtune.core.jobs import job, prepare, report, stop_requests
@@ -39,7 +39,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
             checkpoints,
         )
     rows = [{"run": spec.id} | records.read_outcome(store, spec.id) for spec in specs]
-    # The count tells a whole table from one that was cut.
+    # The count shows whether the table is complete.
     table = pd.json_normalize(rows).assign(runs_of_sweep=len(rows))
     table.to_csv(snakemake.output[0], index=False)
     checkpoints.clear()

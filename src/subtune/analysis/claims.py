@@ -1,16 +1,16 @@
 """Claims of papers, tested on our numbers and on the printed ones.
 
-A claim expects one of three things of a number ``x``. A number closer to 0 than the equivalence
-margin counts as no difference.
+A claim expects a number ``x`` to be in one of three ranges. A number closer to 0 than the
+equivalence margin counts as no difference.
 
 * ``more``: x > 0
 * ``same``: x is within the margin
 * ``no less``: x is not below the negative margin
 
 Papers judge a single number: a mean, a count of table cells, an order or a p-value. The interval is
-Student's, at 95 %, for the mean over units. Units are seeds where there are at least
-`FEWEST_UNITS`: the mean of each seed over everything else. With fewer seeds, units are tasks, or
-models and tasks.
+Student's, at 95 %, for the mean over units. If there are at least `FEWEST_UNITS` seeds, each seed
+is a unit: the mean over all its tasks and models. With fewer seeds, each task is a unit, or each
+pair of model and task.
 
 * ``more``: supported if the whole interval is above 0; not supported if all of it is below the
   margin.
@@ -18,7 +18,7 @@ models and tasks.
 * ``no less``: supported if the whole interval is not below the negative margin; not supported if
   all of it is.
 
-Everything in between, and fewer than `FEWEST_UNITS`, is undecided.
+Otherwise, or with fewer than `FEWEST_UNITS`, the claim is undecided.
 """
 
 import math
@@ -51,7 +51,7 @@ SUPPORTED, NOT_SUPPORTED, UNDECIDED = "supported", "not supported", "undecided"
 
 
 def holds(expects: Expectation, value: float, equivalence_margin: float) -> bool:
-    """Return whether a number is as a claim expects."""
+    """Return whether a number is in the range that a claim expects."""
     if expects == "more":
         return value > 0
     if expects == "same":
@@ -77,7 +77,10 @@ def interval_units(cells: pd.Series) -> tuple[str, pd.Series]:
 
 
 def _words(cells: pd.Series) -> str:
-    """Return the levels that differ between cells. Each of MNLI's two columns counts as a task."""
+    """Return, in words, the index levels that vary between cells.
+
+    Each of MNLI's two columns counts as a task.
+    """
     levels = [level for level in cells.index.names if level]
     several = [level for level in levels if cells.index.get_level_values(level).nunique() > 1]
     names = several or levels[-1:]
@@ -92,7 +95,7 @@ def interval_of(values: Sequence[float]) -> Interval:
 
 
 def verdict(expects: Expectation, interval: Interval, equivalence_margin: float) -> str:
-    """Return whether an interval supports a claim, or the opposite, or neither."""
+    """Return the verdict of an interval: supported, not supported, or undecided."""
     low, high, margin = interval.low, interval.high, equivalence_margin
     if math.isnan(low):
         return UNDECIDED
@@ -117,16 +120,16 @@ class Claim:
         text: the claim in words.
         printed_in: the section and the exhibits.
         statistic: what is computed, in words.
-        expects: the result that supports it, as `subtune.analysis.claims` defines it.
-        measure: the quantity whose difference the statistic is; for ratios, their logarithms.
-        reads: names of the tables that ``units`` takes first.
-        units: the function that returns one number per cell, 0 where nothing differs.
+        expects: the range that supports it, as `subtune.analysis.claims` defines it.
+        measure: the quantity that is compared; ratios are compared as logarithms.
+        reads: names of the tables that ``units`` gets as its first arguments.
+        units: the function that returns one number per cell; 0 means no difference.
         of: its other arguments.
-        tasks: the tasks of the claim; by default all but those that the paper treats apart.
-        at_least: the number of the paper's cells that are as expected, and of all its cells; as
-            large a share of ours must be. Without it the mean decides.
+        tasks: the tasks of the claim; default: all but those that the paper treats apart.
+        at_least: the number of the paper's cells in the expected range, and the number of all its
+            cells; the share of our cells must be as large. Without it the mean decides.
         order: a function of the same arguments that decides instead of the mean.
-        groups: two methods; the Kruskal–Wallis test between their scores decides instead.
+        groups: two methods; the Kruskal–Wallis test of their scores decides instead.
         margin: the equivalence margin, if it is not that of ``measure``.
         is_printed: whether the paper prints numbers that can test the claim.
         contradicted_by: the printed number that contradicts the claim, if one does.
@@ -156,13 +159,13 @@ class Claim:
         return asdict(self) | {"units": self.units.__name__, "order": order}
 
     def equivalence_margin(self) -> float:
-        """Return the margin; a ratio's as a difference of logarithms."""
+        """Return the margin; for a ratio, as a difference of logarithms."""
         margin = EQUIVALENCE_MARGINS[self.measure] if self.margin is None else self.margin
         return math.log(1 + margin) if self.measure == "ratio" else margin
 
 
 class Judgement(NamedTuple):
-    """The number that decides (a mean, a count or a p-value; none of an order), and its cells."""
+    """The number that decides (a mean, a count or a p-value; None for an order), and its cells."""
 
     value: float
     cells: int
@@ -183,24 +186,23 @@ def claims_table(
     """Test a paper's claims on our numbers and on the printed ones.
 
     Args:
-        ours: our tables by name. A claim that reads a table which is not there has no cells.
+        ours: our tables by name. A claim has no cells if a table that it reads is missing.
         printed_tasks: the paper's tables by the same names, with scores of single tasks.
         printed_averages: the same, with averages over tasks.
-        tasks_apart: tasks that a claim is about only if it names them.
+        tasks_apart: tasks that only claims which name them include.
 
     Returns:
-        ``claim``, ``is_main``, ``printed_in``, ``statistic``; ``judged_by``, ``paper`` and
-        ``ours`` (what decides, of printed numbers and of ours), ``paper_cells`` and ``cells`` (of
-        how many), ``paper_judged`` and ``judged``, ``contradicted_by``; ``mean``, ``low`` and
-        ``high`` (the mean over units and its interval), ``unit``, ``units`` (how many) and
-        ``verdict``.
+        ``claim``, ``is_main``, ``printed_in``, ``statistic``; ``judged_by``, ``paper`` and ``ours``
+        (the number that decides, printed and ours), ``paper_cells`` and ``cells`` (their numbers of
+        cells), ``paper_judged`` and ``judged``, ``contradicted_by``; ``mean``, ``low`` and ``high``
+        (the mean over units and its interval), ``unit``, ``units`` (how many) and ``verdict``.
     """
     tables_of_each = {**ours, "printed": printed_tasks["printed"]}, printed_tasks, printed_averages
     return pd.DataFrame([_row(claim, tables_of_each, tasks_apart) for claim in claims])
 
 
 def _data_of(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list[pd.DataFrame]:
-    """Return the rows of a claim's tasks of each table that it reads; none if one is empty."""
+    """Return each table that a claim reads, with its tasks' rows; None if one is empty."""
     data = [tables.get(name, pd.DataFrame()) for name in claim.reads]
     data = [
         t[t["task"].isin(claim.tasks) if claim.tasks else ~t["task"].isin(list(tasks_apart))]
@@ -254,12 +256,13 @@ def _judged_by(claim: Claim) -> str:
 
 
 def _cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
-    """Return the statistic: a number per model, task and seed, as far as there are several."""
+    """Return the statistic: a number per model, task and seed; levels with a single value are
+    absent."""
     return claim.units(*data, *claim.of).dropna() if data else pd.Series(dtype=float)
 
 
 def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
-    """Return the judgement on a claim in its paper's way; none without numbers."""
+    """Return the judgement on a claim as its paper judges; None without numbers."""
     if not data:
         return None
     if claim.order:
@@ -286,7 +289,7 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
 
 
 def _kruskal_wallis(groups: tuple[str, str], data: Sequence[pd.DataFrame]) -> Judgement | None:
-    """Return the test between two methods' scores; it holds if they do not differ."""
+    """Return the test of two methods' scores; the claim holds if they do not differ."""
     wide = pd.concat([scores_of(groups, table) for table in data])
     if len(wide) < FEWEST_UNITS:
         return None

@@ -1,4 +1,4 @@
-"""Intervals and chances of a mean over seeds and rows, which are crossed: all seeds have all rows.
+"""Intervals and chances of a mean over crossed seeds and rows: each seed is judged on all rows.
 
 A value is the grand mean plus an effect of its seed, an effect of its row, and a residual. Their
 variances are estimated by the analysis of variance with random effects (Searle, Casella and
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 LEVEL = 0.95
-# The number of parts of the rows: a metric is computed once per part, not once per row.
+# The number of parts of the rows. A metric is computed once per part, not once per row.
 PARTS = 50
 # Larger studies are not suggested.
 MOST_SEEDS, MOST_TIMES_THE_ROWS = 50, 50
@@ -32,8 +32,8 @@ class Study(NamedTuple):
     """A mean, and the variances of its seeds, of its parts of rows, and of the residuals.
 
     If ``parts`` is 0, rows are unknown, and the interval is over seeds alone. If ``folds`` is not
-    0, each seed has one of so many folds of the rows to itself, and ``parts`` is the mean number of
-    parts of a fold. Seeds beyond the first ``folds`` have the same rows in another partition.
+    0, the rows have so many folds, each seed is judged on its own, and ``parts`` is the mean number
+    of parts of a fold. Seeds beyond the first ``folds`` have the same rows in another partition.
     """
 
     mean: float
@@ -71,12 +71,12 @@ class Study(NamedTuple):
 def study(differences: Sequence[float], values: np.ndarray | None, rows: int) -> Study:
     """Estimate the variances of a mean difference.
 
-    With one seed, the variance is that of its parts, without the differences between seeds.
+    With one seed, the variance is that of its parts; it does not include differences between seeds.
 
     Args:
         differences: one per seed, at least two if rows are unknown.
-        values: ``[seeds, parts]``; their means over parts are nearly the differences. Without them
-            rows are unknown.
+        values: ``[seeds, parts]``; their means over parts are nearly the differences. Without
+            ``values``, rows are unknown.
         rows: the number of rows in all parts.
     """
     mean, seeds = float(np.mean(differences)), len(differences)
@@ -153,7 +153,7 @@ def chance(studies: Sequence[Study], margin: float) -> float:
 def most_lost(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1) -> float:
     """Return the smallest margin whose chance is at least `LEVEL`: the largest likely loss.
 
-    With more seeds or rows, mean and variances are assumed to stay. NaN without studies.
+    More seeds or rows are assumed to change neither mean nor variances. NaN without studies.
     """
     from scipy import stats
 
@@ -196,7 +196,7 @@ def more_seeds(studies: Sequence[Study], margin: float) -> int | None:
 
 
 def more_rows(study: Study, margin: float) -> int | None:
-    """Return how many more rows give the margin that chance, rounded up to two digits.
+    """Return how many more rows give the margin a chance of at least `LEVEL`, in two digits.
 
     None if it is unknown or above `MOST_TIMES_THE_ROWS`.
     """
@@ -211,7 +211,8 @@ def more_rows(study: Study, margin: float) -> int | None:
 
 
 def part_of_units(row_of_unit: np.ndarray, parts: int) -> np.ndarray:
-    """Return the part of each unit ``[u]``, drawn by its row's number, so that runs agree."""
+    """Return the part of each unit ``[u]``, drawn from its row's number, so that all runs have the
+    same parts."""
     rows = int(row_of_unit.max()) + 1
     return (np.random.default_rng(0).permutation(rows) % parts)[row_of_unit]
 
@@ -222,7 +223,7 @@ def pseudo_values(
     """Return a score's pseudo-value for each part of the rows ``[parts]``, and the number of rows.
 
     Args:
-        score: the metric of the units that are ``True`` in a mask ``[u]``.
+        score: a function of a mask ``[u]``: the metric over the units where it is ``True``.
         row_of_unit: the row, from 0, of each unit ``[u]`` that the metric compares, such as a word.
     """
     rows = int(row_of_unit.max()) + 1

@@ -22,9 +22,9 @@ def with_places(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
-    """Return `with_places`, with each ``parameter`` by its name in `LAYER_PARAMETERS`.
+    """Return the table of `with_places`, with names of `LAYER_PARAMETERS` in ``parameter``.
 
-    Other parameters of the layers have no name, and those outside the layers no row.
+    Other parameters of the layers have no name; parameters outside the layers have no row.
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
     table = with_places(table).dropna(subset="layer")
@@ -32,7 +32,7 @@ def with_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def parameter_information(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the information of each kind of layer parameter: the mean over all its entries.
+    """Return the mean information per entry of each kind of layer parameter.
 
     Returns:
         ``task``, ``parameter`` (a name of `LAYER_PARAMETERS`), ``information``.
@@ -64,10 +64,8 @@ def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def component_ranking(shares: pd.DataFrame) -> pd.Series:
-    """Return each component's share, added over tasks; the largest first.
-
-    LayerNorm paper, 2.4 and Table 1.
-    """
+    """Return each component's share, summed over tasks, the largest first (LayerNorm paper, 2.4 and
+    Table 1)."""
     total = shares.groupby("component")["share"].sum().loc[in_order(shares["component"])]
     return total.sort_values(ascending=False, kind="stable")
 
@@ -92,11 +90,11 @@ def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
     Weights and biases of a task are each divided by their sum, and added over tasks.
 
     Args:
-        shares: from `layernorm_by_layer`. Missing shares stay missing and count in no sum.
+        shares: from `layernorm_by_layer`. Missing shares stay missing and are left out of sums.
 
     Returns:
-        ``layer``, ``part``, ``share``; missing if a task's share is. Each part sums to the number
-        of tasks, as both columns of the paper's figure do.
+        ``layer``, ``part``, ``share``; missing if a task's share is missing. As in the paper's
+        figure, each part sums to the number of tasks.
     """
     sums = shares.groupby(["task", "part"])["share"].transform("sum")
     apart = shares.assign(share=shares["share"] / sums)

@@ -1,7 +1,7 @@
 """Recorded predictions: their scores, and the epochs at which rows are judged.
 
 The dev rows are divided into parts. Each part is judged at the epoch that is best on all other
-parts, so no row helps to choose its own epoch.
+parts, so no row chooses its own epoch.
 """
 
 import os
@@ -21,7 +21,7 @@ from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.metrics import MODULE
 from subtune.tasks.task import ScoreColumn
 
-# More parts make the score more variable, fewer let fewer rows choose.
+# More parts make the score more variable; with fewer parts, fewer rows choose each epoch.
 PARTS = 5
 # Columns of `row_scores`.
 NUMBERS = [str(part) for part in range(intervals.PARTS)]
@@ -31,7 +31,7 @@ NO_ROWS = pd.DataFrame(columns=["run", "rows", *NUMBERS])
 def judged_apart(
     task: TaskSpec, metric: str, tables: Mapping[int, pd.DataFrame]
 ) -> tuple[pd.DataFrame, list[int]]:
-    """Return predictions with each row at its part's epoch, and the epoch of each part.
+    """Return each row's prediction at its part's epoch, and the epoch of each part.
 
     Args:
         tables: a split's predictions by epoch, as `predictions_by_epoch` returns them.
@@ -43,19 +43,20 @@ def judged_apart(
 
 
 def assembled(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.DataFrame:
-    """Return predictions by epoch as one table, each part of the rows at its own epoch."""
+    """Return one table with the predictions of each part of the rows at the part's epoch."""
     part = part_of_rows(tables[epochs[0]], len(epochs))
     parts = [tables[epoch][part == number] for number, epoch in enumerate(epochs)]
     return pd.concat(parts).sort_index()
 
 
 def epochs_of(judged_at: str) -> list[int]:
-    """Return the epochs at which rows are judged: one for all, or one for each part of them."""
+    """Return the epochs at which rows are judged: one for all rows, or one for each part."""
     return [*map(int, judged_at.split())]
 
 
 def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
-    """Return the part of each prediction, drawn by its row's number, so that runs agree."""
+    """Return the part of each prediction, drawn from its row's number, so that all runs have the
+    same parts."""
     return intervals.part_of_units(pd.factorize(table["idx"])[0], parts)
 
 
@@ -84,20 +85,20 @@ def predictions_by_epoch(
 
 
 def _array(units: Sequence) -> np.ndarray:
-    """Return units, even lists, as an array that a mask can select from."""
+    """Return units, which may be lists, as an array that a mask can index."""
     if isinstance(units, list):
         return np.fromiter(units, dtype=object, count=len(units))
     return np.asarray(units)
 
 
 def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
-    """Return pseudo-values of the scores that judge, each part of the rows at its epoch.
+    """Return pseudo-values of the judging scores, with each part of the rows at its epoch.
 
     Runs that diverged or have a single row are left out.
 
     Returns:
-        A row per run: ``run``, ``rows`` (the number of scored rows), and `NUMBERS`. If there are
-        fewer rows than numbers, the last numbers are missing.
+        A row per run: ``run``, ``rows`` (the number of scored rows), and `NUMBERS`. With fewer rows
+        than `NUMBERS`, the last numbers are missing.
     """
     split_of = {column.key: column.split for column in columns}
     parts_of_runs = []
@@ -114,12 +115,12 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
     return pd.DataFrame(parts_of_runs, columns=NO_ROWS.columns)
 
 
-# Processors add up in different orders; a wrong prediction changes a score by far more.
+# Processors add in different orders; a wrong prediction changes a score by far more.
 TOLERANCE = 1e-9
 
 
 def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
-    """Compute the scores of runs again from their predictions, and refuse a difference.
+    """Compute the scores of runs again from their predictions, and refuse scores that differ.
 
     All scores of the epoch that is best by the task's first metric are compared. Runs that diverged
     have no predictions.
@@ -128,9 +129,9 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
         SubtuneError: a score on record differs from that of its predictions by more than
             `TOLERANCE`.
     """
-    # Its modules are files here; nothing is looked up on the hub.
+    # The metric's modules are local files; nothing is looked up on the hub.
     os.environ["HF_EVALUATE_OFFLINE"] = "1"
-    # It imports transformers' pipelines if it can: five seconds for what no metric needs.
+    # evaluate imports transformers' pipelines if it can: five seconds for nothing.
     is_without = sys.modules.setdefault("transformers", None) is None  # type: ignore[arg-type]
     import evaluate
 
@@ -159,6 +160,6 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
                 if not abs(on_record - again) <= TOLERANCE:
                     raise SubtuneError(
                         f"run {run}: {task.name}: found {name} {on_record} of {split} on record, "
-                        f"expected {again}, as its predictions score; call `subtune verify "
+                        f"expected {again}, the score of its predictions; call `subtune verify "
                         f"--results {store.parent}`"
                     )

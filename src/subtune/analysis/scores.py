@@ -34,17 +34,17 @@ def collect(
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
             ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``, ``fold``
             and ``partition``.
-        apart: unless test rows judge, judge dev rows at epochs that other rows have chosen.
+        apart: judge dev rows at epochs that other rows chose, unless test rows judge.
 
     Returns:
         One row per run and column of its task: the planned fields, with the ``learning_rate`` that
         a search found if it was ``searched``; ``smallest_rate`` and ``largest_rate`` that the run
         tried; ``best_epoch`` (the first with the highest score in the deciding column),
         ``trainable``, ``classifier`` (the classifier's part of these), ``seconds`` of training,
-        ``one_answer`` (the run predicts the same for every row), ``delta_bytes`` on disk,
+        ``one_answer`` (whether the run predicts the same for every row), ``delta_bytes`` on disk,
         ``share_read`` (of the training texts' tokens), ``column``, ``metric``, ``value``,
         ``decides``, ``judges``, ``judged_at`` (the epoch of ``value``, or one for each part of the
-        rows), ``judged_apart`` (other rows have chosen it). Whole methods have no ``scope``, and
+        rows), ``judged_apart`` (whether other rows chose it). Whole methods have no ``scope``, and
         fraction 1. A run that diverged has neither best epoch nor value.
     """
     rows = []
@@ -102,7 +102,7 @@ def _best_epoch(
 
 
 def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, tuple[float, str]]:
-    """Return a run's ``value`` and ``judged_at`` if parts of its rows choose epochs for each other.
+    """Return a run's ``value`` and ``judged_at`` if the other parts choose each part's epoch.
 
     Empty if there are fewer rows than parts.
     """
@@ -117,7 +117,8 @@ def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, tup
 def _by_other_folds(
     table: pd.DataFrame, curves: Mapping[str, Sequence[float]]
 ) -> dict[str, tuple[float, str]]:
-    """Return ``value`` and ``judged_at`` of runs of folds if folds choose epochs for each other.
+    """Return ``value`` and ``judged_at`` of cross-validated runs if the other folds choose each
+    fold's epoch.
 
     The epoch is the one with the highest mean score on the other folds of the partition.
 
@@ -144,17 +145,17 @@ def read_scores(path: str | Path) -> pd.DataFrame:
 
 
 def choose(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs of each setting's best learning rate.
+    """Return the runs of each setting's best learning rate: the one with the highest mean over
+    seeds, or the smallest of several.
 
-    The best has the highest mean over seeds; of equals, the smallest. If every run searched its own
-    learning rate, or has none, all runs of the setting are kept. A setting is one combination of
-    the columns in `SETTING`; settings keep their order. A learning rate at which a seed diverged
-    has no mean and loses. If no learning rate has a mean, the setting diverged: the runs of its
-    smallest learning rate are kept without values.
+    If every run searched its own learning rate, or has none, all runs of the setting are kept. A
+    setting is one combination of the columns in `SETTING`; settings keep their order. A learning
+    rate at which a seed diverged has no mean and loses. If no learning rate has a mean, the setting
+    diverged: the runs of its smallest learning rate are kept without values.
 
     Returns:
-        The columns of ``scores``, and ``at_edge``: of several learning rates that the setting
-        tried, the best is the smallest or the largest, so that a better one may lie beyond.
+        The columns of ``scores``, and ``at_edge``: whether the best of several learning rates is
+        the smallest or the largest, so that a better one may lie beyond it.
     """
     groups = scores.groupby(SETTING, sort=False, dropna=False)
     smallest = groups["smallest_rate"].transform("min")
@@ -189,10 +190,10 @@ def on_most_rows(chosen: pd.DataFrame) -> pd.DataFrame:
 def in_every_metric(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Return the runs of whole methods, judged as in ``chosen``, by run, column and metric.
+    """Return the runs of whole methods, judged as in ``chosen``: a row per run, column and metric.
 
     Returns:
-        The columns of ``chosen``; ``decides`` is true in the metric of ``chosen`` alone.
+        The columns of ``chosen``; ``decides`` is true only for the metric of ``chosen``.
     """
     split_of = {column.key: column.split for column in columns}
     rows = []
@@ -214,7 +215,8 @@ def in_every_metric(
 
 
 def _scores_of_parts(store: Path, run: str, split: str, epochs: Sequence[int]) -> dict[str, float]:
-    """Return all metrics of a run, named as in a history, with each part at its epoch."""
+    """Return a run's metrics, named as in a history, with each part of its rows at the part's
+    epoch."""
     task, tables = predictions.predictions_by_epoch(store, run, split)
     kind, table = task.of_kind, predictions.assembled(tables, epochs)
     scores = metrics.compute_all(kind.compares, task.metrics, *kind.compared(table))
@@ -232,7 +234,7 @@ def masked(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_method(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return means over seeds of whole methods: a row per model and column of the tables."""
+    """Return whole methods' means over seeds: a row per model and column of the tables."""
     return whole_methods(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
 
 
@@ -242,7 +244,8 @@ def trained_beside_classifier(chosen: pd.DataFrame) -> pd.Series:
 
 
 def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the run with the highest dev score per model, task and method; of equals the first.
+    """Return the run with the highest dev score per model, task and method; the first of equal
+    ones.
 
     If the method diverged, the run has no score.
     """
@@ -252,7 +255,7 @@ def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs, with the whole method at the end of each scope's curve."""
+    """Return the runs, and the whole method as the last point of each scope's curve."""
     whole = whole_methods(chosen)
     ends = [
         whole[whole["method"] == method].assign(scope=scope)
@@ -263,9 +266,9 @@ def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def refit_of(chosen: pd.DataFrame, store: Path, method: str) -> RunSpec:
-    """Return the run of a method on all rows, with the first seed.
+    """Return the run of a method on all rows, with the first seed and the chosen learning rate.
 
-    It has the chosen learning rate, and ends after the median of the epochs that the folds chose.
+    It ends after the median of the epochs that the folds chose.
 
     Raises:
         SubtuneError: the method diverged.
@@ -300,9 +303,10 @@ def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
 def with_verdicts(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Return the runs with ``curve``: the verdict on their setting's learning curves of all seeds.
+    """Return the runs with ``curve``: the verdict of `subtune.runs.tables.verdict` on the learning
+    curves of all seeds of their setting.
 
-    `subtune.runs.tables.verdict` gives the verdicts. A setting that diverged has none.
+    A diverged setting has none.
     """
     column_of = {column.task: column for column in columns if column.decides}
     verdict_of: dict[str, str | None] = {}
@@ -320,7 +324,7 @@ def with_verdicts(
 
 
 def train_and_dev(chosen: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
-    """Return scores of the runs that were scored on their training rows, by column of the tables.
+    """Return train and dev scores of the runs that were scored on training rows.
 
     Args:
         trained: ``run``, and one column per metric.

@@ -23,10 +23,10 @@ from subtune.analysis.scores import by_method, masked, trained_beside_classifier
 
 NOTHING = pd.Series(dtype=float)
 CELL = ["model", "column", "seed"]
-# The fewest pairs of a rank correlation.
+# The fewest pairs for a rank correlation.
 FEWEST_PAIRS = 3
 SIGNIFICANCE = 0.05
-# The fewest methods and columns with an order to test.
+# The fewest methods and columns for a test of ranks.
 FEWEST_METHODS, FEWEST_COLUMNS = 3, 2
 
 
@@ -42,7 +42,7 @@ def without_diverged(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def matching(names: Iterable[str], pattern: str) -> list[str]:
-    """Return the names that a pattern matches from the start."""
+    """Return the names whose start a pattern matches."""
     return [name for name in names if re.match(pattern, name)]
 
 
@@ -67,7 +67,7 @@ def family_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
 
 
 def best_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd.Series:
-    """Return the best score of one family minus the best of another, as `rounded_families`."""
+    """Return the best score of one family minus the best of another, from `rounded_families`."""
     firsts, seconds = rounded_families(chosen, first, second, digits)
     return (firsts.max(axis=1) - seconds.max(axis=1)).round(digits).dropna()
 
@@ -77,7 +77,7 @@ def rounded_families(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the means over seeds of two families, rounded as a paper prints them.
 
-    Methods of the first are left out of the second.
+    The second family excludes methods of the first.
     """
     wide = by_method(chosen).round(digits)
     firsts, seconds = _apart(wide, first, second)
@@ -87,8 +87,8 @@ def rounded_families(
 def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Return `minus` of the best methods of two families, by their means over the columns.
 
-    Methods of the first are left out of the second. A column without a score of every method is
-    left out.
+    The second family excludes methods of the first. Columns that lack a method's score are left
+    out.
     """
     firsts, seconds = _apart(chosen["method"].unique(), first, second)
     rows = whole_methods(chosen)
@@ -101,7 +101,7 @@ def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.S
 
 
 def _apart(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
-    """Return the names of two families, the second without the first."""
+    """Return the names of two families; the second excludes names of the first."""
     firsts = matching(names, first)
     return firsts, [name for name in matching(names, second) if name not in firsts]
 
@@ -109,11 +109,11 @@ def _apart(names: Iterable[str], first: str, second: str) -> tuple[list[str], li
 def minus_printed(
     chosen: pd.DataFrame, printed: pd.DataFrame, pairs: Mapping[str, str], exhibit: str, split: str
 ) -> pd.Series:
-    """Return the score of a method minus one that an exhibit prints, of the same model.
+    """Return a method's score minus a printed score of the same model.
 
     Args:
         printed: the paper's scores, in the form of ours.
-        pairs: method to the printed method that it is compared with.
+        pairs: each method's printed counterpart.
     """
     wide = method_scores(chosen)
     rows = printed[(printed["exhibit"] == exhibit) & (printed["split"] == split)]
@@ -127,12 +127,12 @@ def minus_printed(
 
 
 def _by_scope(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return scores of masks: a row per model, column, seed and fraction, a column per scope."""
+    """Return scores of masks: rows are model, column, seed and fraction; columns are scopes."""
     return masked(chosen).groupby([*CELL, "fraction", "scope"])["value"].mean().unstack()
 
 
 def scope_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return the score of one kind of mask minus that of another, the mean over fractions."""
+    """Return the score of one kind of mask minus that of another, averaged over fractions."""
     masks = _by_scope(chosen).reindex(columns=[first, second])
     fractions = (masks[first] - masks[second]).groupby(level=CELL)
     return fractions.mean(skipna=False).dropna()
@@ -151,7 +151,8 @@ def fraction_minus_whole(
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return Spearman's; NaN for fewer than three pairs, or if either does not vary."""
+    """Return Spearman's correlation; NaN for fewer than three pairs, or if a variable is
+    constant."""
     from scipy import stats
 
     if len(first) < FEWEST_PAIRS or min(np.ptp(first), np.ptp(second)) == 0:
@@ -168,7 +169,8 @@ def to_largest_other(table: pd.DataFrame, name: str, without: Collection[str]) -
 
 
 def changes_of(changes: pd.DataFrame, method: str) -> pd.DataFrame:
-    """Return a method's changes, means over layers: rows model and task, columns parameters."""
+    """Return a method's changes averaged over layers: rows are model and task, columns
+    parameters."""
     rows = changes[changes["method"] == method]
     return rows.groupby(["model", "task", "parameter"])["change"].mean().unstack()
 
@@ -190,7 +192,7 @@ def changes_to_largest_other(
 def parameters_of_families(
     chosen: pd.DataFrame, first: str, second: str, share: float
 ) -> pd.Series:
-    """Return the log of a share of one family's fewest parameters to another's most, per task."""
+    """Return, per task, the log of ``share`` × one family's fewest parameters ÷ another's most."""
     rows = whole_methods(chosen)
     rows = rows.assign(count=trained_beside_classifier(rows))
     counts = rows.groupby(["model", "task", "method"])["count"].max().unstack()
@@ -214,7 +216,7 @@ def share_to_largest_other(
 ) -> pd.Series:
     """Return the log of a component's share of a task's information to the largest other share.
 
-    Components in ``without`` are not compared. A table of ranks has no shares.
+    Components in ``without`` are not compared. Empty for a table of ranks.
     """
     if "share" not in shares:
         return NOTHING
@@ -223,7 +225,8 @@ def share_to_largest_other(
 
 
 def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) -> bool:
-    """Return whether a component has most information over all tasks (LayerNorm paper, Table 1).
+    """Return whether a component has the most information over all tasks (LayerNorm paper, Table
+    1).
 
     Components in ``without`` are not compared.
 
@@ -238,9 +241,9 @@ def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) 
 
 
 def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> pd.Series:
-    """Return the rank correlation of a layer's number and its LayerNorms' values, per task.
+    """Return, per task, the rank correlation of layer numbers and values of LayerNorms.
 
-    A layer with a missing part does not count.
+    Layers with a missing part are left out.
 
     Args:
         layers: ``task``, ``layer``, the value and, if there are several components, ``component``.
@@ -252,7 +255,7 @@ def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> p
 
 
 def _correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Series:
-    """Return the rank correlation of values with a level of their index, per group of others."""
+    """Return the rank correlation of values with one index level, per group of the other levels."""
     return values.groupby(level=groups).apply(
         lambda group: rank_correlation(group.index.get_level_values(level), group)
     )
@@ -264,7 +267,7 @@ def minus_on_rows(
     """Return `minus` of the runs on the smallest or on the largest number of training rows.
 
     Args:
-        metric: the metric of the scores; without it the one that each task's runs are chosen by.
+        metric: the metric of the scores; default: the one by which each task's runs are chosen.
     """
     rows = _with_several_sizes(sizes, metric)
     at_end = rows.groupby(["model", "column"])["train_rows"].transform(end)
@@ -284,7 +287,7 @@ def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: s
 
 
 def _with_several_sizes(sizes: pd.DataFrame, metric: str | None) -> pd.DataFrame:
-    """Return scores in one metric of models and columns with several numbers of training rows."""
+    """Return one metric's scores for models and columns with several numbers of training rows."""
     rows = sizes[sizes["decides"] if metric is None else sizes["metric"] == metric]
     return rows[rows.groupby(["model", "column"])["train_rows"].transform("nunique") > 1]
 
@@ -299,7 +302,8 @@ def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def scores_of(methods: Sequence[str], chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return means over seeds, a column per method, for models and columns that have them all."""
+    """Return means over seeds, a column per method, without models and columns that lack a
+    method."""
     return by_method(chosen).reindex(columns=list(methods)).dropna()
 
 
@@ -324,7 +328,7 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def wilcoxon(difference: pd.Series) -> float | None:
-    """Return the two-sided p-value: 1 if nothing differs, none with fewer than two pairs."""
+    """Return the two-sided p-value: 1 if nothing differs, None with fewer than two pairs."""
     from scipy import stats
 
     if len(difference) < 2:
@@ -333,7 +337,7 @@ def wilcoxon(difference: pd.Series) -> float | None:
 
 
 def holm(p_values: pd.Series) -> pd.Series:
-    """Return p-values that are corrected for their number (Holm, 1979); missing ones stay."""
+    """Return p-values with Holm's correction (1979); missing ones stay missing."""
     known = p_values.dropna().sort_values()
     factors = np.arange(len(known), 0, -1)
     return (known * factors).cummax().clip(upper=1).reindex(p_values.index)

@@ -2,8 +2,8 @@
 
 Parameters are counted without the classifier, which every method trains. A difference is the
 method's score minus full's score with the same seed. Its interval is over seeds and rows, both
-paired. With a single seed it is over rows alone, and without known predictions over seeds alone.
-The chance that a method is within the margin of full has the same distribution.
+paired. With a single seed it is over rows alone; without predictions, over seeds alone. The chance
+that a method is within the margin of full uses the same distribution.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,30 +26,30 @@ ALL_TASKS = "all tasks"
 SURE = 0.95
 Decision = Literal["train", "probably", "everything"]
 Missing = Literal["full", "score of full", "smaller method"]
-# Metrics that are a share of rows.
+# Metrics that are shares of rows.
 SHARES = {"accuracy", "exact_match"}
 # The columns that the methods of one comparison share.
 QUESTION = ["model", "task", "metric"]
-# The columns that tell them apart.
+# The columns in which these methods differ.
 METHOD = ["method", "fraction", "scope"]
 # Digits of a difference of scores; later ones are rounding errors.
 DIGITS = 10
 
 
 def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.DataFrame:
-    """Return a row per model, task and method, with the scores of each task's judging column.
+    """Return a row per model, task and method, with scores in each task's judging column.
 
     Returns:
         ``model``, ``task``, ``metric``, ``method``, ``fraction``, ``scope``; ``score`` and
         ``spread`` (mean and standard deviation over seeds), ``seeds``; ``difference`` to full with
-        ``low`` and ``high`` of its 95 % interval; ``most_lost`` (the loss to full is at most this
-        with 95 % chance) and ``chance`` that it is at most the ``margin``; ``trained``
+        ``low`` and ``high`` of its 95 % interval; ``most_lost`` (the loss against full is at most
+        this with 95 % chance) and ``chance`` (that it is at most the ``margin``); ``trained``
         (parameters), ``share`` of full's parameters; ``delta_bytes``, ``seconds`` of training and
         ``epoch`` of the best score (medians over seeds); ``one_answer``, the number of seeds whose
-        run predicts the same for every row; ``at_edge`` (the best learning rate is the smallest or
-        largest of those tried); ``curve`` (converged, still rising, or fell); ``on_front``: no
-        other method scores as high with fewer parameters, or higher with as many. Methods stand
-        from the highest score to the lowest. A method that diverged has no score.
+        run predicts the same for every row; ``at_edge`` (whether the best learning rate is the
+        smallest or largest tried); ``curve`` (converged, still rising, or fell); ``on_front``: no
+        other method scores as high with fewer parameters, or higher with as many. Methods are
+        sorted by score, the highest first. A method that diverged has no score.
     """
     judged = with_differences(chosen)
     rows = []
@@ -103,9 +103,9 @@ def on_front(table: pd.DataFrame) -> pd.Series:
 def merged_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the runs of several experiments as one table.
 
-    If experiments share a setting, the one in which it scores best counts. Only the runs on the
-    most training rows of a model and task count. If experiments judge a task by different metrics,
-    each metric is a task of its own.
+    If experiments share a setting, the experiment in which it scores best counts. Only the runs on
+    the most training rows of a model and task count. If experiments judge a task by different
+    metrics, each metric counts as a separate task.
     """
     tables = [table.assign(experiment=number) for number, table in enumerate(chosen)]
     together = on_most_rows(pd.concat(tables, ignore_index=True))
@@ -134,10 +134,10 @@ def _runs_of_full(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
-    """Return the differences of one method to full on one task, or None if they say too little.
+    """Return one method's differences from full on one task, or None if they are not enough.
 
-    They do if a seed has no difference, if the predictions of a single seed are unknown, or if no
-    row differs and the metric is not a share of rows.
+    They are not if a seed has no difference, if the predictions of a single seed are unknown, or if
+    no row differs and the metric is not a share of rows.
     """
     if runs["difference"].isna().any():
         return None
@@ -173,16 +173,16 @@ def remarks(row: Mapping[str, Any]) -> str | None:
 
 
 class Candidate(NamedTuple):
-    """A method smaller than full, and the difference of its score to full's.
+    """A method smaller than full, and its difference from full's score.
 
-    With a chance of 95 % the loss to full is at most ``most_lost``; ``chance`` is that of a loss
-    within the margin. ``seeds`` are those of the task with the fewest; ``full_with_one_answer`` is
-    the number of runs of full that predict the same for every row. ``studies`` has one per task; it
-    is empty, and there is no interval, if one is unknown. ``judged_by`` names the rows that judge
-    (dev rows, test rows, or rows of folds), and ``over`` the seeds and rows of the interval.
-    ``at_edge`` and ``still_rising`` have the titles of this method and of full if that holds for
-    them on a task. ``share_read`` is the share of the training texts' tokens that ``max_length``
-    leaves, on the task with the least.
+    With 95 % chance the loss against full is at most ``most_lost``; ``chance`` is the chance of a
+    loss within the margin. ``seeds`` is the number of seeds of the task with the fewest;
+    ``full_with_one_answer`` is the number of runs of full that predict the same for every row.
+    ``studies`` has one study per task; if one is unknown, it is empty and there is no interval.
+    ``judged_by`` names the rows that judge (dev rows, test rows, or rows of folds), and ``over``
+    the seeds and rows of the interval. ``at_edge`` and ``still_rising`` have the titles of this
+    method and of full, if the remark holds on some task. ``share_read`` is the share of the
+    training texts' tokens that ``max_length`` leaves, on the task where it is least.
     """
 
     title: str
@@ -242,7 +242,7 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
                 over=_over(studies, judged_by),
                 at_edge=tuple(title for title, rows in both if rows["at_edge"].any()),
                 still_rising=tuple(t for t, rows in both if STILL_RISING in set(rows["curve"])),
-                # Scores of earlier versions do not tell it.
+                # Scores of earlier versions lack this column.
                 share_read=float(reference.get("share_read", pd.Series(np.nan)).min()),
             )
         )
@@ -276,10 +276,10 @@ class Answer:
     """The answer for one model and task, or for all tasks of a model.
 
     Attributes:
-        margin: the largest loss of score against full fine-tuning that one can afford.
+        margin: the largest acceptable loss of score against full fine-tuning.
         decision: *train* the smallest method that is within the margin with a chance of at least
-            `SURE` over several seeds; else *probably* the smallest that is so with at least a half;
-            else *everything*, which is full fine-tuning.
+            `SURE` over several seeds; else *probably* the smallest with a chance of at least a
+            half; else *everything*, which is full fine-tuning.
         candidate: that method; if everything trains, the method nearest to full.
         better: the best method whose whole interval is above full's score.
         missing: why there is no candidate.
@@ -324,7 +324,7 @@ def _answer(question: tuple[str, str, str], runs: pd.DataFrame, row_scores: pd.D
         missing = "full" if full.empty else "score of full"
     if missing:
         return Answer(*question, margin, missing=missing)
-    # With a single seed, the chance lacks the differences between seeds.
+    # A single seed's chance does not include differences between seeds.
     sure = next((c for c in smaller if c.chance >= SURE and len(c.seeds) > 1), None)
     # The distribution is symmetric, and the mean is known even without an interval.
     likely = next((c for c in smaller if c.difference.mean >= -margin), None)

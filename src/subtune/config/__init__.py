@@ -53,7 +53,7 @@ def read(path: Path) -> Config:
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """A loader that refuses a key that stands twice. PyYAML itself takes the last."""
+    """A loader that refuses repeated keys. PyYAML itself takes the last."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # Keys are compared here because constructing a mapping adds those of `<<`.
@@ -71,12 +71,12 @@ class _UniqueKeys(yaml.SafeLoader):
 
 
 def load(path: Path) -> Any:
-    """Parse a YAML file in which no key may stand twice in one mapping."""
+    """Parse a YAML file, and refuse repeated keys in a mapping."""
     with path.open(encoding="utf-8") as file:
         return yaml.load(file, Loader=_UniqueKeys)
 
 
 def require_unique_keys(path: Path) -> None:
-    """Refuse a YAML file of another program's in which a key stands twice in one mapping."""
+    """Refuse repeated keys in a mapping of another program's YAML file."""
     with contextlib.suppress(yaml.YAMLError):
         load(path)

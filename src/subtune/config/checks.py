@@ -1,7 +1,7 @@
 """Checks of a whole configuration, and its mistakes as lines for people.
 
-Pydantic checks each section by itself. These checks compare sections, such as names that one uses
-and another defines.
+Pydantic checks each section by itself. These checks compare sections: one may use a name that
+another must define.
 """
 
 import os
@@ -20,9 +20,9 @@ from subtune.selections.kind import require_whole
 from subtune.selections.methods import is_built_in
 from subtune.tasks import TASKS, Task
 
-# Headings that tables of scores have beside those of tasks.
+# Headings in tables of scores that are not titles of tasks.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
-# Types in the words of YAML.
+# Types as YAML calls them.
 IN_YAML = {
     "tuple_type": "a list",
     "dict_type": "keys and values",
@@ -32,7 +32,7 @@ IN_YAML = {
 
 
 def problems_of(config: Config) -> Iterator[str]:
-    """Yield one line per mistake in a configuration whose sections are valid by themselves."""
+    """Yield one line per mistake in a configuration whose single sections are valid."""
     tasks = dict(TASKS)
     for name, definition in config.tasks.items():
         if name in TASKS:
@@ -67,7 +67,7 @@ def problems_of(config: Config) -> Iterator[str]:
 def _tasks(
     config: Config, path: str, experiment: Experiment, tasks: Sequence[Task]
 ) -> Iterator[str]:
-    """Yield a line per task that the tables, the source, the length or a model does not suit."""
+    """Yield a line per task that does not suit the tables, the source, the length or a model."""
     headings, all_models = {*HEADINGS}, config.all_models()
     has_rows = {
         "hub": is_on_hub,
@@ -98,7 +98,7 @@ def _tasks(
             if model in all_models and all_models[model].pooling:
                 yield (
                     f"models.{model}.pooling: found {all_models[model].pooling!r} for task "
-                    f"{name!r}, expected none: every word or position has an answer of its own; "
+                    f"{name!r}, expected none: every word or position has its own prediction; "
                     "name the model twice"
                 )
 
@@ -106,7 +106,7 @@ def _tasks(
 def _methods(
     config: Config, path: str, experiment: Experiment, tasks: Sequence[Task]
 ) -> Iterator[str]:
-    """Yield a line per unknown method, and for what trains without learning rates."""
+    """Yield a line per unknown method, and per task or fraction without learning rates."""
     methods = {"by_method": [*experiment.by_method], "methods": [*experiment.methods]}
     for model, settings in experiment.by_model.items():
         methods[f"by_model.{model}.methods"] = [*settings.methods]
@@ -156,18 +156,18 @@ def _folds(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
     if seeds % folds:
         yield (
             f"{path}.folds: found {folds} with {seeds} seeds, expected a multiple of {folds} "
-            "seeds: one fold judges the run of each seed, and each fold judges equally often"
+            "seeds: each seed's run is judged on one fold, and each fold must judge equally often"
         )
     if experiment.fractions:
         yield (
-            f"{path}.folds: found {folds} with `fractions`, expected one of the two: the Fisher "
-            "information that ranks would be of the rows that judge, too"
+            f"{path}.folds: found {folds} with `fractions`, expected one of the two: "
+            "the Fisher information would include the rows that judge"
         )
     for name in experiment.tasks:
         if name in config.tasks and "validation" in config.tasks[name].files:
             yield (
-                f"{path}.folds: found {folds} with tasks.{name}.files.validation, expected one of "
-                "the two: with folds the training rows judge"
+                f"{path}.folds: found {folds} with tasks.{name}.files.validation, expected "
+                "one of the two: with folds, the training rows give the scores"
             )
 
 
@@ -178,13 +178,13 @@ def lines_of(error: ValidationError) -> list[str]:
     return [
         _line(problem)
         for problem, path in zip(problems, paths, strict=True)
-        # A wrong item also leaves its list too short: only the item is named.
+        # A wrong item also makes its list too short: only the item is named.
         if not any(other[: len(path)] == path and other != path for other in paths)
     ]
 
 
 def _line(problem: Any) -> str:
-    # Steps of pydantic's own begin with "[", and so may an unknown key, which is the last step.
+    # Steps that pydantic adds begin with "["; an unknown key, the last step, may do so too.
     *above, last = problem["loc"] or ["["]
     path = [step for step in above if not str(step).startswith("[")]
     if problem["type"] == "extra_forbidden":
@@ -202,7 +202,7 @@ def text_of(problem: Any) -> str:
     if kind == "too_short":
         return f"found {value!r}, expected at least {problem['ctx']['min_length']}"
     if kind == "missing":
-        return "missing, and needed"
+        return "required, but missing"
     if kind == "value_error":
         return str(problem["ctx"]["error"])
     if kind == "literal_error":
@@ -222,7 +222,7 @@ def _keys_at(path: list) -> list[str]:
     for step in path:
         fields = [section.model_fields.get(step) for section in sections]
         inner = [model for field in fields if field for model in _models_in(field.annotation)]
-        # A step that is a name or a number leads to no other section.
+        # A step that is a name or a number stays in its section.
         sections = inner or sections
     return list(dict.fromkeys(key for section in sections for key in section.model_fields))
 

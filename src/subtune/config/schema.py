@@ -31,7 +31,7 @@ from subtune.tasks import TASKS, Task
 from subtune.tasks.task import KINDS, TEST, KindName, default_kind
 
 ALL_ROWS: Literal["all"] = "all"
-# The loss of score against full fine-tuning that one can afford, if nothing else is said.
+# The default of the acceptable loss of score against full fine-tuning.
 MARGIN = 0.02
 # Tables and random generators hold no larger whole numbers.
 LARGEST = 2**63 - 1
@@ -45,7 +45,7 @@ HUB_MODELS = {
 }
 
 
-# Texts have these forms. `subtune.config.checks` says what was expected.
+# Patterns of texts. `subtune.config.checks` says what was expected.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 METHOD = r"^\S+( \S+)*$"
 LINE = r"^\S.*$"
@@ -95,7 +95,7 @@ def _search(given: str) -> str:
 
 Name = Annotated[str, Field(pattern=NAME, max_length=64)]
 METRICS = tuple(dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics))
-# A number stands for itself, as in files whose columns have no names.
+# A number is the position of a column in files without column names.
 ColumnName = Annotated[str, Field(coerce_numbers_to_str=True)]
 OfficialTask = Annotated[
     str,
@@ -105,10 +105,10 @@ OfficialTask = Annotated[
 Metric = Annotated[str, AfterValidator(lambda name: _one_of(name, METRICS))]
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 FromZero = Annotated[int, Field(ge=0, le=LARGEST)]
-# Method's names are parts of file names, which have at most 255 letters.
+# Names of methods are parts of file names, which have at most 255 letters.
 MethodName = Annotated[str, Field(pattern=METHOD, max_length=200)]
 LearningRate = Annotated[float, Field(gt=0, lt=LEARNING_RATES_BELOW)]
-# Names of the forms of learning rates, which pydantic writes into the path of a mistake.
+# Names for the forms of learning rates; pydantic writes them into the path of a mistake.
 LIST, WORD, SEARCH, COLUMN = "[list]", "[word]", "[search]", "[column]"
 ListOfRates = Annotated[
     tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct), Tag(LIST)
@@ -143,7 +143,7 @@ class SearchOfRates(Section):
 
 
 def _form(given: Any) -> str:
-    """Return the form of learning rates that someone meant."""
+    """Return the form of learning rates that the user meant."""
     if isinstance(given, str):
         return WORD
     return SEARCH if isinstance(given, dict | SearchOfRates) else LIST
@@ -179,7 +179,7 @@ NumbersOfRows = Annotated[
 
 
 def each_trained(rates: LearningRates | tuple[()]) -> tuple[float | tuple[float, ...], ...]:
-    """Return each run's learning rate, or the learning rates among which it finds one."""
+    """Return each run's learning rate, or the learning rates that its search tries."""
     if isinstance(rates, SearchOfRates):
         return (tuple(sorted(rates.search)),)
     return (SEARCHED,) if rates == "search" else tuple(rates)
@@ -192,15 +192,15 @@ class ModelSource(Section):
     """name of the model's repository on the hub"""
     revision: str | None = Field(default=None, min_length=1)
     """commit, tag or branch on the hub; default: the main branch. The commit of a tag or branch is
-    asked for once and kept in `pinned.json` in the results"""
+    looked up once and stored in `pinned.json` in the results"""
     path: str | None = None
     """local directory with the model's files"""
     package: str | None = None
     """installed Python package that holds the model's files"""
     pooling: Literal["first", "mean"] | None = None
-    """tokens that the classifier of a text reads: the first, or the mean of all; default: the mean
-    if the model comes from sentence-transformers and its files say so, else what transformers'
-    class reads, which is the first in most encoders"""
+    """what the classifier of a text reads: the first token, or the mean of all tokens; default: the
+    mean if the model comes from sentence-transformers and its files say so, else what transformers'
+    class reads, the first token in most encoders"""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -218,28 +218,29 @@ class OwnTask(Section):
     kind: KindName | None = None
     """default: `classification` if the task has `labels`, else `regression`"""
     files: dict[str, str]
-    """the file of each split, which are `train`, `validation`, which chooses epochs and learning
-    rates, and perhaps `test`, which then judges. Texts: .csv or .tsv, where a cell that begins with
+    """the file of each split: `train`, `validation`, and optionally `test`. With `test`,
+    `validation` only selects epochs and learning rates, and scores come from test rows. Texts: .csv
+    or .tsv, where a cell that begins with
     a quotation mark is quoted; .jsonl; .json with a list; .xlsx or .parquet. Tokens: .conllu, whose
     columns have names; .conll or .txt, whose columns are 1, 2, …; or .jsonl with lists. Spans:
     .json in SQuAD's format"""
     encoding: str | None = None
-    """encoding of .csv, .tsv, .conll and .txt files; default: UTF-8, or UTF-16 if a file begins
-    with its mark"""
+    """encoding of .csv, .tsv, .conll and .txt files; default: UTF-8, or UTF-16 if a file has a
+    byte-order mark"""
     sheet: str | None = None
     """sheet of .xlsx files; default: the first"""
     merge_labels: bool = False
-    """label words that differ in capitals alone are one"""
+    """treat label words that differ only in capitals as one"""
     text: Annotated[tuple[ColumnName, ...], AfterValidator(_distinct)] = ()
     """one or two columns with texts; for tokens, the column with the words. Leave it out for spans,
     whose format names `question` and `context`"""
     label: LabelColumns | None = None
-    """column with the label; default: `label`, for spans `answers`. Of a multi-label task a column
+    """column with the label; default: `label`, for spans `answers`. For a multi-label task a column
     of lists, such as `["toxic", "insult"]` or `toxic;insult`, or a list of columns of 0 and 1"""
     labels: LabelWords | None = None
     """the label words in order; leave them out for regression and spans; default for several label
-    columns: their names. Files of texts may hold
-    the words' numbers, from 0, if no word is a number"""
+    columns: their names. Files of texts may have numbers, from 0, in place of the words, if no word
+    is a number"""
     metrics: Annotated[tuple[Metric, ...], AfterValidator(_distinct)] = ()
     """metrics, the deciding one first; default for tokens and spans: the usual ones"""
     title: Annotated[str, Field(pattern=LINE)] | None = None
@@ -260,7 +261,7 @@ class OwnTask(Section):
         return self.kind or default_kind(self.labels)
 
     def task(self, name: str) -> Task:
-        """Return the task with everything that its kind fills in."""
+        """Return the task with the defaults of its kind."""
         kind = KINDS[self.kind_name]
         return Task(
             name=name,
@@ -347,7 +348,7 @@ class Experiment(Section):
     by_task: dict[str, TaskSettings] = {}
     """settings of single tasks that differ from those below"""
     by_method: dict[MethodName, MethodSettings] = {}
-    """settings of single methods and their fractions; they win over those of `by_task`"""
+    """settings of single methods and their fractions; they override those of `by_task`"""
     by_model: dict[str, ModelSettings] = {}
     """methods that single models train in addition"""
     methods: dict[MethodName, LearningRatesOfMethod] = Field(min_length=1)
@@ -363,9 +364,9 @@ class Experiment(Section):
     )
     """one run per seed"""
     folds: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
-    """cross-validation: the training rows are divided into so many folds, and the runs of as many
-    seeds each train on all folds but one, whose rows judge in place of dev rows; the next seeds
-    divide the rows anew; default: dev rows judge"""
+    """cross-validation: the number of folds of the training rows. Each seed's run trains on all
+    folds but one, and is judged on that one instead of dev rows. After so many seeds, the next ones
+    divide the rows again. Default: dev rows judge"""
     epochs: Count
     """passes over the training set"""
     batch_size: Count
@@ -382,23 +383,23 @@ class Experiment(Section):
     weight_decay: float = Field(default=0.0, ge=0)
     """AdamW's weight decay"""
     max_grad_norm: float = Field(default=1.0, gt=0)
-    """norm to which longer gradients are shortened"""
+    """maximum norm of gradients; larger ones are scaled down"""
     labels: Labels = "raw"
-    """labels on which a regression trains: as they are, or `standard`: minus their mean, divided by
-    their standard deviation, both of the rows that train. Scores, predictions, losses and exported
+    """labels on which a regression trains: `raw`, or `standard`: standardised with the mean and
+    standard deviation of the training rows. Scores, predictions, losses and exported
     models are in the labels' own unit"""
     class_weights: ClassWeights | None = None
-    """`balanced`: labels count in the loss by the inverse of their frequency among the rows that
-    train, rows/(labels × rows of the label); of a multi-label task, rows without a label/rows with
-    it, where a row has it. Default: each row counts as much as any other"""
+    """`balanced`: the loss weights labels by the inverse of their frequency among the training
+    rows, rows/(labels × rows of the label); in a multi-label task, a label that a row has by rows
+    without it/rows with it. Default: all rows have the same weight"""
     patience: Count | None = None
     """a run ends after so many epochs without a better score; default: it never ends early"""
     margin: float = Field(default=MARGIN, gt=0, lt=1)
-    """the loss of score against full fine-tuning that one can afford; the answer names the smallest
-    method within it"""
+    """the acceptable loss of score against full fine-tuning; the answer names the smallest method
+    within it"""
     precision: Precision = "fp32"
-    """number format of matrix products; `tf32` is fp32 with shorter products on GPUs since Ampere,
-    and fp32 elsewhere"""
+    """number format of matrix products; `tf32` rounds their inputs to 10 bits of mantissa on GPUs
+    since Ampere, and is fp32 elsewhere"""
     train_rows: NumbersOfRows = (ALL_ROWS,)
     """number of training rows, `all`, or a list of them; every method trains on each. Smaller sets
     are parts of larger ones, drawn by the run's seed. Tables and claims use the largest, and
@@ -408,15 +409,15 @@ class Experiment(Section):
     def _masks_have_one_model(self) -> Self:
         if len(self.models) > 1 and self.fractions:
             raise ValueError(
-                f"found {len(self.models)} models, expected one: masks are of one model; write an "
-                "experiment for each"
+                f"found {len(self.models)} models, expected one: masks belong to one model; write "
+                "an experiment for each"
             )
         return self
 
     def methods_of(self, model: str) -> dict[str, LearningRates | None]:
         """Return the methods that a model trains, with their learning rates on every task.
 
-        The model's entries win over the experiment's. None stands for the task's learning rates.
+        The model's entries replace the experiment's. None means the task's learning rates.
         """
         settings = self.by_model.get(model)
         return self.methods | (settings.methods if settings else {})
@@ -428,20 +429,21 @@ class Experiment(Section):
     def limits_of_rows(self, rows: int) -> dict[int, int | None]:
         """Return the numbers of rows to train on, out of ``rows``, and the limit of each.
 
-        The whole training set has no limit. Numbers above ``rows`` stand for the whole set.
+        The whole training set has no limit. Numbers above ``rows`` mean the whole set.
         """
         numbers = [rows if n == ALL_ROWS else min(int(n), rows) for n in self.train_rows]
         return {number: number if number < rows else None for number in numbers}
 
     def fold_of(self, seed: int) -> Fold | None:
-        """Return the fold that judges the runs of a seed: it follows from the seed's place."""
+        """Return the fold that judges a seed's runs: it follows from the seed's position in the
+        list."""
         if self.folds is None:
             return None
         partition, number = divmod(self.seeds.index(seed), self.folds)
         return Fold(of=self.folds, number=number, partition=partition)
 
     def settings(self, task: str, method: str = "") -> Self:
-        """Return the experiment with a task's settings in place of its own, and then a method's."""
+        """Return the experiment after replacing settings by a task's, and then by a method's."""
         own = [*self.by_task.get(task, TaskSettings()), *self.by_method.get(method, ())]
         return self.model_copy(update={name: value for name, value in own if value is not None})
 
@@ -456,7 +458,7 @@ class Style(Section):
 
 
 class Assumptions(Section):
-    """The machine that estimates of time assume. No result depends on it."""
+    """The assumed machine of time estimates. No result depends on it."""
 
     device: str = "one A100"
     """name of the machine, for people to read"""
@@ -466,24 +468,24 @@ class Assumptions(Section):
     """10¹² floating-point operations per second in large matrix products, for both fp32 and bf16,
     and for tf32 where it is faster than fp32"""
     milliseconds_per_layer: float = Field(default=1.5, ge=0)
-    """milliseconds per layer that a training step takes beside its products"""
+    """milliseconds per layer that a training step takes in addition to its products"""
     runs_side_by_side: Count = 8
-    """runs that share a training step, if they train no matrices"""
+    """number of runs that share a training step, if they train no matrices"""
     start_minutes: float = Field(default=1.0, ge=0)
     """minutes that every job takes before it trains"""
     time_margin: float = Field(default=2.0, ge=1)
-    """estimated time times this is what a job asks for"""
+    """factor from the estimated time to the time that a job asks for"""
     longest_job_hours: Count = 24
-    """hours that the cluster allows one job; a longer sweep goes on in a new job"""
+    """hours that the cluster allows one job; a longer sweep continues in a new job"""
 
 
 class Config(Section):
-    """The whole configuration. Keys about jobs, machines and downloads decide no result."""
+    """The whole configuration. Keys about jobs, machines and downloads do not affect results."""
 
     results: str = Field(default="results", pattern=RESULTS)
-    """directory for everything that is made"""
+    """directory of all results"""
     source: Literal["hub", "tsv", "builtin"] = "hub"
-    """source of the GLUE tasks: the hub, the official files in `glue_dir`, or the tiny tasks built
+    """source of the GLUE tasks: the hub, the official files in `glue_dir`, or the mini tasks built
     into subtune"""
     revision: str | None = Field(default=None, min_length=1)
     """commit, tag or branch of GLUE on the hub; default: the main branch"""
@@ -496,29 +498,29 @@ class Config(Section):
     glue_dir: str | None = None
     """directory with GLUE's official files, for the source `tsv`"""
     directories: dict[OfficialTask, Annotated[str, Field(min_length=1)]] = {}
-    """each task's directory with its official files; it is used whatever `source` is"""
+    """each task's directory with its official files, used with any `source`"""
     test_scores: str | None = None
     """CSV file with the scores that the GLUE server returned"""
     models: dict[Name, ModelSource] = {}
     """models by your names for them"""
     tasks: dict[Name, OwnTask] = {}
-    """tasks of your own by name"""
+    """your own tasks by name"""
     selections: dict[Name, NamedSelection] = {}
-    """methods of your own by name"""
+    """your own methods by name"""
     experiments: dict[Name, Experiment] = Field(min_length=1)
     """experiments by name"""
     runs_per_job: Count = 8
     """most runs that one job trains"""
     jobs_at_once: Count | None = None
-    """jobs that train at once on this machine: runs are split into as many, of about the same work,
-    and `runs_per_job` counts no longer"""
+    """jobs that train at once on this machine: runs are split into as many jobs, of about the same
+    work, and `runs_per_job` is ignored"""
     million_examples_per_job: float = Field(default=64, gt=0)
     """most training examples of one job, in millions, over all its runs and epochs; a run that
     trains alone counts six times"""
     runs_at_once: Count | None = None
     """most runs of a job that train side by side; default: as many as save time"""
     checkpoint_minutes: FromZero = 10
-    """minutes between checkpoints: a job that is cut off repeats at most these; 0 saves after every
+    """minutes between checkpoints, which an interrupted job repeats at most; 0 saves after every
     step"""
     assumptions: Assumptions = Assumptions()
     figures: dict[str, Style] = {}
@@ -527,7 +529,7 @@ class Config(Section):
     @model_validator(mode="after")
     def _source_fits_the_other_keys(self) -> Self:
         if self.source == "tsv" and self.glue_dir is None:
-            raise ValueError("glue_dir: missing, and needed with `source: tsv`")
+            raise ValueError("glue_dir: required, but missing with `source: tsv`")
         if self.source == "builtin" and self.test_scores is not None:
             raise ValueError("test_scores: the GLUE server has no scores of `source: builtin`")
         return self

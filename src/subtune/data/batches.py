@@ -1,4 +1,4 @@
-"""Batches of a split's examples, and folds of the training rows, each of which judges once."""
+"""Batches of a split's examples, and folds of the training rows."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -10,15 +10,15 @@ from subtune.selections.specs import Fold
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 
-# Tokens of a pass that keep a CPU busy. More tokens take memory and save little time.
+# The tokens in a pass that keep a CPU busy. More tokens take memory and save little time.
 CPU_TOKENS = 3000
-# The approximate number of tokens of a batch in evaluation. On a GPU small batches take their time
-# for the start of kernels.
+# The approximate number of tokens of a batch in evaluation. On a GPU, small batches mostly wait for
+# kernels to start.
 EVALUATION_TOKENS = 2048
 GPU_EVALUATION_TOKENS = 16384
 # A group of runs keeps the newest checkpoint and the one before it.
 CHECKPOINTS_KEPT = 2
-# Folds of a regression are stratified by at most so many bins of its labels.
+# The most bins of labels by which the folds of a regression are stratified.
 BINS = 10
 
 
@@ -29,12 +29,12 @@ def shuffled(n: int, batch_size: int, generator: np.random.Generator) -> list[np
 
 
 def by_length(index: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the examples of a batch by length. Their order decides only its grids."""
+    """Return a batch's examples sorted by length. Their order affects only the grids."""
     return index[np.argsort(lengths[index], kind="stable")]
 
 
 def in_length_order(lengths: np.ndarray, tokens: int = EVALUATION_TOKENS) -> Iterator[np.ndarray]:
-    """Yield batches for evaluation, by length, of about ``tokens`` tokens each."""
+    """Yield batches for evaluation, sorted by length, of about ``tokens`` tokens each."""
     order = np.argsort(lengths, kind="stable")
     start = 0
     while start < len(order):
@@ -78,7 +78,7 @@ def rows_of_folds(train: Examples, task: TaskSpec, folds: int, partition: int) -
 
 
 def _texts(train: Examples) -> np.ndarray:
-    """Return each row's number of its text, which is the same for equal texts."""
+    """Return a number for each row's text; equal texts have the same number."""
     seen: dict[tuple[bytes, ...], int] = {}
     ends = np.searchsorted(train.row, train.row_numbers, "right")
     ids = [train.inputs["input_ids"][number].tobytes() for number in range(len(train))]

@@ -1,4 +1,4 @@
-"""Files with rows: a user's own, one per split, or those in which a task is published.
+"""Files with rows: a user's own, one per split, or a task's official files.
 
 They must not change between the plan and the jobs.
 """
@@ -15,7 +15,7 @@ from subtune.tasks.formats import is_directory, is_file, read_text
 from subtune.tasks.task_kind import Columns, PlacedRow, numbered
 from subtune.tasks.tokens import treebank_paths
 
-# An error message names at most so many files that may have changed.
+# The most changed files that an error message names.
 NAMED_FILES = 3
 # Each split's files.
 Paths = dict[str, tuple[Path, ...]]
@@ -51,7 +51,7 @@ def paths_of(
     files: Mapping[str, str] | None = None,
     directory: str | None = None,
 ) -> Paths:
-    """Return the files of each split that has some; none if the rows are not in files.
+    """Return each split's files; None if the rows are not in files.
 
     The source ``tsv`` reads ``glue_dir``. The source ``files`` reads the official files in
     ``directory`` or, without one, ``files`` by split.
@@ -67,7 +67,8 @@ def paths_of(
 
 
 def own_paths(files: Mapping[str, str], task: Task, may_lack: str = "") -> Paths:
-    """Return the file of every split of a user's own task. The split ``may_lack`` is optional.
+    """Return the file of every split of a user's own task, of which the split ``may_lack`` may be
+    absent.
 
     Raises:
         SubtuneError: a split or a file is missing, or unknown.
@@ -94,7 +95,7 @@ def _own_path(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
 
 
 def official_paths(directory: str, task: TaskSpec, source: str = "files") -> Paths:
-    """Return the official files of each split of a built-in task. Those of test rows may be absent.
+    """Return the official files of each split of a built-in task. Test files may be absent.
 
     Raises:
         SubtuneError: the directory, or a file with labels, is missing.
@@ -126,11 +127,11 @@ def glue_path(glue_dir: Path, task: Task, split: str) -> Path:
 def columns_of(
     task: TaskSpec, by_split: Mapping[str, Sequence[Path]], source: str = "files"
 ) -> dict[str, Columns]:
-    """Return the columns of each split's files, as the task's kind has them.
+    """Return the columns that the task's kind reads from each split's files.
 
     Raises:
-        SubtuneError: a file cannot be read, a row is not one of the task, or the rows cannot be
-            trained on or judged by.
+        SubtuneError: a file cannot be read, a row does not fit the task, or the rows cannot be used
+            for training or scores.
     """
     columns = {}
     for split, files in by_split.items():
@@ -154,14 +155,14 @@ def _rows_of(task: TaskSpec, source: str, path: Path, labelled: bool) -> Iterabl
 
 
 def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, str]]:
-    """Yield the rows of one of GLUE's files. These have no quoting: a ``"`` is a letter.
+    """Yield the rows of one of GLUE's files. They have no quoting: a ``"`` is a letter.
 
     Raises:
         SubtuneError: a line has too few columns, or the file is not UTF-8.
     """
     rename = GLUE_COLUMNS.get(task.name, {})
     header: tuple[str, ...] | None = HEADERLESS.get(task.name) if labelled else None
-    # `splitlines` would also split at other characters that Unicode calls line ends.
+    # `splitlines` also splits at Unicode's other line ends.
     for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         cells = line.removesuffix("\r").split("\t")
         if header is None:
@@ -196,5 +197,5 @@ def require_version(spec: DataSpec, paths: Mapping[str, Sequence[Path]]) -> None
         if len(names) > NAMED_FILES:
             names = [f"{names[0]} or one of {len(names) - 1:,} others"]
         raise SubtuneError(
-            f"{', '.join(names)}: changed since this was planned; call snakemake again"
+            f"{', '.join(names)}: changed since the plan was made; call snakemake again"
         )

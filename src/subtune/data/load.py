@@ -1,4 +1,4 @@
-"""Rows of every task, with the same columns whatever their source, and their token ids."""
+"""Rows of every task, with the same columns from every source, and their token ids."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ def load(
     paths: Mapping[str, str] | None = None,
     directory: str | None = None,
 ) -> datasets.DatasetDict:
-    """Return splits of a task with the columns of its kind, without labels that are not used.
+    """Return splits of a task with the columns of its kind, without unused labels.
 
     `files.paths_of` explains the arguments after the first.
     """
@@ -94,13 +94,13 @@ def _feature(kind: Any) -> Any:
 def split_from_rows(
     task: TaskSpec, rows: Iterable[Mapping[str, Any]], *, labelled: bool, source: str
 ) -> datasets.Dataset:
-    """Build one split from rows of cells, as the task's kind has them."""
+    """Build one split from rows of cells, which have the columns of the task's kind."""
     columns = task.of_kind.from_rows(task, numbered(rows), labelled=labelled, source=source)
     return datasets.Dataset.from_dict(columns, features=features(task))
 
 
 def read(directory: Path) -> datasets.DatasetDict:
-    """Return the splits of rows or of token ids that another job has written."""
+    """Return the splits of rows or token ids that another job wrote."""
     with one_line(f"{directory} is damaged; delete it, and call snakemake again"):
         return datasets.DatasetDict.load_from_disk(str(directory))
 
@@ -116,7 +116,7 @@ def tokenize(
     """Return every split's examples, unpadded, as `subtune.tasks.examples.Examples` reads them.
 
     An example has at most ``max_length`` tokens. Overlapping examples of a row begin ``doc_stride``
-    tokens apart. With ``apart`` each text of a pair is an example.
+    tokens apart. With ``apart``, each text of a pair is a separate example.
 
     Raises:
         SubtuneError: the tokenizer's file cannot be read or has more words than the model, or the
@@ -142,12 +142,12 @@ def tokenize(
         words = config.get("vocab_size") or largest + 1
         if largest >= words:
             raise SubtuneError(
-                f"{model_directory / TOKENIZER}: found a word of number {largest}, expected "
-                f"numbers below {words}, the vocab_size of the model"
+                f"{model_directory / TOKENIZER}: found a token with id {largest}, expected ids "
+                f"below {words}, the vocab_size of the model"
             )
         return encoded
 
-    if not rows:  # of a task whose test files are absent
+    if not rows:  # the task's test files may be absent
         return rows
     columns = next(iter(rows.values())).column_names
     settings = {"batched": True, "with_indices": True, "remove_columns": columns}

@@ -1,8 +1,8 @@
 """Mini tasks in the package, repositories of the hub, and sizes of tasks.
 
-A mini task has a few hundred English rows in the form of the task that it stands for. No pair,
-sentence or story occurs twice, so that training sees none of the dev rows. One label in twenty is
-wrong, so that no method reaches a perfect score.
+A mini task has a few hundred English rows in the form of a real task. No pair, sentence or story
+occurs twice, so no dev row is among the training rows. One label in twenty is wrong, so that no
+method reaches a perfect score.
 """
 
 import hashlib
@@ -49,10 +49,10 @@ def mini_version(task: Task) -> str:
 
 
 def mini_columns(task: Task) -> dict[str, Columns]:
-    """Return the columns of every split of a mini task, as the task's kind has them."""
-    of_kind = partial(task.of_kind.from_rows, task, source=f"mini task {task.name}")
+    """Return every split of a mini task, with the columns of the task's kind."""
+    split_of = partial(task.of_kind.from_rows, task, source=f"mini task {task.name}")
     return {
-        split: of_kind(numbered(rows), labelled=split in task.labelled)
+        split: split_of(numbered(rows), labelled=split in task.labelled)
         for split, rows in mini_rows(task).items()
     }
 
@@ -70,16 +70,15 @@ class Repository(NamedTuple):
     row: Callable[[Row], Row] | None = None
 
     def pattern(self, task: str, split: str) -> str:
-        """Return the pattern of a split's files. The hub has GLUE's diagnostic set as a task."""
+        """Return the pattern of a split's files. On the hub, GLUE's diagnostic set is a task."""
         folder, part = ("ax", "test") if split == DIAGNOSTIC else (task, split)
         return self.files.format(task=folder, split=part)
 
 
 def _words_with_tags(row: Row) -> Row:
-    """Return a sentence's words and tags, without tokens that are no words of the text.
+    """Return a sentence's words and tags, without contractions and omitted words.
 
-    A contraction, which comes before its parts, has no tag. The head of a word that the text leaves
-    out is no number.
+    A contraction, which precedes its parts, has no tag. An omitted word has no number as its head.
     """
     cells = zip(row["tokens"], row["xpos"], row["head"], strict=True)
     words = [cell[:2] for cell in cells if cell[1] not in (None, "_") and str(cell[2]).isdecimal()]
@@ -111,9 +110,10 @@ def is_on_hub(task: str) -> bool:
 def size_of(
     task: Task, source: str, own: Mapping[str, str] | None = None, directory: str | None = None
 ) -> TaskSize:
-    """Return the size of a task: its entry states that of downloads and of GLUE's files.
+    """Return the size of a task.
 
-    ``own`` has the paths of a user's own task by split, and ``directory`` the official files.
+    For downloads and GLUE's files, its entry states the size. ``own`` has the paths of a user's own
+    task by split; ``directory`` has the official files.
 
     Raises:
         SubtuneError: the files have rows that cannot be trained on.
@@ -130,15 +130,15 @@ def size_of(
 
 
 def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
-    """Return the size of a task, of the columns of its splits."""
+    """Return the size of a task from the columns of its splits."""
     texts = {split: list(task.of_kind.texts(cells)) for split, cells in columns.items()}
     train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
     counts = {"different texts": len(set(map(tuple, train)))}
     weighed = None
     if task.labels:
-        of_rows, every = task.of_kind.head == SEQUENCE_CLASSIFICATION, columns["train"]["label"]
-        labels = np.array(every) if of_rows else np.concatenate(every)
-        if of_rows:
+        by_row, every = task.of_kind.head == SEQUENCE_CLASSIFICATION, columns["train"]["label"]
+        labels = np.array(every) if by_row else np.concatenate(every)
+        if by_row:
             # The most frequent label must be in every fold; rarer labels need not.
             [(label, rows)] = Counter(task.of_kind.strata(labels).tolist()).most_common(1)
             name = "none" if label == NO_LABEL else cut(task.labels[label])

@@ -39,7 +39,7 @@ COLUMNS = [
     *("score", "full", "difference", "low", "high", "most_lost", "chance", "over", "seeds"),
     *("more_seeds", "more_rows", "answer"),
 ]
-# Columns of whole numbers, of which some are missing.
+# Columns of whole numbers, with missing values.
 WHOLE = ["trained", "seeds", "more_seeds", "more_rows"]
 MISSING = {
     "full": "Full fine-tuning is not among the methods: add `full`.",
@@ -49,7 +49,7 @@ MISSING = {
 APART = "Each row is judged at an epoch that other rows have chosen."
 ON_SAME_ROWS = "The dev rows that judge here have also chosen epochs and learning rates."
 CHOSEN_ON_DEV = "Dev rows have chosen epochs and learning rates; these scores are of test rows."
-# A larger share of the texts needs no word.
+# A larger share of the texts needs no remark.
 MOST_READ = 0.95
 QUESTION = "Which few parameters are worth fine-tuning?"
 
@@ -57,14 +57,15 @@ QUESTION = "Which few parameters are worth fine-tuning?"
 def decisions(
     chosen: pd.DataFrame, task_titles: Mapping[str, str], row_scores: pd.DataFrame = NO_ROWS
 ) -> Styled:
-    """Return which method to train, and below it what every method loses against full.
+    """Return the method to train, and below it every method's loss against full.
 
     The CSV file has a row per model and task, and one for all tasks of a model that has several:
     ``model``, ``task``, ``title``, ``metric``, ``margin``; ``decision`` (train, probably, or
-    everything); of the method it names, or of the nearest if everything trains, ``method``,
+    everything); for the named method, or the nearest one if everything trains, ``method``,
     ``trained``, ``share``, ``score``, ``full`` (full's score), ``difference``, ``low``, ``high``,
-    ``most_lost``, ``chance``, ``over`` (what the interval is over) and ``seeds``; ``more_seeds`` or
-    ``more_rows`` that would make a probable method sure; and ``answer``, in sentences.
+    ``most_lost``, ``chance``, ``over`` (the seeds and rows of the interval) and ``seeds``;
+    ``more_seeds`` or ``more_rows`` that would make a probable method sure; and ``answer``, in
+    sentences.
     """
     found = answers(chosen, row_scores)
     titles = {**task_titles, ALL_TASKS: ALL_TASKS}
@@ -83,7 +84,7 @@ def decisions(
 
 
 def _numbers(answer: Answer, title: str) -> dict[str, Any]:
-    """Return an answer's cells, among others; those of a method are missing if it names none."""
+    """Return an answer's numbers by column; those of a method are missing if it names none."""
     numbers: dict[str, Any] = {}
     if candidate := answer.candidate:
         mean, low, high = candidate.difference
@@ -93,9 +94,9 @@ def _numbers(answer: Answer, title: str) -> dict[str, Any]:
 
 
 def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """Return the score and loss of each method as text, from rows of `summary`.
+    """Return each method's score and loss as text, from rows of `summary`.
 
-    Model and task are shown only if the titles of tasks are given.
+    Model and task are shown only if the tasks' titles are given.
     """
     rows = []
     for row in methods.to_dict("records"):
@@ -112,7 +113,7 @@ def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = Non
                 f"within {row['margin']:g}": chance_in_words(row["chance"]),
             }
         )
-    # Each margin has a column of its own.
+    # Each margin has its own column.
     return pd.DataFrame(rows).fillna(EMPTY)
 
 
@@ -181,7 +182,8 @@ def _described(candidate: Candidate) -> str:
 
 
 def _what_tells(answer: Answer, candidate: Candidate) -> str:
-    """Return a sentence about the safe choice, and the seeds or rows that would decide."""
+    """Return a sentence about the safe choice, and the number of seeds or rows that would
+    decide."""
     if len(candidate.seeds) == 1:
         return "Full fine-tuning is the safe choice; `seeds: [0, 1, 2]` would tell more."
     more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []
@@ -205,7 +207,7 @@ def in_brief(answers: pd.DataFrame) -> str:
         titles_by_method = answers.loc[answers["decision"] == decision, "title"].groupby(names)
         named = [f"{name} on {', '.join(titles)}" for name, titles in titles_by_method]
         sentences += [f"{beginning} {'; '.join(named)}."] if named else []
-    # Without a score of full fine-tuning there is no decision.
+    # There is no decision if full fine-tuning has no score.
     sentences += answers.loc[answers["decision"].isna(), "answer"].unique().tolist()
     if (answers["seeds"] == 1).all():
         sentences.append("Only one seed was trained: how seeds differ is not in it.")
@@ -215,7 +217,7 @@ def in_brief(answers: pd.DataFrame) -> str:
 def answers_in_lines(path: Path) -> str:
     """Return the answers of a CSV file as lines, as wide as the terminal.
 
-    A single answer is followed by the table `summary`, whose file lies in the same folder.
+    After a single answer comes the table `summary`, whose file is in the same folder.
     """
     table = read_scores(path)
     lines = ["", QUESTION, ""]
@@ -262,7 +264,7 @@ def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, 
 
 
 def _score(row: Mapping[str, Any]) -> str:
-    """Return the mean and its spread; *one answer* if runs predict the same for every row."""
+    """Return the mean and its spread, with *one answer* if runs predict the same for every row."""
     if pd.isna(row["score"]):
         return DIVERGED
     text = f"{row['score']:.4f}"

@@ -1,4 +1,4 @@
-"""Tables of what was chosen and of what was found: tests, claims, components by information."""
+"""Tables of choices and findings: tests, claims, components by information."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from subtune.tasks.metrics import TITLES
 
 
 def metrics(tasks: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the tasks' metrics; the first of a task decides and is shown in the tables."""
+    """Return the tasks' metrics. A task's first metric decides and is shown in the tables."""
     rows = []
     for task in tasks:
         first, *others = [TITLES[name] for name in task["metrics"]]
@@ -60,7 +60,7 @@ def choices(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> pd.DataFram
 def best_learning_rates(
     chosen: pd.DataFrame, printed: pd.DataFrame, task_titles: Mapping[str, str], method: str
 ) -> pd.DataFrame:
-    """Return the best learning rate of one method, task by task, ours beside the paper's.
+    """Return one method's best learning rate for each task, ours beside the paper's.
 
     Args:
         printed: ``task``, and one column per model of the paper.
@@ -87,10 +87,10 @@ def short(learning_rate: float | None) -> str | None:
 
 
 def contents(parts: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per file: the run that predicted it, or why it holds a constant.
+    """Return a row per file: the run that predicted it, or why all its predictions are equal.
 
     Args:
-        parts: ``submission``, and the columns of `subtune.glue_server.CONTENTS`.
+        parts: columns ``submission``, and those of `subtune.glue_server.CONTENTS`.
     """
     return pd.DataFrame(
         {
@@ -111,7 +111,7 @@ VERDICTS = ["as the paper judges", "by the interval"]
 
 
 def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the spread over seeds of every method with several seeds on a task.
+    """Return the spread over seeds, for every method with several seeds on a task.
 
     Returns:
         ``model``, ``column``, ``method``, ``seeds``, ``mean``, ``variance``, ``standard_deviation``
@@ -130,11 +130,11 @@ def kruskal_wallis(
     methods: Sequence[str],
     test: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Compare two methods on our scores and on a paper's: dev scores, test scores and both.
+    """Compare two methods by our scores and by a paper's: dev scores, test scores, and both.
 
     Args:
-        printed: ``scores``, which names the exhibits of each, and the paper's ``p_value``.
-        test: as ``dev``, with test scores.
+        printed: ``scores`` (their exhibits) and the paper's ``p_value``.
+        test: like ``dev``, with test scores.
     """
     ours = [statistics.scores_of(methods, table) for table in (dev, test) if table is not None]
     ours += [] if test is None else [pd.concat(ours)]
@@ -185,7 +185,7 @@ def choice_by_information(
     """Rank methods of one parameter each by Fisher information and by score.
 
     Args:
-        methods: their names, which are those of the parameters.
+        methods: their names, which are also names of the parameters.
 
     Returns:
         One row per model, task and number of training rows: both orders, and the score lost by
@@ -214,7 +214,8 @@ def choice_by_information(
 
 
 def checklist(claims: pd.DataFrame) -> Styled:
-    """Return a row per claim: both verdicts with their numbers, and what the paper's numbers say.
+    """Return a row per claim: both verdicts with their numbers, and the verdict on the paper's
+    numbers.
 
     Verdicts other than undecided are bold.
     """
@@ -263,7 +264,7 @@ def _row(claim: dict[str, Any]) -> dict[str, str]:
 
 
 def _decides(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
-    """Return the mean, count, p-value or order that decides in the paper's way."""
+    """Return the mean, count, p-value or order by which the paper judges."""
     if claim[judged] == UNDECIDED:
         return EMPTY
     if claim[judged] == NOT_PRINTED or claim["judged_by"] == "order":

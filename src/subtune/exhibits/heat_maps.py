@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PARTS = ("weight", "bias")
 HEIGHT_OF_LAYER = 0.14
-# The look of a cell without a number.
+# The style of a cell without a number.
 MISSING: dict[str, Any] = {
     "facecolor": "0.9", "edgecolor": "0.45", "hatch": "//////", "linewidth": 0,
 }  # fmt: skip
@@ -92,8 +92,8 @@ def information_by_task(
 
     Args:
         shares: ``task``, ``layer``, ``part``, ``share`` of the task's LayerNorm information.
-        printed: ``task``, ``layer``, ``part``, ``value`` as the paper prints them; a missing
-            value cannot be read there.
+        printed: ``task``, ``layer``, ``part``, ``value`` as the paper prints them; values that
+            cannot be read are missing.
     """
     layers = [shares["layer"].nunique(), printed["layer"].nunique()]
     figure = new_figure(style["width"], 2.6 + HEIGHT_OF_LAYER * sum(layers))
@@ -123,8 +123,8 @@ def global_information(
 ) -> "Figure":
     """Draw LayerNorm's global Fisher information, layer × part: ours and the paper's.
 
-    Every column adds up to the number of tasks. Norms without biases have one column. Colours share
-    one scale: multiples of an even share per layer.
+    Every column adds up to the number of tasks. For norms without biases there is one column. Both
+    share one scale of colours: multiples of an even share per layer.
 
     Args:
         printed: ``layer``, ``part``, ``value``, on the same scale.
@@ -155,7 +155,7 @@ def _grid(table: pd.DataFrame, rows: str, value: str, columns: str = "layer") ->
 
 
 def _name_layers(panel: "Axes", grid: pd.DataFrame) -> None:
-    """Write about six of the layers, which are the grid's columns, below a panel."""
+    """Label about six of the grid's columns, which are layers, below a panel."""
     positions = range(0, len(grid.columns), max(1, len(grid.columns) // 6))
     panel.set_xticks(positions, [str(grid.columns[position]) for position in positions])
 

@@ -1,4 +1,4 @@
-"""Tables of methods: their scores, beside a paper's, and what they train."""
+"""Tables of methods: their scores beside a paper's, and the parameters that they train."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -40,17 +40,17 @@ def comparison(
 ) -> Styled:
     """Return a row per model and method, a column per task, and the average if the paper has one.
 
-    Show our runs of the paper's models. If we have none, show all our models. Leave out methods
+    Show our runs of the paper's models or, if there are none, of all our models. Leave out methods
     that only other exhibits of the paper print for these tasks. If the paper averages over tasks
-    that we have not run, our average has a column of its own.
+    that we have not run, our average has a separate column.
 
     Args:
-        counts: its numbers of parameters, from the paper's table `parameter_counts`.
+        counts: the paper's table `parameter_counts`.
         source: the rows of our scores, in words.
-        exhibits: where the paper prints its scores.
+        exhibits: the paper's exhibits with the scores.
         split: show printed scores of this split only.
         printed_tasks: further tasks whose printed scores are shown.
-        quoted: methods whose scores the paper quotes, to the names of its rows.
+        quoted: methods whose scores the paper quotes, to its names for them.
         not_competing: methods that do not compete for the best score.
     """
     others = [TASKS[task] for task in printed_tasks if task not in column_titles]
@@ -59,7 +59,7 @@ def comparison(
     if split:
         below = below[below["split"] == split]
     if not printed_tasks and not set(column_titles) <= set(printed["task"]):
-        # The paper lacks some of our tasks: its other methods have nothing to be compared with.
+        # The paper lacks some of our tasks, so its other methods cannot be compared.
         below = below[below["method"].isin(chosen["method"])]
     below = below.assign(title=[quoted.get(m, title_of(m)) for m in below["method"]])
     averaged = averaged_tasks(below)
@@ -88,7 +88,7 @@ def _rows_of_runs(
     """Return a row of cells per model and method. ``means``: columns of each average."""
     rows = []
     for model, model_runs in runs.groupby("model", sort=False):
-        # Counts include the most usual classifier; of equally usual ones, the largest.
+        # Counts include the most frequent classifier, or the largest of equally frequent ones.
         largest = model_runs.groupby("task")["trainable"].max()
         usual = largest[largest == largest.mode().iloc[-1]].index[0]
         task_runs = model_runs[model_runs["task"] == usual]
@@ -108,7 +108,7 @@ def _rows_of_runs(
 def _rows_of_paper(
     below: pd.DataFrame, counts: pd.DataFrame, keys: Sequence[str], is_printed: Sequence[bool]
 ) -> list[list[str]]:
-    """Return a row of cells per printed row. ``is_printed``: which averages the paper has."""
+    """Return a row of cells per printed row. ``is_printed``: whether the paper has each average."""
     rows = []
     printed_counts = counts.set_index(["model", "method"])["printed"]
     several = below["exhibit"].nunique() > 1
@@ -117,7 +117,7 @@ def _rows_of_paper(
         value = scores[~scores["is_average"]].set_index("task")["value"]
         mean = scores.loc[scores["is_average"], "value"]
         count = printed_counts.get((model, method), EMPTY)
-        # Some papers print shares of all parameters in place of counts.
+        # Some papers print shares of all parameters instead of counts.
         shares = [n for n in (scores["params"].iloc[0], count) if str(n).endswith("%")]
         about = [f"paper: {model}"]
         about += [split] * (split != "validation") + [exhibit] * several
@@ -131,7 +131,7 @@ def _rows_of_paper(
 
 
 def with_marks(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with marks after the methods whose scores differ from full fine-tuning's.
+    """Return a table that marks methods whose scores differ from full fine-tuning's.
 
     The test is Wilcoxon's signed-rank test over the tasks' columns, two-sided, p < `SIGNIFICANCE`,
     uncorrected. With fewer than six columns it never marks a method. ``numbers`` are the scores.
@@ -169,7 +169,7 @@ def scores_by_train_rows(
 ) -> Styled:
     """Return a row per model, task, metric and number of training rows, a column per method.
 
-    The best scores of a row, of means over seeds, are bold.
+    The best mean over seeds of each row is bold.
     """
     methods = methods or list(sizes["method"].unique())
     cells, means = [], []
@@ -191,10 +191,10 @@ def scores_by_train_rows(
 def generalisation_gap(
     scores: pd.DataFrame, column_titles: Mapping[str, str], printed: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return train score, dev score and their difference per model and method, task by task.
+    """Return train score, dev score and their difference per model, method and task.
 
     Args:
-        printed: what a paper says: ``method``, ``score`` (train, dev or gap), ``printed``.
+        printed: a paper's statements: ``method``, ``score`` (train, dev or gap), ``printed``.
     """
     statements = printed.set_index(["method", "score"])["printed"]
     rows = []
@@ -241,16 +241,16 @@ def reproduction(
 ) -> pd.DataFrame:
     """Return printed scores with ours and the difference.
 
-    Ours are missing if we have not run the cell, or the run diverged. If we have a single model and
-    it is not the paper's, its scores are used.
+    Ours are missing if we have not run the cell, or the run diverged. If our only model is not the
+    paper's, its scores are used.
 
     Args:
         test_scores: as ``chosen``, with the scores that the GLUE server returned.
 
     Returns:
         The columns of ``printed`` with ``value`` as ``reported``, and ``our_model``, ``seeds``,
-        ``ours`` (mean over seeds), ``standard_deviation`` (of several seeds), ``difference``
-        (ours minus reported). An average has one of ours if we have run all its tasks.
+        ``ours`` (mean over seeds), ``standard_deviation`` (of several seeds), ``difference`` (ours
+        minus reported). A printed average has ours beside it if we have run all its tasks.
     """
     splits = {"validation": chosen} | ({} if test_scores is None else {"test": test_scores})
     ours = pd.concat(
@@ -272,7 +272,7 @@ def reproduction(
 
 
 def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Return each seed's mean over columns, for models, methods and seeds that have them all.
+    """Return each seed's mean over columns, without models, methods and seeds that lack a column.
 
     Returns:
         ``model``, ``method``, ``seed``, ``value``, missing if the method diverged on a column.
@@ -293,13 +293,13 @@ def _our_means(scores: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
 
 
 def averaged_tasks(printed: pd.DataFrame) -> list[str]:
-    """Return the tasks of a paper's averages; none if it prints no average."""
+    """Return the tasks of a paper's averages; an empty list if it prints none."""
     if not printed["is_average"].any():
         return []
     return list(printed.loc[~printed["is_average"], "task"].unique())
 
 
 def exhibit_scores(printed: pd.DataFrame, exhibits: Collection[str]) -> pd.DataFrame:
-    """Return the printed scores of some of a paper's exhibits, in the order of these."""
+    """Return the printed scores of some exhibits of a paper, in the exhibits' order."""
     parts = [printed[printed["exhibit"] == exhibit] for exhibit in exhibits]
     return pd.concat([printed[:0], *parts], ignore_index=True)

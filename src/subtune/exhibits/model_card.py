@@ -1,4 +1,4 @@
-"""Model card of an exported run: the README.md that the hub shows, and finds models by."""
+"""Model card of an exported run: the README.md that the hub shows and searches."""
 
 import contextlib
 import math
@@ -37,13 +37,13 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     names = {key: row[key] for key in ("model", "task", "method")}
     names |= {"selection": spec.selection.in_words()}
     names = {key: printable(" ".join(str(text).split())) for key, text in names.items()}
-    # The hub names pipelines as heads are named here, except "text classification".
+    # The hub's names of pipelines are our names of heads, except "text classification".
     pipeline = task.of_kind.head.replace("_", "-").replace("sequence", "text")
-    # The hub allows no other characters in the name of a dataset.
+    # The hub allows only these characters in the name of a dataset.
     kind = pipeline, re.sub(r"[^A-Za-z0-9_.-]+", "-", task.name), names["task"]
     seeds = list(_outcomes_of_seeds(store, spec))
     results, scores = [], []
-    # A run on the rows of all folds has no own scores.
+    # A run on the rows of all folds has no scores of its own.
     judged = next(iter(seeds), outcome) if spec.recipe.refit else outcome
     for split, by_metric in judged["scores"].items():
         for metric, score in by_metric.items():
@@ -84,7 +84,7 @@ def _outcomes_of_seeds(store: Path, spec: RunSpec) -> Iterator[dict[str, Any]]:
     """
     refit = spec.recipe.refit
     for run in records.all_runs(store):
-        with contextlib.suppress(SubtuneError):  # A damaged record does not hinder others.
+        with contextlib.suppress(SubtuneError):  # A damaged record is skipped.
             other = records.read_spec(store, run)
             if refit:
                 if other.recipe.fold is None:

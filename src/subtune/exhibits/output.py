@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 EMPTY = "–"
-# The score of a run that diverged.
+# The text of a diverged run's score.
 DIVERGED = "diverged"
 # A mark after the name of a method whose scores differ from full fine-tuning's.
 MARK = "†"
 PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
 NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
-# Characters of a line on a terminal.
+# The characters in a line of the terminal.
 WIDEST = 100
-# Characters that have a meaning in Markdown.
+# Characters with a special meaning in Markdown.
 MARKDOWN = r"([\\`*\[<|])"
 # Characters that pdfLaTeX does not know.
 LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
@@ -35,10 +35,10 @@ LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
 
 @dataclass(frozen=True)
 class Styled:
-    """A table for CSV, and how Markdown and LaTeX show it.
+    """A table for CSV, and its layout in Markdown and LaTeX.
 
     ``shown``: the table for Markdown and LaTeX, if its columns differ from the CSV's. ``bold``:
-    the cells of some columns that are bold. ``before``: Markdown above the table. ``note``: a
+    whether each cell of a column is bold. ``before``: Markdown above the table. ``note``: a
     sentence below it. ``wide``: columns that wrap in LaTeX, to their share of the text's width.
     """
 
@@ -69,7 +69,7 @@ def write_table(table: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> 
 
 
 def _markdown(table: pd.DataFrame, bold: pd.DataFrame) -> str:
-    # Stars in names would make text bold, and titles must not become links or pictures.
+    # Stars in names must not make text bold, and titles must not become links or pictures.
     cells = table.replace(MARKDOWN, r"\\\1", regex=True)
     headings = [escaped(str(heading)) for heading in table]
     cells = cells.where(~bold, "**" + cells + "**").set_axis(headings, axis=1)
@@ -77,7 +77,7 @@ def _markdown(table: pd.DataFrame, bold: pd.DataFrame) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text that Markdown shows as it is."""
+    """Return a text with Markdown's special characters escaped."""
     return re.sub(MARKDOWN, r"\\\1", text)
 
 
@@ -96,18 +96,18 @@ def _latex(table: pd.DataFrame, bold: pd.DataFrame, note: str, wide: Mapping[str
 
 
 def wrapped(text: str) -> list[str]:
-    """Return a text as lines that are as wide as the terminal; all but the first are indented."""
+    """Wrap a text to the terminal's width; all lines but the first are indented."""
     width = min(WIDEST, shutil.get_terminal_size().columns)
     return textwrap.wrap(text, width, subsequent_indent="    ")
 
 
 def signed(value: float) -> str:
-    """Return a difference with its sign; a dash if it is missing."""
+    """Return a difference with its sign, or a dash if it is missing."""
     return EMPTY if pd.isna(value) else f"{value:+.4f}"
 
 
 def interval(low: float, high: float) -> str:
-    """Return the ends of an interval; a dash if they are missing."""
+    """Return the ends of an interval, or a dash if they are missing."""
     return EMPTY if pd.isna(low) else f"{signed(low)} to {signed(high)}"
 
 
@@ -118,7 +118,8 @@ def share(value: float) -> str:
 
 
 def cell(values: pd.Series) -> str:
-    """Return a score, or its mean and standard deviation over seeds; *diverged*, or a dash."""
+    """Return a score or its mean and standard deviation over seeds; otherwise *diverged* or a
+    dash."""
     if values.empty:
         return EMPTY
     if values.isna().any():
@@ -143,7 +144,7 @@ SETTINGS: dict[Any, Any] = {
 DOTS_PER_INCH = 220
 # A narrow figure's share of the text's width.
 COLUMN = 0.5
-# More panels than this take minutes to lay out.
+# The most panels of a figure; more take minutes to lay out.
 MOST_PANELS = 60
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
@@ -151,7 +152,7 @@ MARKERS = "osD^v<>P*X"
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """Return an empty figure, its size in inches."""
+    """Return an empty figure of a size in inches."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -171,11 +172,11 @@ def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
 def panels_of(count: int, width: float, height_of_panel: float) -> "tuple[Figure, list[Axes]]":
     """Return a figure with ``count`` panels; the height is a share of a panel's width.
 
-    At most `MOST_PANELS` are drawn; the last place then says how many are left out.
+    If there are more than `MOST_PANELS`, the last place says how many are left out.
     """
     places = min(count, MOST_PANELS)
     shown = places if places == count else places - 1
-    # Rows of four, or of three if that leaves fewer gaps.
+    # Rows have four panels, or three if fewer places stay empty.
     columns = min((4, 3), key=lambda width: -places % width) if places > 4 else places
     rows = math.ceil(places / columns)
     height = 0.8 + rows * height_of_panel * width / columns * 1.2

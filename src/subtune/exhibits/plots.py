@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LINE_STYLES = ("-", "--", ":", "-.")
-# The look of each kind of mask. Line styles and markers also differ, for print in grey.
+# The style of each kind of mask. Lines and markers also differ in grey print.
 SCOPES: dict[str, dict[str, Any]] = {
     "individual": {"label": "individual", "color": "#0072b2", "linestyle": "-", "marker": "o"},
     "global": {"label": "global", "color": "#d55e00", "linestyle": "--", "marker": "s"},
@@ -38,20 +38,20 @@ REFERENCE_STYLES: tuple[dict[str, Any], ...] = (
     {"color": "0.45", "linestyle": "-"},
     {"color": "0.0", "linestyle": "-."},
 )
-# The lines of full fine-tuning, and of methods that train nothing of the encoder.
+# The lines of full fine-tuning, and of methods that train nothing in the encoder.
 LINES: dict[str, dict[str, Any]] = {
     REFERENCE: {"label": title_of(REFERENCE), "color": "0.35", "linestyle": "-"},
     "frozen": {"label": "classifier alone", "color": "0.35", "linestyle": ":"},
     "embeddings": {"label": "embeddings", "color": "0.35", "linestyle": "--"},
 }
-# Letters in the width of a page, and of the marker before a legend's label.
+# The widths of a page, and of the marker before a legend's label, in letters.
 LETTERS_OF_A_LINE, LETTERS_OF_A_MARK = 110, 7
 FRONT: dict[str, Any] = {"color": "0.75", "linewidth": 3, "zorder": 1}
 CELL = ["split", "model", "method", "task"]
 SPLITS = ("validation", "test")
-# Inches of a line of text, and of the space above the first one.
+# The heights of a line of text, and of the space above the first line, in inches.
 LINE, TOP = 0.18, 0.9
-# The length of a bar beyond its outermost ranks.
+# The length by which a bar extends beyond its ranks.
 BEYOND = 0.04
 
 
@@ -138,7 +138,7 @@ def score_by_train_rows(
     over seeds, with a band of one standard deviation. It has a gap where a run diverged.
 
     Args:
-        metric: the metric to show; by default the one that each task's runs are chosen by.
+        metric: the metric to show; default: the one by which each task's runs are chosen.
     """
     deciding_metric = sizes[sizes["decides"]].groupby("task")["metric"].first()
     shown = sizes[sizes["metric"] == (metric or sizes["task"].map(deciding_metric))]
@@ -174,7 +174,7 @@ def _in_panels(
 
 
 def _look(number: int) -> dict[str, Any]:
-    """Return the look of a line, counted from 0."""
+    """Return the style of a line by its number, from 0."""
     return {
         "color": COLOURS[number % len(COLOURS)],
         "linestyle": LINE_STYLES[number // len(COLOURS) % len(LINE_STYLES)],
@@ -194,7 +194,7 @@ def _plot_with_band(
 
 
 def _legend_above(figure: "Figure", panel: "Axes", columns: int) -> None:
-    """Draw the legend of one panel above all panels."""
+    """Draw one panel's legend above all panels."""
     handles, labels = panel.get_legend_handles_labels()
     columns = min(columns, len(labels))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns)
@@ -208,7 +208,7 @@ def score_by_parameters(
     A method is a point, with a bar of one standard deviation if it has several seeds. The masks of
     one method and kind are joined points of one colour. Full fine-tuning, the classifier alone and
     embeddings are horizontal lines. The grey line is the Pareto front: the best score with at most
-    so many parameters.
+    that many parameters.
     """
     from matplotlib.lines import Line2D
 
@@ -220,7 +220,7 @@ def score_by_parameters(
         for method, scope in zip(rows["method"], rows["scope"], strict=True)
     ]
     rows["is_point"] = (rows["trained"] > 0) & (rows["label"] != title_of(REFERENCE))
-    # Each method, or its masks of one kind, has one colour.
+    # Each method, or each kind of its masks, has one colour.
     labels = rows[rows["is_point"]].sort_values("trained")["label"].unique()
     questions = [*rows.groupby(QUESTION, sort=False)]
     share = COLUMN if len(questions) == 1 else 1
@@ -282,7 +282,7 @@ def _draw(panel: "Axes", rows: pd.DataFrame, labels: Iterable[str]) -> None:
 def reproduction(
     table: pd.DataFrame, column_titles: Mapping[str, str], style: Mapping[str, Any]
 ) -> "Figure":
-    """Draw a point per score that a paper prints and that we have.
+    """Draw a point for each printed score that we have too.
 
     Points on the diagonal agree. Scores of test sets have half-filled markers.
     """
@@ -327,7 +327,8 @@ def reproduction(
 def critical_difference(chosen: pd.DataFrame, style: Mapping[str, Any]) -> "Figure":
     """Draw methods on a line by their mean rank, the best at the left (Demšar, 2006).
 
-    A bar joins methods whose ranks differ by less than the critical difference, which stands above.
+    A bar joins methods whose ranks differ by less than the critical difference, which is drawn
+    above.
     """
     ranks, difference = mean_ranks(chosen)
     if math.isnan(difference):
@@ -364,7 +365,7 @@ def critical_difference(chosen: pd.DataFrame, style: Mapping[str, Any]) -> "Figu
 
 
 def joined(ranks: list[float], difference: float) -> Iterator[tuple[float, float]]:
-    """Yield the outermost ranks of each largest group that lies within the difference."""
+    """Yield the lowest and highest rank of each maximal group within the difference."""
     reached = -1
     for first, low in enumerate(ranks):
         last = max(n for n, rank in enumerate(ranks) if rank - low <= difference)

@@ -26,13 +26,13 @@ MEDIA_TYPES = {
     ".pdf": "application/pdf",
     ".png": "image/png",
 }
-# The bytes of a PNG's width, and pixels of the page per inch.
+# Byte offsets of a PNG's width, and page pixels per inch.
 WIDTH_IN_PNG = slice(16, 20)
 PIXELS_PER_INCH = 96
 # Pixels of a learning curve in a row of a table.
 WIDTH, HEIGHT, PADDING = 96, 24, 3
 NUMBERED = re.compile(r"(table|figure)(\d+)")
-# Units of a small picture.
+# The size of a small picture.
 PANEL_WIDTH, PANEL_HEIGHT, EDGE = 260, 150, 10
 
 
@@ -42,12 +42,12 @@ def page(
     runs: pd.DataFrame,
     config: str,
 ) -> str:
-    """Return the report as HTML that refers to nothing outside itself.
+    """Return the report as a self-contained HTML page.
 
-    A table or figure is ``name``, ``title``, ``caption``, ``files``.
+    A table or figure has ``name``, ``title``, ``caption`` and ``files``.
 
     Args:
-        answer: tables and figures of all experiments together, if there are several.
+        answer: tables and figures over all experiments, if there are several experiments.
         sections: one per experiment: ``name``, ``paper`` (its citation, or empty), ``exhibits`` in
             order, and the files ``scores`` (of `subtune.analysis.scores.collect`) and ``curves``
             (of `subtune.analysis.scores.learning_curves`).
@@ -99,18 +99,18 @@ def heading(exhibit: Mapping[str, Any]) -> str:
 
 
 def markdown_table(text: str) -> Markup:
-    """Return a Markdown table as HTML that scrolls by itself."""
+    """Return a Markdown table as HTML that scrolls separately from the page."""
     return Markup(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
 
 
 def data_address(path: Path) -> str:
-    """Return a data URL that holds the whole file."""
+    """Return a data URL with the whole file."""
     content = base64.b64encode(path.read_bytes()).decode()
     return f"data:{MEDIA_TYPES[path.suffix]};base64,{content}"
 
 
 def width_of(path: Path) -> int:
-    """Return a figure's width on the page in pixels, as large as in print."""
+    """Return a figure's width on the page in pixels, which is its width in print."""
     dots = int.from_bytes(path.read_bytes()[WIDTH_IN_PNG])
     return round(dots * PIXELS_PER_INCH / DOTS_PER_INCH)
 
@@ -157,7 +157,8 @@ def sparkline(scores: Sequence[float], best_epoch: int) -> str:
 
 
 def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
-    """Return the cost of each experiment, and of all together, where shared runs count once."""
+    """Return the cost of each experiment, and of all together; the latter counts shared runs
+    once."""
     users = runs["experiments"].str.split(" ")
     names = dict.fromkeys(name for used in users for name in used)
     parts = {name: runs[[name in used for used in users]] for name in names}
@@ -194,8 +195,8 @@ def _distinct(runs: pd.DataFrame, column: str) -> str:
 def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return the ``sentence`` and ``pictures`` of the answers, and a ``table`` if there is one.
 
-    The table has each method's loss; only a single answer has one. None without the tables
-    `answers` and `summary`.
+    The table has each method's loss, and is there only for a single answer. Return None without the
+    tables `answers` and `summary`.
     """
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
     if not {"answers", "summary"} <= files.keys():

@@ -1,4 +1,4 @@
-"""A first configuration for someone's tables."""
+"""A first configuration for a user's tables."""
 
 from types import SimpleNamespace
 

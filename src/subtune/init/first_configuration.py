@@ -1,4 +1,4 @@
-"""The first configuration for someone's tables: what is asked for, what is chosen, its text."""
+"""The first configuration for a user's tables: the request, the choices, and the text."""
 
 import math
 import shlex
@@ -38,13 +38,13 @@ from subtune.planning.plan import plan
 from subtune.tasks import Task
 from subtune.tasks.task import TEST, TaskSize
 
-# A plan needs a commit of every model on the hub. An estimate can use any, without a network.
+# A plan needs a commit of each model on the hub. For an estimate any commit will do.
 SOME_COMMIT = "0" * 40
 # Seconds of the jobs that do not train (tokens, tables, figures), on two cores of a laptop.
 OTHER_SECONDS = 25
-# Name of the only experiment. The name of a paper would make the paper's tables.
+# The name of the only experiment. A paper's name would make the paper's tables.
 EXPERIMENT = "mine"
-# Hardware that multiplies bf16 does it at least so many times as fast as fp32.
+# Hardware with bf16 multiplies it at least so many times as fast as fp32.
 NATIVE = 1.3
 
 
@@ -52,9 +52,9 @@ class Request(NamedTuple):
     """The options of `subtune init`. Those that are None are guessed.
 
     ``kind``: kind of task. ``model``: a directory, a package, or a repository on the hub.
-    ``minutes``: training and tables may take so long here. ``to``: path of the configuration.
-    ``sheet``: of Excel files. ``merge_labels``: make those that differ in capitals alone one.
-    ``margin``: the score that one can afford to lose. ``results``: directory of the results.
+    ``minutes``: the time for training and tables here. ``to``: path of the configuration.
+    ``sheet``: the sheet of Excel files. ``merge_labels``: whether to merge labels that differ only
+    in capitals. ``margin``: the acceptable loss of score. ``results``: directory of the results.
     """
 
     train: Path
@@ -85,7 +85,7 @@ class Request(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Tables by split, and a look at them. ``counts``: tokens of the training texts."""
+    """Tables by split, and the facts about them. ``counts``: tokens of the training texts."""
 
     read: dict[str, Table]
     model: StartingModel
@@ -99,7 +99,7 @@ class Found(NamedTuple):
 
 
 def init(request: Request) -> Iterator[str]:
-    """Write a configuration, and yield lines about the tables and the choices made for them.
+    """Write a configuration, and yield lines about the tables and the choices.
 
     Raises:
         SubtuneError: a table cannot be trained on, something cannot be guessed, or the
@@ -122,13 +122,13 @@ def init(request: Request) -> Iterator[str]:
         folds = size.most_folds(DEFAULTS.seeds)
         if folds < 2 and size.scarcest:
             raise SubtuneError(
-                f"{paths['train']}: found too few {size.scarcest[0]}, expected at least two, one "
-                "to train on and one to judge by"
+                f"{paths['train']}: found too few {size.scarcest[0]}, expected at "
+                "least two, one to train on and one to evaluate on"
             )
         rows -= rows // folds
-        judged = f"each row is judged once, by one of {folds} runs that have not seen it"
+        judged = f"each row is predicted once, by one of {folds} runs that did not train on it"
         if TEST in paths:
-            judged = f"one of {folds} folds chooses each run's epoch, and the test rows judge"
+            judged = f"one of {folds} folds chooses each run's epoch, and test rows give the scores"
         yield f"no dev rows: {judged}; --dev names some"
 
     yield messages.model_line(model)
@@ -214,7 +214,7 @@ def look(request: Request) -> Found:
 
 
 def _columns(request: Request, read: Mapping[str, Table]) -> tuple[tuple[str, ...], Columns]:
-    """Return the columns of the text and the label, as they are named or guessed."""
+    """Return the columns of the text and the label, which are named or guessed."""
     train, label = read["train"], request.label
     if isinstance(label, str) and "," in label and label not in train.columns:
         label = [*map(str.strip, label.split(","))]
@@ -234,7 +234,7 @@ def task_of(request: Request, found: Found) -> Task:
     """Return the task of some tables.
 
     Raises:
-        SubtuneError: nothing can be learnt from the labels, or the columns make no task.
+        SubtuneError: nothing can be learnt from the labels, or the columns do not make a task.
     """
     require_labels(found.read, found.look)
     label, kind, parts = found.look.label, found.look.kind, found.look.parts
@@ -264,11 +264,11 @@ def _estimate(
 ) -> tuple[Mapping[str, TaskSize], float | None]:
     """Return the sizes of tasks and the seconds here, or None if the model's size is unknown.
 
-    The hub is not asked. ``sizes``: those of an earlier estimate, which are not counted again.
+    The hub is not asked. ``sizes``: sizes from an earlier estimate, which are used again.
     """
     source = checked.models[model.name]
     if source.hub:
-        # Its own pooling is not known, and changes an estimate little.
+        # The model's pooling is not known, and hardly changes the estimate.
         update = {"revision": SOME_COMMIT, "pooling": source.pooling or "first"}
         source = source.model_copy(update=update)
     checked = checked.model_copy(update={"models": {model.name: source}})
@@ -281,7 +281,7 @@ def _estimate(
 
 
 def _command(target: Path) -> str:
-    """Return the command that trains a configuration when it is called in this folder."""
+    """Return the command that, called in this folder, trains a configuration."""
     name = "subtune"
     program = name if shutil.which(name) else str(Path(sys.executable).with_name(name))
     return shlex.join([program, "run", str(target)])
@@ -291,11 +291,11 @@ def text_of(task: Task, chosen: settings.Settings, **others: Any) -> str:
     """Return the whole file, from the template beside this module.
 
     Args:
-        others: the template's ``assumptions`` (estimated speed of this machine), ``command``
-            (which trains it), ``results`` (their directory), ``files`` (path of each split),
-            ``model`` (a `StartingModel`), ``rows`` (that a run can train on), ``folds`` (None with
-            dev rows), ``cut_share`` (of the texts, in words), ``at_once`` (jobs that train at the
-            same time), ``margin`` (of the answer).
+        others: the template's ``assumptions`` (estimated speed of this machine), ``command`` (which
+            trains it), ``results`` (their directory), ``files`` (path of each split), ``model`` (a
+            `StartingModel`), ``rows`` (the number that a run can train on), ``folds`` (None with
+            dev rows), ``cut_share`` (the share of cut texts, in words), ``at_once`` (the number of
+            jobs that train at the same time), ``margin`` (of the answer).
     """
     metrics = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
     teraflops = others["assumptions"].teraflops
@@ -324,7 +324,7 @@ def _template() -> jinja2.Template:
 
 
 def quoted(text: str) -> str:
-    """Return a text as YAML, in quotation marks where YAML needs them."""
+    """Return a text as YAML, in quotation marks if YAML needs them."""
     in_list = yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=10**9)
     if in_list == f"[{text}]\n":
         return text

@@ -1,4 +1,4 @@
-"""A look at tables before training: all that is counted in them, and labels that are refused."""
+"""Facts about tables before training, and checks of their labels."""
 
 import math
 import re
@@ -26,7 +26,7 @@ HALF = 1.96
 
 
 class Row(NamedTuple):
-    """A row: its place in words, one or two texts, and labels, None if their cell is empty."""
+    """A row: its place in words, one or two texts, and its labels (None if the cell is empty)."""
 
     place: str
     texts: tuple[str, ...]
@@ -37,10 +37,10 @@ class Row(NamedTuple):
 class Part:
     """The facts about one file.
 
-    ``labels``: rows of each class; none if numbers are predicted. ``missing``: places of empty
-    cells, by column. ``left_out``: places of rows without a label. ``repeated``: the number of rows
-    with the text of an earlier one. ``also_in``: the number of rows with a text of another split,
-    by that split.
+    ``labels``: the number of rows of each class; empty if numbers are predicted. ``missing``:
+    places of empty cells, by column. ``left_out``: places of rows without a label. ``repeated``:
+    the number of rows that repeat an earlier text. ``also_in``: for each other split, the number of
+    rows whose text is also in that split.
     """
 
     path: str
@@ -54,7 +54,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Conflict:
-    """A text with different labels, and the places of each."""
+    """A text with different labels, and the places of each label."""
 
     text: str
     labels: dict[str, list[str]]
@@ -62,10 +62,11 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Tokens of the training texts, special ones included, and what a window leaves of them.
+    """Lengths of the training texts in tokens, with special tokens, and the share that is read.
 
-    ``are_counted``: by the model's tokenizer; else they are guessed from words. ``cut``: the share
-    of texts that are longer than ``max_length``. ``read``: the share of all tokens that is read.
+    ``are_counted``: whether the model's tokenizer counted them; otherwise they are guessed from
+    words. ``cut``: the share of texts longer than ``max_length``. ``read``: the share of all tokens
+    that is read.
     """
 
     are_counted: bool
@@ -80,11 +81,11 @@ class Lengths:
 class Look:
     """The facts about some tables.
 
-    ``not_read``: other columns to ``ids`` or ``dates``. ``guessed``: the options that nobody named.
-    ``judges``: the split that judges. ``numbers``: the least and the largest label of a regression,
-    and ``not_numbers`` its labels that are none. ``near_equal``: classes that are written in
-    several ways. ``most_frequent``: the label, or set of labels, of most training rows.
-    ``constant``: the share of judging rows in which it is right.
+    ``not_read``: unused columns to ``ids`` or ``dates``. ``guessed``: the options that were not
+    given. ``judges``: the split that gives the scores. ``numbers``: the least and the largest label
+    of a regression, and ``not_numbers`` its labels that are none. ``near_equal``: classes with
+    several spellings. ``most_frequent``: the most frequent label, or set of labels, of training
+    rows. ``constant``: the share of judging rows with this label.
     """
 
     columns: tuple[str, ...]
@@ -114,11 +115,11 @@ def look_at(
     guessed: tuple[str, ...] = (),
     merge: bool = False,
 ) -> Look:
-    """Count what is in the tables of some splits, of which the last one judges.
+    """Collect the facts about the tables of some splits; the last split judges.
 
     Args:
-        kind: kind of task; default: the labels decide.
-        merge: whether labels that differ in capitals alone are one.
+        kind: kind of task; default: a guess from the labels.
+        merge: whether to merge labels that differ only in capitals.
     """
     train, names = read["train"], names_of(label)
     are_sets = kind == "multilabel" or not isinstance(label, str)
@@ -126,11 +127,11 @@ def look_at(
         are_sets = _are_lists(train.cells(label))
     rows, left_out = dict[str, list[Row]](), dict[str, list[str]]()
     for split, table in read.items():
-        # A row without any label is one of a set.
+        # Rows without a label belong to tasks of sets of labels.
         kept, left_out[split] = (table.rows, []) if are_sets else with_labels(table.rows, *names)
         where = "" if split == "train" else f" of {table.path}"
         rows[split] = [
-            # Several spaces, or the end of a line, are one space.
+            # Several spaces or a line end count as one space.
             Row(
                 place + where,
                 tuple(" ".join(str(row.get(column) or "").split()) for column in text),
@@ -169,7 +170,7 @@ def look_at(
     numbers = [number for word in counts["train"] if (number := number_in(word)) is not None]
     most_frequent = constant = smallest = None
     if counts["train"] and not is_measured:
-        # All labels of a row are one answer.
+        # A row's set of labels is one answer.
         answers = Counter(row.labels for row in rows["train"] if row.labels is not None)
         answer = answers.most_common(1)[0][0]
         judging = [row.labels for row in rows[[*read][-1]]]
@@ -202,7 +203,7 @@ def names_of(label: Columns) -> tuple[str, ...]:
 
 
 def labels_in(row: Mapping[str, Any], label: Columns, are_sets: bool) -> tuple[str, ...] | None:
-    """Return the labels of a row, or None if its cells hold none."""
+    """Return the labels of a row, or None if its cells have none."""
     if not isinstance(label, str):
         flags = [flag_in(row.get(name)) for name in label]
         return None if None in flags else tuple(sorted(compress(label, flags)))
@@ -214,7 +215,7 @@ def labels_in(row: Mapping[str, Any], label: Columns, are_sets: bool) -> tuple[s
 
 
 def _are_lists(cells: Sequence[Any]) -> bool:
-    """Return whether most cells hold lists, or some do whose words are fewer than the cells."""
+    """Return whether most cells are lists, or some are, with fewer different words than cells."""
     given = [cell for cell in cells if cell]
     lists = [c for c in given if not isinstance(c, str) or c.lstrip().startswith("[")]
     if 2 * len([cell for cell in lists if words_in(cell) is not None]) > len(given):
@@ -225,18 +226,18 @@ def _are_lists(cells: Sequence[Any]) -> bool:
 
 
 def are_measured(labels: Iterable[str]) -> bool:
-    """Return whether labels look like numbers to predict: decimals, or many whole numbers."""
+    """Return whether labels look like numbers to predict: decimals, or many different integers."""
     numbers = list(map(number_in, labels))
     known = [number for number in numbers if number is not None]
     are_many = len(known) > DEFAULTS.classes_of_numbers
     if len(known) < len(numbers):
-        # A few words among many numbers are mistakes. They are refused later, with their lines.
+        # A few words among many numbers are mistakes; they are refused later, with their lines.
         return are_many and 10 * (len(numbers) - len(known)) < len(numbers)
     return are_many or not all(number.is_integer() for number in known)
 
 
 def _merged(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
-    """Return rows in which labels that differ in capitals alone are the most frequent of them."""
+    """Return rows with the most frequent of labels that differ only in capitals."""
     words = Counter(word for row in chain(*rows.values()) for word in row.labels or ())
     names: dict[str, str] = {}
     for word, _ in words.most_common():
@@ -282,7 +283,8 @@ def order(label: str) -> tuple[float, str]:
 
 
 def near_equal(labels: Iterable[str]) -> list[list[str]]:
-    """Return groups of labels that differ in case, signs between words, or as 1 and 1.0 do."""
+    """Return groups of labels that differ only in case, in signs between words, or like 1 and
+    1.0."""
     groups = defaultdict[str, list[str]](list)
     for label in labels:
         groups[_folded(label)].append(label)
@@ -297,20 +299,19 @@ def _folded(label: str) -> str:
 
 
 def smallest_difference(rows: int) -> float:
-    """Return about the smallest difference of two accuracies that so many rows can show.
+    """Return about the smallest difference of two accuracies that ``n`` rows can show.
 
-    Two methods are judged by the same ``n`` rows. They differ in a share ``q`` of them, where one
-    is right and the other wrong. The difference of their accuracies is a mean of ``n`` values, 1,
-    0 and -1, and has a standard error of at most ``sqrt(q / n)`` (McNemar, 1947). It shows if it is
-    larger than 1.96 standard errors. The share is taken as `DIFFERING`, and cannot be less than the
-    difference itself: ``max(1.96 sqrt(q / n), 1.96² / n)``, at most 1. With 200 rows this is 0.05.
-    Differences between seeds come on top.
+    On a share ``q`` of the rows, one of the two methods is right and the other wrong. The
+    difference of their accuracies is a mean of ``n`` values, 1, 0 and -1, and has a standard error
+    of at most ``sqrt(q / n)`` (McNemar, 1947). It is significant above 1.96 standard errors. The
+    share is assumed to be `DIFFERING`, but at least the difference itself: ``max(1.96 sqrt(q / n),
+    1.96² / n)``, at most 1. With 200 rows this is 0.05. Differences between seeds are not included.
     """
     return min(1.0, max(HALF * math.sqrt(DIFFERING / rows), HALF**2 / rows))
 
 
 def lengths_of(counts: np.ndarray, max_length: int, are_counted: bool) -> Lengths:
-    """Return the lengths of texts with these numbers of tokens, in a window of ``max_length``."""
+    """Return the lengths of texts from their numbers of tokens, cut at ``max_length``."""
     return Lengths(
         are_counted,
         median=int(np.median(counts)),
@@ -322,7 +323,7 @@ def lengths_of(counts: np.ndarray, max_length: int, are_counted: bool) -> Length
 
 
 def highest_constant_f1(part: Part) -> float:
-    """Return the highest ``f1_micro`` that the same set of labels for every row can have.
+    """Return the highest ``f1_micro`` of predicting one set of labels for every row.
 
     A set with the ``k`` most frequent labels, in ``c`` rows each, has 2Σc / (n·k + all labels).
     """
@@ -332,10 +333,10 @@ def highest_constant_f1(part: Part) -> float:
 
 
 def require_labels(read: Mapping[str, Table], look: Look) -> None:
-    """Refuse labels that nothing can be learnt from.
+    """Refuse labels from which nothing can be learnt.
 
     Raises:
-        SubtuneError: a row has no label, labels differ in capitals alone, there are too few or too
+        SubtuneError: a row has no label, labels differ only in capitals, there are too few or too
             many classes, or most dev rows have labels that no training row has.
     """
     judged = {split: read[split] for split in ("train", "validation") if split in read}
@@ -387,7 +388,7 @@ def require_labels(read: Mapping[str, Table], look: Look) -> None:
 
 
 def _rows_with(table: Table, look: Look, word: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows with a label, or without any, and their places."""
+    """Yield the places of rows with a label, or of rows without any."""
     for place, row in table.rows:
         labels = labels_in(row, look.label, look.kind == "multilabel")
         if labels is None if word is None else word in (labels or ()):

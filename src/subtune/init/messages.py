@@ -11,14 +11,14 @@ from subtune.init.tables import has_usual_name, number_in
 from subtune.planning.cost import in_words
 from subtune.tasks.formats import sheets, shown
 
-# A line names at most this many columns or classes, and so many texts have a line.
+# The most columns or classes in a line, and the most texts that have a line.
 NAMED, SHOWN = 12, 3
 ROWS = {"train": "training ", "validation": "dev ", "test": "test "}
 DOES = {"train": "train on", "validation": "evaluate on", "test": "judge by, which choose nothing"}
 
 
 def sheet_lines(path: Path) -> Iterator[str]:
-    """Yield a line if an Excel file has sheets that are not read."""
+    """Yield a line if an Excel file has unread sheets."""
     if path.suffix.lower() == ".xlsx" and len(names := sheets(path)) > 1:
         every = listed(names, NAMED, "and")
         yield f"{path}: sheet {shown(names[0])} of {every} (the first; --sheet names another)"
@@ -47,7 +47,7 @@ def look_lines(look: Look) -> Iterator[str]:
     if look.numbers:
         low, high = look.numbers
         yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
-    # The training rows judge where there are no others.
+    # The training rows judge if there are no others.
     judging = "rows" if look.judges == "train" else f"{ROWS[look.judges]}rows"
     if look.constant is not None:
         yield from _class_lines(look, judging)
@@ -113,7 +113,7 @@ def _class_lines(look: Look, judging: str) -> Iterator[str]:
 
 
 def share_read(lengths: Lengths) -> str:
-    """Return how many texts a window cuts, and how much of all is read."""
+    """Return, in words, the share of texts that are cut and the share of tokens that are read."""
     if not lengths.cut:
         return "which cuts none"
     read = "almost all" if lengths.read >= 0.9995 else f"{lengths.read:.1%}"
@@ -121,7 +121,7 @@ def share_read(lengths: Lengths) -> str:
 
 
 def _percent(share: float) -> str:
-    """Return a share in whole percents, or in tenths where all or nothing would be wrong."""
+    """Return a share in whole percents, or in tenths if it would wrongly be 0 % or 100 %."""
     rounded = f"{share:.0%}"
     return f"{share:.1%}" if rounded in ("0%", "100%") and 0 < share < 1 else rounded
 
@@ -131,7 +131,7 @@ def _guess(look: Look, option: str) -> str:
 
 
 def model_line(model: StartingModel) -> str:
-    """Return the line about the model: its size, and why it was chosen."""
+    """Return the line about the model: its size, and the reason for its choice."""
     size = "its size is known once it is downloaded"
     if dimensions := model.dimensions:
         layers, millions = dimensions.num_hidden_layers, dimensions.parameters / 1e6
@@ -161,10 +161,10 @@ def time_lines(
     seconds: float | None,
     minutes: float,
 ) -> Iterator[str]:
-    """Yield lines about the time here, and about what was made shorter to fit into the minutes.
+    """Yield lines about the time here, and about the settings that were reduced to fit into it.
 
     Args:
-        lengths: those of the texts in the chosen window.
+        lengths: the texts' lengths, cut at the chosen length.
         seconds: the estimated time; None if it is unknown.
     """
     changes = []

@@ -1,4 +1,4 @@
-"""Choices for tables and a machine: the model, and settings of training that fit into a time."""
+"""Choices for tables and a machine: the model, and training settings that fit into a time."""
 
 import importlib.util
 import math
@@ -28,20 +28,20 @@ from subtune.tasks.formats import is_directory
 
 # Minutes until a job trains, on two laptop cores.
 START_MINUTES = 0.15
-# Training on two busy cores reaches about this share of a large product's speed.
+# Training on two busy cores has about this share of a large product's speed.
 SHARE_OF_PRODUCT = 0.33
-# Milliseconds per layer that a step takes beside its products.
+# Milliseconds per layer that a step takes in addition to its products.
 MILLISECONDS_PER_LAYER = 3.0
 # Rows and columns of the matrices.
 WIDTH = 1024
-# Seconds for which each product is repeated. The fastest time counts.
+# The seconds for which each product is repeated; the fastest repetition counts.
 SECONDS = 0.2
 
 
 class StartingModel(Value):
-    """A model as in a configuration: the key ``source`` and its value ``reference``.
+    """A model of a configuration: the key ``source`` and its value ``reference``.
 
-    ``reason``: why it was chosen, in words.
+    ``reason``: the reason for its choice, in words.
     """
 
     source: Literal["hub", "path", "package"]
@@ -79,13 +79,14 @@ class StartingModel(Value):
 
     @property
     def labels(self) -> Labels:
-        """Return the labels of a regression: standardised ones need a classifier with a bias."""
+        """Return the setting `labels` of a regression: standardised labels need a bias in the
+        classifier."""
         known = self.dimensions and [*self.dimensions.shapes(outputs=1)][-1]
         return "standard" if not known or known.endswith(".bias") else "raw"
 
     @property
     def longest_text(self) -> int:
-        """Return the tokens of the longest window that it and the library take."""
+        """Return the largest `max_length` that the model and the library allow."""
         if not self.directory:
             return DEFAULTS.longest_window
         return min(longest_text(read_config(self.directory)), DEFAULTS.longest_window)
@@ -96,19 +97,20 @@ class StartingModel(Value):
         return self.directory is not None and (self.directory / TOKENIZER).is_file()
 
     def token_counts(self, texts: Sequence[tuple[str, ...]]) -> np.ndarray:
-        """Return the tokens of each row of a sample, special ones included, in ascending order.
+        """Return the number of tokens of each row of a sample, with special tokens, in ascending
+        order.
 
-        Without a tokenizer here, tokens are guessed from English words.
+        Without a tokenizer here, it is guessed from English words.
 
         Args:
-            texts: the one or two of each row.
+            texts: one or two texts per row.
 
         Raises:
             SubtuneError: the tokenizer's file cannot be read.
         """
         sample = texts[:: -(-len(texts) // DEFAULTS.rows_measured)]
         if self.directory and self.has_tokenizer:
-            # Importing the library of data sets takes a second.
+            # Importing datasets takes a second.
             from subtune.data.load import read_tokenizer
 
             rows = [row if len(row) > 1 else row[0] for row in sample]
@@ -118,9 +120,9 @@ class StartingModel(Value):
         return np.sort(np.ceil(SPECIAL_TOKENS + TOKENS_PER_WORD * np.array(words)).astype(int))
 
     def problems_of(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
-        """Return the methods that select parameters that it does not have, each with its error.
+        """Return the methods that select parameters which the model lacks, each with its error.
 
-        If its dimensions are not known, there are none.
+        Return none if the model's dimensions are not known.
         """
         if self.dimensions is None:
             return {}
@@ -137,7 +139,7 @@ def model_called(name: str | None) -> StartingModel:
         name: a local directory, an installed package or a repository on the hub.
 
     Raises:
-        SubtuneError: it is none of these, or the directory or package has no model.
+        SubtuneError: the name is none of these, or the directory or package has no model.
     """
     package = DEFAULTS.model["package"]
     if name is None and importlib.util.find_spec(package):
@@ -167,8 +169,8 @@ def model_called(name: str | None) -> StartingModel:
 class Settings(NamedTuple):
     """Settings of an experiment.
 
-    ``methods``: each with the learning rates to search. ``train_rows``: rows that a run trains on.
-    ``own_epochs``: epochs of methods that train for longer than the others.
+    ``methods``: methods with the learning rates to search. ``train_rows``: the number of rows that
+    a run trains on. ``own_epochs``: epochs of methods that train longer than the others.
     """
 
     methods: dict[str, tuple[float, ...]]
@@ -185,16 +187,16 @@ def choices(
 ) -> Iterator[Settings]:
     """Yield settings for a table and a model, the best first and the quickest last.
 
-    At first methods of few parameters have more epochs than the others. Then there are fewer
-    epochs, then shorter windows, then fewer methods, then fewer rows, at last still fewer epochs
+    The first settings give methods of few parameters more epochs than the others. Later ones have
+    fewer epochs, then shorter windows, fewer methods, fewer rows, and finally still fewer epochs
     and the shortest window.
 
     Args:
-        rows: the number that a run can train on.
-        windows: tokens of a text, from the longest window.
-        hidden_size: the model's.
-        methods: the methods that the model has parameters for.
-        seeds: how many runs each method has.
+        rows: the number of rows that a run can train on.
+        windows: values of `max_length`, the longest first.
+        hidden_size: the model's hidden size.
+        methods: the methods whose parameters the model has.
+        seeds: the number of runs of each method.
     """
     rates = {}
     for method in methods:
@@ -231,13 +233,13 @@ def choices(
 
 
 def windows(counts: np.ndarray, longest: int) -> list[int]:
-    """Return the tokens of a window that cuts almost no text, and of shorter ones that save time.
+    """Return a `max_length` that cuts almost no text, and smaller ones that save time.
 
-    The shorter ones are shorter than the mean text, whose length an estimate of time counts.
+    The smaller ones are below the mean length, which determines the estimated time.
 
     Args:
         counts: tokens of each text.
-        longest: the model's longest window.
+        longest: the largest `max_length` of the model.
     """
     needed = int(np.quantile(counts, DEFAULTS.whole_texts, method="higher"))
     multiple = DEFAULTS.window_multiple
@@ -247,7 +249,7 @@ def windows(counts: np.ndarray, longest: int) -> list[int]:
 
 
 def estimated_speed() -> Assumptions:
-    """Return assumptions for this machine, from a few timed products on one core or the GPU.
+    """Return `assumptions` for this machine, from a few timed products on one core or the GPU.
 
     The speed of a real model may differ by a factor of two.
     """
@@ -277,7 +279,7 @@ def estimated_speed() -> Assumptions:
 
 def count_cores() -> int:
     """Return how many cores this process may use."""
-    # Only Linux tells those of a process.
+    # Only Linux has a process's own number.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

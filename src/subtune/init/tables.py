@@ -1,4 +1,4 @@
-"""Tables with any columns, guesses of their label and text columns, and names after them."""
+"""Tables with any columns, guesses of their label and text columns, and names of tasks."""
 
 import math
 import re
@@ -14,13 +14,13 @@ from subtune.tasks import TASKS
 from subtune.tasks.formats import FORMATS, rows_of
 from subtune.tasks.sentences import flag_in
 
-# One column of labels, or several of 0 and 1.
+# One label column, or several of 0 and 1.
 Columns = str | tuple[str, ...]
-# Most characters of a name, with room for an ending if the name is taken.
+# The most characters of a name; an ending is added if the name is taken.
 LONGEST = 56
-# The end of a file's name that says that it has training rows.
+# Endings of names of files with training rows.
 SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
-# Names of columns that number rows or people. A DataFrame's index is written without a name.
+# Names of columns with ids of rows or people. A DataFrame's index has no name.
 ID = re.compile(r"(?i:(^|[_ .-])(ids?|idx|index|uuid|guid))$|[a-z]I[dD]$|^(Unnamed: 0)?$")
 # A word with a digit: ``tt0111161``.
 CODE = re.compile(r"\S*\d\S*")
@@ -34,7 +34,7 @@ class Table(NamedTuple):
     rows: list[tuple[str, dict[str, Any]]]
 
     def cells(self, column: str) -> list[Any]:
-        """Return a column from top to bottom; None where a row has no such cell."""
+        """Return a column's cells from top to bottom; a missing cell is None."""
         return [row.get(column) for _, row in self.rows]
 
 
@@ -42,8 +42,8 @@ def read(path: Path, encoding: str | None = None, sheet: str | None = None) -> T
     """Read a whole file.
 
     Args:
-        encoding: a text file's; default: UTF-8 or UTF-16.
-        sheet: an Excel file's; default: the first.
+        encoding: of a text file; default: UTF-8 or UTF-16.
+        sheet: of an Excel file; default: the first.
 
     Raises:
         SubtuneError: the file is missing, is not in the format of its ending, or has no rows.
@@ -60,7 +60,7 @@ def read(path: Path, encoding: str | None = None, sheet: str | None = None) -> T
 def label_columns(table: Table) -> Columns:
     """Return the column with a usual name of labels, or the only one that can be the label.
 
-    If only columns of 0 and 1 can be, all of them are the label.
+    If only columns of 0 and 1 can be the label, all of them are.
 
     Raises:
         SubtuneError: no column can be the label, or several can.
@@ -85,7 +85,7 @@ def label_columns(table: Table) -> Columns:
 
 
 def has_usual_name(label: str) -> bool:
-    """Return whether a column of labels is called as usual."""
+    """Return whether a column has a usual name of labels."""
     return label.strip().casefold() in DEFAULTS.label_columns
 
 
@@ -106,7 +106,7 @@ def reason_against(table: Table, column: str) -> str | None:
 
 
 def ids_or_dates(table: Table, column: str) -> str | None:
-    """Return ``ids`` or ``dates`` if a column has some, which are neither text nor label."""
+    """Return ``ids`` or ``dates`` if a column has them: they are neither text nor label."""
     cells = _words(table, column)
     are_codes = all(
         cell.isdecimal() or (CODE.fullmatch(cell) and number_in(cell) is None) for cell in cells
@@ -128,15 +128,15 @@ def _words(table: Table, column: str) -> list[str]:
 
 
 def text_columns(table: Table, labels: Collection[str]) -> tuple[str, ...]:
-    """Return the one or two columns that hold sentences, apart from the label's columns.
+    """Return the one or two columns of sentences that are not label columns.
 
     Raises:
-        SubtuneError: no column does, or more than two do.
+        SubtuneError: there are none, or more than two.
     """
     others = [column for column in table.columns if column not in labels]
     likely = [column for column in others if ids_or_dates(table, column) is None]
     texts = [column for column in likely if _holds_sentences(table.cells(column))]
-    # Titles and names are texts if no column has sentences, and most of them occur once.
+    # If no column has sentences, titles or names are texts if most of them occur once.
     words = [column for column in likely if _holds_words(table.cells(column))]
     once = [column for column in words if 2 * len({*table.cells(column)}) > len(table.rows)]
     columns = texts or once or words
@@ -152,20 +152,23 @@ def text_columns(table: Table, labels: Collection[str]) -> tuple[str, ...]:
 
 
 def _holds_sentences(cells: list[Any]) -> bool:
-    """Return whether cells have several words, and most cells differ."""
+    """Return whether cells have several words and are mostly different."""
     words = sum(len(str(cell).split()) for cell in cells)
     is_varied = len(set(map(str, cells))) >= DEFAULTS.text_distinct * len(cells)
     return _holds_words(cells) and is_varied and words >= DEFAULTS.text_words * len(cells)
 
 
 def _holds_words(cells: list[Any]) -> bool:
-    """Return whether most cells are no numbers. Empty ones are refused later, with their lines."""
+    """Return whether most cells are not numbers.
+
+    Empty cells are refused later, with their lines.
+    """
     texts = [cell for cell in cells if isinstance(cell, str) and number_in(cell) is None]
     return 2 * len(texts) > len(cells) and any(map(str.strip, texts))
 
 
 def number_in(text: str) -> float | None:
-    """Return the finite number that a text writes, or None."""
+    """Return the finite number in a text, or None."""
     try:
         number = float(text)
     except ValueError:
@@ -174,16 +177,16 @@ def number_in(text: str) -> float | None:
 
 
 def task_named_after(path: Path) -> str:
-    """Return a task's name for its training file: ``reviews`` for ``reviews-train.csv``.
+    """Return a task's name from its training file: ``reviews`` for ``reviews-train.csv``.
 
-    A file called ``train.csv`` gives the name of its folder.
+    For ``train.csv`` it is the folder's name.
     """
     subject = SPLIT.sub("", path.stem) or SPLIT.sub("", path.resolve().parent.name)
     return named_like(subject, [*TASKS, *HEADINGS], "task")
 
 
 def named_like(text: str, taken: Collection[str], kind: str) -> str:
-    """Return a text as a name; if it is taken or empty, with ``kind`` at its end."""
+    """Return a name made from a text; ``kind`` is appended if the name is taken or empty."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     words = re.sub(r"[^A-Za-z0-9_.+-]+", "-", plain).strip("-._+")[:LONGEST]
     if not words:

@@ -1,1 +1,1 @@
-"""The Python interface. `subtune` itself has its names."""
+"""The Python interface. Its names are also those of `subtune`."""

@@ -1,4 +1,4 @@
-"""Comparisons: which few parameters are worth training, for someone's rows and model."""
+"""Comparisons: which few parameters are worth training, for a user's rows and model."""
 
 import json
 import os
@@ -43,14 +43,14 @@ CONFIGURATION, ASKED = "comparison.yaml", "comparison.json"
 class Comparison:
     """The results of a comparison in a directory.
 
-    In a notebook it shows the answer, what every method loses, and the picture of the front.
+    A notebook displays it as the answer, every method's loss, and a plot of the Pareto front.
     """
 
     results: Path
 
     @property
     def answer(self) -> str:
-        """The answer in sentences, a line for each model and task."""
+        """The answer in sentences, one line per model and task."""
         rows = self._read("answers").to_dict("records")
         several = len(rows) > 1
         return "\n".join(
@@ -71,7 +71,7 @@ class Comparison:
 
     @property
     def report(self) -> Path:
-        """The path of a page with everything, which opens without a network."""
+        """The path of the report, a page that opens without a network."""
         return Path(self._layout.report())
 
     def front(self) -> "Figure":
@@ -91,7 +91,7 @@ class Comparison:
     def export(self, method: str, to: str | Path) -> Path:
         """Write a method's best run as a model that transformers or PEFT loads.
 
-        If each row was judged once, the method first trains once more, on all rows.
+        After cross-validation, the method is first trained on all rows.
 
         Raises:
             SubtuneError: there is no such method, or ``to`` exists.
@@ -110,15 +110,15 @@ class Comparison:
         return Path(to)
 
     def predict(self, method: str, texts: "Iterable[Any] | pd.DataFrame") -> "pd.DataFrame":
-        """Return what a method's best run says of texts, a row for each.
+        """Return the predictions of a method's best run, a row for each text.
 
-        ``prediction`` is a label, or a number in the labels' own unit; ``probability_…`` is that of
-        each label. If each row was judged once, the method first trains once more, on all rows.
+        ``prediction`` is a label, or a number in the labels' own unit; ``probability_…`` is each
+        label's probability. After cross-validation, the method is first trained on all rows.
 
         Args:
             method: a method's name.
-            texts: a list of texts, or of tuples of two where texts are pairs; or a DataFrame with
-                the columns of text that it was trained on, whose index the rows then have.
+            texts: a list of texts, or of pairs of texts as tuples; or a DataFrame with the text
+                columns of training, whose index is kept.
 
         Raises:
             SubtuneError: there is no such method, or texts do not fit the task.
@@ -181,7 +181,7 @@ class Comparison:
 
 
 def _cells(columns: Sequence[str], text: Any) -> dict[str, Any]:
-    """Return a row by column, of a text or of a tuple of texts."""
+    """Return a row's cells by column, from a text or a tuple of texts."""
     cells = [text] if len(columns) == 1 else text
     if isinstance(cells, str) or len(cells) != len(columns):
         raise SubtuneError(f"texts: found {cut(repr(text))}, expected tuples of {listed(columns)}")
@@ -192,7 +192,7 @@ def load(results: str | Path) -> Comparison:
     """Return earlier results.
 
     Raises:
-        SubtuneError: the directory has no report, which a run makes last.
+        SubtuneError: the directory has no report, the last file of a run.
     """
     found = Comparison(Path(results).resolve())
     if not found.report.is_file():
@@ -220,30 +220,30 @@ def compare(
     results: str | Path | None = None,
     say: Callable[[str], object] | None = None,
 ) -> Comparison:
-    """Train methods from full fine-tuning to the classifier alone, and return which is worth it.
+    """Train methods from full fine-tuning to the classifier alone, and return the comparison.
 
-    The same call again goes on where it was stopped, and finds everything once it is done.
+    The same call continues where it stopped; if all runs are recorded, it returns at once.
 
     Args:
         train: rows to train on: a CSV, TSV, JSON, Excel or Parquet file, a DataFrame, a
             ``Dataset``, the name of a dataset on the hub (``"stanfordnlp/sst2"``,
             ``"nyu-mll/glue:cola"``), or a mapping of splits.
-        dev: rows to evaluate on; or one of ``train``'s splits by name; or a share of the training
-            rows. Default: ``train``'s validation split; if it has none, each training row is
-            judged once, by a run that has not seen it.
-        test: further rows that only judge.
+        dev: rows to evaluate on; or the name of one of ``train``'s splits; or a share of the
+            training rows. Default: ``train``'s validation split; if it has none, each training row
+            is predicted once, by a run that did not train on it.
+        test: rows that are used for scores only.
         model: a directory, an installed package or a repository on the hub; default: MiniLM.
-        minutes: the time for all of it here. Methods, epochs and rows are chosen to fit.
-        margin: the score that one can afford to lose against full fine-tuning.
-        text: the column of the text, or two of a pair; default: a guess.
+        minutes: the time for everything here. Methods, epochs and rows are chosen to fit.
+        margin: the acceptable loss of score against full fine-tuning.
+        text: the column of the text, or two columns of pairs; default: a guess.
         label: the column of the label, or several of 0 and 1, one for each label; default: a guess.
         kind: the kind of task; default: a guess.
         encoding: of the files, such as latin-1; default: UTF-8 or UTF-16.
         sheet: of Excel files; default: the first.
-        merge_labels: make labels that differ in capitals alone one.
+        merge_labels: whether to merge labels that differ only in capitals.
         revision: commit, branch or tag of the dataset on the hub.
-        results: directory; default: one below ``results`` with a name that follows from the call.
-        say: is told what was found and chosen, line by line; default: prints it.
+        results: directory; default: one below ``results`` whose name depends on the arguments.
+        say: a function that gets each line about findings and choices; default: prints it.
 
     Raises:
         SubtuneError: the rows or the model cannot be used, or a job failed. One line says why.
@@ -261,7 +261,7 @@ def compare(
             "label": label if label is None or isinstance(label, str) else [*label],
             "kind": kind,
         }
-        # Calls without these options keep the directories that they had before there were any.
+        # Calls without these options have the directories of earlier versions.
         options |= {"sheet": sheet} if sheet else {}
         options |= {"merge_labels": True} if merge_labels else {}
         name = name_of(train)
@@ -284,21 +284,21 @@ def compare(
                 margin=float(margin),
                 **options,
             )
-            # `init` does not see the file of rows that are divided.
+            # `init` does not see the file whose rows are divided.
             divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
-            said = (*map(sheet_lines, divided), init(request))
-            for line in chain(*said, [f"{configuration} contains all of this"]):
+            messages = (*map(sheet_lines, divided), init(request))
+            for line in chain(*messages, [f"{configuration} has these settings"]):
                 line = line.replace(f"{Path.cwd()}{os.sep}", "")
                 say(line) if say else print(in_python(line), flush=True)
         else:
-            # Another margin changes the answer and no run.
+            # Another margin changes the answer but no run.
             text_before, line = configuration.read_text("utf-8"), f"    margin: {float(margin)}"
             configuration.write_text(re.sub(r"(?m)^    margin: \S+", line, text_before), "utf-8")
         written = config.read(draft if is_new else configuration)
         if Path(written.results) != place:
             raise SubtuneError(
-                f"results: {place} was {written.results} before; move it back to go on, or open "
-                "it with subtune.load"
+                f"results: {place} was {written.results} before; move it back to continue, or "
+                "open it with subtune.load"
             )
         _, plan, _ = workflow.preflight(written)
         if is_new:

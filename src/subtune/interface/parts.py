@@ -1,4 +1,4 @@
-"""The parts of a comparison: Fisher information, what a method trains, one training."""
+"""Parts of a comparison: Fisher information, a method's parameters, one training."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Method:
-    """A method: the selection of what it trains."""
+    """A method: a selection of parameters."""
 
     selection: Selection
 
     def resolve(self, model: str | Path | None = None, labels: int = 2) -> "pd.DataFrame":
-        """List the tensors that train in a model, which needs no weights.
+        """List the tensors that the method trains in a model, which needs no weights.
 
         Args:
             model: a directory or an installed package; default: MiniLM.
-            labels: of the classifier, which always trains.
+            labels: the number of labels of the classifier, which always trains.
 
         Returns:
-            ``tensor`` (a pattern that matches the row's tensors), ``times`` (their number),
-            ``own`` (the pattern in transformers' model), ``shape`` (of one tensor), ``trains`` (how
-            many of all their numbers train) and ``how`` (in words).
+            ``tensor`` (a pattern that matches the row's tensors), ``times`` (their number), ``own``
+            (the pattern in transformers' model), ``shape`` (of one tensor), ``trains`` (the number
+            of trained entries in all of them) and ``how`` (in words).
 
         Raises:
             SubtuneError: the model lacks what the method selects.
@@ -85,10 +85,11 @@ def fisher(
 
     Args:
         model: a directory or an installed package; None: MiniLM.
-        rows: labelled rows: a file, a DataFrame, a ``Dataset`` or the name of a dataset on the hub.
-        number: how many rows to draw; default: all.
+        rows: labelled
+        rows: a file, a DataFrame, a ``Dataset`` or the name of a dataset on the hub.
+        number: the number of rows to draw; default: all.
         max_length: most tokens of a text.
-        seed: draws rows and the untrained classifier.
+        seed: seed of the drawn rows and the untrained classifier.
         columns: ``text``, ``text2``, ``label`` and ``kind``, as in `compare`.
 
     Raises:
@@ -111,11 +112,11 @@ def train(
     seed: int = 0,
     **columns: Any,
 ) -> Result:
-    """Train one run here and return its learning curve, its best epoch, and what has changed.
+    """Train one run here and return its learning curve, its best epoch, and the changed values.
 
     The schedule is linear with a warm-up of a tenth, and a regression trains on standardised labels
-    if the classifier has a bias. `compare` searches learning rates, repeats
-    runs with other seeds, and keeps what it has computed; this does not.
+    if the classifier has a bias. Unlike `compare`, this searches no learning rate, has a single
+    seed, and records nothing.
 
     Args:
         model: a directory or an installed package; None: MiniLM.
@@ -170,7 +171,7 @@ def _read(
         request = Request(paths["train"], paths.get("validation"), model=str(directory), **columns)
         found = look(request)
         task = task_of(request, found)
-        # Fisher information judges by no rows.
+        # Fisher information needs no evaluation rows.
         by_split = {"validation": found.paths["train"]} | found.paths
         data = DataSpec(
             task=task, source="files", version=files.version_of(files.own_paths(by_split, task))
@@ -185,7 +186,7 @@ def _read(
 
 @contextmanager
 def _checked(what: str) -> Iterator[None]:
-    """Turn the first mistake that pydantic finds into one line."""
+    """Turn pydantic's first error into one line."""
     try:
         yield
     except ValidationError as error:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Rows = Union[str, Path, "pd.DataFrame", "datasets.Dataset"]
-# A dataset on the hub, after a colon the subset that it needs a name for.
+# A dataset on the hub, with the name of its subset, if any, after a colon.
 ON_HUB = re.compile(rf"(?P<repository>{REPOSITORY[1:-1]})(:(?P<subset>[\w.+-]+))?")
-# Names that datasets give to the split to evaluate on.
+# The usual names of a split to evaluate on.
 DEV = ("validation", "dev", "valid", "val")
 
 
@@ -33,9 +33,9 @@ DEV = ("validation", "dev", "valid", "val")
 class Split:
     """The rows of one split.
 
-    ``identity`` differs where the rows may differ. ``frame`` returns the rows, or None if a dataset
-    on the hub turns out to have no dev rows; its argument is the results directory, where commits
-    of the hub are pinned. ``path``: the user's own file of the rows.
+    ``identity`` is different for different rows. ``frame`` returns the rows, or None if a dataset
+    on the hub has no dev rows; its argument is the results directory, where commits of the hub are
+    pinned. ``path``: the user's own file of the rows.
     """
 
     identity: str
@@ -43,7 +43,8 @@ class Split:
     path: Path | None = None
 
     def written(self, results: Path, target: Path) -> Path | None:
-        """Return a file of the rows: the user's own, or ``target``, with JSON lines."""
+        """Return a file of the rows: the user's own, or ``target``, which is then written as JSON
+        lines."""
         if self.path:
             return self.path.resolve()
         if (frame := self.frame(results)) is None:
@@ -54,7 +55,7 @@ class Split:
 
 
 def write_all(splits: Mapping[str, Split], results: Path, folder: Path) -> dict[str, Path]:
-    """Return a file of each split that has rows. New ones are written into ``folder``."""
+    """Return a file for each split that has rows. New files are written into ``folder``."""
     paths = {}
     for name, split in splits.items():
         if path := split.written(results, folder / f"{name}.jsonl"):
@@ -64,10 +65,10 @@ def write_all(splits: Mapping[str, Split], results: Path, folder: Path) -> dict[
 
 @contextmanager
 def errors_in_python(folder: Path | None = None) -> Iterator[None]:
-    """Name options in errors as arguments, and the files that are written here as their rows.
+    """Rewrite errors: options become arguments, and files in ``folder`` become the rows they hold.
 
     Args:
-        folder: where rows from memory and from the hub are written.
+        folder: the folder for rows from memory and from the hub.
     """
     try:
         yield
@@ -80,7 +81,7 @@ def errors_in_python(folder: Path | None = None) -> Iterator[None]:
 
 
 def in_python(text: str) -> str:
-    """Return a message in which options of the terminal are arguments."""
+    """Return a message with Python's arguments instead of the terminal's options."""
     return re.sub(r"--([a-z][a-z-]+)", lambda option: option[1].replace("-", "_"), text)
 
 
@@ -97,7 +98,7 @@ def splits_of(
         train: a file, a table, a dataset on the hub, or a mapping of splits.
         dev: the same, or the name of one of ``train``'s splits, or a share of the training rows;
             default: ``train``'s own dev rows, if there are any.
-        test: as ``dev``, but no share.
+        test: like ``dev``, but not a share.
         revision: commit, branch or tag of a dataset on the hub.
         how: ``encoding`` of files, and ``sheet`` of Excel files.
 
@@ -128,14 +129,14 @@ def splits_of(
         splits = _divided(splits["train"], dev)
     elif dev is not None:
         splits["validation"] = other("dev", dev)
-    # Another split of a mapping may be a mistyped one. The hub is not asked yet.
+    # A mapping's unknown split may be a typing error. The hub is not asked yet.
     elif on_hub or (isinstance(train, Mapping) and train.keys() - {"train", "test"}):
         splits["validation"] = named("dev", *DEV)
     return splits if test is None else splits | {"test": other("test", test)}
 
 
 def name_of(train: Any) -> str:
-    """Return a task's name for its training rows."""
+    """Return a task's name from its training rows."""
     if _is_on_hub(train):
         return named_like(re.sub(".*/", "", train), TASKS, "task")
     return task_named_after(Path(train)) if isinstance(train, str | Path) else "table"
@@ -176,7 +177,7 @@ def _split(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
         if not is_file(path):
             share = ", or a share of the training rows such as 0.2" if key == "dev" else ""
             raise SubtuneError(f"{key}: found no file {cut(str(rows))!r}, expected one{share}")
-        # Rows in an encoding of their own are written anew, in UTF-8.
+        # Rows in another encoding are written again, in UTF-8.
         own = None if how.get("encoding") else path
         return Split(fingerprint(path), lambda results: _read(path, how), own)
     if not hasattr(rows, "columns") and not hasattr(rows, "features"):
@@ -211,12 +212,12 @@ def _read(path: Path, how: Mapping[str, str | None]) -> "pd.DataFrame":
 
 
 def _frame(rows: Any) -> "pd.DataFrame":
-    """Return rows as a table, in which classes have their names."""
+    """Return rows as a table with names of classes instead of their numbers."""
     if not hasattr(rows, "features"):
         return rows
     frame = rows.to_pandas()
     for column, feature in rows.features.items():
-        # Several classes of a row are a list.
+        # A row with several classes has a list.
         is_list, cell_feature = hasattr(feature, "feature"), getattr(feature, "feature", feature)
         if names := getattr(cell_feature, "names", None):
             word = dict(enumerate(names)).get
@@ -226,6 +227,6 @@ def _frame(rows: Any) -> "pd.DataFrame":
 
 def _json_lines(frame: "pd.DataFrame") -> str:
     with one_line("the table cannot be written as JSON lines"):
-        # A gap among whole numbers has made them decimals.
+        # A missing value turns a column of integers into decimals.
         frame = frame.apply(lambda cells: cells.convert_dtypes() if cells.hasnans else cells)
         return frame.to_json(orient="records", lines=True, force_ascii=False, date_format="iso")

@@ -1,4 +1,4 @@
-"""The workflow: what can be known before it runs, calls of Snakemake, and how far they are."""
+"""The workflow: checks before it runs, calls of Snakemake, and their progress."""
 
 import csv
 import fcntl
@@ -27,27 +27,27 @@ from subtune.planning.jobs import form
 from subtune.planning.plan import Plan, plan
 from subtune.runs import records
 
-# Options of Snakemake that say how many jobs run at once.
+# Snakemake's options for the number of jobs at once.
 PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
-# Lines of a failed call's log that its error shows.
+# The number of lines of a failed call's log in its error.
 LAST_LINES = 12
 SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_LOOKS = 30, 0.5
-# Lines of the log that `say_progress` has written.
+# Lines of `say_progress` in the log.
 PROGRESS = re.compile(rb"[\d:]+  \d+ of \d+ jobs")
 BAR = "{desc}: {n_fmt} of {total_fmt} |{bar}| {elapsed} {postfix}"
-# The share of the work for which the plan's pace counts. The first records say little, because runs
-# that share steps are recorded together.
+# The share of the work that is estimated at the plan's pace. The first records say little, because
+# runs that share steps are recorded together.
 PLANNED = 0.25
 
 
 def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
     """Return the configuration with its papers, its plan, and the forms for the GLUE server.
 
-    The files and models that it names are looked at. The rows of all experiments' forms are those
-    of `subtune.planning.jobs.form`.
+    Check the files and models that it names. The forms have the rows of
+    `subtune.planning.jobs.form` for all experiments.
 
     Raises:
-        SubtuneError: something that it names is missing, or not what it should be.
+        SubtuneError: a file or model is missing or wrong.
     """
     results = Path(config.results)
     nearest = next(place for place in (results, *results.parents) if place.exists())
@@ -66,9 +66,9 @@ def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
 
 
 def call_snakemake(arguments: Sequence[str]) -> NoReturn:
-    """Become Snakemake with this workflow.
+    """Replace this process by Snakemake with this workflow.
 
-    Without an option about cores all are used. A profile of the workflow is found by its name.
+    By default it uses all cores. A profile of the workflow can be given by its name.
     """
     words = [*arguments]
     for place, word in enumerate(words[:-1], start=1):
@@ -83,7 +83,7 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
 def _all_cores() -> list[str]:
     """Return Snakemake's options for every core and, if there is one, the GPU.
 
-    With ``=`` no option takes a target for one of its values.
+    With ``=``, no target is taken for an option's value.
     """
     cores = count_cores()
     gpu = ["--resources=gpu=1"] if count_jobs_at_once() < cores else []
@@ -97,13 +97,12 @@ def train_all(
     directory: Path,
     targets: Sequence[str] = (),
 ) -> None:
-    """Make everything that a configuration asks for, or targets, with a progress bar of its runs.
+    """Make all results of a configuration, or some targets, with a progress bar of its runs.
 
-    Without a terminal lines say the progress. The configuration's paths begin in ``directory``.
-
-    An interrupt stops Snakemake as Ctrl-C does: runs keep checkpoints, from which the next call
-    goes on. A second interrupt does not wait for checkpoints. If the kernel of a notebook dies,
-    Snakemake keeps running, and the next call waits for it.
+    Without a terminal, lines show the progress. The configuration's paths are relative to
+    ``directory``. An interrupt stops Snakemake as Ctrl-C does: runs write checkpoints, from which
+    the next call continues. A second interrupt does not wait for checkpoints. If the kernel of a
+    notebook dies, Snakemake keeps running, and the next call waits for it.
 
     Raises:
         SubtuneError: a job failed. The text ends with the last lines of the log.
@@ -117,8 +116,8 @@ def train_all(
         show = partial(_show, bar, places, lines)
         _wait_for_others(file, show)
         start = file.tell()
-        # Snakemake and its jobs hold the open file, which is the lock. An interrupt is for this
-        # process alone, which then stops them.
+        # Snakemake and its jobs keep the file open, which is the lock. Only this process gets an
+        # interrupt; it then stops the others.
         process = subprocess.Popen(
             snakemake_command(*options),
             stdin=subprocess.DEVNULL,
@@ -140,8 +139,10 @@ def train_all(
                 raise
             raise
     if process.returncode:
-        said = log.read_bytes()[start:].decode(errors="replace").strip().splitlines()
-        raise SubtuneError("\n".join([f"training stopped; {log} ends with:", *said[-LAST_LINES:]]))
+        log_lines = log.read_bytes()[start:].decode(errors="replace").strip().splitlines()
+        raise SubtuneError(
+            "\n".join([f"training stopped; {log} ends with:", *log_lines[-LAST_LINES:]])
+        )
 
 
 def _wait_for_others(file: IO[bytes], show: Callable[[], object]) -> None:
@@ -152,7 +153,8 @@ def _wait_for_others(file: IO[bytes], show: Callable[[], object]) -> None:
             return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if not waits:
-                print("an earlier call works here; this one waits", file=sys.stderr, flush=True)
+                says = "an earlier call is still running here; this one waits"
+                print(says, file=sys.stderr, flush=True)
             waits = True
             show()
             time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -169,7 +171,7 @@ def _progress_bar(runs: int) -> Any:
 
 
 def _show(bar: Any, places: Sequence[Path], log: IO[bytes]) -> None:
-    """Show the recorded runs; without a bar, the lines of the log about progress."""
+    """Show the number of recorded runs; without a bar, the log's lines about progress."""
     for line in log if bar.disable else ():
         if PROGRESS.match(line):
             print(line.decode(), end="", file=sys.stderr, flush=True)
@@ -178,13 +180,12 @@ def _show(bar: Any, places: Sequence[Path], log: IO[bytes]) -> None:
 
 
 def run_to_export(results: Path, run: str, configuration: Path, directory: Path) -> str:
-    """Return the run to export in place of a run of cross-validation; any other run itself.
-
-    It trains on all rows, once more if it is not recorded.
+    """Return the run to export: for a cross-validated run, the method's run on all rows, which is
+    trained if it is not recorded; otherwise the run itself.
 
     Args:
         configuration: the run's configuration.
-        directory: the folder in which the configuration's paths begin.
+        directory: the folder to which the configuration's paths are relative.
 
     Raises:
         SubtuneError: the run has no chosen learning rate, the configuration has other results, or
@@ -195,24 +196,24 @@ def run_to_export(results: Path, run: str, configuration: Path, directory: Path)
     if records.read_spec(store, run).recipe.fold is None:
         return run
     names = _place(results, run)
-    made = Path(layout.refit(*names))
-    if made.is_file() and not records.is_recorded(store, _run_in(made)):
+    refit_table = Path(layout.refit(*names))
+    if refit_table.is_file() and not records.is_recorded(store, _run_in(refit_table)):
         # Its record was set aside as damaged.
-        made.unlink()
+        refit_table.unlink()
     if not configuration.is_file():
         raise SubtuneError(
-            f"run {run} is one of cross-validation, whose method now trains once more on all rows: "
-            f"found no {configuration}, expected the configuration of the run as --config"
+            f"run {run} is cross-validated, so its method first trains on all rows: found no "
+            f"{configuration}, expected the run's configuration as --config"
         )
     own = configs.read(configuration).results
     if (directory / own).resolve() != results.resolve():
         raise SubtuneError(
-            f"--config: found {configuration} with the results {own}, expected {results}, those of "
-            f"run {run}; call from the folder in which its paths begin"
+            f"--config: found {configuration} with the results {own}, expected {results}, "
+            f"which has run {run}; call from the folder to which its paths are relative"
         )
     target = Layout(own).refit(*names)
     train_all(configuration, results, [], directory, [target])
-    return _run_in(made)
+    return _run_in(refit_table)
 
 
 def _place(results: Path, run: str) -> tuple[str, str, str, str]:
@@ -224,8 +225,8 @@ def _place(results: Path, run: str) -> tuple[str, str, str, str]:
             if row["run"] == run:
                 return path.parents[1].name, row["model"], row["task"], row["method"]
     raise SubtuneError(
-        f"run {run} is one of cross-validation that no table shows, expected one with the chosen "
-        f"learning rate of its method, as in experiments/*/data/chosen.csv in {results}"
+        f"run {run} is cross-validated, but not with its method's chosen learning rate; "
+        f"expected a run in experiments/*/data/chosen.csv in {results}"
     )
 
 
@@ -235,7 +236,7 @@ def _run_in(table: Path) -> str:
 
 
 class Jobs(NamedTuple):
-    """Numbers of jobs: those that are done, all, and those that failed."""
+    """Numbers of jobs: done, all, and failed."""
 
     done: int
     all: int
@@ -249,14 +250,14 @@ def say_progress(
     look: Callable[[], Jobs],
     say: Callable[[str], object],
 ) -> None:
-    """Say a line every half minute, and where training begins and ends, until all jobs are done.
+    """Say a line every half minute, and when training begins and ends, until all jobs are done.
 
     Args:
-        planned: the call's runs to the seconds that they take by the plan.
+        planned: the call's runs to their planned seconds.
         store: the directory of the run records.
-        at_once: how many jobs train at the same time.
-        look: returns the call's jobs.
-        say: is told the lines.
+        at_once: the number of jobs that train at the same time.
+        look: a function that returns the call's jobs.
+        say: a function that gets the lines.
     """
     began = time.time()
     before = _names(store)
@@ -278,13 +279,13 @@ def say_progress(
 def seconds_left(
     planned: Mapping[str, float], missing: Mapping[str, float], seconds: float, at_once: int
 ) -> float:
-    """Return the seconds until all runs are recorded, at the pace so far and that of the plan.
+    """Return the seconds until all runs are recorded, from the pace so far and the planned pace.
 
     Args:
         planned: the runs that were not recorded before, to their planned seconds.
-        missing: those that are not recorded yet.
-        seconds: since the start.
-        at_once: how many jobs train at the same time.
+        missing: the runs that are not recorded yet.
+        seconds: the seconds since the start.
+        at_once: the number of jobs that train at the same time.
     """
     if not missing:
         return 0
@@ -298,9 +299,9 @@ def seconds_left(
 def progress_line(
     seconds: float, jobs: Jobs, recorded: int, runs: int, left: float, is_measured: bool
 ) -> str:
-    """Return how far a call is after some seconds, with the seconds of training that are left.
+    """Return a line with a call's progress after some seconds, and the training time that is left.
 
-    They are measured once a run has told how fast training is.
+    The time is measured once a run is recorded.
     """
     parts = [f"{jobs.done} of {jobs.all} jobs"]
     if jobs.failed:

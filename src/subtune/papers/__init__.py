@@ -1,11 +1,11 @@
-"""The papers, a folder each. A new paper adds nothing but its folder."""
+"""The papers, one folder each. A new paper adds only its folder."""
 
 import importlib
 import pkgutil
 
 from subtune.papers.paper import Paper
 
-# The paper of an experiment that reproduces none.
+# The paper of an experiment that reproduces no paper.
 NO_PAPER = Paper(name="", citation="")
 
 
@@ -15,5 +15,5 @@ def names() -> list[str]:
 
 
 def find(name: str | None) -> Paper:
-    """Return a paper by its name, and `NO_PAPER` without a name."""
+    """Return a paper by its name, or `NO_PAPER` without a name."""
     return importlib.import_module(f"{__name__}.{name}.exhibits").PAPER if name else NO_PAPER

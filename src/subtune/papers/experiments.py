@@ -1,4 +1,4 @@
-"""Papers of a configuration's experiments: the exhibits of each, and the results that they show."""
+"""Papers of a configuration's experiments: each experiment's exhibits, and their results."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from subtune.tasks.task import columns_of
 
 
 def with_papers(config: Config) -> Config:
-    """Return a configuration in which an experiment with a paper's name reproduces that paper.
+    """Return the configuration; in it, experiments with a paper's name reproduce that paper.
 
     Raises:
         SubtuneError: a paper or a figure is unknown, an experiment's name is nearly a paper's, or
@@ -38,8 +38,9 @@ def with_papers(config: Config) -> Config:
                 experiment = experiment.model_copy(update={"paper": name})
             elif near:
                 problems.append(
-                    f"experiments.{name}: found a name that is nearly a paper's, expected {near[0]}"
-                    f", or `paper: {near[0]}`, or `paper: null` for the exhibits of no paper"
+                    f"experiments.{name}: found a name that looks like a paper's, expected "
+                    f"{near[0]}, or `paper: {near[0]}`, or `paper: null` for the exhibits of no "
+                    "paper"
                 )
         named[name] = experiment
         if experiment.paper and experiment.paper not in papers.names():
@@ -47,8 +48,8 @@ def with_papers(config: Config) -> Config:
             problems.append(f"experiments.{name}.paper: {known}")
         elif len(experiment.models) > 1 and paper_of(experiment).shows_information():
             problems.append(
-                f"experiments.{name}: found {len(experiment.models)} models, expected one: the "
-                f"Fisher information that {experiment.paper} shows is of one model; write an "
+                f"experiments.{name}: found {len(experiment.models)} models, expected one: "
+                f"{experiment.paper} shows the Fisher information of one model; write an "
                 "experiment for each"
             )
     every = [papers.NO_PAPER, *map(papers.find, papers.names())]
@@ -61,7 +62,8 @@ def with_papers(config: Config) -> Config:
 
 
 def metrics_of(config: Config) -> dict[str, dict[str, str]]:
-    """Return each experiment's tasks to the metric that its paper shows instead of their first."""
+    """Return, by experiment and task, the metric that the paper shows if it is not the task's
+    first."""
     return {name: dict(paper_of(e).metrics) for name, e in config.experiments.items()}
 
 
@@ -76,7 +78,7 @@ def score_columns(config: Config, experiment: Experiment) -> list[dict[str, Any]
 
 
 def with_information(config: Config) -> set[str]:
-    """Return the experiments whose paper shows the Fisher information of their model."""
+    """Return the experiments whose paper shows their model's Fisher information."""
     return {n for n, e in config.experiments.items() if paper_of(e).shows_information()}
 
 
@@ -96,7 +98,7 @@ def exhibits_of(config: Config, experiment: Experiment) -> dict[str, Table]:
 
 
 def left_out(experiment: Experiment, exhibit: Table) -> list[str]:
-    """Return the tasks of an experiment that one of its tables or figures does not show."""
+    """Return the experiment's tasks that a table or figure does not show."""
     paper = paper_of(experiment)
     if exhibit.tasks:
         return [task for task in experiment.tasks if task not in exhibit.tasks]
@@ -135,7 +137,7 @@ def tables_read(config: Config, experiment: Experiment) -> list[str]:
 
 
 def tables_made(config: Config, experiment: Experiment) -> list[str]:
-    """Return the further tables that are made and kept with an experiment's exhibits."""
+    """Return the other tables that are made and stored with an experiment's exhibits."""
     paper = paper_of(experiment)
     information = [
         "component_shares", "parameter_information", "layernorm_information",
@@ -150,9 +152,9 @@ def tables_made(config: Config, experiment: Experiment) -> list[str]:
 
 
 def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
-    """Return everything but its numbers that decides how an experiment's exhibits look.
+    """Return all plain values, except numbers of runs, on which an experiment's exhibits depend.
 
-    The exhibits are made again when one of these plain values changes.
+    If one changes, the exhibits are made again.
     """
     experiment, tasks = config.experiments[name], config.all_tasks()
     paper, users = paper_of(experiment), {*config.tasks, *config.directories}
@@ -207,7 +209,7 @@ def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
 
 
 def parameters_drawn(config: Config, experiment: Experiment) -> list[dict[str, str]]:
-    """Return method and task of every heat map of single parameters that an experiment has."""
+    """Return the methods and tasks of an experiment's heat maps of single parameters."""
     return [
         {"method": exhibit.needs.methods[0], "task": exhibit.needs.tasks[0]}
         for exhibit in exhibits_of(config, experiment).values()
@@ -220,11 +222,11 @@ class Results:
     """Numbers of an experiment's runs, and facts about its tasks from the configuration.
 
     Attributes:
-        paper: the paper that it reproduces.
+        paper: the paper that the experiment reproduces.
         tables: names in `subtune.papers.paper.DATA` to tables; an experiment may lack some.
         tasks: each task to its ``title``, the titles of its ``columns``, its ``metrics``, its
             splits for ``evaluation``, and the ``source`` of its rows in words.
-        models: names to directories.
+        models: directories by name.
         selections: each method's selection as canonical JSON.
     """
 
@@ -266,12 +268,12 @@ class Results:
 
 
 def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
-    """Return an experiment's results, with the further tables that its exhibits and claims need.
+    """Return an experiment's results, with all tables that its exhibits and claims need.
 
     Args:
         about: from `about`.
-        files: the names of tables to their file, ``models`` to directories, ``fisher_sums`` to a
-            file per task, ``scored`` to the train scores of sweeps.
+        files: each table's file by name; also the directories of ``models``, a file per task of
+            ``fisher_sums``, and the train scores of sweeps, ``scored``.
     """
     paper, tasks, wanted = papers.find(about["paper"]), about["tasks"], about["tables"]
     tables = {name: read_scores(files[name]) for name in DATA if name in files}

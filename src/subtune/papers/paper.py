@@ -1,4 +1,4 @@
-"""Values that declare a paper: its tables, figures and claims, and the numbers that it prints."""
+"""Declarations of papers: tables, figures, claims and printed numbers."""
 
 import hashlib
 import inspect
@@ -20,11 +20,22 @@ from subtune.exhibits.methods import AVERAGE
 # ``chosen`` only the largest number. Claims can also read ``printed`` (the paper's own scores) and
 # ``train_rows`` (the number of training rows of each task).
 DATA = (
-    "scores", "chosen", "row_scores", "sizes", "learning_curves", "train_scores", "test_scores",
-    "claims", "reproduction", "changes", "parameter_changes", "component_shares",
-    "parameter_information", "layernorm_information", "global_layernorm_information",
-)  # fmt: skip
-# Columns of the printed tables that every paper has, even if they are empty.
+    "scores",
+    "chosen",
+    "row_scores",
+    "sizes",
+    "learning_curves",
+    "train_scores",
+    "test_scores",
+    "claims",
+    "reproduction",
+    "changes",
+    "parameter_changes",
+    "component_shares",
+    "parameter_information",
+    "layernorm_information",
+    "global_layernorm_information",
+)  # fmt: skip Columns of the printed tables that every paper has, even if they are empty.
 COUNTS = ["model", "method", "printed"]
 COLUMNS = {
     "scores":
@@ -37,11 +48,11 @@ COLUMNS = {
 class Needs:
     """The runs that an experiment must have for a table or a figure.
 
-    ``seeds``, ``sizes`` and ``questions`` are the least numbers of seeds, of different numbers of
-    training rows, and of pairs of model and task. ``parameter_changes`` are those of the one method
-    on the one task. ``information`` is the Fisher information of one model on every task.
-    ``printed`` means scores that the paper prints for some of the tasks, ``test_scores`` scores
-    that the GLUE server returned, ``submissions`` files for the server.
+    ``seeds``, ``sizes`` and ``questions`` are minimum counts of seeds, of different numbers of
+    training rows, and of pairs of model and task. ``parameter_changes``: the changes of the one
+    method on the one task. ``information``: the Fisher information of one model on every task.
+    ``printed``: printed scores for some of the tasks. ``test_scores``: scores from the GLUE server.
+    ``submissions``: files for the server.
     """
 
     methods: tuple[str, ...] = ()
@@ -64,12 +75,12 @@ class Table:
     Attributes:
         name: the name of its files; ``table2`` is shown as Table 2.
         title: its heading.
-        caption: everything that a reader must know about it.
-        make: the function of `subtune.papers.experiments.Results` that returns it, as a data frame
+        caption: all explanations that a reader needs.
+        make: the function that makes it from `subtune.papers.experiments.Results`, as a data frame
             or a `Styled` table.
-        needs: the runs without which an experiment does not have it.
-        tasks: the only tasks that it shows. By default it shows all; a paper's own exhibit then
-            leaves out the tasks that the paper treats apart.
+        needs: the runs that it needs; without them an experiment does not have it.
+        tasks: the tasks that it shows. By default it shows all; a paper's own exhibit then leaves
+            out the tasks that the paper treats apart.
     """
 
     name: str
@@ -82,10 +93,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure(Table):
-    """A figure, drawn as PNG and PDF. ``make`` takes its style after the results.
+    """A figure, drawn as PNG and PDF.
 
-    ``style`` names its settings under ``figures`` in a configuration; without it they have the
-    figure's own name. ``numbers`` names the data that the report offers beside it.
+    The second argument of ``make`` is the figure's style. ``style`` is the key of its settings
+    under ``figures`` in a configuration; default: the figure's own name. ``numbers`` is the name of
+    the data that the report offers with it.
     """
 
     style: str = ""
@@ -101,19 +113,19 @@ class Paper:
     """A paper as a table of contents.
 
     Attributes:
-        name: the name of its folder, and in configurations.
+        name: its name in configurations, and of its folder.
         citation: its name in the report.
-        exhibits: its tables and figures, in its order.
+        exhibits: its tables and figures, in the paper's order.
         claims: its claims.
-        metrics: tasks to the metric that the paper shows, if it is not their first. This metric
-            also chooses epochs and learning rates. Recorded predictions and changes are from the
-            epoch that is best by the task's first metric.
+        metrics: by task, the metric that the paper shows if it is not the task's first. This metric
+            also chooses epochs and learning rates. Recorded predictions and changes still come from
+            the epoch that is best by the task's first metric.
         scored_on_training_rows: methods whose runs are also scored on their training rows.
-        printed_data: names of data to the paper's table of the same numbers; the workflow reads
-            values as shares per task.
-        printed_learning_rates: methods to the paper's table of their best learning rates.
-        tasks_apart: tasks with exhibits and claims of their own. All other exhibits and claims
-            leave them out.
+        printed_data: by name of data, the paper's table of the same numbers; the workflow turns
+            values into shares per task.
+        printed_learning_rates: by method, the paper's table of its best learning rates.
+        tasks_apart: tasks that the paper treats apart, with their own exhibits and claims; all
+            others leave them out.
     """
 
     name: str
@@ -127,11 +139,11 @@ class Paper:
     tasks_apart: tuple[str, ...] = ()
 
     def shows_information(self) -> bool:
-        """Return whether it shows the Fisher information of an experiment's model."""
+        """Return whether the paper shows the Fisher information of an experiment's model."""
         return any(exhibit.needs.information for exhibit in self.exhibits)
 
     def claims_on(self, tasks: Collection[str]) -> list[Claim]:
-        """Return the claims that are about some of these tasks."""
+        """Return the claims about at least one of these tasks."""
         apart = set(tasks) & set(self.tasks_apart)
         together = set(tasks) - apart
         return [
@@ -142,21 +154,22 @@ class Paper:
 
     @property
     def folder(self) -> Path:
-        """The folder of its printed numbers, a CSV file per table."""
+        """The folder of the paper's printed numbers, with one CSV file per table."""
         return Path(__file__).parent / self.name / "printed"
 
     def version(self) -> str:
-        """Return a hash of all numbers that it prints."""
+        """Return a hash of all numbers that the paper prints."""
         digest = hashlib.sha256()
         for path in sorted(self.folder.glob("*.csv")):
             digest.update(path.name.encode() + path.read_bytes())
         return digest.hexdigest()[:12]
 
     def printed(self, name: str) -> pd.DataFrame:
-        """Return one of its tables; numbers of parameters as text, and ``scores`` from 0 to 1.
+        """Return one of the paper's tables, with numbers of parameters as text and ``scores`` from
+        0 to 1.
 
         Scores have the columns ``exhibit``, ``model``, ``split``, ``method`` (its name in
-        `METHODS`, if any), ``params``, ``task`` (``mnli_matched`` and ``mnli_mismatched`` apart),
+        `METHODS`, if any), ``params``, ``task`` (with ``mnli_matched`` and ``mnli_mismatched``),
         ``metric``, ``value`` and ``is_average`` (a mean over the paper's tasks).
         """
         path = self.folder / f"{name}.csv"
@@ -168,16 +181,16 @@ class Paper:
             return rows
         return rows.assign(
             value=rows["value"] / rows["scale"],
-            # Papers print additions with a plus sign; here names have a comma.
+            # Papers join methods with a plus sign, subtune with a comma.
             method=rows["method"].astype(str).str.replace(" + ", ",", regex=False),
             is_average=rows["metric"] == AVERAGE,
         ).drop(columns="scale")
 
     def tables_like_ours(self, *, averages: bool) -> dict[str, pd.DataFrame]:
-        """Return its numbers in the form of ours, by the names of our tables.
+        """Return the paper's numbers as tables like ours, by the names of our tables.
 
         Args:
-            averages: return averages over tasks, not scores of single tasks.
+            averages: return averages over tasks instead of scores of single tasks.
         """
         scores = self._scores_like_ours()
         wanted = scores[scores["is_average"] == averages]
@@ -190,7 +203,8 @@ class Paper:
         }
 
     def _scores_like_ours(self) -> pd.DataFrame:
-        """Return its scores in the form of chosen runs, with their ``exhibit`` and ``split``."""
+        """Return the paper's scores in the form of ``chosen``, with their ``exhibit`` and
+        ``split``."""
         rows = self.printed("scores").rename(columns={"task": "column"})
         name = rows["column"].str
         rows = rows.assign(
@@ -212,7 +226,7 @@ class Paper:
     def _trained_parameters(self) -> pd.DataFrame:
         """Return numbers of trained parameters: ``model``, ``method``, ``trainable``.
 
-        Without printed counts they are shares of the model.
+        Without printed counts, the numbers are shares of the model.
         """
         table = self.printed("parameter_counts")
         table = table[~table["printed"].astype(str).str.endswith("%")]
@@ -242,11 +256,11 @@ def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_claims(package: str, *own: ModuleType) -> tuple[Claim, ...]:
-    """Return the claims of the paper in a package, in their order.
+    """Return the claims of a package's paper, in their order.
 
-    A claim has the fields of `Claim`. Instead of ``units`` and ``of`` it has the name of a
-    statistic, with a list of its arguments. Statistics are functions of
-    `subtune.analysis.statistics` and of the paper's ``own`` modules.
+    An entry has the fields of `Claim`. Instead of ``units`` and ``of``, it has a statistic's name
+    with a list of its arguments. Statistics are functions of `subtune.analysis.statistics` and of
+    the paper's ``own`` modules.
     """
     functions: dict[str, Any] = {}
     for module in (statistics, *own):

@@ -25,10 +25,12 @@ DIVERGED = (
     "finite."
 )
 REMARKS = (
-    "At the edge: of several learning rates tried, the best is the smallest or the largest, so a "
-    "better one may lie beyond. Still rising: the last epoch is the best, and the score still rose "
+    "At the edge: the best learning rate is the smallest or the largest of those tried, so a "
+    "better one may lie beyond it. Still rising: the last epoch is the best, and the score still "
+    "rose "
     "over the last third of the epochs, so more epochs may help. Fell: the best epoch is before "
-    "the last third, and the score has fallen since. Changes within their noise do not count."
+    "the last third, and the score has fallen since. Changes that are within their noise are "
+    "ignored."
 )
 COMPARED = (
     "Scores at each method's best learning rate and epoch, ours above, the paper's below. The best "
@@ -37,11 +39,12 @@ COMPARED = (
 
 
 def compared(scores: str, **options: Any) -> Callable[..., Styled]:
-    """Return a function that makes a table of methods task by task, above what the paper prints.
+    """Return a function that makes a table of our scores by method and task, above the printed
+    ones.
 
     Args:
-        scores: the name of the table that has ours.
-        options: those of `subtune.exhibits.methods.comparison`.
+        scores: the name of the table of our scores.
+        options: options of `subtune.exhibits.methods.comparison`.
     """
     return lambda results: comparison(
         results[scores],
@@ -58,7 +61,7 @@ def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -
 
 
 def test_scores(name: str, exhibits: Sequence[str]) -> Table:
-    """Return the same table for the scores that the GLUE server returned."""
+    """Return a table of the GLUE server's test scores above printed ones."""
     make = compared("test_scores", exhibits=exhibits, split="test", source="test set")
     return Table(name, "Test scores", COMPARED, make, needs=Needs(test_scores=True))
 
@@ -68,14 +71,13 @@ def metrics_of_tasks(name: str) -> Table:
     return Table(
         name,
         "Metrics",
-        "Each task's metric, which also chooses epoch and learning rate, and what else is "
-        "computed.",
+        "Each task's metric, which also selects epoch and learning rate, and its other metrics.",
         make=lambda results: metrics([*results.tasks.values()]),
     )
 
 
 def changes(name: str, title: str, method: str, task: str) -> Figure:
-    """Return a heat map of how much a method changed each parameter of a layer, on one task."""
+    """Return a heat map of a method's changes of each parameter of a layer, on one task."""
     return Figure(
         name,
         title,
@@ -93,13 +95,14 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
 ANSWERS = Table(
     "answers",
     "What to train",
-    "The smallest method that loses no more than the margin against full fine-tuning, per model "
-    "and task, and for the mean over all tasks. 'Train': the chance of that is at least 95 %. "
-    "'Probably': it is at least a half, and no method has 95 %. Otherwise everything trains, and "
-    "the nearest method is named. Below: every method from the smallest, its loss to full, what it "
-    "loses at most with a chance of 95 %, and the chance that it is within the margin; those of at "
-    "least 95 % are bold. Chances are over seeds and the rows that judge, both paired; with a "
-    "single seed over rows alone. Several methods are compared, for which nothing corrects. "
+    "The smallest method that loses at most the margin against full fine-tuning, for each model "
+    "and task, and for the mean over all tasks. 'Train': it does so with a chance of at least 95 "
+    "%. 'Probably': the chance is at least 50 %, and no method reaches 95 %. Otherwise the answer "
+    "is to train everything, and the nearest method is named. Below: every method, the smallest "
+    "first, its loss against full, the loss that it does not exceed with a chance of 95 %, and "
+    "the chance that it is within the margin; chances of at least 95 % are bold. Chances are over "
+    "seeds and judging rows, both paired; with a single seed, over rows alone. They are not "
+    "corrected for comparing several methods. "
     "Parameters are counted without the classifier, which every method trains.",
     make=lambda results: decisions(results["chosen"], results.task_titles, results["row_scores"]),
 )
@@ -108,12 +111,12 @@ SUMMARY = Table(
     "What each method scores, and what it costs",
     "Dev score (mean ± standard deviation over seeds) at each method's best learning rate, from "
     "the highest to the lowest; in a paper's experiment at the best epoch, otherwise each row at "
-    "the epoch that other rows chose. The difference to full fine-tuning is of the same "
-    "seeds, with its 95 % interval over seeds and dev rows, or over rows with one seed. Trained "
-    "parameters are counted without the classifier. The size on disk is that of all changed "
-    "values, with the classifier. Seconds are those of training and evaluating one run; runs side "
-    "by side share them. The epoch is the best one. Numbers are medians over seeds. Methods that "
-    "no other beats in both score and parameters are bold. One answer: the method predicted the "
+    "an epoch that other rows chose. The difference to full fine-tuning is paired by seed; its 95 "
+    "% interval is over seeds and dev rows, or with one seed over rows. Trained parameters are "
+    "counted without the classifier. The size on disk includes all changed values and the "
+    "classifier. Seconds are the time of training and evaluating one run; runs side by side share "
+    "them. Seconds and the best epoch are medians over seeds. Methods are bold if no other is "
+    "better in both score and parameters. One answer: the method predicted the "
     "same for every row. " + DIVERGED + " " + REMARKS,
     make=lambda results: methods_by_score(
         results["chosen"], results.task_titles, results["row_scores"]
@@ -123,9 +126,10 @@ FRONT = Figure(
     "front",
     "Score against trained parameters",
     "Dev score against the number of trained parameters, without the classifier, at each method's "
-    f"best learning rate. Bars are {SEVERAL_SEEDS}. The grey line is the front: the best "
-    "score with at most so many parameters. Where it is missing, a broken line, of what trains "
-    "nothing of the encoder, is highest. Masks of one kind are joined. Methods that diverged are "
+    f"best learning rate. Bars are {SEVERAL_SEEDS}. The grey line is the Pareto front: the best "
+    "score with at most that many parameters. It is missing where a method that trains nothing in "
+    "the encoder (a broken line) scores highest. Masks of one kind are joined. Methods that "
+    "diverged are "
     "not shown.",
     make=lambda results, style: score_by_parameters(results["chosen"], results.task_titles, style),
 )
@@ -135,15 +139,16 @@ CLAIMS = Table(
     "claims",
     "Claims",
     "The paper's claims, tested on these runs. The paper judges by a mean, a number of tasks, an "
-    "order or a test's p; the table does the same with this run and with the paper's printed "
-    "numbers. If those contradict the claim, the last column names them. The interval is the "
-    "mean's over units, at 95 % (Student's t). A unit is a seed, its mean over all tasks, if there "
-    "are at least three seeds; otherwise it is a task, and MNLI counts as two. Supported means "
-    "that the whole interval agrees with the claim. Not supported means that none of it does, by "
-    "more than counts as a difference. Everything in between, and fewer than three units, is not "
-    f"enough runs to tell. Differences of scores below {EQUIVALENCE_MARGINS['score']} count as "
-    "none, except in claims about the best method on a number of tasks and in claims that say how "
-    f"much. Ratios within {100 * EQUIVALENCE_MARGINS['ratio']:g} % count as equal. Parameters are "
+    "order or a test's p-value; the table does the same with these runs and with the printed "
+    "numbers. If printed numbers contradict the claim, the last column names them. The 95 % "
+    "interval of the mean is Student's, over units. If there are at least three seeds, a unit is "
+    "a seed's mean over all tasks; otherwise it is a task, and MNLI counts as two. Supported: the "
+    "whole interval agrees with the claim. Not supported: the whole interval contradicts the "
+    "claim by more than the margin. Everything else, and fewer than three units, is not enough "
+    f"runs to tell. Differences of scores below {EQUIVALENCE_MARGINS['score']} do not count, "
+    "except in claims about the best method on a number of tasks and in claims that state an "
+    f"amount. Ratios within {100 * EQUIVALENCE_MARGINS['ratio']:g} % count as equal. Parameters "
+    "are "
     "counted without the classifier; a method that diverged counts as the worst.",
     make=lambda results: checklist(results["claims"]),
 )
@@ -157,8 +162,8 @@ SCORES = Table(
 REPRODUCTION = Figure(
     "reproduction",
     "Every printed score beside ours",
-    "Every score that the paper prints and that this run has, reported against ours. Test sets are "
-    f"included once their scores are entered. Bars are {SEVERAL_SEEDS}.",
+    "Every printed score that these runs have too: the reported score against ours. Test scores "
+    f"are included once they are entered. Bars are {SEVERAL_SEEDS}.",
     make=lambda results, style: reproduction(results["reproduction"], results.column_titles, style),
     needs=Needs(printed=True),
     numbers="reproduction",
@@ -184,14 +189,14 @@ RANKS = Figure(
 CHOICES = Table(
     "choices",
     "What was chosen",
-    "Learning rate, run and its best epoch behind every score of the tables. " + REMARKS,
+    "The learning rate, the run and its best epoch for every score of the tables. " + REMARKS,
     make=lambda results: choices(results["chosen"], results.task_titles),
 )
 LEARNING_CURVES = Figure(
     "learning_curves",
     "Learning curves",
-    "Dev score by epoch of the runs that the tables show, each at its method's best learning rate. "
-    "If there are several seeds, the best is shown. The curve of a run that diverged ends there.",
+    "Dev score by epoch, for each method at its best learning rate and with its best seed. The "
+    "curve of a diverged run ends where it diverged.",
     make=lambda results, style: learning_curves(
         results["chosen"], results["learning_curves"], results.task_titles, style
     ),
@@ -199,8 +204,9 @@ LEARNING_CURVES = Figure(
 SIZES = Figure(
     "sizes",
     "Score by number of training rows",
-    "Dev score by the number of training rows, at each method's best learning rate for that many. "
-    f"Smaller training sets are part of larger ones. Bands are {SEVERAL_SEEDS}. A line has a gap "
+    "Dev score by the number of training rows, at each method's best learning rate for that "
+    f"number. Larger training sets contain the smaller ones. Bands are {SEVERAL_SEEDS}. A line has "
+    "a gap "
     "where a run diverged.",
     make=lambda results, style: score_by_train_rows(results["sizes"], results.task_titles, style),
     needs=Needs(sizes=2),
@@ -208,18 +214,19 @@ SIZES = Figure(
 SCORES_BY_SIZE = Table(
     "scores_by_size",
     "Scores by number of training rows",
-    "Dev scores in every metric. Each method has its best learning rate for so many training rows, "
-    "by the metric of the other tables. The best of each row is bold: if it is another method than "
-    "in the row above, curves cross.",
+    "Dev scores in every metric. Each method has its best learning rate for that number of "
+    "training rows, by the metric of the other tables. The best of each row is bold; if the best "
+    "method changes between rows, curves cross.",
     make=lambda results: scores_by_train_rows(results["sizes"], results.column_titles),
     needs=Needs(sizes=2),
 )
-# It is made together with the zip files, so that other exhibits do not wait for them.
+# This table is made with the zip files, so that other exhibits need not wait for them.
 SUBMISSION = Table(
     "submission/contents",
     "Files for the GLUE server",
-    "What each file of each zip for the GLUE server contains: the run that predicted it, or why it "
-    "holds a constant. Predictions are of the epoch that is best by the task's first metric.",
+    "The origin of each file in each zip for the GLUE server: the run that predicted it, or the "
+    "reason why all its predictions are equal. Predictions come from the epoch that is best by "
+    "the task's first metric.",
     make=lambda results: contents(results["submission"]),
     needs=Needs(submissions=True),
 )

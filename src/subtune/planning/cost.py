@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 FLOAT_BYTES = 4
 # Main memory of Python, torch and CUDA.
 PROCESS_MB = 3000
-# Copies of the weights: as read, as used, and for evaluation.
+# Copies of the weights: read from the file, used in training, and used in evaluation.
 COPIES_OF_MODEL = 3
 # Copies of the trained values: gradient, the optimiser's two averages, the best epoch's values.
 COPIES_OF_TRAINED = 4
 FISHER_BATCH = 16
 # Bytes on disk per evaluated row, for its prediction, history and scores.
 BYTES_OF_A_PREDICTION = 24
-# Vectors and low-rank updates have at most this share of a model's parameters.
+# The largest share of a model's parameters in vectors and low-rank updates.
 SMALL_SHARE = 0.03
 # Columns of the table of costs, and the name of its last row.
 COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
@@ -51,7 +51,7 @@ class Cost:
 
 
 class Estimates:
-    """Costs of a plan's stages, each of which is computed once."""
+    """Costs of a plan's stages. Each cost is computed once."""
 
     def __init__(self, config: Config, plan: Plan):
         self._plan = plan
@@ -65,12 +65,12 @@ class Estimates:
 
     @property
     def unknown_models(self) -> list[str]:
-        """Locations of models that are not downloaded yet, and count as BERT-large until then."""
+        """Locations of models that are not downloaded yet and therefore count as BERT-large."""
         locations = set(self._plan.locations.values())
         return sorted(location for location in locations if dimensions_of(location) is None)
 
     def sweep(self, sweep: str) -> Cost:
-        """Return the cost of a sweep's runs and its job's start."""
+        """Return the cost of a sweep's runs and of starting its job."""
         return sum((self.run(run) for run in self._plan.sweeps[sweep].runs), self.start)
 
     def checkpoints(self, sweep: str) -> float:
@@ -89,7 +89,7 @@ class Estimates:
         return Cost(examples * self._length(spec.tokens), flops, seconds) + self.start
 
     def train_scores(self, runs: Iterable[str]) -> Cost:
-        """Return the cost of scoring runs on the rows that they were trained on."""
+        """Return the cost of scoring runs on their training rows."""
         return sum((self._evaluation(self._plan.rows_of(run), run) for run in runs), self.start)
 
     def test_predictions(self, runs: Iterable[str]) -> Cost:
@@ -98,7 +98,7 @@ class Estimates:
         return sum((self._evaluation(*tested) for tested in rows), self.start)
 
     def minutes(self, cost: Cost, attempt: int = 1) -> int:
-        """Return the minutes to ask a scheduler for, more with every attempt.
+        """Return the minutes to ask a scheduler for; each attempt asks for more.
 
         A sweep that needs more than the cluster allows continues from its checkpoint.
         """
@@ -106,7 +106,7 @@ class Estimates:
         return min(math.ceil(needed) + 10, 60 * self._assumed.longest_job_hours)
 
     def sweep_memory(self, sweep: str, attempt: int = 1) -> int:
-        """Return the megabytes of main memory to ask for, half as many again per attempt."""
+        """Return the megabytes of main memory to ask for; each attempt adds half as much again."""
         runs = [self._plan.runs[run] for run in self._plan.sweeps[sweep].runs]
         batch = max(run.recipe.batch_size for run in runs)
         return self._memory(runs[0].tokens, batch, attempt)
@@ -116,7 +116,7 @@ class Estimates:
         return self._memory(self._plan.fishers[fisher].tokens, FISHER_BATCH, attempt)
 
     def evaluation_memory(self, run: str, attempt: int = 1) -> int:
-        """Return the megabytes for predicting with one run after the other."""
+        """Return the megabytes for predictions of runs, one after the other."""
         return self._memory(self._plan.runs[run].tokens, 1, attempt)
 
     def tokens_memory(self, tokens: str, attempt: int = 1) -> int:
@@ -219,16 +219,15 @@ def cost_table(
 ) -> "pd.DataFrame":
     """Return one row per experiment, and one for all, in which shared runs count once.
 
-    ``with_information`` names the experiments that show Fisher information.
-
-    Columns: `COLUMNS`. ``jobs`` are those that the Slurm profile submits: one per sweep, one per
+    ``with_information`` names the experiments that show Fisher information. The columns are
+    `COLUMNS`. ``jobs`` is the number of jobs that the Slurm profile submits: one per sweep, one per
     task's Fisher information, one per model that predicts test rows, and one for all token ids.
-    ``tokens`` are trained on or evaluated, ``hours`` are those of the assumed device, and
-    ``gigabytes`` are the size of the run records.
+    ``tokens`` counts trained and evaluated tokens, ``hours`` is the time on the assumed device, and
+    ``gigabytes`` is the size of the run records.
     """
     import pandas as pd
 
-    # Runs, sweeps, Fisher information, and the runs that each model predicts test rows with.
+    # Runs, sweeps, Fisher information, and each model's runs that predict test rows.
     parts: dict[str, list[set]] = {}
     for name, experiment in config.experiments.items():
         tasks = [task for task in experiment.tasks if config.is_submitted(task)]

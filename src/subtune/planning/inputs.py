@@ -1,6 +1,6 @@
 """Inputs of runs: models, rows of tasks and token ids.
 
-Their versions are hashes of local files, or commits of the hub, which `subtune.hub` keeps.
+Their versions are hashes of local files, or commits of the hub, which `subtune.hub` stores.
 """
 
 from collections.abc import Iterable
@@ -66,7 +66,7 @@ def model_and_location(config: Config, name: str, model: str) -> tuple[ModelSpec
         _require_positions(config, name, model, location)
     pooling, fields = _pooling_of(source, model, location, spec.version, kept), fields_of(location)
     if pooling == "first" and fields and not naming_of(fields["model_type"]).pooling_field:
-        # This is what transformers' class does anyway.
+        # Transformers' class does the same.
         pooling = None
     _require_parameters(config, name, model, location, pooling)
     return spec.replaced(pooling=pooling), location
@@ -75,7 +75,7 @@ def model_and_location(config: Config, name: str, model: str) -> tuple[ModelSpec
 def _pooling_of(
     source: ModelSource, model: str, location: str, version: str, kept: Path
 ) -> Pooling | None:
-    """Return the pooling that the configuration or, without it, the model's files say."""
+    """Return the pooling from the configuration or, by default, from the model's files."""
     if source.pooling or location in COMMITS:
         return source.pooling
     if not source.hub:
@@ -96,7 +96,7 @@ def train_tokens(
 ) -> TokensSpec:
     """Return the token ids on which the experiment ``name`` trains and evaluates a task.
 
-    The task's size is added to ``sizes`` if it is not there.
+    Add the task's size to ``sizes`` if it is missing.
 
     Raises:
         SubtuneError: a local file is missing, or has rows that cannot be trained on.
@@ -134,7 +134,7 @@ def _tokens_of(rows: DataSpec, experiment: Experiment, model: ModelSpec) -> Toke
 
 
 def _require_positions(config: Config, name: str, model: str, directory: str) -> None:
-    """Refuse a `max_length` above a local model's positions, less PEFT's virtual tokens."""
+    """Refuse a `max_length` above a local model's positions minus PEFT's virtual tokens."""
     experiment = config.experiments[name]
     selected = [config.selection(method, model) for method in experiment.methods_of(model)]
     virtual = max((s.peft.virtual_tokens for s in selected if isinstance(s, Peft)), default=0)
@@ -154,7 +154,7 @@ def _require_parameters(
 ) -> None:
     """Refuse methods that select parameters which a model of known dimensions lacks.
 
-    Methods of random entries are not checked: drawing them takes seconds in a large model.
+    Methods of random entries are not checked, because drawing them takes seconds in a large model.
     """
     dimensions, fields = dimensions_of(location), fields_of(location)
     if dimensions is None or fields is None:
@@ -193,7 +193,7 @@ def _require_parameters(
 def _data_spec(
     config: Config, task: Task, splits: Iterable[str], folds: int | None = None
 ) -> DataSpec:
-    """Return those of ``splits`` that a task has, with their version."""
+    """Return the task's splits among ``splits``, with their version."""
     own, directory = config.tasks.get(task.name), config.directories.get(task.name)
     source: Literal["hub", "tsv", "builtin", "files"]
     source = "files" if own or directory else config.source

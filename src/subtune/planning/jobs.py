@@ -1,4 +1,4 @@
-"""Jobs: how runs are split over sweeps, and the zips and the form for the GLUE server."""
+"""Jobs: the division of runs into sweeps, and the zips and the form for the GLUE server."""
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 COST_WITHOUT_SHARING = 6
 # Training on this many examples takes less time than starting a job.
 FEW_EXAMPLES = 100_000
-# Runs of one job may differ in these fields of the recipe.
+# The fields of the recipe in which runs of one job may differ.
 VARYING = {"learning_rate", "epochs", "search_seed", "search_folds", "trial", "tie", "fold"}
-# Columns of the form for the server's scores.
+# Columns of the form in which users enter the server's scores.
 NAMES = ["experiment", "model", "method", "task"]
 FORM = [*NAMES, "metric", "score"]
 
@@ -36,10 +36,10 @@ class Sweep(Value):
 
 
 def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
-    """Group runs that share all but selection, seed and `VARYING`, and cut groups into jobs.
+    """Group runs that differ only in selection, seed and `VARYING`, and split groups into jobs.
 
-    Runs of different experiments are in different jobs, so that one experiment trains no run of
-    another, unless the group takes less time than starting a job.
+    Runs of different experiments are in different jobs, so that an experiment never trains another
+    one's runs, unless the group takes less time than starting a job.
     """
     users: dict[str, set[str]] = {run: set() for run in plan.runs}
     for name, runs in plan.experiments.items():
@@ -72,7 +72,8 @@ def _groups(runs: Iterable[str], key: Callable[[str], Hashable]) -> list[list[st
 def _with_shared_searches(
     plan: "Plan", runs: list[str], key: Callable[[RunSpec], Hashable]
 ) -> list[list[str]]:
-    """Return groups of runs that share a search or, without one, have equal keys."""
+    """Return groups of runs that share a search; runs without a search are grouped by equal
+    keys."""
 
     def search(run: str) -> Hashable:
         spec = plan.runs[run]
@@ -84,7 +85,7 @@ def _with_shared_searches(
 
 
 def _jobs_of_equal_work(plan: "Plan", runs: list[str], jobs: int) -> Iterable[list[str]]:
-    """Return at most ``jobs`` jobs of about equal work, after assigning large groups first."""
+    """Return at most ``jobs`` jobs of about equal work; large groups are assigned first."""
     work = {run: _examples(plan, run) * plan.work(run).value for run in runs}
 
     def load(job: list[str]) -> float:
@@ -99,10 +100,10 @@ def _jobs_of_equal_work(plan: "Plan", runs: list[str], jobs: int) -> Iterable[li
 
 
 def _jobs_within_limits(plan: "Plan", runs: list[str], config: Config) -> Iterator[list[str]]:
-    """Yield jobs that have no more runs and examples than the configuration allows.
+    """Yield jobs within the configuration's limits of runs and examples.
 
-    If one job cannot have all runs, runs that train alone are separated from those that share
-    steps, because sharing pays more with more runs.
+    If one job cannot have all runs, runs that train alone are separated from runs that share steps,
+    because sharing saves more with more runs.
     """
     examples = {run: _cost(plan, run) for run in runs}
 
@@ -127,12 +128,12 @@ def _jobs_within_limits(plan: "Plan", runs: list[str], config: Config) -> Iterat
 
 
 def _cost(plan: "Plan", run: str) -> int:
-    """Return a run's number of examples, which count more if it shares no steps."""
+    """Return a run's weighted number of examples; examples count more if it shares no steps."""
     return _examples(plan, run) * (COST_WITHOUT_SHARING if plan.trains_alone(run) else 1)
 
 
 def _examples(plan: "Plan", run: str) -> int:
-    """Return the number of examples of a run over all epochs, with those of its search."""
+    """Return the number of examples of a run over all epochs, including its search."""
     spec = plan.runs[run]
     rows = plan.rows_of(run) * spec.recipe.epochs
     return math.ceil(plan.examples_of_a_row(spec.tokens) * rows * spec.whole_runs)
@@ -146,9 +147,10 @@ class Submission(NamedTuple):
 
 
 def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]:
-    """Return an experiment's zip files by name: one per method that trains.
+    """Return an experiment's zip files by name, one per method that trains; none without GLUE's
+    rows.
 
-    There are none without runs on GLUE's rows. If there are several models, each has a directory.
+    If there are several models, each has a directory.
     """
     if not any(map(config.is_submitted, experiment.tasks)):
         return {}
@@ -164,7 +166,7 @@ def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]
 def form(config: Config, name: str, metrics: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the rows of `FORM`, one per score that the server returns for an experiment.
 
-    ``metrics`` names the metrics of tasks that show another than their first.
+    ``metrics`` names the shown metric of tasks for which it is not the first.
     """
     experiment, tasks = config.experiments[name], config.all_tasks()
     columns = columns_of([tasks[t] for t in experiment.tasks if config.is_submitted(t)], metrics)

@@ -37,10 +37,10 @@ from subtune.tasks.task import TEST, TaskSize
 
 @dataclass(frozen=True)
 class Planned:
-    """A run, and what an experiment calls it in tables and figures.
+    """A run, and an experiment's names for it in tables and figures.
 
-    ``train_rows`` is the number of rows that train it. ``seed`` is the experiment's: one run stands
-    for all seeds if they do not change it.
+    ``train_rows`` is the number of its training rows. ``seed`` is the experiment's; if seeds do not
+    change a run, it counts for all of them.
     """
 
     run: RunSpec
@@ -54,35 +54,35 @@ class Planned:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The run's columns in tables, besides what its record has."""
+        """The run's columns in tables that its record does not have."""
         names = ("model", "task", "method", "fraction", "scope", "train_rows", "fold")
         facts = {"run": self.run.id} | {name: getattr(self, name) for name in names}
         return facts | {"learning_rate": self.run.recipe.learning_rate, "seed": self.seed}
 
     @property
     def fold(self) -> int | None:
-        """The number of the fold that judges the run, or None if dev rows do."""
+        """The number of the fold that judges the run, or None if dev rows judge."""
         return self.run.recipe.fold.number if self.run.recipe.fold else None
 
     @property
     def partition(self) -> int | None:
-        """The number of the partition to which its fold belongs."""
+        """The number of its fold's partition."""
         return self.run.recipe.fold.partition if self.run.recipe.fold else None
 
 
 @dataclass
 class Plan:
-    """The values of all stages. Those that are not listed here follow from the runs.
+    """The values of all stages. Other values follow from the runs.
 
     Attributes:
         sizes: sizes of tasks by the keys of their rows.
-        locations: repositories on the hub or local directories by models' ids.
-        tests: token ids of the test rows that the GLUE server scores, by the keys of the token ids
-            of the training rows.
+        locations: repositories on the hub or local directories, by model id.
+        tests: token ids of test rows that the GLUE server scores, by the key of the training rows'
+            token ids.
         rankings: rankings by Fisher information, by id.
-        experiments: runs by experiments' names.
-        experiment_fishers: Fisher information by experiments' names and tasks.
-        sweeps: jobs' runs, by key.
+        experiments: runs by experiment.
+        experiment_fishers: Fisher information by experiment and task.
+        sweeps: each job's runs, by key.
     """
 
     sizes: dict[str, TaskSize]
@@ -122,11 +122,11 @@ class Plan:
 
     @cached_property
     def model_ids(self) -> dict[str, str]:
-        """Models' ids by their names in the configuration."""
+        """Ids of models by their names in the configuration."""
         return {p.model: p.run.model.id for planned in self.experiments.values() for p in planned}
 
     def size_of(self, tokens: TokensSpec, fold: Fold | None = None) -> TaskSize:
-        """Return the size of a task for a run, which a fold may judge."""
+        """Return the size of a run's task, without the fold that judges the run, if any."""
         size = self.sizes[tokens.data.key]
         if fold is None:
             return size
@@ -134,7 +134,7 @@ class Plan:
         return size.divided(fold.of, others)
 
     def rows_of(self, run: str) -> int:
-        """Return the number of rows that train a run."""
+        """Return the number of a run's training rows."""
         tokens, recipe = self.runs[run].tokens, self.runs[run].recipe
         return self.size_of(tokens, recipe.fold).rows_within(recipe.train_rows)
 
@@ -143,7 +143,7 @@ class Plan:
         return self.size_of(tokens).examples_of_a_row(tokens.max_length, tokens.doc_stride)
 
     def work(self, run: str) -> Work:
-        """Return what a run trains."""
+        """Return a run's work, by which its cost is estimated."""
         selection = self.runs[run].selection
         return selection.work(self.rankings[selection.ranking].of if selection.ranking else None)
 
@@ -152,9 +152,9 @@ class Plan:
         return self.work(run) in (Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES)
 
     def sweeps_of(self, experiment: str, **names: str) -> list[str]:
-        """Return the keys of the sweeps with an experiment's runs, or with those of ``names``.
+        """Return the keys of the sweeps with an experiment's runs, or with its runs of ``names``.
 
-        ``names`` are those of a model, a task and a method.
+        ``names`` are the names of a model, a task and a method.
         """
         runs = {
             planned.run.id
@@ -173,7 +173,7 @@ class Plan:
         return sorted(filter(None, rankings))
 
     def runs_on(self, experiment: str, model: str, task: str) -> dict[str, str]:
-        """Return the id of one run of each whole method that trains on a task."""
+        """Return the id of one run on a task for each whole method that trains."""
         return {
             planned.method: planned.run.id
             for planned in self.experiments[experiment]
@@ -194,11 +194,11 @@ class Plan:
 def plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
     """Return the plan of every stage of every experiment.
 
-    Tasks whose rows are in ``sizes``, those of an earlier plan, are not read again.
+    Tasks whose rows are in ``sizes``, from an earlier plan, are not read again.
 
     Raises:
-        SubtuneError: a local file is missing or of the wrong kind, or all of several numbers of
-            training rows are the whole training set.
+        SubtuneError: a local file is missing or wrong, or each of several numbers of training rows
+            is the whole training set.
     """
     plan = Plan(sizes=dict(sizes or {}))
     for name, experiment in config.experiments.items():
@@ -218,7 +218,7 @@ def plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
 
 
 def _add_fishers(plan: Plan, config: Config, name: str, model: str) -> dict[str, FisherSpec]:
-    """Add what an experiment's model needs to the plan, and return each task's Fisher values."""
+    """Add an experiment's Fisher information to the plan, and return it by task."""
     experiment, all_tasks = config.experiments[name], config.all_tasks()
     spec, location = model_and_location(config, name, model)
     plan.locations[spec.id] = location
@@ -248,7 +248,8 @@ def _add_fishers(plan: Plan, config: Config, name: str, model: str) -> dict[str,
 class _Grid:
     """The runs of one model and task of an experiment.
 
-    ``fishers`` has the Fisher information of all its tasks, and ``size`` is that of the one task.
+    ``fishers`` has the Fisher information of all the experiment's tasks; ``size`` is the one task's
+    size.
     """
 
     config: Config
@@ -262,7 +263,7 @@ class _Grid:
         """Return the numbers of rows to train on in the experiment ``name``.
 
         Raises:
-            SubtuneError: there are several, and each is the whole training set.
+            SubtuneError: there are several numbers, and each is the whole training set.
         """
         settings, every = self.experiment.settings(self.task), self.size.train_rows
         limits = settings.limits_of_rows(every)
@@ -278,7 +279,7 @@ class _Grid:
     def whole_methods(self, train_rows: int) -> list[Planned]:
         """Return the runs of whole methods.
 
-        Learning rates vary slowest, so that appending one does not change earlier sweeps.
+        Learning rates vary slowest, so appending one does not change earlier sweeps.
         """
         usual = self.experiment.settings(self.task).learning_rates
         runs = []
@@ -286,7 +287,7 @@ class _Grid:
             selection = self.config.selection(method, self.model)
             rates: tuple = each_trained(own or usual or ())
             if isinstance(selection, Embeddings):
-                # Words and spans have no label of the whole text.
+                # Words and spans have no label for the whole text.
                 head = self.config.all_tasks()[self.task].of_kind.head
                 rates = (None,) if head == SEQUENCE_CLASSIFICATION else ()
             runs += [
@@ -299,7 +300,7 @@ class _Grid:
     def masks(self, train_rows: int, rankings: dict[str, RankingSpec]) -> Iterator[Planned]:
         """Yield the runs of masks, and add their rankings to ``rankings``.
 
-        In every scope fraction 1 is the whole selection.
+        Fraction 1 is the whole selection in every scope.
         """
         fractions = self.experiment.fractions
         if fractions is None:
@@ -332,9 +333,10 @@ class _Grid:
         fraction: float | None = None,
         scope: Scope | None = None,
     ) -> Planned:
-        """Return a run, which without a learning rate is a fit to embeddings.
+        """Return a run; without a learning rate, it fits a regression to embeddings.
 
-        A fit reads the two texts of a pair apart, and its seed only draws limited training rows.
+        The regression embeds the texts of a pair separately, and its seed only draws training rows
+        if they are limited.
         """
         fisher, fold = self.fishers[self.task], self.experiment.fold_of(seed)
         settings = self.experiment.settings(self.task, method)
@@ -365,9 +367,10 @@ class _Grid:
         return Planned(run, self.model, self.task, method, train_rows, seed, fraction, scope)
 
     def _search(self, settings: Experiment, train_rows: int, fold: Fold | None) -> dict[str, Any]:
-        """Return the fields of the recipe of a run that searches its learning rate."""
+        """Return the recipe's fields about the search for a run's learning rate."""
         evaluation = self.fishers[self.task].tokens.data.task.evaluation
-        # Folds judge the search if dev rows judge the run, there is no paper, and rows are enough.
+        # Folds judge the search if dev rows judge the run, there is no paper, and there are enough
+        # rows.
         dev_judges = not (self.experiment.paper or fold or TEST in evaluation)
         size, folds = self.size, None
         if dev_judges and size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:

@@ -1,1 +1,1 @@
-"""Run records: how they are made, read, listed and exported."""
+"""Run records: training, reading, lists and exports."""

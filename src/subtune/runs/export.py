@@ -52,7 +52,7 @@ MODES: dict[Reads, str] = {
 # The folder of a linear layer on the features of a pair. Since no part of sentence-transformers
 # joins two texts, the card's code applies it.
 REGRESSION = "regression"
-# PEFT's configuration, and the run's spec, which says texts, labels and the longest example.
+# PEFT's configuration, and the run's spec with text columns, labels and maximum length.
 ADAPTER, SPEC = "adapter_config.json", "subtune.json"
 # Returns the text of a model card, for a whole model or an adapter of PEFT.
 Card = Callable[[bool], str]
@@ -62,10 +62,10 @@ def export_model(layout: Layout, run: str, target: Path, card: Card | None = Non
     """Write a run's model: configuration, all weights in float32 as safetensors, tokenizer.
 
     ``from_pretrained(target)`` of transformers' class for the task, such as
-    ``AutoModelForSequenceClassification``, predicts what the record says. A model that averages
-    over tokens and a regression on embeddings are written in the layout of sentence-transformers,
-    whose ``encode`` returns the logits, or the embeddings of a pair. A run with modules of PEFT is
-    written as `export_adapter` does, since only PEFT has their code.
+    ``AutoModelForSequenceClassification``, gives the recorded predictions. A model with mean
+    pooling and a regression on embeddings are written in the layout of sentence-transformers, whose
+    ``encode`` returns the logits, or the embeddings of a pair. A run with modules of PEFT is
+    written by `export_adapter`, because only PEFT has their code.
 
     Raises:
         SubtuneError: the run diverged, the record or the pretrained model is missing, or ``target``
@@ -97,7 +97,7 @@ def export_model(layout: Layout, run: str, target: Path, card: Card | None = Non
 def _write_beside(
     draft: Path, layout: Layout, spec: RunSpec, model: Encoder, card: str | None
 ) -> None:
-    """Write the run's spec and the tokenizer beside a model's weights, and its card, if any."""
+    """Write the run's spec, the tokenizer and the card, if any, beside a model's weights."""
     text = json.dumps(spec.written(), indent=2, ensure_ascii=False)
     (draft / SPEC).write_text(text + "\n", encoding="utf-8")
     for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
@@ -111,16 +111,16 @@ def _write_beside(
 
 
 def _complete_tokenizer(directory: Path, config: PretrainedConfig) -> None:
-    """Have transformers read a tokenizer as training did, and pad behind the text.
+    """Configure a tokenizer so that transformers reads it as in training and pads on the right.
 
-    Fields of its configuration stay, such as its class and its token of padding.
+    Other fields of its configuration stay, such as its class and its padding token.
     """
     path = directory / TOKENIZER_CONFIG
     fields = json.loads(path.read_text()) if path.is_file() else {}
     if not fields.get("pad_token"):
         tokenizer = Tokenizer.from_file(str(directory / TOKENIZER))
         fields["pad_token"] = tokenizer.id_to_token(config.pad_token_id)
-    # Transformers' default is the class of the model's family, with its kind of vocabulary.
+    # Transformers' default is the tokenizer class of the model's family.
     fields.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
     types = ["token_type_ids"] if has_token_types(config.to_dict()) else []
     fields["model_input_names"] = ["input_ids", *types, "attention_mask"]
@@ -130,13 +130,13 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig) -> None:
 def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = None) -> None:
     """Write the folder of PEFT for a run of PEFT, LoRA or norms.
 
-    ``PeftModel.from_pretrained(base, target)`` loads it. The base is the pretrained model with a
-    classifier of its own. The folder has the trained classifier, and names the base by the hub's
-    name and commit, or else by its path in the results. Tensors that trained whole beside LoRA are
-    saved with their modules. All values are float32, which a base in half precision would round.
+    ``PeftModel.from_pretrained(base, target)`` loads it. The base is the pretrained model with an
+    untrained classifier. The folder has the trained classifier, and names the base by the hub's
+    name and commit, or else by its path in the results. If whole tensors trained beside LoRA, their
+    modules are saved. All values are float32, because a base in half precision would round them.
 
     Raises:
-        SubtuneError: the run trained something else, or as for `export_model`.
+        SubtuneError: the run trained something else, or an error of `export_model`.
     """
     from subtune.models.injected import with_modules
 
@@ -144,8 +144,8 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
     settings = _settings_of_peft(spec.selection, delta, model)
     if settings is None:
         raise SubtuneError(
-            f"run {run} trained neither LoRA nor norms alone nor modules of PEFT; export its model "
-            "without --adapter"
+            f"run {run} trained more than LoRA, norms or modules of PEFT; export its model without "
+            "--adapter"
         )
     module, names = with_modules(model, settings, spec.seed)
     _fill(module, names, delta, model)
@@ -155,7 +155,7 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
         name, revision = spec.model.repository, spec.model.version
         if spec.model.version == MINILM.version:
             name, revision = MINILM.repository, MINILM.commit
-        if name:  # If PEFT knew it before, it would ask the hub.
+        if name:  # If PEFT knew the name before, it would ask the hub.
             path = draft / ADAPTER
             base = {"base_model_name_or_path": name, "revision": revision}
             fields = json.loads(path.read_text()) | base
@@ -164,9 +164,9 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
 
 
 def _settings_of_peft(selection: Selection, delta: Delta, model: Encoder) -> PeftSettings | None:
-    """Return the configuration of PEFT that holds a run's trained values, if there is one.
+    """Return a PEFT configuration for a run's trained values, if there is one.
 
-    Every configuration holds the classifier.
+    Every configuration includes the classifier.
     """
     if isinstance(selection, Peft):
         return selection.peft
@@ -186,7 +186,7 @@ def _settings_of_peft(selection: Selection, delta: Delta, model: Encoder) -> Pef
 
 
 def _fill(module: "PeftModel", names: Mapping[str, str], delta: Delta, model: Encoder) -> None:
-    """Put a run's trained values into PEFT's model; ``names`` are those of `with_modules`."""
+    """Put a run's trained values into PEFT's model; ``names`` come from `with_modules`."""
     parameters, transposed = dict(module.named_parameters()), transposed_in(module)
     with torch.no_grad():
         for name, change in delta.items():
@@ -198,7 +198,7 @@ def _fill(module: "PeftModel", names: Mapping[str, str], delta: Delta, model: En
             if is_added(name) or is_classifier(name):
                 own = names[name]
             else:
-                # PEFT has a copy of a parameter that trains whole.
+                # PEFT copies parameters that train completely.
                 module_name, _, last = model.exported_name(name).rpartition(".")
                 copies = (f"{BASE}{module_name}.{inside}.default.{last}" for inside in COPIES)
                 own = next(copy for copy in copies if copy in parameters)
@@ -211,7 +211,7 @@ def _module_of(name: str, model: Encoder) -> str:
 
 
 def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
-    """Return a run, its changes, and the model that it started from."""
+    """Return a run, its changes, and its pretrained model."""
     store = Path(layout.records())
     spec = records.read_spec(store, run)
     delta = from_stored(records.read_delta(store, run))
@@ -238,7 +238,7 @@ def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
 
 
 def _write_encoder(draft: Path, pretrained: Path, values: Mapping[str, Tensor]) -> None:
-    """Write a pretrained encoder without a head; ``values`` has at least its changed tensors."""
+    """Write a pretrained encoder without a head; ``values`` must have all changed tensors."""
     encoder = AutoModel.from_pretrained(pretrained, local_files_only=True).float()
     encoder.load_state_dict(values, strict=False)
     encoder.save_pretrained(draft)
@@ -253,7 +253,7 @@ def _write_parts(
         draft: the folder of the encoder.
         max_length: most tokens of a text.
         read: the tokens whose mean is an embedding.
-        weight: ``[o, f]`` of the linear layer, whose bias is ``[o]``.
+        weight: the linear layer's weight ``[o, f]``; its bias is ``[o]``.
         embeddings: the number of normalised embeddings that the layer reads; 0 if it reads one
             without normalisation.
     """

@@ -1,4 +1,4 @@
-"""Predictions of an exported model for new rows, by the code of those who load it elsewhere."""
+"""Predictions of an exported model for new rows, with the code that other users would call."""
 
 import contextlib
 import json
@@ -51,10 +51,10 @@ PREDICTION = "prediction"
 
 
 def exported_spec(directory: Path) -> RunSpec:
-    """Return the run that an exported model's folder names.
+    """Return the spec of an exported model's run.
 
     Raises:
-        SubtuneError: it names none, or has a file that would be unpickled.
+        SubtuneError: the folder has none, or has a file that would be unpickled.
     """
     path = directory / SPEC
     if not path.is_file():
@@ -76,14 +76,14 @@ def predict(
     """Return an exported model's prediction for each row.
 
     The columns are ``prediction`` (a label word, or a number in the labels' own unit) and, for
-    classes, ``probability_…`` of each. Predictions of several labels at once, and of words, are
+    classes, ``probability_…`` of each class. For multi-label tasks and words, predictions are
     lists.
 
     Args:
-        directory: of the exported model.
-        spec: its run.
-        task: the run's, perhaps with other columns of text.
-        rows: each with its place, which messages name after ``source``.
+        directory: the exported model's folder.
+        spec: the model's run.
+        task: the run's task, perhaps with other text columns.
+        rows: rows with their places, which messages name after ``source``.
         base: the folder of an adapter's base; default: the one that the adapter names.
 
     Raises:
@@ -123,23 +123,23 @@ def predict(
 
 
 def require_csv(target: Path) -> None:
-    """Refuse the name of a file that is there, or of a file in another format."""
+    """Refuse the name of an existing file, or of a file in another format."""
     if target.suffix != ".csv":
         raise SubtuneError(f"--to: found {str(target)!r}, expected a name that ends in .csv")
     require_new(target)
 
 
 def write(table: "pd.DataFrame", predicted: "pd.DataFrame", target: Path) -> None:
-    """Write a table and its predictions as CSV, whole or not at all, with lists as JSON.
+    """Write a table and its predictions as CSV, completely or not at all, with lists as JSON.
 
     Raises:
-        SubtuneError: a column of predictions is in the table, or ``target`` is there already or
-            cannot be written.
+        SubtuneError: the table already has a column of predictions, or ``target`` exists or cannot
+            be written.
     """
     import pandas as pd
 
     if both := [column for column in predicted if column in table]:
-        raise SubtuneError(f"found a column {both[0]!r} in the table, rename it")
+        raise SubtuneError(f"found a column {both[0]!r} in the table, expected another name")
     table = pd.concat([table, predicted], axis=1)
     require_new(target)
     draft = target.with_name(f".{target.name}.{uuid4().hex}")
@@ -160,7 +160,7 @@ def _base_of(directory: Path, spec: RunSpec, base: Path | None) -> Path:
     """Return the folder of an adapter's base, downloaded if it is on the hub.
 
     Raises:
-        SubtuneError: it is not there, or has other weights.
+        SubtuneError: the base is missing, or has other weights.
     """
     path = directory / ADAPTER
     with one_line(f"{path} is not a configuration of PEFT"):
@@ -177,18 +177,18 @@ def _base_of(directory: Path, spec: RunSpec, base: Path | None) -> Path:
     if not revision or base != Path(name):
         raise SubtuneError(f"found no folder {str(base)!r}, the adapter's base; --base names it")
     if (name, revision) == (MINILM.repository, MINILM.commit):
-        # The hub is asked if the package is missing.
+        # If the package is missing, its model is downloaded.
         with contextlib.suppress(SubtuneError):
             return directory_of_package(MINILM.package)
     files = [CONFIG, WEIGHTS, INDEX, SHARDS]
-    said = {"name": f"could not download {name}", "instead": "name a folder of it as --base"}
-    return snapshot(name, revision, files, repo_type="model", **said)
+    advice = {"name": f"could not download {name}", "instead": "name its folder as --base"}
+    return snapshot(name, revision, files, repo_type="model", **advice)
 
 
 def _loaded(
     directory: Path, spec: RunSpec, base: Path | None, device: torch.device
 ) -> Callable[[dict[str, Tensor]], Tensor]:
-    """Return a function from texts of equal length to logits ``[n, o]``, or ``[n, t, o]``."""
+    """Return a function that maps texts of equal length to logits ``[n, o]`` or ``[n, t, o]``."""
     task, pooling = spec.tokens.data.task, spec.model.pooling
     head = task.of_kind.head
     module: Any
@@ -215,7 +215,7 @@ def _loaded(
         found = module(**inputs)
         if "logits" not in found:
             return torch.stack([found.start_logits, found.end_logits], -1)
-        # PEFT's virtual tokens stand before a text.
+        # PEFT's virtual tokens precede a text.
         logits = found.logits
         if logits.ndim == 3:
             logits = logits[:, -inputs["input_ids"].shape[1] :]
@@ -229,7 +229,7 @@ def _logits_of(
 ) -> np.ndarray:
     """Return the logits of all tokens that the head reads, in the examples' order.
 
-    All texts of a batch have one length: without padding no text depends on its neighbours.
+    All texts of a batch have the same length: without padding, no text depends on the others.
     """
     found, reads = [np.empty(0)] * len(examples), examples.reads
     with torch.inference_mode(), tqdm(total=len(examples), desc="texts", disable=None) as bar:

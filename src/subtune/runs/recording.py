@@ -1,4 +1,4 @@
-"""Training of runs that are not on record, their records, and predictions of recorded runs."""
+"""Training and records of runs, and predictions of recorded runs."""
 
 import contextlib
 import json
@@ -54,20 +54,20 @@ def train_and_record(
     max_side_by_side: int | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> None:
-    """Train the runs of a sweep that are not on record, and record each as soon as it is done.
+    """Train the runs of a sweep that are not recorded, and record each as soon as it is done.
 
-    Runs that search their learning rate are recorded when all runs that they need are.
+    A run that searches its learning rate is recorded after all runs that the search needs.
 
     Args:
         specs: the sweep's runs, which share model and tokens.
-        store: where records go.
-        rankings: ranking id to the rank of every entry, for runs that train a top fraction.
-        report: is told of every epoch and every record.
+        store: the directory of records.
+        rankings: by ranking id, the rank of every entry, for runs that train a top fraction.
+        report: a function that gets lines about every epoch and record.
         max_side_by_side: the largest number of runs in one pass.
-        checkpoints: of this sweep; without them an interrupted run starts again.
+        checkpoints: the sweep's checkpoints; without them an interrupted run starts again.
 
     Raises:
-        StoppedError: it was asked to stop.
+        StoppedError: the job was asked to stop.
         SubtuneError: a record cannot be written.
     """
     task = specs[0].tokens.data.task
@@ -88,7 +88,7 @@ def train_and_record(
         report(line)
 
     def train(named: Mapping[str, RunSpec]) -> None:
-        """Train and record the runs that are not on record."""
+        """Train and record the runs that are not recorded yet."""
         once = search.each_once(named)
         to_train = {name: spec for name, spec in once.items() if not is_recorded(store, spec.id)}
         for number, (name, result) in enumerate(job.train(to_train, report_and_note), 1):
@@ -105,7 +105,7 @@ def train_and_record(
         name: search.finalists(trials[name], spec.training.tie) for name, spec in searches.items()
     }
     train(others | search.at_rates(searches, whole))
-    rates = search.found(store, searches, whole)
+    rates = search.chosen_rates(store, searches, whole)
     while further := {
         name: (rate,)
         for name, spec in searches.items()
@@ -114,7 +114,7 @@ def train_and_record(
         trials = search.with_trials(job, searches, trials, further, report_and_note)
         train(search.at_rates(searches, further))
         whole |= {name: whole[name] + one_more for name, one_more in further.items()}
-        rates = search.found(store, searches, whole)
+        rates = search.chosen_rates(store, searches, whole)
     train({f"{name} at {rate:g}": searches[name].at(rate) for name, rate in rates.items()})
     for name, rate in rates.items():
         spec = searches[name]
@@ -129,7 +129,7 @@ def write_record(
     examples: Mapping[str, Examples],
     origin: Mapping[str, Any],
 ) -> None:
-    """Write a run's record, as `subtune.runs.records.write` does."""
+    """Write a run's record with `subtune.runs.records.write`."""
     task = spec.tokens.data.task
 
     def fill(folder: Path) -> None:
@@ -177,9 +177,9 @@ def _predictions(
 def provenance(device: torch.device) -> dict[str, Any]:
     """Return ``device``, ``threads``, ``commit`` and ``versions`` of this job.
 
-    ``versions`` are those of Python and of the installed packages that compute. ``commit`` is that
-    of the repository that holds this code. It is None outside a repository, and ends in ``-dirty``
-    if files were changed.
+    ``versions`` has the versions of Python and of packages that affect results. ``commit`` is the
+    commit of this code's repository: None outside a repository, with ``-dirty`` at its end if files
+    were changed.
     """
     versions = {"python": platform.python_version()}
     for name in PACKAGES:
@@ -201,7 +201,8 @@ def provenance(device: torch.device) -> dict[str, Any]:
 def score_on_training_rows(
     store: Path, spec: RunSpec, model: Encoder, split: datasets.Dataset
 ) -> dict[str, float]:
-    """Return a run's metrics on the rows that trained it; NaN if it or a prediction is not finite.
+    """Return a run's metrics on its training rows; NaN if the run diverged or a prediction is not
+    finite.
 
     ``model`` is the pretrained model, and ``split`` has the training split's tokens.
 
@@ -226,7 +227,7 @@ def score_on_training_rows(
 def predict_test_rows(
     store: Path, specs: Iterable[RunSpec], model: Encoder, tokens: datasets.DatasetDict
 ) -> pd.DataFrame:
-    """Return predictions of one task's runs on its test splits, if there are some.
+    """Return predictions of one task's runs on its test splits, if there are any.
 
     ``model`` is the pretrained model, and ``tokens`` has the test splits.
 

@@ -1,4 +1,4 @@
-"""Run records: what a run leaves on disk, how it is read, checked and repaired.
+"""Run records: their files, and how they are read, checked and repaired.
 
 A record is a directory named after the run's content id. It is written once, by an atomic rename::
 
@@ -53,7 +53,7 @@ RUN_ID = re.compile("[0-9a-f]{12}")
 
 
 def is_recorded(store: Path, run: str) -> bool:
-    """Return whether the run's record is there; a record is there whole or not at all."""
+    """Return whether the run's record exists; there are no partial records."""
     return (store / run / "spec.json").is_file()
 
 
@@ -66,7 +66,7 @@ def find(store: Path, start: str) -> str:
     """Return the id of the one recorded run whose id starts with ``start``.
 
     Raises:
-        SubtuneError: there is none, or several.
+        SubtuneError: there is no such run, or there are several.
     """
     matches = [run for run in all_runs(store) if run.startswith(start)]
     if len(matches) != 1:
@@ -78,10 +78,10 @@ def find(store: Path, start: str) -> str:
 
 
 def write(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> None:
-    """Write a run's record, unless it is there already.
+    """Write a run's record, unless it exists.
 
-    ``fill`` writes files into a folder, to which the spec and the checksums are added. The run's id
-    is the hash of the spec as it is written, in every later version too.
+    ``fill`` writes files into a folder, to which the spec and the checksums are added. In every
+    version, the run's id is the hash of the spec as written.
 
     Raises:
         SubtuneError: the disk is full, or the store cannot be written.
@@ -95,13 +95,13 @@ def write(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> None:
             (draft / "spec.json").write_text(text + "\n", encoding="utf-8")
             write_checksums(draft)
     except SubtuneError as error:
-        # A job on a lost node may have recorded the same run meanwhile.
+        # A job on a lost node may have recorded the same run in the meantime.
         if not is_recorded(store, spec.id):
             raise SubtuneError(f"{error}; runs recorded so far are kept") from None
 
 
 def write_checksums(folder: Path) -> None:
-    """Write the last file of a record: the checksum of every other file."""
+    """Write the last file of a record: the checksums of all other files."""
     paths = [path for path in sorted(folder.iterdir()) if path.name != CHECKSUMS]
     sums = {path.name: checksum(path.read_bytes()) for path in paths}
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n")
@@ -142,25 +142,25 @@ def read_predictions(store: Path, run: str) -> dict[str, np.ndarray]:
 def read_predictions_of_epochs(store: Path, run: str) -> dict[str, np.ndarray]:
     """Return the columns of the predictions of every epoch of a run that did not diverge.
 
-    ``epoch`` counts from 1. An epoch's rows are those of `read_predictions`, in that order.
+    ``epoch`` counts from 1. Each epoch has the rows of `read_predictions`, in the same order.
     """
     return _columns(store / run / EPOCHS)
 
 
 def number_of_rows(predicted: Mapping[str, np.ndarray], split: str) -> int:
-    """Return the number of a split's rows among those that `read_predictions` returns."""
+    """Return the number of a split's rows in the predictions of `read_predictions`."""
     return len(set(predicted["idx"][predicted["split"] == split]))
 
 
 def gives_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
     """Return whether predictions are the same for every row of each split.
 
-    Their accuracy is then the share of one class, and no correlation is defined. A run that
-    diverged predicts nothing.
+    If so, accuracy is the share of one class, and no correlation is defined. A run that diverged
+    predicts nothing.
     """
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
     if len(logits) > 1 and predicted["label"].dtype == object:
-        # Any number of labels: an answer is the set of them.
+        # An answer of a multi-label task is a set of labels.
         answers = np.unique(np.array(logits) > 0, axis=1, return_inverse=True)[1]
     elif len(logits) > 1:
         answers = np.argmax(logits, axis=0)
@@ -225,15 +225,15 @@ def read_sizes(store: Path, run: str) -> dict[str, int]:
 
 
 def _columns(path: Path) -> dict[str, np.ndarray]:
-    # Reading by pandas takes ten times as long, which counts for thousands of records.
+    # Reading with pandas takes ten times as long, which matters for thousands of records.
     table = ParquetFile(io.BytesIO(_read(path))).read(use_threads=False)
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a table; its numbers are numbers, its other cells text.
+    """Return the rows of a table, with numbers as numbers and other cells as text.
 
-    For each table pandas would take a millisecond to start.
+    Pandas would take a millisecond per table.
     """
     header, *rows = csv.reader(io.StringIO(_read(path).decode()))
     return [dict(zip(header, map(_cell, row), strict=True)) for row in rows]
@@ -247,7 +247,7 @@ def _cell(text: str) -> float | str:
 
 
 def _read(path: Path) -> bytes:
-    """Return the content of a record's file, if it is what was recorded."""
+    """Return the content of a record's file after checking it."""
     return _checked(path, _checksums(path.parent))
 
 
@@ -304,14 +304,14 @@ def problems_of(store: Path, run: str) -> list[str]:
 
 
 class Damage(NamedTuple):
-    """Lines about damaged records by run, and about damaged tables by sweep."""
+    """Lines about damaged records, by run, and about damaged tables, by sweep."""
 
     records: dict[str, list[str]]
     sweeps: dict[str, str]
 
 
 def find_damage(layout: Layout) -> Damage:
-    """Find every record that is missing or not what was recorded, and every damaged table.
+    """Find all missing or damaged records, and all damaged tables.
 
     A record is missing if a finished sweep's table names its run but the store lacks it.
     """
@@ -326,7 +326,7 @@ def find_damage(layout: Layout) -> Damage:
 
 
 def stored_names(layout: Layout) -> list[str]:
-    """Return the run ids under which something is in the store, whole or not."""
+    """Return the run ids with an entry in the store, complete or not."""
     names = (path.name for path in sorted(Path(layout.records()).glob("*")))
     return [name for name in names if RUN_ID.fullmatch(name)]
 
@@ -346,7 +346,7 @@ def set_aside(layout: Layout, damage: Damage) -> list[Path]:
             record = Path(layout.records()) / run
             if os.path.lexists(record):
                 aside.mkdir(parents=True, exist_ok=True)
-                # Records that were set aside before stay.
+                # Earlier damaged records are kept.
                 names = itertools.chain([run], (f"{run}-{n}" for n in itertools.count(2)))
                 free = (n for n in names if not os.path.lexists(aside / n))
                 paths.append(record.rename(aside / next(free)))

@@ -1,13 +1,12 @@
 """Searches for learning rates.
 
-Every learning rate first trains on trial, for a part of the steps, over which it rises and falls
-as in a whole run. On trial the loss decides between scores that differ by less than their noise.
-The best rate and its neighbours then train whole. The best whole run needs a worse neighbour on
-both sides: while there is none on one side, the next rate on that side trains whole. Few steps
-favour large rates, so a larger neighbour that is clearly worse on trial need not train whole. One
-seed searches, and all seeds train with the rate found, as ordinary runs with records of their own.
-The record of a run that searched is a copy of the run with the rate found, with a table of all
-trials.
+Every learning rate first trains on trial: for a part of the steps, with the whole schedule
+shortened to them. If trial scores differ by less than their noise, the loss decides. The best rate
+and its neighbours then train for all steps. The best full run needs a worse neighbour on both
+sides: if there is none on one side, the next rate on that side trains for all steps. Few steps
+favour large rates, so a larger rate that is clearly worse on trial is a worse neighbour. One seed
+searches, and all seeds train with the chosen rate, as ordinary runs with their own records. The
+record of a run that searched is a copy of the run with the chosen rate, with a table of all trials.
 """
 
 import contextlib
@@ -37,9 +36,10 @@ class Trial:
 
 
 def best_on_trial(trials: Sequence[Trial], tie: float) -> float:
-    """Return the rate with the smallest training loss, among scores within ``tie`` of the highest.
+    """Return the rate with the smallest training loss among those with scores within ``tie`` of the
+    highest.
 
-    If several losses are equal, it is the smallest rate.
+    If several losses are equal, return the smallest rate.
     """
     trials = sorted(trials, key=lambda trial: trial.learning_rate)
     highest = max((trial.score for trial in trials if not math.isnan(trial.score)), default=0.0)
@@ -48,7 +48,9 @@ def best_on_trial(trials: Sequence[Trial], tie: float) -> float:
 
 
 def finalists(trials: Sequence[Trial], tie: float) -> tuple[float, ...]:
-    """Return the rates that train whole, in order: the best on trial and its neighbours."""
+    """Return the rates that train for all steps, in ascending order: the best on trial and
+    its neighbours.
+    """
     best = best_on_trial(trials, tie)
     return tuple(
         rate
@@ -60,8 +62,8 @@ def finalists(trials: Sequence[Trial], tie: float) -> tuple[float, ...]:
 def outward(search: RunSpec, trials: Sequence[Trial], best: float) -> float | None:
     """Return the next learning rate if the best is at an end of the trials, or None.
 
-    Its ratio to the best is that of the best to its neighbour. It is rounded, so that the run's id
-    is the same on every machine.
+    Its ratio to the best rate equals the best rate's ratio to its neighbour. It is rounded, so that
+    the run's id is the same on every machine.
     """
     rates = sorted(trial.learning_rate for trial in trials)
     smallest, largest = rates[0], rates[-1]
@@ -76,10 +78,10 @@ def outward(search: RunSpec, trials: Sequence[Trial], best: float) -> float | No
 def next_whole(
     search: RunSpec, trials: Sequence[Trial], whole: Sequence[float], best: float
 ) -> float | None:
-    """Return the next learning rate to train whole, or None if the best has worse neighbours.
+    """Return the rate of the next full run, or None if the best has worse neighbours.
 
     Args:
-        whole: the rates that have trained whole; ``best`` is the best of them.
+        whole: the rates of full runs; ``best`` is the best of them.
     """
     smaller, larger = _neighbour(trials, best, -1), _neighbour(trials, best, 1)
     if smaller is not None and smaller not in whole:
@@ -103,10 +105,10 @@ def _is_worse(trials: Sequence[Trial], rate: float, best: float, tie: float) -> 
     return not score[rate] >= score[best] - tie
 
 
-def found(
+def chosen_rates(
     store: Path, searches: Mapping[str, RunSpec], whole: Mapping[str, Sequence[float]]
 ) -> dict[str, float]:
-    """Return each search's best rate among those that trained whole; ties go to the first."""
+    """Return each search's best rate among its full runs; ties go to the first."""
     rates = {}
     for name, spec in searches.items():
         scores = _scores(store, spec, whole[name])
@@ -117,9 +119,9 @@ def found(
 def write_record(
     store: Path, search: RunSpec, trials: Sequence[Trial], whole: Sequence[float], best: float
 ) -> None:
-    """Write the record of a search, from that of its run with the rate found.
+    """Write the record of a search from the record of its run with the chosen rate.
 
-    ``whole`` are the learning rates that trained whole.
+    ``whole`` are the learning rates of full runs.
 
     Raises:
         SubtuneError: the run's record is damaged, or the store cannot be written.
@@ -127,7 +129,7 @@ def write_record(
     scores = _scores(store, search, whole)
     runs = {rate: search.candidate(rate).id for rate in whole}
     origin = search.at(best).id
-    # The copy gets checksums of its own, which would hide damage.
+    # The copy gets new checksums, which would hide damage.
     if problems := records.problems_of(store, origin):
         raise SubtuneError("\n".join(problems))
     rows = [
@@ -148,7 +150,7 @@ def write_record(
 
 
 def _linked_delta(source: str, target: str) -> None:
-    """Copy a file; a delta, which is large and never written again, is linked."""
+    """Copy a file; a delta is linked instead, because it is large and never changes."""
     if source.endswith(records.DELTA):
         with contextlib.suppress(OSError):
             return os.link(source, target)
@@ -156,7 +158,7 @@ def _linked_delta(source: str, target: str) -> None:
 
 
 def _scores(store: Path, search: RunSpec, whole: Sequence[float]) -> dict[float, float]:
-    """Return, by learning rate, the recorded scores of runs that trained whole."""
+    """Return, by learning rate, the recorded scores of full runs."""
     task = search.tokens.data.task
     split, metric = task.evaluation[0], task.metrics[0]
     return {
@@ -166,7 +168,7 @@ def _scores(store: Path, search: RunSpec, whole: Sequence[float]) -> dict[float,
 
 
 def each_once(named: Mapping[str, RunSpec]) -> dict[str, RunSpec]:
-    """Return each run under its first name only: several searches may share a run."""
+    """Return each run under its first name only, because several searches may share a run."""
     names: dict[str, str] = {}
     for name, spec in named.items():
         names.setdefault(spec.id, name)
@@ -176,7 +178,7 @@ def each_once(named: Mapping[str, RunSpec]) -> dict[str, RunSpec]:
 def at_rates(
     searches: Mapping[str, RunSpec], rates: Mapping[str, Sequence[float]]
 ) -> dict[str, RunSpec]:
-    """Return the runs of searches with some learning rates, by their names in the log."""
+    """Return the searches' runs with these learning rates, by their names in the log."""
     return {
         f"{name} at {rate:g}": searches[name].candidate(rate)
         for name, search_rates in rates.items()
@@ -185,9 +187,9 @@ def at_rates(
 
 
 def on_trial(job: Job, searches: Mapping[str, RunSpec], report: Report) -> dict[str, list[Trial]]:
-    """Train the trials of searches, until the best of each has a neighbour on both sides.
+    """Train the trials of searches, until each search's best rate has a neighbour on both sides.
 
-    ``searches`` have their names in the log, and ``report`` is told of every trial.
+    ``searches`` are by name in the log; ``report`` is a function that gets lines about trials.
     """
     trials: dict[str, list[Trial]] = {name: [] for name in searches}
     rates: Mapping[str, Sequence[float]]
@@ -207,10 +209,10 @@ def with_trials(
     rates: Mapping[str, Sequence[float]],
     report: Report,
 ) -> dict[str, list[Trial]]:
-    """Train the trials of more learning rates, and return all trials in the order of rates.
+    """Train trials of more learning rates, and return all trials in ascending order of rates.
 
-    Rates that had their trial are left out. Trials are kept beside the checkpoints, so that the
-    next attempt of the job reads them.
+    Rates that already had their trial are left out. Trials are stored beside the checkpoints, so
+    that the job's next attempt can read them.
     """
     tried = {name: {trial.learning_rate for trial in trials[name]} for name in rates}
     rates = {name: [rate for rate in rates[name] if rate not in tried[name]] for name in rates}
@@ -236,14 +238,14 @@ def with_trials(
 
 
 def _keep(folder: Path, run: str, trial: Trial) -> None:
-    """Keep a trial. If it cannot be written, the next attempt trains it again."""
+    """Store a trial. If it cannot be written, the next attempt trains it again."""
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{run}.json").write_text(json.dumps(asdict(trial)))
 
 
 def _kept(folder: Path, run: str) -> Trial | None:
-    """Return the trial that an earlier attempt kept, if its file is whole."""
+    """Return the trial that an earlier attempt stored, if its file is complete."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         return Trial(**json.loads((folder / f"{run}.json").read_text()))
     return None

@@ -21,7 +21,7 @@ from subtune.core.layout import Layout, new_directory, path_of
 from subtune.runs import records
 from subtune.selections.methods import name_of, with_mask
 
-# Pattern of columns to their meaning, in the table's order.
+# Meanings by pattern of column names, in the table's order.
 _TEXT = path_of("subtune.runs", "columns.csv").read_text(encoding="utf-8")
 COLUMNS = {row["column"]: row["meaning"] for row in csv.DictReader(_TEXT.splitlines())}
 CONVERGED, STILL_RISING, FELL = "converged", "still rising", "fell"
@@ -33,9 +33,9 @@ def table_of_runs(store: Path, planned: Sequence[Mapping[str, Any]]) -> pd.DataF
     """Return one row per planned run, in the order of the plan. `meanings` explains its columns.
 
     Args:
-        store: where the run records are.
-        planned: per run and experiment ``run``, ``experiment``, ``model``, ``task``, ``method``,
-            ``fraction``, ``scope``, ``train_rows``, ``fold``, ``flops``.
+        store: the directory of run records.
+        planned: for each run and experiment ``run``, ``experiment``, ``model``, ``task``,
+            ``method``, ``fraction``, ``scope``, ``train_rows``, ``fold``, ``flops``.
 
     Raises:
         SubtuneError: a record is missing or cannot be read, or a column has no meaning.
@@ -94,7 +94,7 @@ def _row(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dict[st
 
 
 def _with_lists_as_json(value: Any) -> Any:
-    """Return the value with each list as JSON, since a cell of a table holds one value."""
+    """Return a value with lists as JSON, because a table's cell has one value."""
     if isinstance(value, Mapping):
         return {name: _with_lists_as_json(inner) for name, inner in value.items()}
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
@@ -144,7 +144,7 @@ def given_names(results: str) -> dict[str, tuple[str, str]]:
     layout = Layout(".")
     tables = [layout.data("*", "scores"), layout.refit(*"****")]
     for path in sorted(path for table in tables for path in Path(results).glob(table)):
-        # Names only help readers: a damaged file is skipped.
+        # Names only help readers, so a damaged file is skipped.
         with contextlib.suppress(OSError, ValueError, KeyError):
             scores = pd.read_csv(path, dtype={"run": str}, keep_default_na=False)
             for row in scores.to_dict("records"):
@@ -159,8 +159,8 @@ def recorded_runs(
     """Return one row per recorded run, and a line for each record that cannot be read.
 
     The columns are those of `row_of_record`; without records there are none. Rows are ordered by
-    task, method, learning rate and seed. The run that a search chose is left out, since the record
-    of the search has the same. ``names`` are those of `given_names`.
+    task, method, learning rate and seed. The run that a search chose is left out, because the
+    search's record is a copy. ``names`` come from `given_names`.
     """
     rows, problems = [], []
     runs = records.all_runs(store)
@@ -187,10 +187,10 @@ def _run_chosen(store: Path, run: str) -> str | None:
 
 
 def row_of_record(store: Path, run: str, given: tuple[str, str] | None) -> dict[str, Any]:
-    """Return a recorded run's row; ``given`` are its names of model and method, if it has some.
+    """Return a recorded run's row; ``given`` has its names of model and method, if any.
 
-    ``train_rows`` is a number or "all", ``score`` is the task's first metric on its first
-    evaluation split, at the best epoch, and a method without a name is shown as its selection.
+    ``train_rows`` is a number or "all"; ``score`` is the task's first metric on its first
+    evaluation split, at the best epoch; a method without a name is shown as its selection.
     """
     spec = records.read_spec(store, run)
     model, method = given or (
@@ -219,7 +219,7 @@ def row_of_record(store: Path, run: str, given: tuple[str, str] | None) -> dict[
 
 
 def to_tensorboard(store: Path, runs: pd.DataFrame, target: Path) -> None:
-    """Write a folder of event files for each of `recorded_runs` that has none yet."""
+    """Write a folder of event files for each of `recorded_runs` without one."""
     _require("tensorboard")
     from torch.utils.tensorboard import SummaryWriter
 
@@ -232,17 +232,17 @@ def to_tensorboard(store: Path, runs: pd.DataFrame, target: Path) -> None:
 
 
 def to_trackio(store: Path, runs: pd.DataFrame, project: str) -> None:
-    """Log each of `recorded_runs` that is not there yet to a trackio project on this machine."""
+    """Log each of `recorded_runs` that is missing in a trackio project on this machine."""
     _require("trackio")
     import trackio  # type: ignore[import-not-found, unused-ignore]
 
     for variable in ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL"):
         os.environ.pop(variable, None)
     logged: set[str] = set()
-    with contextlib.suppress(ValueError):  # The project is new.
+    with contextlib.suppress(ValueError):  # A new project has no runs.
         logged = {run.name for run in trackio.Api().runs(project)}
     for name, row, epochs in _missing(store, runs, logged):
-        # It prints a lot.
+        # trackio prints a lot.
         with one_line(f"--trackio: {project}"), contextlib.redirect_stdout(io.StringIO()):
             trackio.init(project, name, config=row, auto_log_gpu=False, auto_log_cpu=False)
             for epoch, metrics in epochs.items():
@@ -257,9 +257,10 @@ def _require(package: str) -> None:
 
 
 def _missing(store: Path, runs: pd.DataFrame, names: set[str]) -> Iterator[tuple]:
-    """Yield name, row and metrics by epoch of each run whose id ends none of the names."""
+    """Yield name, row and metrics by epoch of each run that is not among the names, which end in
+    ids."""
     is_there = runs["run"].isin([name.rpartition("-")[2] for name in names])
-    # Neither package takes the value that stands for a missing whole number.
+    # Neither package accepts pandas' missing integer.
     for row in runs[~is_there].astype(object).fillna(math.nan).to_dict("records"):
         # A folder has the same name.
         words = re.sub(r"[^A-Za-z0-9_.]+", "-", f"{row['task']}-{row['method']}")[:100].strip("-.")

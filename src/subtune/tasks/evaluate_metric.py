@@ -1,6 +1,6 @@
 """One metric of the tasks as a module that ``evaluate.load`` takes by its path.
 
-Its ``config_name`` is what it compares and its name, such as ``classes.accuracy``.
+``config_name`` joins what is compared and the metric's name: ``classes.accuracy``.
 """
 
 import datasets

@@ -11,13 +11,13 @@ import numpy as np
 if TYPE_CHECKING:
     import datasets
 
-# The tokens whose last hidden states the head reads: the first or the last of each example, those
-# at the positions in the column `reads`, or all.
+# The tokens whose last hidden states the head reads: each example's first or last token, the tokens
+# at the positions in the column `reads`, or all tokens.
 Reads = Literal["first", "last", "marked", "all"]
 
 
 class Lists(Sequence[np.ndarray]):
-    """Lists of numbers of an Arrow column, in one array. ``lengths`` has the length of each."""
+    """The lists of numbers in an Arrow column, as one array. ``lengths`` has each list's length."""
 
     def __init__(self, column: Any):
         lists = column.combine_chunks()
@@ -37,9 +37,9 @@ class Examples:
     """One split in memory. Examples of one row are neighbours.
 
     ``inputs`` has ``input_ids`` and, for models that distinguish two texts, ``token_type_ids``.
-    ``reads`` has the positions in each example of the tokens that the head reads, or is None if it
-    reads the first. ``labels`` are ``[n]`` numbers, ``[n, 2]`` positions, or one number per token
-    that is read. ``row`` ``[n]`` is the number of each example's row, which `part` keeps.
+    ``reads`` has, for each example, the positions of the tokens that the head reads; None means the
+    first token. ``labels`` are ``[n]`` numbers, ``[n, 2]`` positions, or one number per token that
+    is read. ``row`` ``[n]`` is the number of each example's row; `part` does not change it.
     """
 
     def __init__(self, split: datasets.Dataset, reads: Reads = "first"):
@@ -74,14 +74,14 @@ class Examples:
 
     @property
     def share_read(self) -> float | None:
-        """The share of the texts' tokens that examples have, or None if it is not known."""
+        """The share of the texts' tokens that are in the examples, or None if it is not known."""
         if "whole_length" not in self._split.column_names:
             return None
         return float(self.lengths.sum() / sum(self.column("whole_length")))
 
     @cached_property
     def read_counts(self) -> np.ndarray:
-        """The number of tokens of each example that the head reads."""
+        """The number of tokens that the head reads, for each example."""
         if self.reads is None:
             return np.ones(len(self), dtype=np.int64)
         return np.array([len(positions) for positions in self.reads])
@@ -97,17 +97,17 @@ class Examples:
 
     @property
     def labels_of_rows(self) -> np.ndarray:
-        """The label of each row, which its examples share."""
+        """The label of each row, which all its examples have."""
         return np.asarray(self.labels)[np.searchsorted(self.row, self.row_numbers)]
 
     def part(self, index: np.ndarray) -> Examples:
-        """Return the examples at ascending numbers. Rows keep their numbers."""
+        """Return the examples with these numbers, in ascending order. Rows keep their numbers."""
         part = Examples(self._split.select(index), self._reads)
         part.row = self.row[index]
         return part
 
     def of_rows(self, places: np.ndarray) -> np.ndarray:
-        """Return the numbers of the examples of the rows at ``places``, in their order."""
+        """Return the numbers of the examples of the rows at ``places``, in the rows' order."""
         rows = self.row_numbers[places]
         first, behind = (np.searchsorted(self.row, rows, side) for side in ("left", "right"))
         counts = behind - first

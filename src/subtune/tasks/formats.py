@@ -1,7 +1,7 @@
 """Users' files: text, and tables in CSV, TSV, JSON, Excel and Parquet.
 
-A table gives rows of text by column, each with its place in the file for messages. An empty cell is
-None, and a list or an object stays one.
+A table has rows of text by column, each with its place in the file for messages. An empty cell is
+None; lists and objects are not converted.
 """
 
 import codecs
@@ -21,15 +21,15 @@ from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
 
 FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
 PlacedRows = Iterator[tuple[str, dict[str, Any]]]
-# Delimiters to try if a header does not have the usual one.
+# Delimiters to try if a header lacks the usual one.
 OTHERS = ";\t,|"
-# The first bytes of Excel files before 2007, and of those with a password.
+# The first bytes of Excel files from before 2007, and of Excel files with a password.
 NO_ZIP = b"\xd0\xcf\x11\xe0"
-# Rows without a label are left out if they are at most this share.
+# The largest share of rows without a label that are left out.
 FEW = 0.01
 # Characters of broken files: NUL and surrogates.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
-# Expected values by the type of pydantic's error.
+# The expected values, by the type of pydantic's error.
 EXPECTED = {
     "missing": "a value",
     "model_type": "an object",
@@ -38,7 +38,7 @@ EXPECTED = {
     "int_type": "a whole number",
     "too_short": "at least one value",
 }
-# These return False for names that the system refuses. Methods of pathlib may raise.
+# os.path returns False for names that the system refuses; methods of pathlib may raise.
 is_file = os.path.isfile
 is_directory = os.path.isdir
 
@@ -54,7 +54,7 @@ Text = Annotated[str, AfterValidator(_not_blank)]
 
 
 def read_text(path: Path, encoding: str | None = None) -> str:
-    """Return the text of a file without a byte-order mark. Line ends stay as they are.
+    """Return the text of a file without a byte-order mark. Line ends are not changed.
 
     The default ``encoding`` is UTF-16 if the file begins with its byte-order mark, else UTF-8.
 
@@ -88,24 +88,24 @@ def read_text(path: Path, encoding: str | None = None) -> str:
 
 
 def shown(text: str) -> str:
-    """Return a text as messages quote it: in one line, and cut if it is long."""
+    """Return a text for messages: quoted, in one line, and cut if it is long."""
     return repr(cut(text))
 
 
 def problem_in(error: ValidationError) -> str:
-    """Return pydantic's first error in one line: its place, what was found and expected."""
+    """Return pydantic's first error in one line: the place, and what was found and expected."""
     first = error.errors(include_url=False)[0]
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
     place = "".join(steps).removeprefix(".")
     if first["type"] == "value_error":
-        said = str(first["ctx"]["error"])
+        problem_line = str(first["ctx"]["error"])
     elif first["type"] == "json_invalid":
-        said = f"found no JSON ({first['ctx']['error']}), expected a whole file"
+        problem_line = f"found no JSON ({first['ctx']['error']}), expected a whole file"
     else:
         found = "nothing" if first["type"] == "missing" else in_words(first["input"])
         expected = EXPECTED.get(first["type"]) or first["msg"].splitlines()[0]
-        said = f"found {found}, expected {expected}"
-    return f"{place}: {said}" if place else said
+        problem_line = f"found {found}, expected {expected}"
+    return f"{place}: {problem_line}" if place else problem_line
 
 
 def in_words(value: Any) -> str:
@@ -133,13 +133,13 @@ def rows_of(
 
     Args:
         path: the file.
-        columns: the columns that are read, and so may not be there twice.
+        columns: the columns that are read, which may not be repeated.
         is_row: as in `delimited_rows`.
-        encoding: that of a CSV or TSV file, as in `read_text`.
+        encoding: the encoding of a CSV or TSV file, as in `read_text`.
         sheet: the sheet of an Excel file; default: the first.
 
     Raises:
-        SubtuneError: the file cannot be read as what its ending says.
+        SubtuneError: the file cannot be read in the format of its ending.
     """
     match path.suffix.lower():
         case ".json" | ".jsonl":
@@ -154,15 +154,16 @@ def rows_of(
 def with_labels(
     rows: Sequence[tuple[str, Mapping[str, Any]]], column: str
 ) -> tuple[list, list[str]]:
-    """Return the rows that have a label, and the places of the others if these are few.
+    """Return the rows with a label, and the places of rows without, if there are few of them.
 
-    Many rows without a label are a mistake: they stay, to be refused with their place.
+    Many rows without a label are a mistake: they are returned too, and refused later with their
+    place.
     """
-    kept = [placed for placed in rows if str(placed[1].get(column) or "").strip()]
-    if len(rows) - len(kept) > FEW * len(rows):
+    labelled_rows = [placed for placed in rows if str(placed[1].get(column) or "").strip()]
+    if len(rows) - len(labelled_rows) > FEW * len(rows):
         return [*rows], []
-    places = {place for place, _ in kept}
-    return kept, [place for place, _ in rows if place not in places]
+    places = {place for place, _ in labelled_rows}
+    return labelled_rows, [place for place, _ in rows if place not in places]
 
 
 def delimited_rows(
@@ -176,15 +177,15 @@ def delimited_rows(
     A cell that begins with ``"`` ends with the next one; in between ``""`` stands for a quotation
     mark, and line ends are text. In other cells a ``"`` is a letter.
 
-    ``is_row`` returns whether the cells of a line can be a whole row. If all lines of one row can,
-    a quotation mark is not closed.
+    ``is_row`` returns whether a line's cells can be a whole row. If every line of a row is one, a
+    quotation mark is not closed.
 
     Raises:
         SubtuneError: the file cannot be read, a row has more or fewer cells than the header, a
-            column is there twice, or a quotation mark is not closed.
+            column is repeated, or a quotation mark is not closed.
     """
-    # Python's reader is strict about quotation marks and knows its line. The readers of pandas and
-    # pyarrow silently fill short rows or drop marks.
+    # Python's reader is strict about quotation marks and has line numbers. Those of pandas and
+    # pyarrow silently fill short rows or drop quotation marks.
     lines = list(io.StringIO(read_text(path, encoding), newline=""))
     delimiter = _delimiter(path, lines)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -200,13 +201,13 @@ def delimited_rows(
                     f"{path}: line {first}: found {len(cells)} cells, expected {len(header)} "
                     f"({listed(header)}){hint if len(cells) > len(header) else ''}"
                 )
-            # The row's lines, if quotation marks are letters.
-            of_lines = csv.reader(
+            # The row's lines, with quotation marks read as letters.
+            parsed_rows = csv.reader(
                 lines[first - 1 : reader.line_num], delimiter=delimiter, quoting=csv.QUOTE_NONE
             )
             if reader.line_num > first and all(
-                len(of_line) == len(header) and is_row(dict(zip(header, of_line, strict=True)))
-                for of_line in of_lines
+                len(parts) == len(header) and is_row(dict(zip(header, parts, strict=True)))
+                for parts in parsed_rows
             ):
                 raise SubtuneError(
                     f"{path}: line {first}: found a '\"' that nothing closes before line "
@@ -236,10 +237,10 @@ def _require_once(columns: Collection[str], header: Sequence[Any], place: str) -
 
 
 def json_rows(path: Path) -> PlacedRows:
-    """Read objects: one on each line, or all of them in one list. Numbers are kept as written.
+    """Read objects: one on each line, or all in one list. Numbers are kept as written.
 
     Raises:
-        SubtuneError: the file is not UTF-8, or has something else where an object is expected.
+        SubtuneError: the file is not UTF-8, or has another value than objects.
     """
     content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
     parts: Iterator[tuple[str, Any]]
@@ -247,7 +248,7 @@ def json_rows(path: Path) -> PlacedRows:
         rows = _parsed(content, 1, broken)
         parts = ((f"row {number}", row) for number, row in enumerate(rows, start=1))
     else:
-        # `splitlines` would also split at other characters that Unicode calls line ends.
+        # `splitlines` also splits at Unicode's other line ends.
         lines = enumerate(io.StringIO(content, newline=""), start=1)
         parts = (
             (f"line {number}", _parsed(line.rstrip(), number, broken))
@@ -265,18 +266,18 @@ def _parsed(content: str, line: int, broken: str) -> Any:
     try:
         return json.loads(content, parse_int=str, parse_float=str, parse_constant=lambda name: None)
     except json.JSONDecodeError as error:
-        said = f"line {line + error.lineno - 1}: {error.msg} in column {error.colno}"
+        mistake = f"line {line + error.lineno - 1}: {error.msg} in column {error.colno}"
     except RecursionError:
-        said = f"line {line}: too many brackets"
-    raise SubtuneError(f"{broken}: {said}, expected an object")
+        mistake = f"line {line}: too many brackets"
+    raise SubtuneError(f"{broken}: {mistake}, expected an object")
 
 
 def _text(cell: Any) -> Any:
-    """Return a cell as text, or None if it is empty. Lists and objects stay."""
-    # NaN differs from itself.
+    """Return a cell as text, or None if it is empty. Lists and objects are not converted."""
+    # NaN is not equal to itself.
     if cell is None or cell != cell:
         return None
-    # Excel, and pandas in a column with gaps, store whole numbers as decimals.
+    # Excel stores integers as decimals; so does pandas if a column has missing values.
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     return cell if isinstance(cell, str | list | dict) else str(cell)
@@ -292,7 +293,7 @@ def excel_rows(path: Path, columns: Collection[str], sheet: str | None = None) -
 
     Raises:
         SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
-            formulas without values, errors, or a column twice.
+            formulas without values, errors, or a repeated column.
     """
     book = _workbook(path, data_only=True)
     names = [of_book.title for of_book in book.worksheets]
@@ -327,7 +328,7 @@ def excel_rows(path: Path, columns: Collection[str], sheet: str | None = None) -
 
 
 def _workbook(path: Path, **how: bool) -> Any:
-    # Importing it takes a while.
+    # Importing openpyxl takes a while.
     import openpyxl
 
     with one_line(f"{path}: expected a readable .xlsx file"):

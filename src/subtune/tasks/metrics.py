@@ -1,8 +1,8 @@
 """The tasks' metrics, which are never downloaded.
 
-`evaluate_metric` holds them for ``evaluate.load``. Jobs that train compute them directly:
-importing `evaluate` takes longer than most jobs. Importing scikit-learn or scipy takes a second,
-which is why functions do it.
+`evaluate_metric` offers them to ``evaluate.load``. Training jobs compute them directly, because
+importing `evaluate` takes longer than most jobs. Functions import scikit-learn and scipy, which
+takes a second.
 
 Classes and numbers are compared as predictions and labels ``[u]``. Answers in words are compared as
 SQuAD v1.1 compares them: Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine Comprehension of
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 MODULE = Path(__file__).with_name("evaluate_metric.py")
-# Only ASCII: quotation marks and dashes of other scripts stay.
+# Only ASCII: other quotation marks and dashes are kept.
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 
@@ -30,7 +30,7 @@ _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 class Metric(NamedTuple):
     """A metric: its title in tables, and its function of predictions and references ``[u]``.
 
-    If it ``is_coefficient``, it lies from -1 to 1 and is undefined for equal references.
+    If ``is_coefficient``, it is between -1 and 1, and undefined if all references are equal.
     """
 
     title: str
@@ -39,7 +39,7 @@ class Metric(NamedTuple):
 
 
 def accuracy(predictions: Sequence, labels: Sequence) -> float:
-    """Return the share of labels, or of sets of labels ``[u, o]``, that are predicted."""
+    """Return the share of labels, or of sets of labels ``[u, o]``, that are predicted correctly."""
     equal = np.asarray(labels, int) == np.asarray(predictions, int)
     return float(np.mean(equal.all(axis=1) if equal.ndim > 1 else equal))
 
@@ -59,14 +59,14 @@ def sklearn_metric(name: str, **settings: Any) -> Callable[[Sequence, Sequence],
 def f1(average: str) -> Callable[[Sequence, Sequence], float]:
     """Return F1 of class 1 (``binary``), or the mean over all classes (``macro``).
 
-    Of sets of labels ``[u, o]`` ``macro`` is the mean over labels, and ``micro`` is F1 of all 0 and
-    1 together. F1 is 0 if nothing is predicted or to be found.
+    For sets of labels ``[u, o]``, ``macro`` is the mean over labels, and ``micro`` is the F1 of all
+    0 and 1 together. F1 is 0 if nothing is predicted or expected.
     """
     return sklearn_metric("f1_score", average=average, zero_division=0.0)
 
 
 def correlation(name: str) -> Callable[[Sequence, Sequence], float]:
-    """Return a correlation of scipy's. It is NaN if all predictions are the same."""
+    """Return one of scipy's correlations, or NaN if all predictions are the same."""
 
     def compute(predictions: Sequence, labels: Sequence) -> float:
         from scipy import stats
@@ -106,7 +106,8 @@ def exact_match(prediction: str, answers: Sequence[str]) -> float:
 def f1_of_words(prediction: str, answers: Sequence[str]) -> float:
     """Return the highest F1 of the prediction's words against those of an accepted answer.
 
-    A word counts as often as both have it. Without a common word F1 is 0, even of two empty texts.
+    A repeated word counts as often as it is in both. Without common words F1 is 0, even for two
+    empty texts.
     """
     predicted = Counter(normalised(prediction).split())
     best = 0.0
@@ -152,8 +153,8 @@ def compute_all(
 ) -> dict[str, float]:
     """Return some metrics of `METRICS` by name.
 
-    A correlation that is undefined because all predictions are the same counts as 0: such a model
-    has learnt nothing.
+    A correlation that is undefined because all predictions are the same counts as 0, because such a
+    model has learnt nothing.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

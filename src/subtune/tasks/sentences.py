@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 NO_LABEL = -1
 TEXTS = ("text_a", "text_b")
-# Squared errors and their gradients are added up in float32.
+# The largest score whose squared errors can be summed in float32.
 LARGEST_SCORE = 1e9
-# Cells that say whether a row has a label.
+# Values of cells that say whether a row has a label.
 FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 
 def texts_apart(pairs: Columns) -> Columns:
-    """Return the texts of some pairs as rows of one text; those of a pair are neighbours."""
+    """Return pairs of texts as rows with one text; the two texts of a pair are neighbours."""
     texts = zip(*(pairs[name] for name in TEXTS), strict=True)
     labels = [label for label in pairs["label"] for _ in TEXTS]
     return {TEXTS[0]: [*itertools.chain(*texts)], "label": labels}
@@ -48,10 +48,10 @@ def texts_apart(pairs: Columns) -> Columns:
 def number_of(text: str, task: TaskSpec, place: str) -> int:
     """Return the number of a label word.
 
-    If no label word contains a digit, the words' numbers from 0 stand for them too.
+    If no label word contains a digit, the words' numbers, from 0, are also accepted.
 
     Raises:
-        SubtuneError: the text at ``place`` is no label word.
+        SubtuneError: the text at ``place`` is not a label word.
     """
     text, words = text.strip(), task.labels or ()
     if task.merge_labels:
@@ -65,7 +65,7 @@ def number_of(text: str, task: TaskSpec, place: str) -> int:
 
 
 def flag_in(cell: Any) -> int | None:
-    """Return the 0 or 1 that a cell stands for, or None."""
+    """Return a cell's value, 0 or 1, or None."""
     return FLAGS.get(str(cell).strip().casefold())
 
 
@@ -96,10 +96,10 @@ class Sentences(TaskKind):
 
     @abstractmethod
     def parse_label(self, task: TaskSpec, text: str, place: str) -> Any:
-        """Return the number or numbers that a label stands for.
+        """Return a label as a number or numbers.
 
         Raises:
-            SubtuneError: the text at ``place`` is no label of the task.
+            SubtuneError: the text at ``place`` is not a label of the task.
         """
 
     def columns(self, task: TaskSpec) -> Mapping[str, Any]:
@@ -111,8 +111,8 @@ class Sentences(TaskKind):
         def has_label(cells: Mapping[str, str]) -> bool:
             with contextlib.suppress(KeyError, SubtuneError):
                 self.label_of(task, cells, "")
-                of_label = [cells[column] for column in task.label_columns]
-                return labelled and of_label == [cell.strip() for cell in of_label]
+                label_cells = [cells[column] for column in task.label_columns]
+                return labelled and label_cells == [cell.strip() for cell in label_cells]
             return False
 
         read = task.columns_read(labelled)
@@ -122,7 +122,7 @@ class Sentences(TaskKind):
         return with_labels(rows, *task.label_columns)[0]
 
     def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
-        """Return a text or two, and the label."""
+        """Return one or two texts, and the label."""
         texts = [self._text_in(row, column, place) for column in task.text]
         if not "".join(texts).strip():
             raise SubtuneError(f"{place}: found no text, expected some")
@@ -136,7 +136,7 @@ class Sentences(TaskKind):
         return self.parse_label(task, self._text_in(row, column, place), place)
 
     def no_label(self, task: TaskSpec) -> Any:
-        """Return -1, which stands for a missing label, as on the hub."""
+        """Return -1, which means a missing label, as on the hub."""
         return NO_LABEL
 
     def _text_in(self, row: Row, column: str, place: str) -> str:
@@ -151,9 +151,10 @@ class Sentences(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return token ids of texts or pairs, of which the longer text is cut first.
+        """Return token ids of texts or pairs.
 
-        ``whole_length`` is an example's number of tokens before it is cut.
+        In a pair, the longer text is cut first. ``whole_length`` is the number of tokens of an
+        uncut example.
         """
         texts = [*self.texts(rows)] if TEXTS[1] in rows else rows[TEXTS[0]]
         tokenizer.enable_truncation(max_length)
@@ -216,7 +217,7 @@ class Regression(Sentences):
         return 1
 
     def nats(self, outputs: int) -> float:
-        """Return ½: for a variance of 1, log p is −½·(y−ŷ)² and a constant."""
+        """Return ½: for a variance of 1, log p is −½·(y−ŷ)² plus a constant."""
         return 0.5
 
     def parse_label(self, task: TaskSpec, text: str, place: str) -> float:
@@ -225,11 +226,11 @@ class Regression(Sentences):
             score = float(text)
         except ValueError:
             raise SubtuneError(f"{place}: label: found {text!r}, expected a number") from None
-        # "Not a number" is not below anything.
+        # NaN is not below any number.
         if not abs(score) <= LARGEST_SCORE:
             raise SubtuneError(
                 f"{place}: label: found {text!r}, expected a number between "
-                f"±{LARGEST_SCORE:.0e}, whose squares float32 can add up"
+                f"±{LARGEST_SCORE:.0e}, whose squares float32 can sum"
             )
         return score
 
@@ -256,7 +257,8 @@ class MultiLabel(Sentences):
     label_type: ClassVar[list[str]] = ["int32"]
 
     def nats(self, outputs: int) -> float:
-        """Return the number of labels: log p is a sum over labels, and a loss is its mean."""
+        """Return the number of labels: log p is a sum over labels, and the loss is a mean over
+        them."""
         return float(outputs)
 
     def label_of(self, task: TaskSpec, row: Row, place: str) -> list[int]:
@@ -270,7 +272,7 @@ class MultiLabel(Sentences):
         return [*flags.values()]
 
     def parse_label(self, task: TaskSpec, text: Any, place: str) -> list[int]:
-        """Return 0 or 1 for each label word, by the words in a cell."""
+        """Return 0 or 1 for each label word, from the words in a cell."""
         words, known = words_in(text), task.labels or ()
         if words is None:
             found = shown(text) if isinstance(text, str) else in_words(text)
@@ -301,7 +303,7 @@ class MultiLabel(Sentences):
         return np.where(labels.any(1), counts.argmin(1), NO_LABEL)
 
     def balanced(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
-        """Return rows without a label per row with it, ``[o]``."""
+        """Return the ratio of rows without a label to rows with it, ``[o]``."""
         with_label = labels.sum(0)
         require_some(task, with_label, len(labels))
         return (len(labels) - with_label) / with_label
@@ -311,7 +313,7 @@ class MultiLabel(Sentences):
     ) -> Tensor:
         """Return each run's sum of the mean binary cross-entropy over labels ``[n, o]``.
 
-        ``weights`` apply to the labels that an example has.
+        ``weights`` apply only to the labels that an example has.
         """
         is_so = labels.to(logits.dtype)
         each = ((1 - 2 * is_so) * logits).logaddexp(logits.new_zeros(()))

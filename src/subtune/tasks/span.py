@@ -1,10 +1,9 @@
 """Span prediction: the part of a context that answers a question (SQuAD, Rajpurkar et al., 2016).
 
-A context that is longer than a model reads is cut into overlapping windows; each is an example.
-The answer's start and end are predicted among all tokens of a window. A window without the answer
-is labelled with its first token, a special one.
-
-Shapes: ``k`` runs, ``n`` windows, ``q`` tokens of all windows, ``r`` questions.
+If a context is longer than the model reads, it is cut into overlapping windows; each is an example.
+The model predicts the answer's start and end among all tokens of a window. The label of a window
+without the answer is its first token, a special one. Shapes: ``k`` runs, ``n`` windows, ``q``
+tokens of all windows, ``r`` questions.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
 
     from subtune.tasks.task import TaskSpec
 
-# Most tokens of a question and of a predicted answer, as in BERT's published code for SQuAD.
+# The most tokens of a question and of a predicted answer, as in BERT's code for SQuAD.
 LONGEST_QUESTION = 64
 LONGEST_ANSWER = 30
-# The place of a token that is not in the context.
+# The position of a token outside the context.
 OUTSIDE = -1
 
 
@@ -51,7 +50,7 @@ class Span(TaskKind):
     labels_are = ""
     formats = (".json",)
     head = "question_answering"
-    # RoBERTa's four special tokens, one token of the question and one of the context.
+    # RoBERTa's four special tokens, and one token each of question and context.
     least_length = 6
     overlaps = True
 
@@ -59,7 +58,7 @@ class Span(TaskKind):
         return 2
 
     def nats(self, outputs: int) -> float:
-        """Return 2: log p is the sum over start and end, and a loss is their mean."""
+        """Return 2: log p is the sum over start and end, and the loss is their mean."""
         return 2.0
 
     def columns(self, task: TaskSpec) -> Mapping[str, Any]:
@@ -80,38 +79,40 @@ class Span(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return windows, which begin ``doc_stride`` tokens of the context apart.
+        """Return windows, each beginning ``doc_stride`` tokens of the context after the previous
+        one.
 
         ``label`` has the positions of the first answer's first and last token. ``first`` and
-        ``last`` are the context's characters at which each token begins and ends, or `OUTSIDE`.
+        ``last`` are the characters of the context at which each token begins and ends, or
+        `OUTSIDE`.
         """
         special = SpecialTokens(tokenizer, 2)
-        of_texts = max_length - special.count
-        longest_question = min(LONGEST_QUESTION, of_texts // 2)
+        text_room = max_length - special.count
+        longest_question = min(LONGEST_QUESTION, text_room // 2)
         examples = []
         # Questions share contexts.
         encode = cache(partial(tokenizer.encode, add_special_tokens=False))
-        of_rows = (rows[name] for name in ("idx", "question", "context", "answers", "label"))
-        for row, question, context, texts, starts in zip(*of_rows, strict=True):
-            asked, of_context = encode(question).ids[:longest_question], encode(context)
-            room = of_texts - len(asked)
-            before = [OUTSIDE] * (special.before + len(asked))
+        cells_of_rows = (rows[name] for name in ("idx", "question", "context", "answers", "label"))
+        for row, question, context, texts, starts in zip(*cells_of_rows, strict=True):
+            question_ids, encoded_context = encode(question).ids[:longest_question], encode(context)
+            room = text_room - len(question_ids)
+            before = [OUTSIDE] * (special.before + len(question_ids))
             behind = [OUTSIDE] * (special.count - special.before)
-            for window in _windows(len(of_context.ids), room, doc_stride or room):
-                ids, types = special.around(asked, of_context.ids[window])
-                offsets = of_context.offsets[window]
+            for window in _windows(len(encoded_context.ids), room, doc_stride or room):
+                ids, types = special.around(question_ids, encoded_context.ids[window])
+                offsets = encoded_context.offsets[window]
                 label = [0, 0]
                 if texts:
                     label = _positions(offsets, starts[0], starts[0] + len(texts[0]), len(before))
-                of_row = {"row": row, "context": context, "answers": texts}
-                of_window = {
+                row_cells = {"row": row, "context": context, "answers": texts}
+                window_cells = {
                     "input_ids": ids,
                     "label": label,
                     "first": [*before, *(first for first, _ in offsets), *behind],
                     "last": [*before, *(last for _, last in offsets), *behind],
                     "token_type_ids": types,
                 }
-                examples.append(of_row | of_window)
+                examples.append(row_cells | window_cells)
         return {name: [example[name] for example in examples] for name in examples[0]}
 
     def losses(
@@ -131,10 +132,10 @@ class Span(TaskKind):
         return losses.sum((1, 2)) / 2
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
-        """Return the characters at which each question's answer begins and ends, ``[r, 2]``.
+        """Return the first and last character of each question's answer, ``[r, 2]``.
 
-        The answer is the span of at most `LONGEST_ANSWER` tokens of the context whose start and
-        end logits have the highest sum over all windows. The first of equal spans wins.
+        The answer is the span, in any window, of at most `LONGEST_ANSWER` tokens of the context
+        with the highest sum of start and end logit. Ties go to the first span.
         """
         best: dict[int, tuple[float, int, int]] = {}
         ends = examples.lengths.cumsum()
@@ -177,7 +178,7 @@ class Span(TaskKind):
 
 
 def _windows(tokens: int, room: int, doc_stride: int) -> Iterator[slice]:
-    """Yield windows that together have every token. The last one ends with the text."""
+    """Yield windows that together cover every token. The last one ends with the text."""
     start = 0
     while start + room < tokens:
         yield slice(start, start + room)
@@ -186,10 +187,10 @@ def _windows(tokens: int, room: int, doc_stride: int) -> Iterator[slice]:
 
 
 def _positions(offsets: Sequence[tuple[int, int]], start: int, end: int, before: int) -> list[int]:
-    """Return the positions of an answer's first and last token, or 0 twice if it is not inside.
+    """Return the positions of an answer's first and last token, or 0 twice if the window lacks it.
 
-    ``offsets`` are the characters at which the window's tokens of the context begin and end, and
-    ``before`` is the number of tokens before them.
+    ``offsets`` are the first and last characters of the window's tokens of the context; ``before``
+    is the number of tokens before these.
     """
     if not offsets or offsets[0][0] > start or offsets[-1][1] < end:
         return [0, 0]
@@ -199,7 +200,8 @@ def _positions(offsets: Sequence[tuple[int, int]], start: int, end: int, before:
 
 
 def _best_pair(logits: np.ndarray) -> tuple[float, int, int]:
-    """Return the highest sum of a start and an end logit ``[tokens, 2]``, and their tokens."""
+    """Return the highest sum of a start and an end logit, from logits ``[tokens, 2]``, and the
+    tokens."""
     tokens = len(logits)
     if not tokens:
         return -np.inf, 0, 0
@@ -210,7 +212,7 @@ def _best_pair(logits: np.ndarray) -> tuple[float, int, int]:
     return float(pairs[longer, start]), start, start + longer
 
 
-# The layout of a file. Other keys of its objects are not read.
+# The layout of a file. Other keys of objects are ignored.
 class _Answer(BaseModel):
     text: Text
     # Counted in characters of the context, from 0.
@@ -220,7 +222,7 @@ class _Answer(BaseModel):
 class _Question(BaseModel):
     id: Text
     question: Text
-    # Read only where labels are asked for.
+    # Read only if labels are needed.
     answers: Any = None
     is_impossible: bool | None = None
 
@@ -243,13 +245,14 @@ class _Labels(BaseModel):
 
 
 def questions(path: Path, *, labelled: bool) -> Iterator[PlacedRow]:
-    """Read the questions of a SQuAD v1.1 file with their contexts and, if ``labelled``, answers.
+    """Read the questions of a SQuAD v1.1 file with their contexts and, if ``labelled``, their
+    answers.
 
     A row is ``{"question", "context", "answers": {"text": […], "answer_start": […]}}``.
 
     Raises:
-        SubtuneError: the file is not one of SQuAD v1.1, a text is empty, or the context does not
-            have an answer at its place.
+        SubtuneError: the file is not in the format of SQuAD v1.1, a text is empty, or an answer is
+            not at its place in the context.
     """
     try:
         file = _File.model_validate_json(read_text(path), strict=True)

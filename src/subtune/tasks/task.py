@@ -1,4 +1,4 @@
-"""Tasks, whatever source their rows come from, and their columns in tables."""
+"""Tasks, with rows from any source, and their columns in tables."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from subtune.tasks.span import Span
 from subtune.tasks.task_kind import TaskKind
 from subtune.tasks.tokens import Tokens
 
-# All kinds of task. Nothing outside this package names one.
+# All kinds of task. Code outside this package names none of them.
 KINDS: dict[str, TaskKind] = {
     kind.name: kind for kind in (Classification(), MultiLabel(), Regression(), Tokens(), Span())
 }
 KindName = Literal["classification", "multilabel", "regression", "tokens", "span"]
-# The split of a user's own task that judges runs after `validation` has chosen them.
+# The split of a user's own task that judges the runs that `validation` selected.
 TEST = "test"
 # GLUE's diagnostic set, whose labels are MNLI's.
 DIAGNOSTIC = "diagnostic"
@@ -31,13 +31,13 @@ def default_kind(labels: Sequence[str] | None) -> KindName:
 
 
 class TaskSpec(Value):
-    """The part of a task that decides results, checked against its kind.
+    """The part of a task that affects results, checked against its kind.
 
-    ``labels`` are the label words in the order of their numbers. ``label`` is a column, or one of 0
-    and 1 for each label word. The first of ``metrics``, on the first of ``evaluation``, decides
-    the epoch that a record keeps and, unless a paper shows another metric, the epochs and learning
-    rates of tables. ``encoding`` is that of files that do not tell theirs, and ``sheet`` that of
-    Excel files. With ``merge_labels`` label words that differ only in capitals are one.
+    ``labels`` are the label words in the order of their numbers. ``label`` is a column, or a column
+    of 0 and 1 for each label word. The first of ``metrics``, on the first of ``evaluation``,
+    selects the epoch of a record and, unless a paper shows another metric, the epochs and learning
+    rates of tables. ``encoding`` is the encoding of text files, and ``sheet`` the sheet of Excel
+    files. With ``merge_labels`` label words that differ only in capitals are one.
     """
 
     name: str
@@ -46,7 +46,7 @@ class TaskSpec(Value):
     labels: tuple[str, ...] | None = Field(default=None, min_length=2)
     kind: KindName = Field(
         default_factory=lambda data: default_kind(data.get("labels")),
-        # Label words tell these kinds apart, so their names are part of no id.
+        # Label words distinguish these kinds, so ids do not include their names.
         exclude_if=lambda kind: kind in ("classification", "regression"),
     )
     metrics: tuple[str, ...]
@@ -64,8 +64,8 @@ class TaskSpec(Value):
         if not isinstance(self.label, str) and not (
             kind.has_label_columns and len(self.label) == self.outputs
         ):
-            of_words = f" or one for each of {self.outputs} labels" * kind.has_label_columns
-            raise _mistake("label", self.label, f"one column{of_words}")
+            or_columns = f" or one for each of {self.outputs} labels" * kind.has_label_columns
+            raise _mistake("label", self.label, f"one column{or_columns}")
         if kind.text and self.text != kind.text:
             raise _mistake("text", self.text, f"{', '.join(kind.text)}, or no `text`")
         if kind.text and self.label != kind.label:
@@ -77,7 +77,7 @@ class TaskSpec(Value):
             raise _mistake("metrics", self.metrics, known)
         if kind.has_label_words and "f1" in self.metrics and self.outputs > 2:
             raise ValueError(
-                f"metrics: 'f1' is of the second of two labels, found {self.outputs} labels, "
+                f"metrics: 'f1' needs exactly two labels, found {self.outputs} labels, "
                 "expected accuracy, f1_macro or matthews_correlation"
             )
         return self
@@ -93,16 +93,16 @@ class TaskSpec(Value):
 
     @property
     def labelled(self) -> tuple[str, ...]:
-        """The splits whose rows have labels: those that train, and those that evaluate."""
+        """The splits whose rows have labels: the training and evaluation splits."""
         return ("train", *self.evaluation)
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        """The columns of the label: one, or one for each label word."""
+        """The label columns: one, or one for each label word."""
         return (self.label,) if isinstance(self.label, str) else self.label
 
     def columns_read(self, labelled: bool) -> tuple[str, ...]:
-        """Return the columns that are read of rows with or without labels."""
+        """Return the columns that are read from rows with or without labels."""
         return (*self.text, *self.label_columns) if labelled else self.text
 
 
@@ -114,10 +114,10 @@ def _mistake(key: str, found: str | tuple[str, ...] | None, expected: str) -> Va
 class TaskSize(Value):
     """Numbers of rows to train on, to evaluate on and to predict, over all splits.
 
-    ``tokens`` is the mean number of tokens of a training row, often an estimate. ``scarcest`` says
-    what limits the number of folds, and its number, where rows are read before training: different
-    texts, or rows of the most frequent label. ``weighed`` says why labels cannot be weighed by
-    their frequency, if they cannot.
+    ``tokens`` is the mean number of tokens of a training row, often an estimate. ``scarcest``
+    limits the number of folds if rows are read before training: its name (different texts, or rows
+    of the most frequent label) and its number. ``weighed`` is the reason why labels cannot be
+    weighted by frequency, if there is one.
     """
 
     train_rows: int
@@ -136,7 +136,8 @@ class TaskSize(Value):
         return min(most, self.scarcest[1]) if self.scarcest else most
 
     def divided(self, folds: int, others: int) -> Self:
-        """Return the size for a run that one of ``folds`` judges, with ``others``: further rows."""
+        """Return the size for a run judged on one of ``folds``; ``others`` are other rows to
+        evaluate on."""
         judging = self.train_rows // folds
         return self.replaced(train_rows=self.train_rows - judging, evaluation_rows=judging + others)
 
@@ -145,7 +146,8 @@ class TaskSize(Value):
         return min(limit or self.train_rows, self.train_rows)
 
     def examples_of_a_row(self, max_length: int, doc_stride: int | None) -> int:
-        """Return the number of examples of an average row: 1, or that of its overlapping parts."""
+        """Return the number of examples of an average row: 1, or the number of its overlapping
+        parts."""
         if doc_stride is None:
             return 1
         return 1 + math.ceil(max(0, self.tokens - max_length) / min(doc_stride, max_length))
@@ -156,10 +158,10 @@ USUAL_SIZE = TaskSize(train_rows=100_000, evaluation_rows=10_000, test_rows=10_0
 
 
 class Task(TaskSpec):
-    """A task with the fields that decide no result, and so are part of no id.
+    """A task, including fields that do not affect results and so are not in ids.
 
-    ``submission`` names the GLUE server's files, one per test split, and ``score_range`` is the
-    range of numbers that the server accepts. ``size`` is known before any download.
+    ``submission`` names the GLUE server's files, one per test split; ``score_range`` is the range
+    of numbers that the server accepts. ``size`` is known before any download.
     """
 
     title: str
@@ -169,7 +171,7 @@ class Task(TaskSpec):
     size: TaskSize | None = None
 
     def spec(self) -> TaskSpec:
-        """Return the part of the task that decides results."""
+        """Return the part of the task that affects results."""
         return TaskSpec(**{name: getattr(self, name) for name in TaskSpec.model_fields})
 
     def columns(self) -> list[tuple[str, str]]:
@@ -191,7 +193,8 @@ class ScoreColumn:
     """A column of scores: a task, one of its splits and a metric. MNLI has two columns.
 
     The column that ``decides`` selects epochs and learning rates. The column that ``judges``
-    compares methods: the same, or the test rows of a user's own task. ``title`` is the heading.
+    compares methods: the same column, or the test rows of a user's own task. ``title`` is the
+    heading.
     """
 
     key: str
@@ -204,14 +207,14 @@ class ScoreColumn:
 
     @property
     def in_history(self) -> str:
-        """The column of a run's history that has this score of every epoch."""
+        """The column of a run's history with this score for every epoch."""
         return f"{self.split}/{self.metric}"
 
 
 def columns_of(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[ScoreColumn]:
     """Return columns in the order of the tasks. The first column of a task decides.
 
-    ``metrics`` names the metric of tasks that show, and are decided by, another than their first.
+    ``metrics`` names the shown and deciding metric of tasks for which it is not the first.
     """
     columns = []
     for task in tasks:

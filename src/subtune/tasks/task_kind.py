@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from subtune.tasks.task import TaskSpec
 
 
-# A row's cells by column, and the place of the row, such as ``line 3``.
+# A row's cells by column, and the row's place, such as ``line 3``.
 Row = Mapping[str, Any]
 PlacedRow = tuple[str, Row]
 # The columns of one split, as lists of equal length.
@@ -37,17 +37,18 @@ def numbered(rows: Iterable[Row]) -> Iterator[PlacedRow]:
 
 
 class TaskKind(ABC):
-    """Everything in which one kind of task differs from another.
+    """The interface of a kind of task: everything that differs between kinds.
 
-    ``compares`` is the key of its metrics in `subtune.tasks.metrics.METRICS`, ``metrics`` are those
-    that a task may name, and ``default_metrics`` those of a task that names none; if empty, it has
-    to. ``text`` are the columns of text of every task; if empty, each task names its own, and
-    ``text_columns`` are the allowed numbers of them. ``label`` is the default column of labels.
-    With ``has_label_columns`` each label word may have a column. ``labels_are`` is the end of the
-    message that all labels are the same; empty if they may be. ``formats`` are endings of files.
-    ``head`` is a name in `subtune.families.base`, and ``problem_type`` that of exported models in
-    transformers. ``least_length`` is the least `max_length` at which every model reads a part of
-    each text. With ``overlaps`` long rows are cut into examples that overlap.
+    ``compares`` is the key of its metrics in `subtune.tasks.metrics.METRICS`, ``metrics`` are the
+    metrics that a task may name, and ``default_metrics`` the metrics of a task that names none; if
+    empty, each task must name some. ``text`` are the text columns of every task; if empty, each
+    task names its own, and ``text_columns`` are the allowed numbers of columns. ``label`` is the
+    default label column. With ``has_label_columns`` each label word may have a column.
+    ``labels_are`` is the end of the message that all labels are the same; it is empty if they may
+    be. ``formats`` are file endings. ``head`` is a name in `subtune.families.base`, and
+    ``problem_type`` the problem type of exported models in transformers. ``least_length`` is the
+    smallest `max_length` with which every model reads a part of each text. With ``overlaps`` long
+    rows are cut into overlapping examples.
     """
 
     name: str
@@ -72,16 +73,20 @@ class TaskKind(ABC):
         return self.compares == "numbers"
 
     def outputs(self, task: TaskSpec) -> int:
-        """Return the head's width ``o``: the number of label words, if its tasks list some."""
+        """Return the head's width ``o``: the number of label words, if tasks of this kind have
+        them."""
         return len(task.labels or ())
 
     def nats(self, outputs: int) -> float:
-        """Return the factor by which a loss of a head with so many outputs is −log p(y|x)."""
+        """Return the factor from the loss to −log p(y|x), for a head with so many outputs."""
         return 1.0
 
     @abstractmethod
     def columns(self, task: TaskSpec) -> Mapping[str, Any]:
-        """Map each column of a split but ``idx`` to its type. ``[type]`` is a list of this type."""
+        """Map each column of a split, except ``idx``, to its type.
+
+        ``[type]`` is a list of this type.
+        """
 
     @abstractmethod
     def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow]:
@@ -90,10 +95,10 @@ class TaskKind(ABC):
     def from_rows(
         self, task: TaskSpec, rows: Iterable[PlacedRow], *, labelled: bool, source: str
     ) -> Columns:
-        """Return ``idx``, the rows' numbers, and the other columns of one split.
+        """Return ``idx`` (the rows' numbers) and the other columns of one split.
 
         Raises:
-            SubtuneError: ``source`` has no rows, or one that does not fit the task.
+            SubtuneError: ``source`` has no rows, or a row does not fit the task.
         """
         table = []
         for number, (where, row) in enumerate(rows):
@@ -112,11 +117,11 @@ class TaskKind(ABC):
         """Return a row's cells in the order of `columns`.
 
         Raises:
-            SubtuneError: the row, which stands at ``place``, does not fit the task.
+            SubtuneError: the row at ``place`` does not fit the task.
         """
 
     def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
-        """Refuse labels that are all the same, for training or where a metric needs two."""
+        """Refuse labels that are all the same, in training or if a metric needs different ones."""
         if split != "train" and metrics.COEFFICIENTS.isdisjoint(task.metrics):
             return
         labels = set(np.hstack(columns["label"]).tolist())
@@ -135,19 +140,20 @@ class TaskKind(ABC):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return the columns of some rows' examples.
+        """Return the columns of the rows' examples.
 
-        These are ``input_ids``, ``token_type_ids``, ``label``, what `predict` needs, and ``row``,
-        the number of an example's row from 0, unless each row is one example.
+        These are ``input_ids``, ``token_type_ids``, ``label``, columns that `predict` needs, and,
+        unless each row is one example, ``row``, the number of an example's row, from 0.
         """
 
     def losses(
         self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
     ) -> Tensor:
-        """Return each run's sum of losses ``[k]``, of logits ``[k, q, o]`` and a batch's labels.
+        """Return each run's sum of losses ``[k]``, from logits ``[k, q, o]`` and a batch's labels.
 
         By default it is the cross-entropy of labels ``[q]``. ``example`` ``[q]`` is the example of
-        each token that is read, and ``weights`` ``[o]`` are those of label words, by `balanced`.
+        each token that is read, and ``weights`` ``[o]`` are the label words' weights from
+        `balanced`.
         """
         per_run = labels.expand(len(logits), 1, -1)
         each = -logits.mT.log_softmax(1).gather(1, per_run)
@@ -156,7 +162,8 @@ class TaskKind(ABC):
         return each.sum((1, 2))
 
     def total(self, labels: Tensor, weights: Tensor | None) -> float:
-        """Return the divisor of a mean loss: the number of labels, or the sum of their weights."""
+        """Return the divisor of the mean loss: the number of labels, or the sum of their
+        weights."""
         return float(len(labels) if weights is None else weights[labels].sum())
 
     def balanced(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
@@ -165,38 +172,41 @@ class TaskKind(ABC):
         It is inverse to the word's frequency in ``labels``, and its mean over labels is 1.
 
         Raises:
-            SubtuneError: no label is this word, or all are.
+            SubtuneError: a label word has no row, or all rows.
         """
         counts = np.bincount(labels, minlength=self.outputs(task))
         require_some(task, counts, len(labels))
         return len(labels) / (len(counts) * counts)
 
     def strata(self, labels: np.ndarray) -> np.ndarray:
-        """Return the number of each row's stratum. Folds have about the same share of each."""
+        """Return the number of each row's stratum.
+
+        Each fold has about the same share of each stratum.
+        """
         return labels
 
     @abstractmethod
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
-        """Return what finite logits ``[q, o]`` of a split predict."""
+        """Return the predictions from finite logits ``[q, o]`` of a split."""
 
     @abstractmethod
     def table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
-        """Return predictions as they are recorded, beside the labels."""
+        """Return a table of predictions and labels for the record."""
 
     @abstractmethod
     def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
-        """Return what metrics compare, from recorded predictions: predictions and references."""
+        """Return the predictions and references that metrics compare, from recorded predictions."""
 
     def score(
         self, task: TaskSpec, examples: Examples, predictions: np.ndarray
     ) -> dict[str, float]:
-        """Return the task's metrics of what `predict` returned."""
+        """Return the task's metrics for predictions from `predict`."""
         compared = self.compared(self.table(examples, predictions))
         return metrics.compute_all(self.compares, task.metrics, *compared)
 
 
 def require_some(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
-    """Refuse label words that no row has, or all: they have no weight by frequency."""
+    """Refuse label words that no row or every row has: they have no weight by frequency."""
     for word, count in zip(task.labels or (), counts, strict=True):
         if count in (0, labels):
             raise SubtuneError(
@@ -208,12 +218,12 @@ def require_some(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
 class SpecialTokens:
     """The special tokens that a tokenizer puts around one or two texts.
 
-    ``count`` is their number, and ``before`` that of those before the last text.
+    ``count`` is their number; ``before`` is the number before the last text.
     """
 
     def __init__(self, tokenizer: Tokenizer, texts: int):
         probe = tokenizer.encode("a", "a" if texts > 1 else None)
-        # Each special token, and the first token of each text: its text, id and token type.
+        # Text number, id and token type of each special token and of each text's first token.
         self._parts: list[tuple[int | None, int, int]] = []
         for part in zip(probe.sequence_ids, probe.ids, probe.type_ids, strict=True):
             if part[0] is None or part[0] not in [text for text, *_ in self._parts]:
@@ -223,7 +233,7 @@ class SpecialTokens:
         self.before = order[: order.index(texts - 1)].count(None)
 
     def around(self, *texts: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Return token ids and token types of an example, from the token ids of its texts."""
+        """Return an example's token ids and token types, from its texts' token ids."""
         ids: list[int] = []
         types: list[int] = []
         for text, token, token_type in self._parts:

@@ -1,6 +1,6 @@
 """Token classification: one label word for each word of a text, such as its part of speech.
 
-A word's label is predicted at its first piece. A text that is longer than a model reads is cut
+A word's label is predicted at its first piece. If a text is longer than the model reads, it is cut
 between words, so that each word is in one example.
 
 Shapes: ``n`` examples, ``q`` words, ``o`` label words.
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from subtune.tasks.task import TaskSpec
 
 CONLLU = ["id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc"]
-# A line of this word stands between two documents.
+# A line with this word separates documents.
 DOCUMENT = "-DOCSTART-"
 # Sections of the Wall Street Journal part, as part-of-speech taggers split them (Collins 2002,
 # Section 5; Toutanova et al. 2003, Section 3).
 SECTIONS = {"train": slice(0, 19), "validation": slice(19, 22), "test": slice(22, 25)}
-# Folders of the sections, below a directory that a user names.
+# Folders of sections, below the user's directory.
 FOLDERS = ("", "wsj", "mrg/wsj", "parsed/mrg/wsj", "treebank_3/parsed/mrg/wsj")
-# The tag that marks words which were moved or left out.
+# The tag of moved or omitted words.
 NO_WORD = "-NONE-"
-# A leaf with its tag and word, a bracket that opens and its label, one that closes, or a word that
-# stands where none may.
+# A leaf with tag and word, an opening bracket with its label, a closing bracket, or a misplaced
+# word.
 TOKEN = re.compile(
     r"(?P<leaf>\(\s*(?P<tag>[^\s()]+)\s+(?P<word>[^\s()]+)\s*\))"
     r"|(?P<opening>\(\s*(?P<label>[^\s()]*))|(?P<closing>\))|(?P<stray>[^\s()]+)"
@@ -74,7 +74,7 @@ class Tokens(TaskKind):
         return conll_sentences(path, columns, task.encoding)
 
     def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
-        """Return the words and the numbers of their labels, which are -1 without labels."""
+        """Return the words and the numbers of their labels; unlabelled words have -1."""
         read = {column: row[column] for column in task.columns_read(labelled)}
         try:
             words, *given = TEXTS.validate_python(read, strict=True).values()
@@ -99,7 +99,7 @@ class Tokens(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return examples of whole words. A word that is too long keeps its first pieces.
+        """Return examples of whole words. A word that is too long is cut to its first pieces.
 
         ``reads`` has the position of each word's first piece.
         """
@@ -108,7 +108,7 @@ class Tokens(TaskKind):
 
         @cache
         def pieces_of(word: str) -> list[int]:
-            # Some tokenizers need the space before a word to know that one begins.
+            # Some tokenizers recognise the start of a word only by the space before it.
             pieces = tokenizer.encode(f" {word}", add_special_tokens=False).ids[:room]
             return pieces or [_unknown(tokenizer, word)]
 
@@ -127,7 +127,7 @@ class Tokens(TaskKind):
         return logits.argmax(axis=1)
 
     def table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
-        """Return ``idx`` (the text's number), ``word`` (its number there), ``label`` and
+        """Return ``idx`` (the text's number), ``word`` (the number in the text), ``label`` and
         ``prediction``."""
         import pandas as pd
 
@@ -146,7 +146,7 @@ class Tokens(TaskKind):
 
 
 def _parts(lengths: Sequence[int], room: int) -> Iterator[slice]:
-    """Yield slices of neighbouring words that have ``room`` together."""
+    """Yield slices of neighbouring words that fit into ``room`` together."""
     start = total = 0
     for number, length in enumerate(lengths):
         if total + length > room:
@@ -157,10 +157,10 @@ def _parts(lengths: Sequence[int], room: int) -> Iterator[slice]:
 
 
 def _unknown(tokenizer: Tokenizer, word: str) -> int:
-    """Return the unknown token, for a word of which the tokenizer leaves nothing."""
+    """Return the unknown token, for a word that the tokenizer removes."""
     number = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
     if number is None:
-        raise SubtuneError(f"the tokenizer makes nothing of the word {word!r}")
+        raise SubtuneError(f"the tokenizer has no token for the word {word!r}")
     return number
 
 
@@ -169,16 +169,16 @@ def conll_sentences(
 ) -> Iterator[tuple[str, dict[str, list[str]]]]:
     """Read the columns of a CoNLL file's sentences, each with the line of its first word.
 
-    A word has a line, and a blank line ends a sentence. ``.conllu`` files are as
-    https://universaldependencies.org/format.html has them: the columns of `CONLLU` between tabs,
-    comments that begin with ``#``, and lines that are no words, whose id holds ``-`` or ``.``. In
+    Each word has a line, and a blank line ends a sentence. ``.conllu`` files have the format of
+    https://universaldependencies.org/format.html: the columns of `CONLLU`, separated by tabs,
+    comments that begin with ``#``, and lines that are not words, with ``-`` or ``.`` in the id. In
     other files the columns are called ``1``, ``2``, …, and are separated by tabs if the first line
-    has one, else by spaces.
+    has a tab, else by spaces.
 
     Raises:
         SubtuneError: the file cannot be read or has no such column, a line has more or fewer
-            columns than the others, a word's id is not its number in the sentence, or a cell that
-            is read is empty.
+            columns than the others, a word's id is not its number in the sentence, or a needed cell
+            is empty.
     """
     is_conllu = path.suffix == ".conllu"
     names, between, like = [], "", ""
@@ -224,7 +224,8 @@ def conll_sentences(
 def treebank_paths(directory: Path, key: str) -> dict[str, tuple[Path, ...]]:
     """Return the files of each split of the Wall Street Journal part.
 
-    The directory is the disc's root, that of the sections ``00`` to ``24``, or one between.
+    The directory may be the disc's root, the folder of the sections ``00`` to ``24``, or one
+    between.
 
     Raises:
         SubtuneError: a section is missing. The message begins with ``key``.
@@ -241,11 +242,11 @@ def treebank_paths(directory: Path, key: str) -> dict[str, tuple[Path, ...]]:
 
 
 def treebank_sentences(path: Path, columns: Collection[str]) -> Iterator[PlacedRow]:
-    """Read the columns of the sentences of a file of trees, each with the line of its tree.
+    """Read the columns of a treebank file's sentences, each with the line of its tree.
 
     A file has trees in brackets (Marcus et al. 1993). ``form`` has the words and ``xpos`` their
-    tags, as they stand in the file, which writes a bracket as ``-LRB-``. Leaves that are no words
-    are left out, and so are sentences of nothing else.
+    tags, as in the file, where a bracket is ``-LRB-``. Leaves that are not words are left out, and
+    so are sentences without words.
 
     Raises:
         SubtuneError: the file is not UTF-8, or has brackets that do not match.

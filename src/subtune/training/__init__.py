@@ -1,1 +1,1 @@
-"""Training: the recipe of runs side by side, each run's values, and sweeps of runs."""
+"""Training: the recipe for runs side by side, the values of each run, and sweeps."""

@@ -1,8 +1,8 @@
 """Checkpoints of runs that train side by side.
 
-A checkpoint is a safetensors file with all tensors. Its header holds other facts as JSON, the ids
-of the runs, and a hash. It is written under another name, flushed to the disk and renamed. If the
-newest is damaged, training continues from the one before it, which is kept too.
+A checkpoint is a safetensors file with all tensors. Its header has other facts as JSON, the ids of
+the runs, and a hash. It is written under another name, flushed to the disk and renamed. The
+previous checkpoint is kept, and used if the newest is damaged.
 """
 
 import contextlib
@@ -27,17 +27,18 @@ from subtune.core.layout import flush
 from subtune.data.batches import CHECKPOINTS_KEPT
 
 ENDING = ".safetensors"
-# Changes with a state's contents. Checkpoints in another format are ignored.
+# Raise this number if a state's contents change. Checkpoints in another format are ignored.
 FORMAT = "5"
-# Names of a run's own tensors begin with this and the run's number.
+# The prefix of names of a run's own tensors, followed by the run's number.
 RUN = "run."
-# The share of the interval after which an epoch's end gets a checkpoint; short epochs need none.
+# The share of the interval after which the end of an epoch gets a checkpoint; short epochs need
+# none.
 AT_AN_EPOCHS_END = 0.1
 
 
 @dataclass(frozen=True)
 class State:
-    """Everything that decides how training continues: tensors, and facts that JSON can hold.
+    """Everything that training needs to continue: tensors, and facts for JSON.
 
     ``runs`` has each run's own state, so that some runs can continue without the others.
     """
@@ -51,8 +52,8 @@ class State:
 class Checkpoints:
     """The folder and the schedule of a sweep's checkpoints.
 
-    ``seconds``: the longest time between two; 0 writes one after every step. ``stopping`` returns
-    the reason to stop training now, or None.
+    ``seconds``: the longest time between two checkpoints; 0 writes one after every step.
+    ``stopping`` returns the reason to stop training now, or None.
     """
 
     folder: Path
@@ -70,20 +71,20 @@ class Checkpoints:
         return groups
 
     def newest_first(self) -> list[Path]:
-        """Return the checkpoints of all groups, those after the most steps first."""
+        """Return the checkpoints of all groups; those after the most steps come first."""
         paths = self.folder.glob(f"*/*{ENDING}")
         return sorted(paths, key=lambda path: path.stem, reverse=True)
 
     def clear(self) -> None:
-        """Remove all checkpoints, once every run of the sweep is on record."""
+        """Remove all checkpoints, once every run of the sweep is recorded."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @dataclass
 class Keeper:
-    """The checkpoints of one group of runs; its state may be in those of a larger group.
+    """The checkpoints of one group of runs; its state may be in a larger group's checkpoint.
 
-    ``runs``: ids of the group's runs, in order. ``report`` is told if a checkpoint cannot be
+    ``runs``: ids of the group's runs, in order. ``report`` gets a line if a checkpoint cannot be
     written; training continues without it.
     """
 
@@ -106,14 +107,14 @@ class Keeper:
             if state is not None:
                 own_states = [state.runs[runs.index(run)] for run in self.runs]
                 return State(state.tensors, state.facts, own_states)
-            self.report(f"{path} is not whole or of another version, and left aside")
+            self.report(f"{path} is damaged or of another version, and ignored")
         return None
 
     def keep(self, take: Callable[[], State], epoch_ends: bool = False) -> None:
-        """Write the state that ``take`` returns, if it is time.
+        """Write the state that ``take`` returns, if a checkpoint is due.
 
         Raises:
-            StoppedError: training is to stop; the state is written before, if possible.
+            StoppedError: training must stop; the state is written first, if possible.
         """
         why = self.checkpoints.stopping()
         age = time.monotonic() - self._last
@@ -123,10 +124,10 @@ class Keeper:
         self._last = time.monotonic()
         if why:
             start = "here" if written else "an older checkpoint"
-            raise StoppedError(f"stopped by {why}: the next attempt goes on from {start}")
+            raise StoppedError(f"stopped by {why}: the next attempt continues from {start}")
 
     def clear(self) -> None:
-        """Remove the group's checkpoints, once its runs are on record."""
+        """Remove the group's checkpoints, once its runs are recorded."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def write(self, state: State) -> bool:
@@ -176,17 +177,17 @@ def read(path: Path) -> State | None:
 
 
 def runs_in(path: Path) -> list[str]:
-    """Return the ids of a checkpoint's runs, or none if it cannot be read."""
+    """Return the ids of a checkpoint's runs; none if it cannot be read."""
     return json.loads(_header(path).get("runs", "[]"))
 
 
 def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with ``prefix``, without it."""
+    """Return the tensors whose names begin with ``prefix``, under names without the prefix."""
     return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
 
 
 def _header(path: Path) -> dict[str, str]:
-    """Return a checkpoint's header; nothing if it is damaged or in another format."""
+    """Return a checkpoint's header; empty if it is damaged or in another format."""
     with contextlib.suppress(OSError, SafetensorError), safe_open(path, framework="pt") as file:
         header = file.metadata() or {}
         return header if header.get("format") == FORMAT else {}

@@ -1,8 +1,9 @@
-"""The first training of Diff pruning: it finds the entries that train (Guo et al., 2021).
+"""The first training of Diff pruning, which selects the entries that train (Guo et al., 2021).
 
-Every entry has a difference ``δ = z·w`` to its pretrained value. ``z`` in [0, 1] is drawn in each
-step from a stretched distribution that ``α`` moves; a penalty on the expected number of entries
-with ``z > 0`` closes gates. At the end the largest ``|δ|`` stay.
+Every entry has a difference ``δ = z·w`` to its pretrained value. In each step, the gate ``z`` in
+[0, 1] is drawn from a stretched distribution with the parameter ``α``; a penalty on the expected
+number of entries with ``z > 0`` closes gates. At the end the entries with the largest ``|δ|`` are
+kept.
 """
 
 import math
@@ -26,15 +27,15 @@ from subtune.training.evaluation import autocast, examples_that_train, in_traini
 from subtune.training.recipe import learning_rate_at
 from subtune.training.values import AdamW, ChangedEntries, ChangedTensor, Delta
 
-# Section 4.3: the ends l and r of the stretched distribution, and the first α. As in the published
-# code, draws are at least MARGIN from 0 and 1.
+# Section 4.3: the ends l and r of the stretched distribution, and the initial α. As in the
+# published code, draws are at least MARGIN away from 0 and 1.
 LOWER, UPPER, FIRST_GATE, MARGIN = -1.5, 1.5, 5.0, 1e-4
 # Prefixes of names in a checkpoint.
 VALUE, AVERAGE = "value.", "average."
 
 
 class Differences(nn.Module):
-    """Differences ``w`` with their gates ``α``, and a gate for each tensor, all by index.
+    """Differences ``w`` with their gates ``α``, and a gate for each tensor, all by tensor index.
 
     The classifier's difference has no gate.
     """
@@ -114,14 +115,14 @@ def first_training(
     keeper: Keeper | None = None,
     share: float = 1.0,
 ) -> Delta:
-    """Return the entries that stay, with the values at which the second training starts.
+    """Return the selected entries, with initial values for the second training.
 
-    As in the published code these are ``w``, without the gates. The second training is an ordinary
-    run of these entries and the classifier.
+    As in the published code, these values are ``w``, without the gates. The second training is an
+    ordinary run of these entries and the classifier.
 
     Args:
-        seed: decides the classifier, the order of examples, dropout and the gates' draws.
-        keeper: writes checkpoints between steps and after the last, and reads an earlier one.
+        seed: the seed of the classifier, the order of examples, dropout and the gates' draws.
+        keeper: writes checkpoints between steps and after the last step, and reads an earlier one.
         share: the share of the recipe's steps to take.
 
     Raises:
@@ -144,7 +145,7 @@ def first_training(
     averages = [*values.averages, *gates.averages]
 
     def state() -> State:
-        """Return everything that decides how training continues after this step."""
+        """Return the state from which training can continue after this step."""
         facts, generator = masks.state()
         tensors = {"masks": generator, "draws": draws.get_state()}
         tensors |= {f"{VALUE}{n}": value for n, value in differences.state_dict().items()}

@@ -1,10 +1,8 @@
-"""Regressions on frozen, pooled embeddings: the method that trains nothing of the encoder.
+"""Regressions on frozen, pooled embeddings: the method that trains nothing in the encoder.
 
-Classes have scikit-learn's logistic regression, and numbers its ridge regression. If a row has any
-number of labels, each label has a logistic regression. All choose their penalty on parts of the
-training rows.
-
-Shapes: ``n`` rows, ``t`` texts of each row, ``h`` hidden size, ``f`` features, ``o`` outputs.
+For classes it is scikit-learn's logistic regression, for numbers its ridge regression, and for
+multi-label tasks a logistic regression per label. The penalty is chosen on parts of the training
+rows. Shapes: ``n`` rows, ``t`` texts of each row, ``h`` hidden size, ``f`` features, ``o`` outputs.
 """
 
 import time
@@ -32,21 +30,21 @@ from subtune.training.evaluation import (
 from subtune.training.values import ChangedTensor
 
 FOLDS = 5
-# Most steps of logistic regression: scikit-learn's 100 end too early for small penalties.
+# The most steps of logistic regression; scikit-learn's 100 are too few for small penalties.
 STEPS = 1000
-# The logit of a class without training rows. The largest logit of other classes is never below 0.
+# The logit of a class without training rows. The largest other logit is never below 0.
 ABSENT = -100.0
 
 
 def tokens_pooled(spec: ModelSpec, model: Encoder) -> Reads:
     """Return the tokens whose mean last hidden state is an embedding.
 
-    Without ``pooling`` they are those that transformers' class for sequences reads.
+    Without ``pooling``, return the tokens that transformers' class for sequences reads.
     """
     if (spec.pooling or getattr(model.config, "classifier_pooling", None)) == "mean":
         return "all"
     module = model.transformers and model.transformers.module
-    # Transformers has this name for heads that read the last token.
+    # Transformers' heads with this name read the last token.
     return "last" if hasattr(module, "score") or model.config.is_encoder_decoder else "first"
 
 
@@ -55,9 +53,8 @@ def fit(
 ) -> Result:
     """Fit a regression to the embeddings of training rows, and return it as a classifier.
 
-    ``examples`` are those of the training split and of the evaluation splits, as far as there are
-    some, and read the tokens of `tokens_pooled`. ``seed`` draws the training rows, and the parts
-    that choose the penalty.
+    ``examples`` are of the training split and of evaluation splits, if any, and read the tokens of
+    `tokens_pooled`. ``seed`` draws the training rows and the parts that choose the penalty.
 
     Raises:
         SubtuneError: an embedding is not finite.
@@ -101,10 +98,10 @@ def fit(
 
 
 def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
-    """Return the numbers that a regression reads of some examples, ``[n, f]``.
+    """Return the features of examples, ``[n, f]``.
 
-    They are a text's embedding. For two texts u and v in neighbouring examples, they are u, v,
-    |u − v| and u·v, entry by entry.
+    For a text they are its embedding. For two texts u and v in neighbouring examples, they are u,
+    v, |u − v| and the elementwise product u·v.
 
     Raises:
         SubtuneError: an embedding is not finite.
@@ -121,15 +118,15 @@ def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarra
 
 
 def features_of(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return the numbers that a regression reads of pairs, from their embeddings ``[n, h]``."""
+    """Return the features of pairs, from their embeddings ``[n, h]``."""
     return np.hstack([u, v, np.abs(u - v), u * v])
 
 
 def embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
-    """Return the embeddings ``[n·t, h]`` of some examples.
+    """Return the embeddings ``[n·t, h]`` of examples.
 
-    Each is the mean last hidden state of the tokens that are read, scaled to length 1 as in
-    sentence-transformers' models: the sum of u·v is then the cosine of two texts.
+    An embedding is the mean last hidden state of the tokens that are read, scaled to length 1 as in
+    sentence-transformers' models, so that u·v sums to the cosine of two texts.
     """
     lengths, counts = examples.lengths[index], torch.from_numpy(examples.read_counts[index])
     parts, order = [], []
@@ -138,7 +135,7 @@ def embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndar
             for part in micro_batches(alike, lengths[alike], model):
                 states = hidden_states(model, pack(examples, index[part], model))
                 tokens = counts[part].to(states.device)
-                # A GPU's index_add_ would add in no fixed order.
+                # A GPU's index_add_ adds in no fixed order.
                 means = torch.segment_reduce(states, "mean", lengths=tokens, axis=0)
                 parts.append(normalize(means).cpu().numpy())
                 order.append(part)
@@ -158,8 +155,8 @@ def _logistic(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the weight ``[o, f]`` and bias ``[o]`` of a logistic regression.
 
-    The penalty has the best mean of ``metric`` over folds. If a class has only one row, it is
-    scikit-learn's default.
+    The penalty has the best mean of ``metric`` over folds. If a class has only one row, the penalty
+    is scikit-learn's default.
     """
     from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
     from sklearn.model_selection import StratifiedKFold
@@ -179,7 +176,7 @@ def _logistic(
         settings |= {"l1_ratios": (0,), "use_legacy_attributes": False}
         regression = LogisticRegressionCV(cv=folds, scoring=score, **settings)
     regression.fit(read, labels)
-    # Two classes share one row of coefficients, for the difference of their logits.
+    # Two classes have one row of coefficients: the difference of their logits.
     halves = np.array([[-0.5], [0.5]]) if len(classes) == 2 else np.eye(len(classes))
     weight[classes], bias[classes] = halves @ regression.coef_, halves @ regression.intercept_
     return weight, bias

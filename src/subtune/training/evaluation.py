@@ -1,9 +1,8 @@
-"""Labels that train, logits with their precision and padding, and evaluations of runs.
+"""Training labels, logits with precision and padding, and evaluations of runs.
 
-Training sees standardised labels of a regression, whose head predicts 0 at first. All other code
-sees labels in their own unit.
-
-Shapes: ``n`` examples, ``q`` tokens that the head reads, ``o`` its outputs.
+A regression trains on standardised labels, because its head predicts 0 at first. All other code has
+labels in their own unit. Shapes: ``n`` examples, ``q`` tokens that the head reads, ``o`` its
+outputs.
 """
 
 import copy
@@ -40,10 +39,10 @@ from subtune.training.values import (
     to_stored,
 )
 
-# The smallest difference by padding that counts, relative to the largest logit: a hundred times the
-# rounding of float32.
+# The smallest effect of padding that counts, relative to the largest logit: a hundred times
+# float32's rounding.
 TOLERANCE = 1e-4
-# The number of examples to compute with padding and without.
+# The number of examples that are computed with and without padding.
 EXAMPLES = 8
 # Prefixes of a run's tensors in a checkpoint.
 LEAF, DELTA, PREDICTIONS = "leaf", "best.delta.", "predictions"
@@ -52,9 +51,9 @@ LEAF, DELTA, PREDICTIONS = "leaf", "best.delta.", "predictions"
 def examples_that_train(
     train: Examples, recipe: Recipe | Fit, generator: np.random.Generator
 ) -> np.ndarray:
-    """Return the training examples of a run; the generator is that of its seed.
+    """Return the training examples of a run, drawn by the generator of its seed.
 
-    If a row is several examples, all of them train or none.
+    If a row has several examples, either all of them train or none.
     """
     return train.of_rows(generator.permutation(train.rows)[: recipe.train_rows])
 
@@ -67,9 +66,9 @@ class Unit(NamedTuple):
 
 
 def in_training(examples: Examples, rows: np.ndarray, labels: Labels) -> tuple[Examples, Unit]:
-    """Return examples with the labels on which a run trains, and the unit of their own labels.
+    """Return examples with the labels on which a run trains, and these labels' unit.
 
-    Only the examples ``rows``, which train, count for mean and deviation.
+    Mean and deviation are over the training examples ``rows``.
 
     Raises:
         SubtuneError: the labels of these rows are all equal.
@@ -81,8 +80,8 @@ def in_training(examples: Examples, rows: np.ndarray, labels: Labels) -> tuple[E
     unit = Unit(float(trained.mean()), float(trained.std()))
     if not unit.deviation:
         raise SubtuneError(
-            f"labels: found {unit.mean:g} in all {len(rows)} rows that train, expected different "
-            "labels, whose deviation is their unit"
+            f"labels: found {unit.mean:g} in all {len(rows)} training rows, expected different "
+            "labels to standardise"
         )
     standardised = copy.copy(examples)
     standardised.labels = ((every - unit.mean) / unit.deviation).astype(np.float32)
@@ -92,7 +91,7 @@ def in_training(examples: Examples, rows: np.ndarray, labels: Labels) -> tuple[E
 def in_own_unit(delta: Delta, parameters: Mapping[str, Tensor], unit: Unit) -> Delta:
     """Return a delta whose last layer predicts labels in their own unit.
 
-    The classifier, last of the ``parameters``, is part of every delta, and trains whole.
+    The classifier, last of the ``parameters``, is part of every delta, and all of it trains.
     """
     if unit == Unit():
         return delta
@@ -111,12 +110,12 @@ def weights_of(
     recipe: Recipe | Fit,
     device: torch.device | None = None,
 ) -> Tensor | None:
-    """Return the weight of each label word in the loss, ``[o]`` in float64; None without any.
+    """Return each label word's weight in the loss, ``[o]`` in float64, or None without weights.
 
-    Only the labels of the examples ``rows``, which train, count.
+    They are computed from the training examples ``rows``.
 
     Raises:
-        SubtuneError: none of these rows has one of the labels, or all have it.
+        SubtuneError: none or all of these rows have some label.
     """
     if recipe.class_weights is None:
         return None
@@ -130,7 +129,7 @@ def weights_of(
 def logits_of(model: Encoder, examples: Examples, precision: str) -> np.ndarray:
     """Return logits ``[q, o]`` of a whole split, in its order, without dropout.
 
-    They are ``[n, o]`` if the head averages over tokens.
+    If the head averages over tokens, they are ``[n, o]``.
     """
     counts = np.ones(len(examples), np.int64) if model.averages else examples.read_counts
     ends = counts.cumsum()
@@ -150,7 +149,7 @@ def checked_for_padding(
     splits: Iterable[Examples],
     compute: Callable[[Encoder, Packed], torch.Tensor] = logits,
 ) -> Encoder:
-    """Return the model, marked if padding changes what it computes.
+    """Return the model, marked if padding changes its results.
 
     Eight examples of different lengths are computed one at a time, and in one batch that is padded
     to the longest example of all splits.
@@ -162,7 +161,7 @@ def checked_for_padding(
     in_order = by_length(np.arange(len(every[0])), every[0].lengths)
     index = np.unique(in_order[np.linspace(0, len(in_order) - 1, EXAMPLES).astype(int)])
     with_classifier = with_new_classifier(model, seed=0)
-    # Short products differ by more than what padding changes.
+    # Low-precision products differ by more than padding changes.
     with torch.inference_mode(), autocast(model.device, "fp32"):
         together = replace(pack(every[0], index, model), longest=longest)
         padded = compute(with_classifier, together)
@@ -176,9 +175,9 @@ def checked_for_padding(
 
 @contextmanager
 def autocast(device: torch.device, precision: str) -> Iterator[None]:
-    """Compute matrix products in a precision, ``fp32``, ``tf32`` or ``bf16``.
+    """Compute matrix products in a precision: ``fp32``, ``tf32`` or ``bf16``.
 
-    A backward pass after the context has the same precision.
+    A backward pass after the context uses the same precision.
     """
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
@@ -186,9 +185,10 @@ def autocast(device: torch.device, precision: str) -> Iterator[None]:
 
 
 def cast_once(model: Encoder, precision: str) -> Encoder:
-    """Return the model with frozen weights as products read them, so that no step casts them again.
+    """Return the model with frozen weights in the precision of products, so that no step casts them
+    again.
 
-    Autocast casts the weights of transformers' code.
+    For transformers' code, autocast casts the weights.
     """
     if precision != "bf16" or model.transformers is not None:
         return model
@@ -201,11 +201,11 @@ def cast_once(model: Encoder, precision: str) -> Encoder:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The state of a run at the end of an epoch.
+    """The evaluation of a run at the end of an epoch.
 
     ``scores``: by split, then metric; the task's first split and metric come first.
-    ``predictions``: by split, in the form of the task's kind. ``changes``: tensor name to mean
-    |change| over the whole tensor (LayerNorm paper, Eq. 1) and the tensor's size.
+    ``predictions``: by split, in the form of the task's kind. ``changes``: by tensor name, the mean
+    |change| over the whole tensor (LayerNorm paper, Eq. 1) and its size.
     """
 
     scores: dict[str, dict[str, float]]
@@ -225,9 +225,9 @@ def evaluate(
     precision: str,
     delta: Delta,
 ) -> Evaluation:
-    """Score a pretrained model with a delta's values on those evaluation splits that have examples.
+    """Score a pretrained model with a delta's values on evaluation splits with examples.
 
-    A low-rank update is added to its matrix, as in an exported model. Scores are NaN if a
+    Low-rank updates are added to their matrices, as in an exported model. Scores are NaN if a
     prediction is not finite.
     """
     changed = replace(model, parameters=applied(model.parameters, delta))
@@ -258,11 +258,10 @@ class Result:
 
     ``history`` has one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over examples, or
     over words if each has a loss), ``seconds`` (the run's share, if others train beside it) and
-    ``<split>/<metric>`` scores.
-    ``best`` is the first epoch with the highest score: the task's first metric on its first
-    evaluation split. Without evaluation splits it is the last epoch. A run that diverged has no
-    best epoch, however good an earlier one was: its learning rate is not one to train with.
-    ``predictions`` are those of every epoch, by split.
+    ``<split>/<metric>`` scores. ``best`` is the first epoch with the highest score: the task's
+    first metric on its first evaluation split. Without evaluation splits it is the last epoch. A
+    run that diverged has no best epoch, even if an earlier one was good: its learning rate should
+    not be used. ``predictions`` are those of every epoch, by split.
     """
 
     history: list[dict[str, float]]
@@ -315,7 +314,7 @@ class Run:
 
     @property
     def has_ended(self) -> bool:
-        """True if the run diverged, or has not become better for its recipe's patience."""
+        """True if the run diverged, or has had no better score for ``patience`` epochs."""
         patience, best = self.recipe.patience, self._best_epoch
         is_patient = not patience or best is None or len(self.history) - best < patience
         return self.diverged or not is_patient
@@ -326,7 +325,8 @@ class Run:
         return Result(self.history, self._best_epoch, self._best, trainable, self._predictions)
 
     def state(self) -> State:
-        """Return values, averages, learning curve, predictions and best epoch, for `restore`."""
+        """Return values, the optimiser's averages, learning curve, predictions and best epoch, for
+        `restore`."""
         best = self._best and {"scores": self._best.scores, "changes": self._best.changes}
         facts = {"history": list(self.history), "best_epoch": self._best_epoch, "best": best}
         optimizer = self._optimizer
@@ -342,7 +342,7 @@ class Run:
         return State(tensors, facts)
 
     def restore(self, state: State) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a state of `state`."""
         facts, tensors = state.facts, state.tensors
         self.history = list(facts["history"])
         self._best_epoch = facts["best_epoch"]

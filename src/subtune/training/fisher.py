@@ -3,10 +3,10 @@
 It is the mean over examples of the squared gradient of log p(y|x), with the true label and without
 dropout. The square of a batch's mean gradient is a different number.
 
-In packed families each module's input ``x`` and the gradient ``g`` of its output are enough. The
-sum over a matrix needs no gradient of the matrix: ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s), from
+In packed families, each module's input ``x`` and its output's gradient ``g`` are enough. The sum
+over a matrix does not need the matrix's gradient: ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s), from
 the products of an example's tokens, ``[n, l, l]``. Single entries need Σ_t g[n,t,o]·x[n,t,i], which
-is computed and squared in tiles of at most `TILE` numbers, which fit a CPU's cache.
+is computed and squared in tiles of at most `TILE` numbers that fit a CPU's cache.
 
 Shapes: ``n`` examples, ``t`` and ``s`` rows of a module's input and output (all tokens, or those
 that the head reads), ``l`` rows of the longest example, ``o`` outputs, ``i`` inputs.
@@ -36,7 +36,7 @@ from subtune.training.evaluation import in_training
 TILE = 1 << 18
 # Returns −log p of a batch's labels, summed over examples, for logits ``[1, q, o]``.
 Nats = Callable[[Tensor, Packed], Tensor]
-# Tensor name to its squared gradients, summed over examples: of each entry, or over all entries.
+# Squared gradients by tensor name, summed over examples, for each entry or over all entries.
 Totals = dict[str, Tensor]
 
 
@@ -44,9 +44,9 @@ Totals = dict[str, Tensor]
 class Fisher:
     """Fisher information of entries and of tensors.
 
-    ``entries``: name to information of every entry, for all vectors (LayerNorm and biases) and for
-    chosen matrices. ``sums``: one row per tensor, with ``parameter``, ``size`` and ``information``
-    (summed over entries).
+    ``entries``: by name, the information of every entry of all vectors (LayerNorm and biases) and
+    of chosen matrices. ``sums``: one row per tensor, with ``parameter``, ``size`` and
+    ``information`` (summed over entries).
     """
 
     entries: dict[str, np.ndarray]
@@ -67,10 +67,10 @@ def fisher_information(
 
     Args:
         rows: the number of examples to draw; default: all.
-        seed: draws examples and the untrained classifier.
+        seed: seed of the drawn examples and the untrained classifier.
         only: names of the tensors to compute; default: all.
         in_full: names of the matrices whose single entries are needed.
-        labels: a regression's labels in log p: as they are, or standardised.
+        labels: a regression's labels in log p: raw or standardised.
     """
     kind, factor = task.of_kind, task.of_kind.nats(task.outputs)
     if rows is not None:
@@ -113,7 +113,7 @@ def _add_by_modules(model: Encoder, examples: Examples, nats: Nats, totals: Tota
 def _add_example_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:
     """Add each example's squared gradients to ``totals``, one pass per example.
 
-    Only transformers' code knows how its modules use their weights.
+    For transformers' code, the formulas of modules are not known.
     """
     leaves = {name: model.parameters[name].clone().requires_grad_(True) for name in totals}
     for number in range(len(examples)):
@@ -145,8 +145,9 @@ def _watch(
 ) -> None:
     """Add each example's squared gradients to ``totals``, once ``y`` has its gradient.
 
-    ``x`` is the input ``[1, t, i]`` of a ``module``, or a table's ids ``[t]``, and ``y`` its output
-    ``[1, t, o]``. Their rows are all ``tokens``, or those ``read`` by the head.
+    ``x`` is the input ``[1, t, i]`` of a ``module``, or the ids ``[t]`` of an embedding table, and
+    ``y`` its output ``[1, t, o]``. Their rows are all ``tokens``, or the tokens ``read`` by the
+    head.
     """
     name = f"{module}.weight"
     weight, bias = totals.get(name), totals.get(f"{module}.bias")
@@ -182,7 +183,8 @@ def _watch(
 def _sum_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
     """Return Σ_ts (g_t·g_s)(x_t·x_s) over an example's rows, summed over examples.
 
-    A table's ``x`` holds ids ``[t, 1]``: the product of two tokens is 1 if they have the same id.
+    For an embedding table ``x`` is ids ``[t, 1]``: the product of two tokens is 1 if their ids are
+    equal.
     """
     # Padding has the id 0, and gradients of 0.
     x, g = _on_grid(x, rows), _on_grid(g, rows)
@@ -197,7 +199,7 @@ def _entries_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
         return g[:, 0].square().mT @ x[:, 0].square()
     information = x.new_zeros(g.shape[2], x.shape[2])
     height = max(1, TILE // x.shape[2])
-    # Memory takes the time: a tile stays in the cache, gradients of many examples would not.
+    # Memory is the bottleneck: a tile stays in the cache, but gradients of many examples would not.
     for outputs, below in zip(g.mT, x, strict=True):
         for tile, rows_of_g in zip(information.split(height), outputs.split(height), strict=True):
             gradient = rows_of_g @ below

@@ -1,4 +1,4 @@
-"""The training recipe of runs side by side, readable from top to bottom."""
+"""The training recipe for runs side by side, readable from top to bottom."""
 
 import math
 import time
@@ -38,15 +38,14 @@ DIVERGED = "the loss or a prediction is not finite: this run ends here"
 
 
 class OutOfMemoryError(SubtuneError):
-    """Runs do not fit into memory side by side. The text is the cause."""
+    """A lack of memory for runs side by side. The text is the cause."""
 
 
 @dataclass(frozen=True)
 class Member:
     """One run of a sweep: its trainable entries, recipe and seed.
 
-    ``start``: initial values of tensors in place of the model's own. They differ from these in
-    trainable entries only.
+    ``start``: initial values that replace the model's own; they differ only in trainable entries.
     """
 
     entries: Entries
@@ -72,19 +71,19 @@ def train(
     finite at an epoch's end stops there, and the others continue.
 
     Args:
-        examples: of the training split and of the evaluation splits, as far as there are some.
-        members: the runs. Their seed decides the classifier, the initial low-rank updates, the
-            order of examples and dropout.
-        report: is told of every run's epochs, with the run's number, from 0.
+        examples: examples of the training split and of evaluation splits, if any.
+        members: the runs. Their seed draws the classifier, the initial low-rank updates, the order
+            of examples and dropout.
+        report: a function that gets each run's epochs, with the run's number, from 0.
         keeper: writes checkpoints between steps, and reads those of an earlier attempt. On a CPU,
             resumed training gives bit-identical results to uninterrupted training.
-        share: the share of the recipe's steps to take; the learning rate rises and falls over
-            these. Runs are evaluated after the last of them too.
+        share: the share of the recipe's steps to take. The schedule is shortened to them, and runs
+            are also evaluated after the last one.
 
     Raises:
         StoppedError: the keeper was asked to stop.
-        OutOfMemoryError: so many runs do not fit into memory side by side. The keeper has written
-            their state, if all of them have taken the same steps.
+        OutOfMemoryError: the runs do not fit into memory side by side. The keeper has written their
+            state, if all of them have taken the same steps.
     """
     group: _Group | None = None
     try:
@@ -98,7 +97,7 @@ def train(
                 group.train_batch(batch)
                 if keeper:
                     keeper.keep(group.state)
-            # After a checkpoint some runs may be evaluated already.
+            # After a checkpoint, some runs may already be evaluated.
             for run in (run for run in group.running if len(run.history) < group.epoch):
                 report(run.number, line_of_epoch(group.evaluate(run), group.last_epoch, task))
                 if run.diverged:
@@ -121,10 +120,11 @@ def train(
 
 
 class _Group:
-    """Runs side by side, between any two steps.
+    """The state of runs side by side between two steps.
 
     ``epoch`` counts from 1 to ``last_epoch``, ``step`` from 0 to ``steps``. ``running`` are the
-    runs that have not ended. ``is_whole`` is false while only some runs have taken a step.
+    runs that have not ended. ``is_whole`` is false while only some runs have taken the current
+    step.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class _Group:
         self._weights = weights_of(task, self._train, self._training, recipe, model.device)
         self._batches = self._batches_of_epoch()
         self._masks = DropoutMasks(seed, model.device)
-        # The state after the last step of all runs: a step that fails has drawn masks too.
+        # The random state after the last complete step, because a failed step draws masks too.
         self._masks_state = self._masks.state()
         self._frozen = cast_once(model, recipe.precision)
         initial = with_new_classifier(model, seed)
@@ -226,7 +226,7 @@ class _Group:
             self._batches = self._batches_of_epoch()
 
     def state(self) -> State:
-        """Return everything that decides how training continues."""
+        """Return the state from which training can continue."""
         masks, generator = self._masks_state
         runs = [run.state() for run in self.runs]
         for position, run in enumerate(self.running):
@@ -238,7 +238,7 @@ class _Group:
     def restore(self, state: State) -> str:
         """Continue from a state of the same runs; return a line for the log.
 
-        On another kind of device dropout masks are drawn anew, from a seed that the line tells.
+        On another kind of device, dropout masks are drawn from a new seed, which the line names.
         """
         facts = state.facts
         self.is_whole = False
@@ -252,20 +252,20 @@ class _Group:
         self._keep([run.number for run in self.runs if not run.has_ended])
         for position, run in enumerate(self.running):
             self._losses[position] = state.runs[run.number].tensors["loss"]
-        line = f"goes on from step {self.step} of {self.steps}"
+        line = f"continues from step {self.step} of {self.steps}"
         was, now = facts["device"], self.device.type
         if was == now:
             self._masks.restore(facts, state.tensors["masks"])
         else:
             seed = self._seed + self.step
             self._masks = DropoutMasks(seed, self.device)
-            line += f", from {was} to {now}: dropout masks are drawn anew, from seed {seed}"
+            line += f", from {was} to {now}: dropout masks are drawn from the new seed {seed}"
         self._masks_state = self._masks.state()
         self.is_whole = True
         return line
 
     def _keep(self, positions: Sequence[int]) -> None:
-        """Keep the running runs at these positions only, with losses of 0."""
+        """Keep only the running runs at these positions, and set their losses to 0."""
         self.running = [self.running[position] for position in positions]
         self._stacked.keep(positions)
         self._losses = torch.zeros(len(self.running), device=self.device)

@@ -26,13 +26,14 @@ from subtune.training.evaluation import Result, checked_for_padding
 from subtune.training.recipe import Member, OutOfMemoryError, line_of_epoch, train
 from subtune.training.values import ChangedEntries, StackedParameters, applied, is_matrix
 
-# Writes a line to the log, and under a name, if it has one, to the records of the runs.
+# A function that writes a line to the log and, under its name if it has one, to the runs' records.
 Report = Callable[..., None]
-# The name of the reason why runs train one by one: their model cannot compute them side by side.
+# The name of the reason why runs train one by one: the model cannot compute them side by side.
 ONE_BY_ONE = "one_by_one"
-# The name of the reason why batches have no padding: it changes what their model computes.
+# The name of the reason why batches have no padding: it changes the model's results.
 WITHOUT_PADDING = "without_padding"
-# Gradients agree up to this share of the largest one: a hundred times float32's rounding.
+# The allowed difference of gradients, relative to the largest one: a hundred times float32's
+# rounding.
 TOLERANCE = 1e-4
 
 
@@ -40,7 +41,8 @@ TOLERANCE = 1e-4
 class Job:
     """The inputs that runs share: a pretrained model, a task's examples, rankings for masks.
 
-    ``rankings``: ranking id to the rank of every entry. The other fields go to `train_sweep`.
+    ``rankings``: by ranking id, the rank of every entry. The other fields are arguments of
+    `train_sweep`.
     """
 
     model: Encoder
@@ -52,7 +54,7 @@ class Job:
     _fold_examples: dict[Fold, Mapping[str, Examples]] = field(default_factory=dict)
 
     def examples_of(self, recipe: Recipe | Fit) -> Mapping[str, Examples]:
-        """Return the examples of runs with a recipe: the rows that judge may be those of a fold."""
+        """Return the examples of runs with a recipe, which may name a fold as the judging rows."""
         fold = recipe.fold
         if recipe.refit:
             return {"train": self.examples["train"]}
@@ -67,12 +69,12 @@ class Job:
     def train(
         self, runs: Mapping[str, RunSpec], report: Report, share: float = 1.0
     ) -> Iterator[tuple[str, Result]]:
-        """Train runs, named as in the log, for a share of their steps.
+        """Train runs, by their names in the log, for a share of their steps.
 
         Yields:
             The name and the result of each run, as soon as it is done.
         """
-        # Checkpoints of a share of the steps are not those of the whole run.
+        # A trial's checkpoints must not be mistaken for those of the full run.
         part = "" if share == 1 else f"@{share}"
         alike: dict[tuple, dict[str, RunSpec]] = {}
         for name, spec in runs.items():
@@ -101,7 +103,8 @@ class Job:
                 keeper.clear()
 
     def _member(self, spec: RunSpec, model: Encoder, keeper: Keeper | None, share: float) -> Member:
-        """Return a run; ``keeper`` has the checkpoints of Diff pruning's first training."""
+        """Return a run as a member; ``keeper`` has the checkpoints of Diff pruning's first
+        training."""
         if isinstance(spec.selection, DiffPruning):
             settings = spec.selection.diff_pruning
             examples = self.examples_of(spec.recipe)["train"]
@@ -121,16 +124,16 @@ class Job:
 
 
 def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:
-    """Return the model in which a run trains, with the modules that its selection adds.
+    """Return the model of a run, with the modules that its selection adds.
 
     Raises:
-        SubtuneError: the model cannot have them.
+        SubtuneError: the model cannot have these modules.
     """
     match spec.selection:
         case Adapter(adapter=settings) if pretrained.transformers is None:
             return with_adapters(pretrained, settings, spec.seed)
         case Peft(peft=settings):
-            # Importing PEFT takes seconds, and other runs do not need it.
+            # Importing PEFT takes seconds and is only needed here.
             from subtune.models.injected import injected
 
             return injected(pretrained, settings, spec.seed)
@@ -138,7 +141,7 @@ def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:
 
 
 def _shared_start(spec: RunSpec) -> tuple:
-    """Return what runs of one sweep share: the rows that train, and initial values."""
+    """Return the shared facts of runs in one sweep: the training rows and initial values."""
     rows = spec.recipe.fold, spec.recipe.refit
     match spec.selection:
         case DiffPruning():
@@ -160,28 +163,28 @@ def train_sweep(
     share: float = 1.0,
     names: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, Result]]:
-    """Train every member of a sweep, side by side where that is faster.
+    """Train every member of a sweep, side by side if that is faster.
 
-    A member's result depends neither on the other members nor on their order: with the same number
-    of a processor's threads it is the same to the last bit. Runs with a common checkpoint continue
-    from it. If memory is not enough for a group, one half continues first, and the other half then.
+    A member's result depends neither on the other members nor on their order: with the same
+    processor and number of threads, it is bit-identical. Runs with a common checkpoint continue
+    from it. If memory is not enough for a group, one half continues first, then the other half.
 
     Args:
         members: the runs by their ids.
-        report: is told of every run's epochs, by its name in ``names`` or its id.
+        report: a function that gets each run's epochs, by its name in ``names`` or its id.
         max_side_by_side: the largest number of runs in a group.
         share: the share of all steps to take.
 
     Yields:
-        A member's id and its result, as soon as it is known.
+        A member's id and result, as soon as it is known.
 
     Raises:
         StoppedError: the sweep was asked to stop.
-        SubtuneError: a run alone does not fit into memory.
+        SubtuneError: a single run does not fit into memory.
     """
     model = checked_for_padding(model, examples.values())
     if model.transformers is not None and model.transformers.sees_padding:
-        line = "padding changes what this model computes: every pass has texts of one length"
+        line = "padding changes this model's results: every pass has texts of one length"
         report(line, WITHOUT_PADDING)
     resumed = checkpoints.groups(members) if checkpoints else []
     new = [run for run in members if not any(run in runs for runs in resumed)]
@@ -210,9 +213,9 @@ def train_sweep(
             if len(runs) == 1:
                 batch_size = group[0].recipe.batch_size
                 raise SubtuneError(
-                    f"run {runs[0]} by itself does not fit into memory with batch_size "
-                    f"{batch_size}: a smaller batch_size or max_length would, or a device with "
-                    f"more memory ({error})"
+                    f"run {runs[0]} alone does not fit into memory with batch_size {batch_size}; "
+                    "try a smaller batch_size or max_length, or a device with more memory "
+                    f"({error})"
                 ) from None
             half = len(runs) // 2
             sizes = f"{half} and {len(runs) - half}"
@@ -233,7 +236,7 @@ def group_runs(
 ) -> list[list[int]]:
     """Return the numbers of the runs in each group, in the runs' order.
 
-    ``report`` is told why runs train one by one, if the model is the reason.
+    ``report`` gets the reason why runs train one by one, if it is the model.
     """
     alike: dict[tuple, list[int]] = {}
     for number, member in enumerate(members):
@@ -253,7 +256,7 @@ def group_runs(
 
 
 def _shared_settings(model: Encoder, member: Member, number: int) -> tuple:
-    """Return what runs of a group share: batches, dropout and the work of a step."""
+    """Return the settings that runs of a group share: batches, dropout and the work of a step."""
     matrices = any(is_matrix(model, name, entry) for name, entry in member.entries.items())
     if matrices or member.start:
         return (number,)
@@ -265,15 +268,15 @@ def _shared_settings(model: Encoder, member: Member, number: int) -> tuple:
 
 
 def runs_at_once(model: Encoder, train: Examples, members: Sequence[Member]) -> int:
-    """Return how many of these runs a pass may hold.
+    """Return how many of these runs one pass may compute.
 
-    On a CPU the tokens of a pass are bounded. On a GPU all runs start side by side, and
-    `train_sweep` halves them if memory is not enough.
+    On a CPU the number of tokens in a pass is limited. On a GPU all runs start side by side, and
+    `train_sweep` halves the group if memory is not enough.
     """
     if model.device.type != "cpu":
         return len(members)
     if model.transformers is not None:
-        # Every run computes its whole pass, and on a CPU no kernel waits to be started.
+        # Each run computes its whole pass, and on a CPU starting kernels costs nothing.
         return 1
     tokens = train.lengths.mean() * min(members[0].recipe.batch_size, len(train))
     return min(len(members), max(1, int(CPU_TOKENS / tokens)))
@@ -282,7 +285,7 @@ def runs_at_once(model: Encoder, train: Examples, members: Sequence[Member]) -> 
 def reason_to_train_alone(model: Encoder, train: Examples, members: Sequence[Member]) -> str | None:
     """Return why `torch.func.vmap` cannot compute these runs side by side, or None if it can.
 
-    One step of all of them is compared with a step of each.
+    One step of all runs is compared with a step of each run.
     """
     try:
         together = _gradients(model, train, members, first=0)
@@ -299,9 +302,9 @@ def reason_to_train_alone(model: Encoder, train: Examples, members: Sequence[Mem
 def _gradients(
     model: Encoder, train: Examples, members: Sequence[Member], first: int
 ) -> list[Tensor]:
-    """Return the gradients of all values of each run, for one batch with dropout.
+    """Return the gradients of each run's values, for one batch with dropout.
 
-    The number of the ``first`` member decides how far its values are moved, so that runs differ.
+    Each member's values are moved by its number, which counts from ``first``, so that runs differ.
     """
     index = np.arange(min(members[0].recipe.batch_size, len(train)))
     seed = members[0].seed
@@ -311,7 +314,7 @@ def _gradients(
         values.data.add_(0.1 * (number + 1))
     masks = DropoutMasks(seed, model.device)
     computed = logits(model, pack(train, index, model), stacked.weights(), masks)
-    # Unequal factors: the logits of a softmax may have gradients that add up to 0.
+    # Factors must be unequal, because the gradients of a softmax's logits may sum to 0.
     factors = torch.linspace(-1, 1, computed[0].numel(), device=model.device)
     (computed * factors.view_as(computed[0])).sum().backward()
     return [

@@ -1,14 +1,12 @@
-"""Values that runs train: side by side in memory, their optimiser, and deltas.
+"""Trained values: side by side in memory, their optimiser, and deltas.
 
-Side by side, a row of ``p`` numbers holds vectors, the classifier and low-rank updates, one after
-the other. Every run starts from the same row and trains some of its numbers.
-
-A delta has the values that one run trained. In its file a tensor that trained whole has its own
-name. A tensor that trained in part has its values ``[e]`` under this name, and their indices in the
-flattened tensor under ``<name>.index``. A low-rank update has ``<name>.lora_A`` ``[r, i]``,
-``<name>.lora_B`` ``[o, r]`` and ``<name>.lora_scale`` ``[1]``.
-
-Shapes: ``k`` runs, ``p`` numbers of a row, ``e`` entries, ``o`` outputs, ``i`` inputs, ``r`` rank.
+Side by side, each run has a row of ``p`` numbers: vectors, the classifier and low-rank updates, one
+after the other. Every run starts from the same row and trains some of its numbers. A delta has one
+run's trained values. In its file, a completely trained tensor has its own name. A partly trained
+tensor has its values ``[e]`` under its name, and their indices in the flattened tensor under
+``<name>.index``. A low-rank update has ``<name>.lora_A`` ``[r, i]``, ``<name>.lora_B`` ``[o, r]``
+and ``<name>.lora_scale`` ``[1]``. Shapes: ``k`` runs, ``p`` numbers of a row, ``e`` entries, ``o``
+outputs, ``i`` inputs, ``r`` rank.
 """
 
 import math
@@ -27,13 +25,13 @@ from subtune.models.operations import LowRankUpdate, PerRun, SparseEntries, Weig
 from subtune.selections.kind import Entries, Entry, Indices, LowRank, Whole
 
 INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale"
-# A piece of a row: a tensor's name, and "values", "lora_a" or "lora_b".
+# The key of a piece of a row: a tensor's name, and "values", "lora_a" or "lora_b".
 Piece = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class ChangedTensor:
-    """The ``values`` of a tensor that trained whole."""
+    """The ``values`` of a completely trained tensor."""
 
     values: Tensor
 
@@ -72,7 +70,8 @@ Delta = dict[str, Change]
 
 
 def applied(parameters: Mapping[str, Tensor], delta: Mapping[str, Change]) -> dict[str, Tensor]:
-    """Return pretrained parameters with a delta's values; other parameters are shared."""
+    """Return pretrained parameters with a delta's values; unchanged parameters are shared, not
+    copied."""
     changed = {name: change.applied_to(parameters[name]) for name, change in delta.items()}
     return {**parameters, **changed}
 
@@ -109,16 +108,16 @@ def from_stored(stored: Mapping[str, Tensor | np.ndarray]) -> Delta:
 
 
 def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
-    """Return whether entries of a whole matrix train: such a run trains alone, to save memory."""
+    """Return whether matrices or their entries train; such a run trains alone, to save memory."""
     is_small = model.parameters[name].ndim == 1 or is_classifier(name) or is_added(name)
     return not is_small and not isinstance(entry, LowRank)
 
 
 class StackedParameters:
-    """Trainable values of ``k`` runs, but for matrices; an optimiser steps each run's ``values``.
+    """Trainable values of ``k`` runs, except matrices; an optimiser steps each run's ``values``.
 
-    ``members`` are the entries of each run. All start at the model's values. As in LoRA's code
-    (Hu et al., 2022), ``A`` is drawn, by ``seed``, like a linear layer's weights, and ``B`` is 0.
+    ``members`` are the entries of each run. All start at the model's values. As in LoRA's code (Hu
+    et al., 2022), ``A`` is drawn, by ``seed``, like a linear layer's weights, and ``B`` is 0.
     """
 
     def __init__(self, model: Encoder, members: Sequence[Entries], seed: int):
@@ -184,7 +183,7 @@ class StackedParameters:
         return delta
 
     def keep(self, runs: Sequence[int]) -> None:
-        """Keep these runs only."""
+        """Keep only these runs."""
         self._members = [self._members[run] for run in runs]
         self._indices = [self._indices[run] for run in runs]
         self.values = [self.values[run] for run in runs]
@@ -212,7 +211,8 @@ class StackedParameters:
 class Matrices:
     """The matrices that one run trains; an optimiser steps ``leaves``.
 
-    If some entries train, a copy of the matrix holds their values; `write` updates it after a step.
+    If only some entries train, a copy of the matrix has their values; `write` updates the copy
+    after a step.
     """
 
     def __init__(self, model: Encoder, entries: Entries):
@@ -252,7 +252,8 @@ class Matrices:
 class AdamW:
     """AdamW in torch's fused kernel, with one learning rate at each step.
 
-    `torch.optim.AdamW` does the same, but imports torch's compiler, which takes a second of a job.
+    `torch.optim.AdamW` does the same, but it imports torch's compiler, which takes a second per
+    job.
     """
 
     def __init__(self, leaves: Sequence[Tensor], weight_decay: float):
@@ -270,7 +271,7 @@ class AdamW:
 
     @torch.no_grad()
     def step(self, learning_rate: float, max_grad_norm: float) -> None:
-        """Clip the gradients, change the values that have one, and forget the gradients."""
+        """Clip the gradients, update the values that have one, and clear the gradients."""
         nn.utils.clip_grad_norm_(self.leaves, max_grad_norm)
         own = [
             (leaf, leaf.grad, averages["exp_avg"], averages["exp_avg_sq"], averages["step"])

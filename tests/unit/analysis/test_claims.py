@@ -1,4 +1,4 @@
-"""Claims: what the papers' own numbers say of them, and what made-up ones say."""
+"""Claims, tested on the papers' own numbers and on made-up ones."""
 
 import math
 from dataclasses import replace
@@ -64,7 +64,8 @@ def scores(**methods):
 
 @pytest.mark.parametrize(("paper", "claim"), CLAIMS)
 def test_printed_numbers_say_of_each_claim_what_its_paper_says(paper, claim):
-    """Where they contradict it, the claim names the number; where there are none, it says so."""
+    """A claim that its paper's numbers contradict names the number; a claim without numbers says
+    so."""
     tasks, averages = (claims_of_print(paper.name, means).loc[claim.text] for means in (0, 1))
     expected = DOES_NOT_HOLD if claim.contradicted_by else HOLDS
     judged = {tasks["judged"], averages["judged"]} - {UNDECIDED}
@@ -75,7 +76,7 @@ def test_printed_numbers_say_of_each_claim_what_its_paper_says(paper, claim):
 @pytest.mark.parametrize(
     ("paper", "text", "printed"),
     [
-        # Quoted by the text; they follow from its averages.
+        # The paper's text quotes these numbers; they follow from its averages.
         ("bitfit_plus", "Adding all biases to LayerNorm's", 0.037),
         ("bitfit_plus", "Adding b_m2 and b_q to LayerNorm's", 0.030),
         ("bitfit_plus", "Adding LayerNorm's weights to all", -0.009),
@@ -147,9 +148,9 @@ def test_a_count_holds_on_as_large_a_share_of_our_tasks(tasks, second, cells, ju
 
 
 def test_seeds_are_the_intervals_units_and_cells_are_means_over_them():
-    """On one of two tasks the first method is better, in the mean over seeds.
+    """The first method's mean over seeds is better on one of two tasks.
 
-    An interval for a mean says nothing of a claim about few tasks.
+    The interval of a mean cannot test a claim about few tasks.
     """
     frames = [scores(bitfit=[0.5, 0.5 + seed / 10], full=[0.4, 0.65]).assign(seed=seed)
               for seed in range(3)]  # fmt: skip
@@ -192,7 +193,7 @@ def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
 
 
 def test_a_printed_layer_with_an_unreadable_cell_is_left_out():
-    """QNLI's weights lack four layers, whose biases would count for them too."""
+    """QNLI's weights lack four layers; the biases of these layers must not count either."""
     paper = papers.find("layernorm")
     shares = paper.tables_like_ours(averages=False)["layernorm_information"]
     layers = shares[shares["task"] == "qnli"]
@@ -207,7 +208,7 @@ def test_a_printed_layer_with_an_unreadable_cell_is_left_out():
 
 
 def test_the_best_other_method_has_the_best_average_over_tasks_and_seeds():
-    """On every task and with every seed another of the others is lucky."""
+    """A different one of the other methods is best on each task and with each seed."""
     first = scores(bitfit=[0.8, 0.8, 0.8], b_q=[0.9, 0.6, 0.6], g_LN1=[0.6, 0.9, 0.6])
     second = scores(bitfit=[0.8, 0.8, 0.8], b_q=[0.6, 0.9, 0.6], g_LN1=[0.6, 0.6, 0.9])
     every = pd.concat([first, second.assign(seed=1)])
@@ -216,7 +217,7 @@ def test_the_best_other_method_has_the_best_average_over_tasks_and_seeds():
 
 
 def test_the_best_method_of_a_task_has_the_best_mean_over_seeds():
-    """With every seed one of the others is better, and in the mean none is."""
+    """One of the other methods is better with every seed, but none is in the mean."""
     first = scores(SPAFIT__4__9__II=[0.8], lora__I=[0.9], lora__II=[0.6])
     second = scores(SPAFIT__4__9__II=[0.8], lora__I=[0.6], lora__II=[0.9])
     every = pd.concat([first, second.assign(seed=1)])
@@ -258,7 +259,7 @@ def test_a_claim_without_tasks_leaves_out_tasks_that_a_paper_treats_apart():
     table = pd.concat([scores(full=[0.5], bitfit=[0.6]), tagged(0.9, 0.1)])
     row = verdict_of("bitfit", "scores as full fine-tuning does", chosen=table)
     assert (row["ours"], row["cells"]) == (pytest.approx(0.1), 1)
-    # The printed ones are 9 columns of Table 2 with each of 3 models.
+    # The printed cells are 9 columns of Table 2 with each of 3 models.
     assert row["paper_cells"] == 27
 
 

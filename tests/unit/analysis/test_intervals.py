@@ -1,4 +1,4 @@
-"""Intervals over seeds and rows, beside textbook formulas and simulated truth."""
+"""Intervals over seeds and rows, compared with textbook formulas and simulations."""
 
 import numpy as np
 import pandas as pd
@@ -49,7 +49,7 @@ def test_the_interval_of_one_seed_is_students_over_parts_of_rows():
     values = crossed_values(np.random.default_rng(0), 1, 50)
     study = intervals.study([float(values.mean())], values, 200)
     assert intervals.half_width([study]) == pytest.approx(students(values[0]))
-    # The differences between seeds are not known, so no seed helps.
+    # Differences between seeds are not known, so more seeds do not help.
     assert intervals.more_seeds([study], 0.0) is None
 
 
@@ -73,7 +73,7 @@ def test_folds_that_differ_have_students_interval_others_that_of_rows():
     )
     assert intervals.half_width([by_folds]) == pytest.approx(students(differing.mean(1)))
     assert intervals.half_width([by_rows]) == pytest.approx(students(alike.ravel()), rel=0.02)
-    # The same rows in other folds say nothing new of rows, and further folds do.
+    # The same rows in other folds add no information about rows, but more folds do.
     assert intervals.half_width([by_rows._replace(seeds=10)]) == pytest.approx(
         intervals.half_width([by_rows]), rel=0.01
     )

@@ -47,12 +47,12 @@ def test_layernorm_shares_sum_to_1_and_global_ones_to_the_number_of_tasks():
 
 
 FIGURE_3 = papers.find("layernorm").printed("figure3").rename(columns={"value": "share"})
-# Printed with two digits, of which each may be half a digit off.
+# The paper prints two digits, so each number may be off by half a unit of the last digit.
 FIGURE_4 = papers.find("layernorm").printed("figure4").set_index(["part", "layer"])["value"]
 
 
 def off_figure_4(shares):
-    """Our global information of some shares, minus the printed: a column per part."""
+    """Our global information from shares, minus the printed one: a column per part."""
     ours = parameters.global_by_layer(shares).set_index(["part", "layer"])["share"]
     return (ours - FIGURE_4).unstack("part")
 
@@ -60,7 +60,7 @@ def off_figure_4(shares):
 def test_figure_4_is_figure_3_with_weights_and_biases_normalised_apart():
     off = off_figure_4(FIGURE_3)
     assert off["bias"].notna().all() and off["bias"].abs().max().round(3) <= 0.005
-    # Sums of weights lack what cannot be read, so that shares of them are too large.
+    # Sums of weights lack unreadable values, so the weights' shares are too large.
     assert off["weight"].isna().sum() == 5
     assert off["weight"].dropna().between(0.005, 0.018).all()
 

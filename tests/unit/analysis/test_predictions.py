@@ -1,4 +1,4 @@
-"""Recorded predictions: their scores, and epochs that other rows have chosen."""
+"""Recorded predictions: their scores, and epochs that other rows chose."""
 
 import json
 
@@ -21,7 +21,7 @@ EPOCHS, ROWS = 4, 23
 
 
 def predicted(task, generator):
-    """A table of predictions, some of which are right: columns that are recorded, and labels."""
+    """A table of predictions, some of them right: the recorded columns, and labels."""
     match examples.TASKS[task].kind:
         case "classification":
             label = generator.integers(0, 2, ROWS)
@@ -49,7 +49,7 @@ def predicted(task, generator):
 
 
 def tables_of(task, seed=0):
-    """Predictions by epoch, whose labels are the same."""
+    """Predictions by epoch, with the same labels."""
     generator = np.random.default_rng(seed)
     tables = {epoch: pd.DataFrame(predicted(task, generator)) for epoch in range(1, EPOCHS + 1)}
     return {epoch: table.assign(label=tables[1]["label"]) for epoch, table in tables.items()}
@@ -58,7 +58,7 @@ def tables_of(task, seed=0):
 def recorded(store, task, tables, best=1, seed=0, off=0.0, diverged=False):
     """A record of these predictions, whose scores are too high by ``off``.
 
-    ``best`` is the epoch that it says is the best.
+    ``best`` is the recorded best epoch.
     """
     spec = examples.run_spec(task=task).replaced(seed=seed)
     kind, folder = examples.TASKS[task].of_kind, store / spec.id

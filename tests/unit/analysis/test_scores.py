@@ -17,7 +17,7 @@ from tests.helpers.examples import scored
 
 
 def at_rates(rates, method="full", task="rte", **columns):
-    """Scores of one method: learning rate to a score per seed."""
+    """Scores of one method: by learning rate, a score per seed."""
     rows = [
         (task, method, 1.0, None, rate, seed, value)
         for rate, values in rates.items()
@@ -37,7 +37,7 @@ def at_rates(rates, method="full", task="rte", **columns):
     ids=["highest mean", "smaller of equals", "diverged", "all diverged"],
 )
 def test_the_best_rate_has_the_highest_mean_and_no_diverged_seed(rates, best, values):
-    # Another method and another task, whose best learning rates are others.
+    # Another method and another task, with other best learning rates.
     others = [at_rates({1e-3: [0.7]}, "bitfit"), at_rates({1e-5: [0.3], 3e-5: [0.2]}, task="cola")]
     table = scores.choose(pd.concat([at_rates(rates), *others], ignore_index=True))
     chosen = table[(table["method"] == "full") & (table["task"] == "rte")]
@@ -112,10 +112,10 @@ def test_scores_are_read_as_they_were_written(tmp_path):
 
 
 def recorded(store, run, task, history, diverged=False, tried=()):
-    """A record as far as scores need one: its learning curve, a row of scores per epoch.
+    """The parts of a record that scores need: a learning curve with a row of scores per epoch.
 
     Args:
-        tried: learning rates of a search, which found the first.
+        tried: learning rates of a search, which chose the first.
     """
     metrics = [f"validation/{metric}" for metric in TASKS[task].metrics]
     table = pd.DataFrame(history, columns=metrics).assign(train_loss=0.5, seconds=1.0)
@@ -186,7 +186,7 @@ def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
 
 @pytest.mark.parametrize(("tried", "at_edge"), [((1e-2, 1e-3), True), ((1e-2, 1e-3, 1e-1), False)])
 def test_a_search_knows_its_edge_by_the_rates_on_record(tmp_path, tried, at_edge):
-    """It may have tried more rates than were planned."""
+    """A search may have tried more rates than planned."""
     recorded(tmp_path, "a", "rte", [(0.9,)], tried=tried)
     [run] = scores.choose(collected(tmp_path, "bitfit", "rte", [("a", [1e-3, 1e-2])])).itertuples()
     assert (run.learning_rate, run.at_edge) == (1e-2, at_edge)

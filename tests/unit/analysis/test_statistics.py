@@ -1,4 +1,4 @@
-"""The statistics that claims are asked by."""
+"""The statistics of claims."""
 
 import math
 
@@ -37,7 +37,7 @@ from tests.helpers.examples import scored
 
 
 def scores(rows, **columns):
-    """Scores of whole methods on tasks, of seed 0 where a row does not say it."""
+    """Scores of whole methods on tasks; the default seed is 0."""
     whole = [(task, method, 1.0, None, 1e-3, *(seed or [0]), v) for task, method, v, *seed in rows]
     return scored(*whole).assign(**columns)
 
@@ -57,7 +57,7 @@ def test_a_difference_is_per_model_task_and_seed_without_diverged_runs():
 
 
 def test_a_family_trains_fewer_parameters_if_its_largest_method_does():
-    """The smallest of the one family is set beside the largest of the other."""
+    """The smallest method of one family is compared with the largest of the other."""
     rows = [("rte", name, 0.5) for name in ("big-1", "big-2", "small-1", "small-2")]
     table = scores(rows).assign(trainable=[400, 100, 50, 10])
     [value] = parameters_of_families(table, "big", "small", 1)
@@ -97,7 +97,8 @@ def test_an_advantage_is_correlated_with_the_number_of_training_rows():
 
 
 def test_cells_that_cannot_be_read_are_missing_and_not_0():
-    """Layer 1, whose weight cannot be read, would have the most information by its bias."""
+    """The weight of layer 1 cannot be read; with its bias alone, it would have the most
+    information."""
     layers = pd.DataFrame(
         [("rte", layer, part, share)
          for layer, (weight, bias) in enumerate([(0.1, 0.1), (np.nan, 0.5), (0.2, 0.2), (0.3, 0.3)])
@@ -171,7 +172,7 @@ def test_models_agree_where_a_method_gains_on_the_same_tasks():
 
 
 def sizes(values, metric="exact_match", **columns):
-    """Scores of methods on SQuAD: method to number of training rows to score."""
+    """Scores of methods on SQuAD: by method and number of training rows."""
     parts = [
         scored(("squad", method, 1.0, None, 1e-3, 0, value)).assign(train_rows=rows)
         for method, by_rows in values.items()
@@ -185,7 +186,7 @@ CROSSING = {"full": {10: 0.1, 100: 0.4, 1000: 0.8}, "bitfit": {10: 0.3, 100: 0.5
 
 
 def test_methods_are_compared_on_the_fewest_most_and_all_numbers_of_rows():
-    """A difference that grows with every number of rows has the rank correlation 1."""
+    """A difference that always grows with the number of rows has the rank correlation 1."""
     table = sizes(CROSSING)
     fewest = minus_on_rows(table, "exact_match", "min", "bitfit", "full")
     assert fewest.tolist() == pytest.approx([0.2])
@@ -228,7 +229,7 @@ def test_methods_are_paired_by_task_and_equal_groups_do_not_differ():
     [row] = paired_tests(scored(*rows)).to_dict("records")
     assert row["pairs"] == 6
     assert row["mean_difference"] == pytest.approx(0.1)
-    # All six differences have one sign: two of the 2^6 ways.
+    # All six differences have the same sign, as in two of the 2^6 cases.
     assert row["p_value"] == round(2 / 64, 4)
     assert kruskal_wallis([0.5, 0.5], [0.5, 0.5]) == 1.0
 

@@ -1,4 +1,4 @@
-"""Whatever stands in a configuration, it is valid, or lines say what is wrong with it."""
+"""Arbitrary configurations: they are valid, or lines say what is wrong."""
 
 import copy
 
@@ -15,7 +15,7 @@ from tests.helpers.project import table
 NUMBERS = st.one_of(
     st.integers(), st.floats(), st.sampled_from([0, -1, 1e-3, 2**64, 10**400, 1e308, True])
 )
-# Files of text hold neither zeros nor halves of characters.
+# Text files have neither NUL nor surrogates.
 LETTERS = st.characters(exclude_categories=["Cs", "Cc"])
 WORDS = st.one_of(
     st.text(LETTERS, max_size=20),
@@ -38,7 +38,7 @@ SECTIONS = sorted(config.Config.model_fields)
 
 
 def said(function, *arguments):
-    """The lines that say what is wrong; none where nothing is."""
+    """The lines about mistakes; none if there are none."""
     try:
         function(*arguments)
     except SubtuneError as error:
@@ -99,7 +99,7 @@ def good(model) -> dict:
 
 
 def places(value, place=()):
-    """Every place in nested keys and lists, from the outermost."""
+    """Every path in nested keys and lists, the outermost first."""
     if place:
         yield place
     if not isinstance(value, dict | list):

@@ -71,7 +71,7 @@ def message(data):
     return str(error.value)
 
 
-# Path, value, rest of the path that the line begins with, part of what it says.
+# Path, value, further path at the start of the line, and a part of the line.
 MISTAKES = {
     "unknown key": [
         ("experimets", {}, "", "found 'experimets', expected one of results, "),
@@ -93,7 +93,7 @@ MISTAKES = {
         ("E.fractions.scopes", ["golbal"], ".0", "individual, global, cv (did you mean 'global'?)"),
     ],
     "missing": [
-        ("experiments", NO_LONGER, "", "missing, and needed"),
+        ("experiments", NO_LONGER, "", "required, but missing"),
         ("E.train_rows", [], "", "found [], expected at least 1"),
         ("tasks.mood.text", [], "", "found none, expected 1 or 2 columns"),
         ("assumptions", {"teraflops": {"fp32": 1}}, ".teraflops", "expected at least 2"),
@@ -143,7 +143,7 @@ MISTAKES = {
         ("models.minilm", {"hub": "a/b", "path": "c"}, "",
          "found hub and path, expected exactly one of hub, path, package"),
         ("tasks.mood", {**MOOD, "labels": ["bad", "fair", "good"], "metrics": ["f1"]}, ".metrics",
-         "'f1' is of the second of two labels, found 3 labels, expected accuracy, f1_macro or "),
+         "'f1' needs exactly two labels, found 3 labels, expected accuracy, f1_macro or "),
         ("tasks.mood", {**MOOD, "label": "text"}, "", "found column 'text' as text and as label"),
         ("tasks.mood", {**MOOD, "files": {"train": "a.csv", "validation": "./a.csv"}}, ".files",
          "found a.csv, ./a.csv, expected a different file for each split"),
@@ -156,7 +156,7 @@ MISTAKES = {
         ("E.fractions.of", "random", "", "; expected whole parameters"),
         ("selections.mine", {"peft": {"type": "LORA", "r": math.nan}}, ".peft",
          "expected text, finite numbers, true, false, null and lists"),
-        ("source", "tsv", "!glue_dir", "missing, and needed with `source: tsv`"),
+        ("source", "tsv", "!glue_dir", "required, but missing with `source: tsv`"),
     ],
     "embeddings": [
         ("E", {**EMBEDDED, "tasks": ["squad", "ud_ewt"]}, ".methods",

@@ -1,4 +1,4 @@
-"""A user's own tasks of words and of spans: from YAML and files to a plan, and what is refused."""
+"""A user's own tasks of words and spans: from YAML and files to a plan, and refusals."""
 
 import json
 
@@ -41,7 +41,7 @@ ANSWERS = ("json", SPANS, {"kind": "span"})
 
 
 def settings(tmp_path, case, content=None, ending=None, **changes):
-    """A configuration of one task of one's own, whose files are written."""
+    """A configuration with one own task, and the task's files."""
     of_case, good, task = case
     ending = ending or of_case
     paths = {}

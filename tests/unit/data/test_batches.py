@@ -1,4 +1,4 @@
-"""Folds of the training rows: each row judges once, and equal texts judge together."""
+"""Folds of the training rows: each row is in one fold, and equal texts are in the same fold."""
 
 from collections import Counter
 from itertools import chain

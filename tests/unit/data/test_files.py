@@ -1,4 +1,4 @@
-"""Files with rows: a user's own, GLUE's, and those of other tasks."""
+"""Files with rows: a user's own, GLUE's, and other tasks' files."""
 
 import json
 
@@ -32,7 +32,7 @@ def train_rows(tmp_path, train, ending="csv", task=MOOD, **others) -> list[tuple
     return list(zip(*(column for name, column in columns.items() if name != "idx"), strict=True))
 
 
-# Contents of the training file by its ending, and the beginning of what is said after its name.
+# The training file's contents by its ending, and the start of the message after its name.
 CSV = [
     (
         "label,text\nsad,x\nhappy,car, dog\n",
@@ -86,7 +86,7 @@ def test_a_file_that_would_be_misread_is_refused_with_its_line(tmp_path, content
 @pytest.mark.parametrize(
     ("content", "ending", "rows"),
     [
-        # Line ends within quotes, commas too, where no line is a row by itself.
+        # Line ends and commas within quotes; no line is a row by itself.
         ('text,label\n"a, b\nc",1\n"d, sad\ne",0\n', "csv", [("a, b\nc", 1), ("d, sad\ne", 0)]),
         ('label,text\nhappy,"a\nb, c"\nsad,d\n', "csv", [("a\nb, c", 1), ("d", 0)]),
         ('text,label\n"a ""b"" c",happy\nd "e",sad\n', "csv", [('a "b" c', 1), ('d "e"', 0)]),
@@ -94,7 +94,7 @@ def test_a_file_that_would_be_misread_is_refused_with_its_line(tmp_path, content
         # Windows writes a byte-order mark; an empty line ends the file.
         ("\ufefftext,label\r\na,happy\r\nb,sad\r\n\r\n", "csv", [("a", 1), ("b", 0)]),
         ("text,label\na, happy \nb,0\n", "csv", [("a", 1), ("b", 0)]),
-        # Columns that no one reads may be twice, or of any kind.
+        # Unused columns may be repeated, and may have any contents.
         ("text,label,,\na,happy,,\nb,sad,,\n", "csv", [("a", 1), ("b", 0)]),
         (
             '{"text": "a", "label": 1, "of": {"x": null}}\n{"text": 2.50, "label": "sad"}\n',
@@ -129,7 +129,7 @@ def test_scores_that_are_all_the_same_cannot_be_judged_by_a_correlation(tmp_path
     good = "text,label\na,1\nb,2\n"
     with pytest.raises(SubtuneError, match=r"validation\.csv: found the label 1\.0 in every row"):
         train_rows(tmp_path, good, task=GRADE, validation=same)
-    # Other metrics have a value where one class is all there is.
+    # Other metrics have a value even if there is only one class.
     assert train_rows(tmp_path, GOOD_ROWS, validation="text,label\na,sad\n")
 
 
@@ -152,7 +152,7 @@ def test_a_file_that_changed_after_planning_is_refused(tmp_path):
     with pytest.raises(SubtuneError) as error:
         require_version(spec, found)
     names = ", ".join(paths.values())
-    assert str(error.value) == f"{names}: changed since this was planned; call snakemake again"
+    assert str(error.value) == f"{names}: changed since the plan was made; call snakemake again"
     (tmp_path / "train.csv").unlink()
     with pytest.raises(SubtuneError, match=r"files\.train: found no file"):
         files.own_paths(paths, MOOD)
@@ -222,7 +222,7 @@ def test_a_file_of_a_directory_that_is_changed_is_refused_or_named(tmp_path):
     assert {split: len(rows[split]) for split in rows} == {"train": 38, "validation": 6}
     path = tmp_path / "parsed" / "mrg" / "wsj" / "07" / "wsj_0702.mrg"
     path.write_text(path.read_text().replace("NNP", "XYZ"))
-    with pytest.raises(SubtuneError, match=r"or one of 43 others: changed since this was planned"):
+    with pytest.raises(SubtuneError, match=r"or one of 43 others: changed since the plan was made"):
         require_version(spec, paths)
     with pytest.raises(SubtuneError, match=r"wsj: 07/wsj_0702\.mrg: .*found 'XYZ'"):
         loaded("ptb", tmp_path)

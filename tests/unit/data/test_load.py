@@ -1,4 +1,4 @@
-"""Rows of every source in one shape, and their token ids."""
+"""Rows of every source with the same columns, and their token ids."""
 
 from collections import Counter
 
@@ -132,7 +132,7 @@ def test_a_mini_task_has_the_form_of_its_task_and_no_text_twice(name):
     assert all(len(splits[split]) >= 100 for split in task.evaluation)
     assert set(splits["train"][0]) == {*task.text, task.label}
     assert all(task.label not in row for split in task.test for row in splits[split])
-    # No text occurs twice, and no story is asked about twice.
+    # No text occurs twice, and each story has one question.
     columns = task.text[1:] if name == "squad" else task.text
     rows = [row for split in splits.values() for row in split]
     assert len({str([row[column] for column in columns]) for row in rows}) == len(rows)

@@ -37,10 +37,10 @@ def test_a_sentence_has_its_words_and_the_numbers_of_their_tags(tmp_path):
 @pytest.mark.parametrize(
     ("words", "tags", "heads", "read"),
     [
-        # A contraction is read as its parts.
+        # The parts of a contraction are read, not the contraction.
         (["don't", "do", "n't"], [None, "VB", "RB"], ["None", "0", "1"], ["do", "n't"]),
         (["don't", "do", "n't"], ["_", "VB", "RB"], ["None", "0", "1"], ["do", "n't"]),
-        # The treebank adds a word that the text leaves out.
+        # The treebank adds a word that the text omits.
         (["She", "reads", "reads"], ["PRP", "VBZ", "VBZ"], ["2", "0", "None"], ["She", "reads"]),
     ],
 )

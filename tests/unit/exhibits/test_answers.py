@@ -1,4 +1,4 @@
-"""Answers and costs as tables, and as lines of a terminal."""
+"""Answers and costs as tables, and as lines on a terminal."""
 
 import pandas as pd
 import pytest

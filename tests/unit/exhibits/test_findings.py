@@ -1,4 +1,4 @@
-"""What was chosen, and tests between methods, ours beside a paper's."""
+"""Tables of choices and of tests between methods, with ours beside a paper's."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Heat maps of LayerNorm's Fisher information: what is beside the paper's, and what is missing."""
+"""Heat maps of LayerNorm's Fisher information, beside the paper's and with missing values."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_ours_and_the_papers_global_information_are_on_one_scale():
     )
     assert texts(paper) == [f"{value:.2f}" for value in np.ravel(values[["weight", "bias"]])]
     limits = np.array([axes.images[0].get_clim() for axes in (run, paper)])
-    # An even share is 2 tasks / 2 layers here, and 7.98 / 24 as the paper rounds.
+    # An even share is 2 tasks / 2 layers here, and 7.98 / 24 with the paper's rounding.
     assert limits[0] / 1 == pytest.approx(limits[1] / (7.98 / 24))
     bars = [axes.get_xlabel() for axes in figure.axes if axes not in (run, paper)]
     assert bars == ["sum over 2 tasks", "sum over 8 tasks"]

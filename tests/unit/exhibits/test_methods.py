@@ -1,4 +1,4 @@
-"""Methods task by task, ours above a paper's, by training rows, and with what they train."""
+"""Methods by task, ours above a paper's; by training rows; and with their parameters."""
 
 import json
 import math
@@ -76,7 +76,7 @@ def test_with_an_own_task_the_paper_shows_only_the_same_methods():
         ("bitfit", "table2", "rte", ["full", "b_q", "mine"], ["Full", "mine"]),
         # Another exhibit prints it, but for other tasks.
         ("bitfit", "pos", "ud_ewt", ["bitfit", "frozen"], ["BitFit", "Frozen"]),
-        # An exhibit of averages is of every task.
+        # An exhibit of averages counts for every task.
         ("bitfit_plus", "figure3", "rte", ["bitfit", "g_LN1,g_LN2"], ["BitFit"]),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_papers_shares_of_parameters_are_shown():
     theirs = table[table["scores of"].str.startswith("paper")].set_index("method")["% of full"]
     assert theirs["BitFit"] == "0.09%"
     assert theirs["bitfit without b_m2,b_q"] == "0.05%"
-    # The text has none.
+    # The paper's text has no such numbers.
     assert theirs["bitfit,g_LN1,g_LN2"] == "–"
 
 
@@ -102,7 +102,7 @@ def test_a_comparison_ends_with_an_average_where_the_paper_has_one():
     assert table.columns[-1] == AVERAGE
     assert table[AVERAGE].iloc[0] == "0.6000"
     bitfit = table[(table["method"] == "BitFit") & table["scores of"].str.startswith("paper")]
-    # Its own replication, and what the original paper reports.
+    # The paper's own replication, and the original paper's scores.
     assert bitfit[AVERAGE].tolist() == ["0.7330", "0.7380"]
     assert "Full (of the BitFit paper)" in table["method"].tolist()
     assert reproduced.query("task == 'average'")["ours"].dropna().round(6).unique() == [0.6]
@@ -134,7 +134,7 @@ def test_the_best_score_is_bold_and_full_does_not_compete_in_spafit():
 
 
 def test_what_differs_from_full_fine_tuning_is_marked():
-    """Six columns that all differ are what the test needs; five are not."""
+    """The test needs at least six columns that all differ."""
     scores = pd.DataFrame({f"c{n}": [0.9, 0.8 + n / 100, None] for n in range(6)})
     table = pd.DataFrame({"scores of": "run", "method": ["Full", "BitFit", "Random"]})
     marked = with_marks(table, scores)
@@ -174,7 +174,7 @@ def test_scores_on_a_treebank_are_in_the_column_of_its_name():
     assert table.iloc[0, 4:].tolist() == ["0.9000", "–"]
     assert set(table["POS (UD-EWT)"][1:]) == {"–"}
     assert table["POS (PTB)"][1:].tolist() == ["0.9720"] * 2 + ["0.9740"] * 2 + ["0.9720", "0.9710"]
-    # Those on the paper's own treebank stand above the printed ones.
+    # Scores on the paper's own treebank are above the printed ones.
     table = compared(scored(("ptb", "full", 1.0, None, 1e-3, 0, 0.9)), "bitfit", "pos", ["ptb"])
     assert list(table)[4:] == ["POS (PTB)"]
     assert table["POS (PTB)"].tolist()[:2] == ["0.9000", "0.9720"]

@@ -1,4 +1,4 @@
-"""Model cards: metadata that the hub takes, and code that predicts what the record says."""
+"""Model cards: metadata that the hub accepts, and code that gives the recorded predictions."""
 
 import json
 import re
@@ -22,12 +22,13 @@ from subtune.tasks import TASKS
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, recorded, recorded_embeddings
 
-# Would be a heading, a row of cells, a picture, an entry of YAML and the end of a block of code.
+# Markdown or YAML would read this as a heading, a table row, a picture, an entry and the end of a
+# code block.
 NASTY = "# a\n---\n| b | ![c](d) <img src=x> `e` *f*: {g}\n```\n'\"\\\x1b"
 
 
 def exported(results, spec, adapter=False) -> str:
-    """Return the card of an export beside the results, in the folder `out`."""
+    """Return the card of an export in the folder `out` beside the results."""
     layout = Layout(str(results))
     write = export_adapter if adapter else export_model
     write(layout, spec.id, results / "out", partial(model_card, layout, spec.id, "out"))
@@ -52,7 +53,7 @@ def base_of(request, directory_of):
 
 @pytest.fixture
 def exported_code(tmp_path, monkeypatch):
-    """A function that exports a run and returns the card's code, which runs where the test does."""
+    """A function that exports a run and returns the card's code, which can run in the test."""
 
     def exported_code(spec, adapter=False) -> str:
         code = code_of(exported(tmp_path, spec, adapter))
@@ -63,14 +64,14 @@ def exported_code(tmp_path, monkeypatch):
 
 
 def said_by(code: str) -> dict:
-    """Return the variables of code after it ran."""
+    """Run code and return its variables."""
     said: dict = {}
     exec(code, said)
     return said
 
 
 def answers(code: str, rows, variables: str) -> list:
-    """Return what a card's code prints for each row; the row's cells are those variables."""
+    """Return the output of a card's code for each row, whose cells replace the code's variables."""
     before, _, after = code.partition(f"{variables} = ")
     after = after.partition("\n")[2].replace("print(", "said.append(")
     said: list = []
@@ -183,7 +184,7 @@ def test_a_cards_code_tags_words_as_the_record_says(
     by_text = on_record(tmp_path, spec).groupby("idx")["prediction"]
     for tags, (_, numbers) in zip(said, by_text, strict=True):
         expected = [task.labels[number] for number in numbers]
-        # A longer text is cut, and its later words are another example.
+        # A longer text is cut; its later words are in another example.
         assert tags and (len(tags) < len(expected) or tags == expected)
     assert sum(len(tags) == len(words) for tags, words in zip(said, sentences, strict=True)) > 2
 
@@ -229,7 +230,7 @@ def test_the_metadata_say_what_the_hub_asks(shared):
     data = ModelCard(model_card(Layout(str(results)), spec.id, "out", adapter=False)).data
     assert (data.library_name, data.pipeline_tag) == ("transformers", "text-classification")
     assert "subtune" in data.tags
-    # The base is no repository, and nothing says which licence it has.
+    # The base is not a repository, and its licence is not known.
     assert not any(data.get(key) for key in ("base_model", "base_model_relation", "license"))
 
 

@@ -19,7 +19,7 @@ SCORES = {"full": [1.0, 0.75], "bitfit": [0.8, 0.7], "layernorm": [0.8, 0.8], "f
 
 
 def sizes(metric="exact_match", seed=0, **scores):
-    """Scores on SQuAD: method to its scores on 100, 1,000 … rows."""
+    """Scores on SQuAD: by method, the scores on 100, 1,000 … rows."""
     numbers = (100, 1000, 10_000)
     by_rows = {method: dict(zip(numbers, v, strict=False)) for method, v in scores.items()}
     return test_statistics.sizes(by_rows, metric, decides=metric == "exact_match", seed=seed)

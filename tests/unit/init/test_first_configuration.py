@@ -21,7 +21,7 @@ from subtune.tasks import Task
 from tests.helpers.tables import glue_csv, write
 
 MINE = Path("mine.yaml")
-# A machine that no test runs on.
+# A made-up machine.
 ASSUMED = Assumptions(device="a fast one", teraflops={"fp32": 50, "bf16": 10})
 FILMS = "--train films-train.csv --dev films-dev.csv"
 
@@ -44,7 +44,7 @@ def here(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def call(capsys):
-    """A function that returns the status of `subtune init`, what it says, and its error."""
+    """A function that returns the status of `subtune init`, its output, and its error."""
 
     def call(arguments: str) -> tuple[int, str, str]:
         status = cli.main(["init", *shlex.split(arguments)])
@@ -89,7 +89,7 @@ def test_any_number_of_labels_are_a_task_of_their_own(in_lists, here, written):
     assert "always answering toxic is right in 33% of the rows" in said
 
 
-# GLUE's task, its rows, its label words, and which metric and how many epochs suit it.
+# GLUE's task, its rows and label words, and the metric and epochs that suit it.
 REAL = [
     ("sst2", 200, ("0", "1"), "accuracy", 20),
     ("cola", None, ("0", "1"), "matthews_correlation", 4),
@@ -147,7 +147,7 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, written, glue_dir, m
         assert ("that is longer than 6 seconds" in said) == (minutes < 1)
     assert seconds[60] / settings.count_jobs_at_once() < 60 * 60
     assert seconds[600] > seconds[60] > seconds[0.1]
-    # Not even the shortest settings take seconds.
+    # Even the shortest settings take longer than seconds.
     assert experiment.train_rows == (1000,)
     assert "without lora-I, frozen; 1,000 of 2,000 rows train; 3 epochs in place of 10\n" in said
 
@@ -218,7 +218,7 @@ def test_without_dev_rows_each_row_is_judged_by_a_run_that_has_not_seen_it(
 ):
     write(here / "films-train.csv", ("sentence", "label"), rows_of()[:rows])
     checked, plan, said = written(f"--train films-train.csv --model {tiny_bert}")
-    assert f"no dev rows: each row is judged once, by one of {folds} runs that have not" in said
+    assert f"no dev rows: each row is predicted once, by one of {folds} runs that did not" in said
     experiment = checked.experiments["mine"]
     assert (experiment.folds, experiment.seeds) == (folds, tuple(range(folds)))
     assert checked.tasks["films"].files == {"train": "films-train.csv"}
@@ -226,7 +226,7 @@ def test_without_dev_rows_each_row_is_judged_by_a_run_that_has_not_seen_it(
     assert [of.fold for of in bitfit] == [*range(folds)]
 
 
-# Arguments, and the only line that is printed.
+# Arguments, and the only printed line.
 REFUSED = [
     ("--train once.csv", "once.csv: found too few rows of label 'good', expected at least two,"),
     ("--train same.csv", "same.csv: found too few different texts, expected at least two, one to"),

@@ -1,4 +1,4 @@
-"""A look at tables: every number that it counts, and labels that are refused."""
+"""Facts about tables before training, and labels that are refused."""
 
 import json
 from collections.abc import Mapping
@@ -37,12 +37,12 @@ def tables(train, others=None) -> Mapping[str, Table]:
 
 
 def look(train, others=None, **options) -> Look:
-    """A look at rows of a text and a label, by split."""
+    """The facts about rows with a text and a label, by split."""
     return look_at(tables(train, others), ("text",), "label", LENGTHS, **options)
 
 
 def labelled(labels, about="text"):
-    """Rows that all differ, with these labels."""
+    """Rows with different texts and these labels."""
     return [(f"{about} {n}", label) for n, label in enumerate(labels)]
 
 
@@ -74,7 +74,7 @@ def test_the_last_split_judges():
 
 
 def test_repeated_texts_and_those_with_different_labels():
-    # The rows of "x" agree but for a space, and those of "y" and "z" do not.
+    # The rows of "x" differ only in a space; those of "y" and "z" differ in labels.
     train = [("x", "a"), ("x ", "a"), ("y", "a"), ("y", "b"), ("z", "b"), ("y", "a"), ("w", "b")]
     dev = [("z", "a"), ("z", "b"), ("v", "a"), ("x", "a")]
     found = look(train, {"validation": dev})
@@ -205,7 +205,7 @@ def test_numbers_have_no_classes():
         "labels that are no numbers: ?",
         "regression: numbers from 0 to 19 (if they are classes: --classes)",
     ]
-    # The same score as 1 and as 1.0 is the same.
+    # 1 and 1.0 are the same score.
     assert not look([("x", "1"), ("x", "1.0")], kind="regression").conflicts
 
 
@@ -217,7 +217,7 @@ def test_the_smallest_difference_that_rows_can_show(rows, difference):
 
 
 def test_methods_that_differ_as_assumed_are_told_apart_at_that_difference():
-    # Half of simulated differences of the stated size are more than 1.96 standard errors from 0.
+    # Half of the simulated differences of this size are more than 1.96 standard errors from 0.
     rows, difference = 200, smallest_difference(200)
     chances = [(1 / 8 + difference) / 2, 7 / 8, (1 / 8 - difference) / 2]
     counts = np.random.default_rng(0).multinomial(rows, chances, size=20_000)

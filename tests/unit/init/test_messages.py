@@ -1,4 +1,4 @@
-"""Lines of `subtune init` about tables as public bug reports have them."""
+"""Lines of `subtune init` about tables from public bug reports."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from subtune.init.first_configuration import Request, init
 from tests.helpers.peoples_tables import TABLES, frame, lines
 
 TWO = "2 classes: bad (100), good (100)"
-# Lines about each table, without "(a guess; …)", or the one that refuses it.
+# The lines about each table, without "(a guess; …)", or the line that refuses it.
 SAID = {
     "excel": ["text: column 'text'", "label: column 'label'", TWO],
     "parquet": ["text: column 'text'", "label: column 'label'", TWO],
@@ -72,7 +72,7 @@ SAID = {
 
 
 def said(path: Path, **options) -> list[str]:
-    """Lines of `subtune init` before those of the model, or the one with which it refuses."""
+    """The lines of `subtune init` before the model's line, or the error."""
     found = []
     try:
         for line in init(Request(path, to=Path("out.yaml"), **options)):

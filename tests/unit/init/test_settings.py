@@ -1,4 +1,4 @@
-"""The model that a name stands for, and settings by the number of rows and the model's size."""
+"""The model of a name, and settings by the number of rows and the model's size."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def test_methods_that_select_missing_parameters_are_known(directory_of, family, 
 def test_tokens_are_those_of_the_tokenizer_or_are_guessed(tiny_bert):
     texts = [("a b c d",), ("a",), ("",)]
     here, on_hub = model_called(str(tiny_bert)), model_called("someone/bert")
-    # Two special tokens around each text, and three guessed.
+    # Two special tokens around each text, and three guessed tokens.
     assert here.token_counts(texts)[[0, -1]].tolist() == [2, 6]
     assert on_hub.token_counts(texts).tolist() == [3, 5, 9]
     assert on_hub.token_counts([("a b", "c d")]).tolist() == [9]
@@ -94,7 +94,7 @@ def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows()
         *((1000, 5, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
         *((1000, 4, epochs) for epochs in (10, 9, 8, 7, 6, 5, 4, 3)),
     ]
-    # Two methods of few parameters have more steps at first.
+    # Two methods of few parameters have more steps in the first settings.
     longer = ["bitfit", "layernorm"]
     own_epochs = [dict(settings.own_epochs) for settings in found]
     assert own_epochs[:2] == [dict.fromkeys(longer, 30), dict.fromkeys(longer, 20)]
@@ -114,7 +114,7 @@ def test_shorter_windows_are_tried_before_methods_are_dropped():
         # The shortest settings of all.
         (1000, 4, 64),
     ]
-    # Few parameters have more epochs in the longest window alone.
+    # Methods of few parameters have more epochs only with the longest window.
     assert {settings.max_length for settings in found if settings.own_epochs} == {512}
 
 
@@ -125,7 +125,7 @@ def test_shorter_windows_are_tried_before_methods_are_dropped():
         ([200] * 100, [200, 128, 64]),
         ([130] * 100, [136, 128, 64]),
         ([64] * 100, [64]),
-        # A shorter window saves no time where few texts are long.
+        # If few texts are long, a shorter window saves no time.
         ([30] * 98 + [1400] * 2, [512]),
         ([90] * 50 + [300] * 50, [304, 128, 64]),
     ],

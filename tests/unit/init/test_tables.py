@@ -1,4 +1,4 @@
-"""Guesses of a table's text and label columns, and names after files."""
+"""Guesses of a table's text and label columns, and names from files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Mistakes that are found before anything runs, runs to export, and how far a call is."""
+"""Mistakes that are found before anything runs, runs to export, and a call's progress."""
 
 from types import SimpleNamespace
 
@@ -42,7 +42,7 @@ def settings(tmp_path, monkeypatch, minilm):
 
 @pytest.fixture
 def checked(settings, capsys):
-    """A function that returns the status of `subtune check` for the settings, and what it says."""
+    """A function that returns the status and output of `subtune check` for the settings."""
 
     def check():
         with open("mine.yaml", "w") as file:
@@ -94,7 +94,7 @@ def test_a_hub_that_cannot_be_reached_is_no_mistake(settings, checked, monkeypat
 
 @pytest.fixture
 def runs(tmp_path, tiny_bert):
-    """A run of a fold that was chosen, one that was not, one without a fold."""
+    """A chosen run of a fold, a run that was not chosen, and a run without a fold."""
     plain = examples.run_spec()
     fold, other = (
         plain.replaced(recipe=plain.recipe.replaced(fold=Fold(of=2, number=0), learning_rate=rate))
@@ -109,7 +109,7 @@ def runs(tmp_path, tiny_bert):
 
 @pytest.fixture
 def exported(tmp_path):
-    """A function that returns the run to export for a run, by a configuration."""
+    """A function that returns the run to export for a run and a configuration."""
     experiment = {"models": ["tiny"], "tasks": ["sst2"], "methods": {"layernorm": [1e-2]}}
     written = {
         "results": str(tmp_path),
@@ -134,7 +134,7 @@ def test_the_run_that_snakemake_made_is_exported(runs, exported, tmp_path, monke
     made = tmp_path / "experiments/mine/data/refit/tiny/sst2/layernorm.csv"
 
     def train_all(of, results, runs, directory, targets):
-        # A table of a run that is not on record was taken away.
+        # The table of a run that is not recorded was removed.
         assert not made.exists() and targets == [str(made)]
         made.parent.mkdir(parents=True, exist_ok=True)
         made.write_text(f"run,model\n{plain},tiny\n")
@@ -147,11 +147,13 @@ def test_the_run_that_snakemake_made_is_exported(runs, exported, tmp_path, monke
 
 def test_a_run_that_cannot_be_exported_gets_one_line(runs, exported):
     fold, other, _ = runs
-    with pytest.raises(SubtuneError, match=r"expected one with the chosen learning rate[^\n]*$"):
+    with pytest.raises(SubtuneError, match=r"with its method's chosen learning rate[^\n]*$"):
         exported(other)
     with pytest.raises(SubtuneError, match=r"--config: found .* with the results other, [^\n]*$"):
         exported(fold, results="other")
-    with pytest.raises(SubtuneError, match=r"found no .*none.yaml, expected the config[^\n]*$"):
+    with pytest.raises(
+        SubtuneError, match=r"found no .*none.yaml, expected the run's config[^\n]*$"
+    ):
         exported(fold, "none.yaml")
 
 
@@ -184,9 +186,9 @@ def test_a_line_says_jobs_runs_and_the_time_that_training_takes(arguments, line)
 @pytest.mark.parametrize(
     ("missing", "seconds", "left"),
     [
-        # Two jobs at once, by the plan.
+        # The plan has two jobs at once.
         ("abcd", 30, 120),
-        # One of four runs took 90 seconds; the plan counts as one more run, of 30 seconds.
+        # One of four runs took 90 seconds; the plan counts as one more run, with 30 seconds.
         ("bcd", 90, 180),
         ("d", 90, 30),
         ("", 90, 0),
@@ -245,7 +247,7 @@ def test_lines_come_every_half_minute_and_when_training_ends(said):
             10,
             ["00:00  1 of 3 jobs, 1 of 2 runs, less than a minute of training by the plan"],
         ),
-        # A short call that trains nothing says nothing, a long one its jobs.
+        # A short call without training prints nothing; a long one prints its jobs.
         ({"a": 0, "b": 0}, 29, []),
         ({"a": 0, "b": 0}, 40, ["00:30  1 of 3 jobs, 2 of 2 runs"]),
     ],

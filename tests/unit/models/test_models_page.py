@@ -73,7 +73,7 @@ def test_a_family_has_what_the_page_says(row, directory_of):
 
 
 def test_the_names_of_the_page_are_those_of_transformers_models(directory_of):
-    header, rows = table("here")
+    header, rows = table("subtune")
     for column, family in enumerate(header[1:], 1):
         names = dimensions_in(directory_of(family.casefold().replace("-", ""))).exported_names(
             SEQUENCE_CLASSIFICATION

@@ -1,4 +1,4 @@
-"""Papers are declared whole, and nothing else names one."""
+"""Papers' declarations are complete, and no other file names a paper."""
 
 import inspect
 import re
@@ -22,7 +22,7 @@ EXHIBITS = [
 
 @pytest.mark.parametrize("exhibit", EXHIBITS)
 def test_an_exhibit_is_declared_whole(exhibit):
-    """It has a title and a caption, and a figure's function takes a style."""
+    """It has a title and a caption, and a figure's function takes a style as well."""
     assert exhibit.title and exhibit.caption.endswith(".") and "  " not in exhibit.caption
     arguments = ["results"] + ["style"] * isinstance(exhibit, Figure)
     assert list(inspect.signature(exhibit.make).parameters) == arguments
@@ -48,7 +48,7 @@ def words(path: Path) -> set[str]:
 
 
 def test_no_other_file_of_the_library_or_the_workflow_names_a_paper():
-    """Three papers' methods have the paper's name; those are named where methods are."""
+    """Three papers have a method with the paper's name; methods may be named elsewhere."""
     names = set(papers.names())
     files = [*(ROOT / "workflow").rglob("*.*"), *(ROOT / "src").rglob("*.py"), ROOT / "Snakefile"]
     naming = {

@@ -36,7 +36,7 @@ def test_every_printed_method_is_trained_with_its_model_on_its_tasks(paper, plan
     scores = papers.find(paper).printed("scores")
     scores = scores[~scores["is_average"] & scores["method"].map(is_built_in)]
     tasks = scores["task"].str.partition("_")[0]
-    # Those that a paper has apart are experiments of their own.
+    # Tasks that a paper treats apart are separate experiments.
     together = ~tasks.isin(papers.find(paper).tasks_apart)
     scores, tasks = scores[together], tasks[together]
     expected = set(zip(scores["model"], scores["method"], tasks, strict=True))
@@ -53,7 +53,7 @@ def test_every_method_that_a_claim_asks_after_is_trained(paper, planned, plan_of
     arguments = [of for claim in claims if reads & {*claim.reads} for of in claim.of]
     named_methods = {of for of in arguments if isinstance(of, str) and is_built_in(of)}
     assert named_methods <= methods
-    # Others name a family by a pattern of its methods' names, or several methods.
+    # Other claims name a family by a pattern of methods' names, or several methods.
     patterns = [of for of in arguments if isinstance(of, str) and not is_built_in(of)]
     families = [p for p in patterns if any(re.match(p, method) for method in methods)]
     assert named_methods or families
@@ -81,7 +81,7 @@ def test_methods_are_searched_over_the_learning_rates_of_their_papers(planned):
         ("bitfit_plus", ("constant", 0, 0, 16)),
         # The Trainer's schedule; the rest is in appendix A.2.
         ("spafit", ("linear", 0, 0.01, 10)),
-        # Its published code.
+        # Values of the paper's published code.
         ("beft_roberta", ("constant", 0, 0, 30)),
     ],
 )
@@ -105,7 +105,8 @@ def test_the_size_curve_is_of_nested_parts_of_squad(planned):
 
 
 def test_little_data_is_as_little_as_in_the_code_of_beft(planned):
-    """Low, medium and high are other numbers on each task, and so are epochs and learning rates."""
+    """Low, medium and high mean different numbers for each task; epochs and learning rates differ
+    too."""
     runs = [run for run in planned["beft"] if run.method == "b_v"]
     rows = {task: [run.train_rows for run in runs if run.task == task] for task in ("rte", "cola")}
     assert rows == {"rte": [300, 900, 1200], "cola": [1710, 3420, 4275]}

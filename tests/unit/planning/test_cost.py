@@ -43,7 +43,7 @@ def papers(**changes) -> dict:
 
 
 def bitfit(**changes) -> dict:
-    """One paper of three models, whose runs all have as many epochs."""
+    """A paper with three models and the same number of epochs for all runs."""
     data = papers(**changes)
     data["experiments"] = {"bitfit": data["experiments"]["bitfit"]}
     return data
@@ -72,7 +72,7 @@ def test_a_models_parameters_are_counted_without_it(name):
     ],
 )
 def test_a_training_steps_operations_are_counted_without_it(method, trains, minilm):
-    """Against torch's own counter, over training and evaluation of a few rows."""
+    """The count is compared with torch's own counter, in training and evaluation on a few rows."""
     assert METHODS[method].work() is trains
     task = TASKS["sst2"]
     model = load_model(minilm, SEQUENCE_CLASSIFICATION, 2)
@@ -99,7 +99,7 @@ def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
     assert size.train_rows == len(rows["train"])
     assert size.evaluation_rows == sum(len(rows[split]) for split in TASKS[task].evaluation)
     assert size.all_rows == sum(map(len, rows.values()))
-    # Every so many rows: STS-B's come from one source after another.
+    # Every n-th row, because STS-B's rows are ordered by source.
     some = rows["train"][:: len(rows["train"]) // 400 or 1]
     texts = [[row[column] for row in some] for column in TASKS[task].text]
     ids = AutoTokenizer.from_pretrained(minilm)(*texts)["input_ids"]
@@ -112,7 +112,7 @@ def test_a_mini_tasks_size_is_counted(task, minilm):
     assert (size.train_rows, size.evaluation_rows, size.all_rows) == (200, 100, 340)
     rows = load(DataSpec(task=TASKS[task], source="builtin", version="1"))
     ids = tokenize(TASKS[task], rows, minilm, 256)["train"]["input_ids"]
-    # Punctuation marks that are words of their own are one token each.
+    # A punctuation mark is a word with one token.
     assert size.tokens == pytest.approx(sum(map(len, ids)) / len(ids), rel=0.35)
 
 
@@ -154,7 +154,7 @@ def test_a_search_costs_its_trials_and_three_whole_runs():
         return made.run(next(iter(plan.runs)))
 
     assert cost("search", paper="bitfit").flops == pytest.approx(3.8 * cost([1e-3]).flops)
-    # Apart from the rows that judge it is of four fifths of the rows, and one whole run more.
+    # The search has four fifths of the rows if the rest judges, and one more full run.
     assert cost("search").flops == pytest.approx((0.8 * 3.8 + 1) * cost([1e-3]).flops)
 
 

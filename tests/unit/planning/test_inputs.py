@@ -23,7 +23,7 @@ def test_a_mask_of_nothing_is_an_error_before_any_work():
 def test_a_method_of_the_pooler_is_an_error_where_the_tasks_head_has_none(tiny_bert):
     of_all = {"selections": {"pooler": {"parameters": ["pooler.**"]}}}
     settings = {"methods": {"pooler": [1e-3]}, "fractions": None, "max_length": 64}
-    # The mean of MiniLM's tokens has no pooler either.
+    # MiniLM has no pooler with mean pooling either.
     with pytest.raises(SubtuneError, match="'pooler' of model 'minilm' on task 'cola': selection"):
         plan(of_all, **settings)
     of_all["models"] = {"minilm": {"path": str(tiny_bert)}}
@@ -79,7 +79,7 @@ def test_standardised_labels_need_a_bias(directory_of):
 
 @pytest.fixture
 def mood(tmp_path):
-    """Plan a task of one's own, with what a test changes of its definition."""
+    """Plan a user's own task, with changes to its definition."""
 
     def plan_with(**changes):
         return plan({"tasks": {"mood": own_task(tmp_path, **changes)}}, tasks=["cola", "mood"])

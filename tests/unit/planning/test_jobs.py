@@ -59,13 +59,13 @@ def test_jobs_that_train_at_once_have_about_the_same_work(jobs, expected):
     method_of = {p.run.id: p.method for p in made.experiments["layernorm"]}
     jobs_made = [sorted({method_of[run] for run in s.runs}) for s in made.sweeps.values()]
     assert sorted(jobs_made) == expected
-    # Rates that share steps stand together, and every run is in one job.
+    # Rates that share steps are neighbours, and every run is in one job.
     assert sum(len(sweep.runs) for sweep in made.sweeps.values()) == len(made.runs) == 12
 
 
 @pytest.mark.parametrize(("epochs", "apart"), [(1, False), (1000, True)])
 def test_two_experiments_share_the_runs_they_have_in_common(epochs, apart):
-    """Few runs are one job, whichever of the experiments is asked for."""
+    """Few runs are one job, for either experiment."""
     data = copy.deepcopy(BASE)
     data["experiments"]["layernorm"]["epochs"] = epochs
     data["experiments"]["again"] = copy.deepcopy(data["experiments"]["layernorm"])

@@ -1,4 +1,4 @@
-"""Runs that follow from a configuration, and those that a change of it makes anew."""
+"""Runs of a configuration, and new runs after a change."""
 
 import csv
 import subprocess
@@ -79,10 +79,10 @@ MASKS = {"values": [0.1], "scopes": ["individual"]}
 @pytest.mark.parametrize(
     ("settings", "rates"),
     [
-        # A method's own learning rates win over its task's.
+        # A method's own learning rates override its task's.
         ({"by_task": RTE, "methods": {"full": [1e-5], "bitfit": None}}, [1e-5, 7e-4]),
         ({"by_task": {"rte": {"learning_rates": {"search": [1e-2, 1e-3]}}}}, [(1e-3, 1e-2)]),
-        # A model's methods win over the experiment's.
+        # A model's methods override the experiment's.
         (
             {"by_model": {"minilm": {"methods": {"full": [2e-5]}}}, "methods": {"full": [1e-5]}},
             [2e-5],

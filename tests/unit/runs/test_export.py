@@ -1,4 +1,4 @@
-"""Exports: plain transformers and PEFT predict what the record says, in a fresh process."""
+"""Exports: in a new process, plain transformers and PEFT give the recorded predictions."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ from tests.helpers.families import FIELDS
 from tests.helpers.peft_types import SORTS, TYPES, selection_of
 from tests.helpers.records import recorded
 
-# Every time these families, every week all.
+# These families are tested every time, all families every week.
 OFTEN = ("albert", "gpt2", "modernbert", "qwen2")
 
 
@@ -52,7 +52,7 @@ def logits_on_record(results, spec):
 
 
 def arguments_of(path, tokens, base="", task="sst2"):
-    """Return what ``plain_transformers.predict`` reads, as JSON can have it."""
+    """Return the arguments of ``plain_transformers.predict`` as values for JSON."""
     rows = [
         {key: row[key] for key in ("input_ids", "token_type_ids") if key in row}
         for row in tokens["validation"]
@@ -62,7 +62,7 @@ def arguments_of(path, tokens, base="", task="sst2"):
 
 
 def theirs(*of):
-    """Transformers' logits of each example: ``[outputs]``, or those of all its tokens."""
+    """Transformers' logits of each example: ``[outputs]``, or logits of all its tokens."""
     return list(map(np.array, plain_transformers.predict(*arguments_of(*of))))
 
 
@@ -74,7 +74,7 @@ def exported(results, spec, base=""):
 
 
 def assert_predicts(results, spec, tokens, base="", task="sst2", atol=1e-5):
-    """Check that an export, of an adapter if there is a base, predicts what the record says."""
+    """Check that an export (of an adapter if there is a base) gives the recorded predictions."""
     predicted = np.array(theirs(exported(results, spec, base), tokens, base, task))
     assert predicted == pytest.approx(logits_on_record(results, spec), abs=atol)
 
@@ -235,7 +235,8 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
 
 @pytest.mark.parametrize("family", ["bart", "ibert"])
 def test_an_export_has_buffers_and_tensors_of_several_names(family, directory_of, tmp_path):
-    """BART's words are one table of three names; I-BERT keeps ranges of numbers beside weights."""
+    """BART has three names for one table of word embeddings; I-BERT has ranges of numbers as
+    buffers."""
     spec, tokens = recorded(tmp_path, directory_of(family), METHODS["bitfit"])
     export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     kind = AutoModelForSequenceClassification
@@ -255,7 +256,7 @@ ADAPTER = SELECTION.validate_python({"adapter": {"type": "houlsby", "size": 4}})
 @pytest.mark.parametrize(
     ("write", "selection", "message"),
     [
-        (export_adapter, METHODS["bitfit"], "neither LoRA nor norms alone nor modules of PEFT"),
+        (export_adapter, METHODS["bitfit"], "more than LoRA, norms or modules of PEFT"),
         (export_model, ADAPTER, "adapters, which neither transformers nor PEFT has"),
     ],
 )

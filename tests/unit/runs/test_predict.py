@@ -1,4 +1,4 @@
-"""Predictions of exported models: those of the record, and a line where there can be none."""
+"""Predictions of exported models: the recorded ones, or an error in one line."""
 
 import csv
 import json
@@ -45,7 +45,7 @@ def said_of(directory, **changed) -> pd.DataFrame:
 
 
 def assert_same(said: pd.DataFrame, logits: np.ndarray, labels) -> None:
-    """Fail unless predictions are those of logits."""
+    """Fail unless predictions follow from logits."""
     if labels is None:
         assert said.columns.tolist() == ["prediction"]
         assert said["prediction"].to_numpy() == pytest.approx(logits[:, 0], abs=1e-5)

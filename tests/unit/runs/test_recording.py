@@ -233,7 +233,7 @@ def test_scores_on_training_rows_are_of_the_rows_that_trained(
     spec, model, tokens = recorded_task(tmp_path, tiny_bert, task, train_rows=train_rows)
     scores = recording.score_on_training_rows(tmp_path, spec, model, tokens["train"])
     rows = Examples(tokens["train"], model.reads).rows
-    # The first that a run's seed draws.
+    # The first rows that a run's seed draws.
     trained = np.random.default_rng(spec.seed).permutation(rows)[:train_rows]
     expected = scores_one_by_one(tmp_path, spec, model, tokens["train"], trained)
     assert scores == pytest.approx(expected, rel=1e-3)

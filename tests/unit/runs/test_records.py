@@ -1,4 +1,4 @@
-"""Run records: whole or not there, clear about what is wrong with one, and repaired."""
+"""Run records: complete or absent, with clear messages about damage, and repairs."""
 
 import json
 import math
@@ -128,7 +128,7 @@ SETS = {"label": [[0, 1], [1, 1], [0, 0]]}
         ({"logit_0": [0.1, 2.0, 0.3], "logit_1": [0.2, 1.0, 0.9]}, False),
         ({"logit_0": [2.5, 2.5, 2.5]}, True),
         ({"logit_0": [2.5, 2.5, 2.6]}, False),
-        # Any number of labels: each is so or not.
+        # A multi-label task: a row has each label or not.
         (
             {
                 "label": [[0, 1], [1, 1], [0, 0]],
@@ -170,7 +170,7 @@ def test_a_flipped_bit_is_found_out_when_its_file_is_read(results, name):
 
 @pytest.fixture
 def diverged(tmp_path, tiny_bert):
-    """A run on record that diverged, under results."""
+    """The record of a diverged run, under results."""
     spec = examples.run_spec(**DIVERGES)
     record(tmp_path / "runs", [spec], tiny_bert)
     return spec.id
@@ -232,7 +232,7 @@ def trained(tiny_bert):
 
 @pytest.fixture
 def not_ours():
-    """A directory of another user's, in which we may read."""
+    """Another user's directory that we may only read."""
     directory = Path(tempfile.mkdtemp())
     directory.chmod(0o555)
     user = os.geteuid()
@@ -264,7 +264,7 @@ def test_a_store_that_may_not_be_written_is_named_in_a_line(trained, not_ours):
 
 
 def verified(results, capsys, *options):
-    """The exit status of `subtune verify`, and what it says."""
+    """The exit status and output of `subtune verify`."""
     status = cli.main(["verify", "--results", str(results), *options])
     said = capsys.readouterr()
     return status, said.out + said.err
@@ -349,7 +349,7 @@ def test_damaged_records_are_set_aside_and_sweeps_have_a_repair(results, capsys)
     shutil.rmtree(results / "runs" / gone)
     status, said = verified(results, capsys, "--repair")
     assert status == 0
-    assert "Call snakemake as before: it trains what of this is still asked for" in said
+    assert "Call snakemake as before. It trains those of these runs that are still" in said
     again = sorted([damaged, gone])
     assert f"{', '.join(again)}\n" in said
     [repair] = (results / "repairs").iterdir()

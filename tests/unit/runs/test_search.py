@@ -1,4 +1,4 @@
-"""Runs that find their learning rate: what is tried, what trains whole, what is found."""
+"""Searches for learning rates: trials, full runs, and the chosen rate."""
 
 import math
 import shutil
@@ -26,7 +26,7 @@ from tests.helpers.records import record
 from tests.unit.training.results import FILES, assert_same_files, member
 
 TASK = TASKS["sst2"].spec()
-# The best on trial is the last but one.
+# The best rate on trial is the second to last.
 GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 NO_LOGITS = np.zeros((6, 2))
 
@@ -45,7 +45,7 @@ def table_of(store, search):
 
 
 def result_of(score):
-    """A result with a score, of a run that changed nothing; NaN stands for one that diverged."""
+    """A result with a score, of a run that changed nothing; NaN means that it diverged."""
     evaluation = Evaluation({"validation": {"accuracy": score}}, {"validation": NO_LOGITS}, {}, {})
     if math.isnan(score):
         evaluation = without_scores(TASK)
@@ -56,9 +56,9 @@ def result_of(score):
 
 @pytest.fixture
 def search_among(tmp_path, tiny_bert, monkeypatch):
-    """Make a search whose scores, on trial and whole, are functions of the learning rate.
+    """Make a search whose scores, in trials and full runs, are functions of the learning rate.
 
-    Returns what it found, the learning rates that it tried and those that trained whole.
+    Return the chosen rate, the rates of trials, and the rates of full runs.
     """
 
     def search(rates, on_trial, whole):
@@ -82,7 +82,7 @@ def search_among(tmp_path, tiny_bert, monkeypatch):
 
 
 def best_at(peak):
-    """A score that is highest at one learning rate, and falls on both sides."""
+    """A score function that is highest at one learning rate, and falls on both sides."""
     return lambda rate: 1 - abs(math.log10(rate / peak)) / 20
 
 
@@ -121,7 +121,8 @@ def test_a_trial_is_a_whole_training_with_fewer_steps(tiny_bert):
         return [{k: v for k, v in row.items() if k != "seconds"} for row in result.history]
 
     assert history(epochs=4, share=0.5) == history(epochs=2)
-    # Twelve rows in batches of four are three steps an epoch, so that five are not two epochs.
+    # Twelve rows in batches of four are three steps per epoch, so five steps are less than two
+    # epochs.
     part = history(epochs=4, share=5 / 12)
     assert [row["epoch"] for row in part] == [1, 2]
     assert part[1]["train_loss"] != history(epochs=2)[1]["train_loss"]
@@ -161,7 +162,7 @@ def test_one_seed_searches_for_all(tmp_path, tiny_bert, searching):
     store = tmp_path / "search"
     rates = {records.read_outcome(store, spec.id)["learning_rate"] for spec in seeds}
     assert len(rates) == 1
-    # What the seed that searches has trained whole, and a run of each other seed.
+    # The full runs of the searching seed, and one run of each other seed.
     whole = table_of(store, seeds[0])["run"].notna().sum()
     assert len(records.all_runs(store)) == len(seeds) + whole + 2
     alone = [spec.at(*rates) for spec in seeds]
@@ -201,7 +202,7 @@ def test_a_damaged_finalist_is_not_copied(tmp_path, tiny_bert, searching):
 
 
 def test_a_search_that_is_cut_anywhere_finds_the_same(tmp_path, tiny_bert, searching):
-    """Its list is so short that it goes beyond its end."""
+    """The list is so short that the search goes beyond its end."""
     short = searching.replaced(recipe=searching.recipe.replaced(learning_rate=GRID[1:3]))
     searches = [short, short.replaced(seed=1)]
     record(tmp_path / "expected", searches, tiny_bert)
@@ -242,16 +243,16 @@ def test_the_next_rate_has_the_ratio_of_the_last_two_in_two_digits(rates, best, 
     [
         ((1e-3, 1e-2), best_at(1e-1), best_at(1e-1), 1e-1, [1e-3, 1e-2, 1e-1, 1]),
         ((1e-2, 1e-1), best_at(1e-3), best_at(1e-3), 1e-3, [1e-4, 1e-3, 1e-2, 1e-1]),
-        # Four more at most.
+        # A search adds at most four rates.
         ((1e-3, 1e-2), best_at(1e-9), best_at(1e-9), 1e-7, [10.0**n for n in range(-7, -1)]),
-        # The best whole run is at an end.
+        # The best full run is at an end.
         ((1e-3, 1e-2, 1e-1), best_at(1e-2), best_at(1e-5), 1e-5, [10.0**n for n in range(-6, 0)]),
-        # Larger rates are better whole, though their loss was no better on trial.
+        # Full runs with larger rates are better, though their trials are not.
         (
             *((1e-3, 1e-2, 1e-1), lambda rate: 0.5 if rate >= 1e-3 else 0.4),
             *(best_at(1e-1), 1e-1, [1e-4, 1e-3, 1e-2, 1e-1, 1]),
         ),
-        # A rate that diverges on trial is a worse neighbour.
+        # A rate that diverges on trial counts as a worse neighbour.
         (
             *((1e-3, 1e-2), lambda rate: best_at(1e-1)(rate) if rate < 0.1 else math.nan),
             *(best_at(1e-1), 1e-2, [1e-3, 1e-2, 1e-1]),

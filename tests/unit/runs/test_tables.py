@@ -1,4 +1,4 @@
-"""Tables of runs, verdicts on learning curves compared by hand, and trackers."""
+"""Tables of runs, verdicts on learning curves worked out by hand, and trackers."""
 
 import json
 import os
@@ -107,7 +107,7 @@ def test_a_run_rises_or_falls_by_more_than_the_noise_of_its_rows(curve, expected
 
 @pytest.mark.parametrize(
     ("rises", "expected"),
-    # Their mean is 0.02. Four standard errors are less than Student's 4.30 of three seeds.
+    # Their mean is 0.02, four standard errors: less than Student's 4.30 for three seeds.
     [
         ([0.019, 0.02, 0.021], STILL_RISING),
         ([0.0113, 0.02, 0.0287], CONVERGED),
@@ -131,7 +131,7 @@ def test_runs_that_ended_early_are_aligned_at_their_last_epochs():
 
 @pytest.mark.parametrize(("seeds", "epochs"), [(1, 3), (1, 8), (5, 3), (5, 8)])
 def test_flat_curves_seldom_rise_or_fall(seeds, epochs):
-    """Each epoch answers a tenth of the rows by chance, and the others as before."""
+    """The answers to a tenth of the rows are random in each epoch; the others do not change."""
     generator = np.random.default_rng(0)
     undecided = generator.binomial(ROWS // 10, 0.5, (1000, seeds, epochs))
     verdicts = [verdict(curves, ROWS) for curves in 0.7 + undecided / ROWS]
@@ -244,7 +244,7 @@ def test_tensorboard_has_a_folder_of_each_run_and_is_written_once(results, tmp_p
         assert b"learning_rate" in settings and b"sst2" in settings
 
 
-# Trackio reads the place of its files once, at import.
+# Trackio reads the path of its files only once, at import.
 READ_BACK = """
 import json, sys
 from trackio import Api
@@ -263,7 +263,7 @@ def test_trackio_has_each_run_once_with_its_settings_and_curve(results, tmp_path
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments],
             env={**os.environ, "TRACKIO_DIR": str(tmp_path), "HF_HUB_OFFLINE": "1"}
-            # Runs stay on this machine all the same.
+            # Runs still stay on this machine.
             | {"TRACKIO_SPACE_ID": "acme/elsewhere"},
             capture_output=True,
             text=True,

@@ -1,4 +1,4 @@
-"""Examples that a model reads, and the rows that they are made of."""
+"""Examples that a model reads, and their rows."""
 
 import datasets
 import numpy as np
@@ -13,7 +13,7 @@ IDS = [[2, 5, 3], [2, 5, 6, 3], [2, 3], [2, 6, 7, 8, 3]]
 
 
 def with_windows(counts):
-    """Examples of rows of which each has so many."""
+    """Examples of rows, with the number of examples of each row."""
     row = np.arange(len(counts)).repeat(counts).tolist()
     columns = {"input_ids": [[2, 3]] * len(row), "label": [0] * len(row), "row": row}
     return Examples(datasets.Dataset.from_dict(columns))
@@ -24,7 +24,7 @@ def test_examples_of_a_row_stay_together_in_the_order_of_rows():
     assert (len(examples), examples.rows) == (7, 4)
     assert examples.of_rows(np.array([3, 1])).tolist() == [5, 6, 1, 2, 3]
     assert examples.of_rows(np.array([], dtype=int)).tolist() == []
-    # Without a column of rows each example is one.
+    # Each example is a row if there is no column of row numbers.
     assert packable(IDS, [0, 1, 0, 1]).row.tolist() == [0, 1, 2, 3]
 
 

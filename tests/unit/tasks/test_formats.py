@@ -1,4 +1,4 @@
-"""Files are read as they stand, or refused in one line."""
+"""Files are read correctly, or refused in one line."""
 
 import datetime
 import io
@@ -25,7 +25,7 @@ def read(path, **how) -> list[dict]:
 
 
 def workbook(path, *names, **cells):
-    """An Excel file of sheets with ROWS, and other cells on the last of them."""
+    """An Excel file of sheets with ROWS, and with other cells on the last sheet."""
     book = openpyxl.Workbook()
     book.remove(book.active)
     for name in names or ("reviews",):
@@ -148,7 +148,7 @@ PARAGRAPH = {"context": "And Zoë ran.", "qas": [QUESTION]}
 
 
 def _written(write: Callable[[pd.DataFrame, io.BytesIO], None]) -> bytes:
-    """Return two rows as a library of data frames writes them."""
+    """Return two rows in a file that a data frame library writes."""
     buffer = io.BytesIO()
     write(pd.DataFrame({"text": ["Zoë", "ran"], "label": [1, 0]}), buffer)
     return buffer.getvalue()

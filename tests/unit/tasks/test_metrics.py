@@ -65,7 +65,7 @@ def test_evaluate_loads_the_same_metrics_by_their_path(compares, name, monkeypat
     assert compute_all(compares, (name,), predictions, labels) == expected
 
 
-# Few words, so that texts share some; with what normalising takes away, and what it leaves.
+# Few words, so that texts share some: words that normalising removes, and words that it keeps.
 WORDS = [
     *("a", "an", "the", "The", "cat", "Cat", "dog", "cat-dog", "cat's", "ÉTÉ", "–", "“a”"),
     *("...", ""),
@@ -86,10 +86,10 @@ ANSWERS = st.lists(TEXTS, min_size=1, max_size=4)
         ("?!...", ""),
         # An article is a whole word.
         ("another theatre", "another theatre"),
-        # Punctuation goes without a space in its place, before articles are looked for.
+        # Punctuation is removed without a space, before articles are removed.
         ("well-known", "wellknown"),
         ("a-b", "ab"),
-        # Punctuation outside ASCII stays, and bounds words.
+        # Punctuation outside ASCII is kept, and separates words.
         ("“the cat”", "“ cat”"),
         ("a–b", "–b"),
         # A letter outside ASCII is a letter.
@@ -108,9 +108,9 @@ def test_a_text_is_normalised_as_squad_does(text, expected):
         ("Denver", ["Broncos", "Denver Broncos", "Denver."], 1, 1),
         # Precision 1/3, recall 1/2.
         ("in Denver today", ["Denver Broncos"], 0, 2 / 5),
-        # One of the prediction's three is in the answer once: precision 1/3, recall 1.
+        # The word is three times in the prediction and once in the answer: precision 1/3, recall 1.
         ("cat cat cat", ["cat"], 0, 1 / 2),
-        # Twice in both, of three and of two: precision 2/3, recall 1.
+        # The word is twice in both, of three words and of two: precision 2/3, recall 1.
         ("cat dog cat", ["cat cat"], 0, 4 / 5),
         # Half of the first answer, two thirds of the second: F1 2/3 and 4/5.
         ("red cat", ["red cat of old times now", "red cat runs"], 0, 4 / 5),
@@ -127,7 +127,7 @@ def test_answers_are_compared_as_texts_and_as_bags_of_words(
 
 
 def best_f1_word_by_word(prediction, answers):
-    """F1 by its definition: each word of the prediction takes one of the answer's away."""
+    """F1 by its definition: each word of the prediction removes an equal word of the answer."""
     best = 0
     for answer in answers:
         predicted, accepted = normalised(prediction).split(), normalised(answer).split()

@@ -25,7 +25,7 @@ BY_COLUMN = TOXIC.replaced(label=TOXIC.labels)
     ("labels", "text", "number"),
     [
         (("sad", "happy"), " 1 ", 1),
-        # A number stands for no word if a word has a digit.
+        # If a word has a digit, numbers are not accepted for words.
         (("1", "2", "3"), "1", 0),
         (("1", "2", "3"), "0", None),
         (("1 star", "2 stars"), "1", None),
@@ -60,7 +60,7 @@ def test_texts_of_a_pair_apart_are_two_examples_of_its_row(tiny_bert):
 
 
 def read(tmp_path, text, task=TOXIC, ending=".csv"):
-    """The labels of a table that is the task's training split."""
+    """The labels of a table, read as the task's training split."""
     path = tmp_path / f"train{ending}"
     path.write_text(text)
     return files.columns_of(task, {"train": (path,)})["train"]["label"]
@@ -75,7 +75,7 @@ def read(tmp_path, text, task=TOXIC, ending=".csv"):
         ("", [0, 0, 0]),
         (" toxic | threat ", [1, 0, 1]),
         ("insult;threat;", [0, 1, 1]),
-        # Numbers stand for label words without digits.
+        # Numbers are accepted for label words without digits.
         ('"[0, 2]"', [1, 0, 1]),
     ],
 )
@@ -148,7 +148,7 @@ def test_metrics_compare_whole_sets_and_all_labels_together():
     predicted = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 0, 0]])
     labels = np.array([[1, 0, 0], [1, 0, 0], [0, 0, 0], [0, 1, 0]])
     scores = metrics.compute_all("label_sets", TOXIC.metrics, predicted, labels)
-    # By label: 2 of 2 found, one found wrongly and one missed, none there.
+    # By label: 2 of 2 found; one false and one missed; none expected.
     assert scores == pytest.approx({"f1_micro": 2 / 3, "f1_macro": 1 / 3, "accuracy": 1 / 2})
 
 

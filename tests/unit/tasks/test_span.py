@@ -53,7 +53,7 @@ def real(squad_dir):
 
 
 def row_of(question=QUESTION, context=CONTEXT, answers=(), starts=()):
-    """A row, whose answers are where the context first has them, or at other starts."""
+    """A row whose answers are at their first positions in the context, or at other starts."""
     starts = starts or [context.index(text) for text in answers]
     answers = {"text": [*answers], "answer_start": starts}
     return {"question": question, "context": context, "answers": answers}
@@ -110,7 +110,8 @@ def test_a_context_without_tokens_has_a_window(tokenizer):
 
 
 def labelled_texts(columns):
-    """Return where the label begins and ends in its context, for each window with the answer."""
+    """Return the label's first and last character in the context, for each window with the
+    answer."""
     return [
         (columns["first"][number][first], columns["last"][number][last])
         if (first, last) != (0, 0)
@@ -172,7 +173,7 @@ def predicted(tokenizer, context, starts, ends, **windows):
 @pytest.mark.parametrize(
     ("starts", "ends", "windows", "answer"),
     [
-        # The first of equal spans wins.
+        # Ties go to the first span.
         ([0] * 4, [0] * 4, {}, "a"),
         ([0] * 4, [0] * 4, {"max_length": 7, "doc_stride": 2}, "a"),
         ([0, 1, 1, 0], [0, 0, 1, 1], {}, "b c"),
@@ -187,7 +188,7 @@ def test_the_first_of_the_best_spans_is_predicted(tokenizer, starts, ends, windo
 def test_a_span_is_not_too_long(tokenizer):
     starts, ends = np.zeros(80), np.zeros(80)
     starts[3], ends[3 + LONGEST_ANSWER] = 5, 5
-    # The two together are too long by one token.
+    # Both together are too long by one token.
     assert len(predicted(tokenizer, "a b " * 40, starts, ends).split()) <= LONGEST_ANSWER
     ends[3 + LONGEST_ANSWER - 1] = 4
     assert len(predicted(tokenizer, "a b " * 40, starts, ends).split()) == LONGEST_ANSWER
@@ -199,7 +200,8 @@ LENGTHS = [6, 4, 3, 9]
 
 @pytest.mark.parametrize("runs", [1, 3])
 def test_losses_are_those_of_each_window_alone(runs):
-    """transformers takes the mean of start's and end's cross-entropy, each over all tokens."""
+    """Transformers' loss is the mean of the cross-entropies of start and end, each over all
+    tokens."""
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(runs, sum(LENGTHS), 2, generator=generator, dtype=torch.float64)
     example = torch.arange(4).repeat_interleave(torch.tensor(LENGTHS))
@@ -250,7 +252,7 @@ def written(directory, content):
 
 
 def changed(*place: object, **fields: object) -> dict:
-    """The file with other fields at a place in it; None takes a field away."""
+    """The file with other fields at one place; None removes a field."""
     file = copy.deepcopy(FILE)
     of = file
     for key in place:
@@ -269,7 +271,7 @@ AT_PARAGRAPH = "data[0].paragraphs[0]"
 AT_ANSWER = "question 'q1': answers[0]"
 AT_START = f"{AT_ANSWER}.answer_start"
 NO_VALUE = "found nothing, expected a value"
-# Contents and what is said of them after the file's name.
+# Contents, and the message after the file's name.
 REFUSED = [
     (b"", "found no JSON (EOF while parsing a value at line 1 column 0), expected a whole file"),
     ([FILE], "found a list, expected an object"),

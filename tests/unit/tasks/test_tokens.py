@@ -1,4 +1,4 @@
-"""Words with a label each: files, examples, predictions, and what is refused."""
+"""Words with labels: files, examples, predictions, and refusals."""
 
 import codecs
 import re
@@ -47,7 +47,7 @@ def real(ud_ewt_dir):
 
 @pytest.fixture(scope="module")
 def bytes_pieces():
-    """A byte-level BPE as RoBERTa's, of few pieces, so that most words have several."""
+    """A byte-level BPE like RoBERTa's, with so few pieces that most words have several."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
@@ -143,7 +143,7 @@ def test_a_row_that_is_none_of_the_task_is_refused_with_its_place(row, message):
 
 @pytest.mark.parametrize(("labelled", "labels"), [(True, [[0, 2], [1]]), (False, [[-1, -1], [-1]])])
 def test_json_lines_are_read_as_they_stand(tmp_path, labelled, labels):
-    """Also with a byte-order mark, blank lines, and numbers as texts."""
+    """The files may have a byte-order mark, blank lines, and numbers as texts."""
     path = tmp_path / "train.jsonl"
     first = '\ufeff{"words": ["A", 3.50], "tags": ["B", "O"]}'
     path.write_text(first + '\n\n{"words": ["A b"], "tags": ["I"]}')
@@ -166,7 +166,7 @@ def test_from_the_same_label_everywhere_nothing_is_learnt(tmp_path):
 
 @pytest.mark.parametrize("max_length", [3, 5, 64])
 def test_predictions_are_recorded_and_scored_word_by_word(wordpiece, max_length):
-    """However texts are cut: logits err at the third word of a sentence of four."""
+    """This holds for every way of cutting. Logits are wrong at the third of four words."""
     sentences, labels = [["the"] * 4, ["dog"]], [[0, 1, 1, 2], [2]]
     columns = encoded(wordpiece, sentences, max_length, labels)
     examples = Examples(datasets.Dataset.from_dict(columns), "marked")
@@ -179,7 +179,7 @@ def test_predictions_are_recorded_and_scored_word_by_word(wordpiece, max_length)
     }
     scores = TOKENS.score(CHUNKS, examples, predicted)
     assert scores["accuracy"] == pytest.approx(4 / 5)
-    # Of B all, of I half, and of three O's two are right.
+    # All B are right, half of I, and two of three O.
     assert scores["f1_macro"] == pytest.approx((1 + 2 / 3 + 4 / 5) / 3)
 
 
@@ -240,7 +240,7 @@ def test_broken_columns_are_refused_with_their_line(tmp_path, ending, columns, c
 @pytest.mark.parametrize(
     ("ending", "content", "expected"),
     [
-        # Comments, lines that are no words, and the last sentence without a blank line after it.
+        # Comments, lines that are not words, and no blank line after the last sentence.
         (
             "conllu",
             "# sent_id = 1\n"
@@ -251,13 +251,13 @@ def test_broken_columns_are_refused_with_their_line(tmp_path, ending, columns, c
             + DOGS.removesuffix("\n"),
             [("line 3", ["A", "dog"], ["DT", "NN"]), ("line 8", ["Dogs"], ["NNS"])],
         ),
-        # Windows writes a byte-order mark; here are also lines of white space.
+        # Windows writes a byte-order mark; here, lines of white space are added.
         (
             "conllu",
             "\ufeff" + (A_DOG + " \t\n\n" + DOGS).replace("\n", "\r\n"),
             [("line 1", ["A", "dog"], ["DT", "NN"]), ("line 5", ["Dogs"], ["NNS"])],
         ),
-        # A word with a space, one that is `#`, and one with what Unicode calls a line end.
+        # A word with a space, the word `#`, and a word with one of Unicode's line ends.
         (
             "conllu",
             conllu_line(1, "10 000", "#")
@@ -270,7 +270,7 @@ def test_broken_columns_are_refused_with_their_line(tmp_path, ending, columns, c
             "-DOCSTART- -X- O\n\nA x DT\ndog   y NN\n \nDogs z NNS\n",
             [("line 3", ["A", "dog"], ["DT", "NN"]), ("line 6", ["Dogs"], ["NNS"])],
         ),
-        # Between tabs a word may have spaces, and a cell that no one reads may be empty.
+        # Words between tabs may have spaces, and unused cells may be empty.
         ("txt", "10 000\t\tCD\n#\ty\t#\n", [("line 1", ["10 000", "#"], ["CD", "#"])]),
         ("conll", "1\u00a0000 x CD\n", [("line 1", ["1\u00a0000"], ["CD"])]),
     ],
@@ -345,7 +345,7 @@ NAMES = ("a.mrg", "b.mrg")
 
 
 def treebank_in(root, missing=()):
-    """A directory of all sections but some, each with two files and one of another kind."""
+    """A directory of sections, some left out, each with two files and a file of another kind."""
     for section in range(25):
         folder = root / f"{section:02}"
         folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Members of sweeps, and comparisons of their results to the last bit."""
+"""Members of sweeps, and bitwise comparisons of their results."""
 
 import torch
 
@@ -6,7 +6,7 @@ from subtune.training.recipe import Member
 from subtune.training.values import to_stored
 from tests.helpers import examples
 
-# The files of a record that are the same to the last bit.
+# The files of a record that must be bit-identical.
 FILES = ("delta.safetensors", "predictions.parquet", "epochs.parquet", "changes.csv")
 
 
@@ -15,13 +15,13 @@ def member(kind, model, seed=0, **recipe):
 
 
 def facts_of(result):
-    """Everything but how long it took."""
+    """Everything but the time."""
     history = [{k: v for k, v in row.items() if k != "seconds"} for row in result.history]
     return history, result.best_epoch, result.best.scores, result.best.changes, result.trainable
 
 
 def assert_same(results, expected):
-    """Check that results are the same to the last bit."""
+    """Check that results are bit-identical."""
     for one, other in zip(results, expected, strict=True):
         assert facts_of(one) == facts_of(other)
         deltas = to_stored(one.best.delta), to_stored(other.best.delta)
@@ -33,7 +33,7 @@ def assert_same(results, expected):
 
 
 def assert_same_files(store, run, other_store, other, names=FILES):
-    """Check that files of two records are the same to the last bit."""
+    """Check that files of two records are bit-identical."""
     for name in names:
         files = store / run / name, other_store / other / name
         assert files[0].read_bytes() == files[1].read_bytes(), name

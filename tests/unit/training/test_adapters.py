@@ -1,4 +1,4 @@
-"""Adapters, against transformers' model with plain ones, and a plain loop of AdamW."""
+"""Adapters, compared with plain adapters in transformers' model and a plain loop of AdamW."""
 
 from dataclasses import replace
 

@@ -1,10 +1,10 @@
-"""Whole trainings in float64, against a plain loop over transformers' own models.
+"""Whole trainings in float64, compared with a plain loop over transformers' own models.
 
-The loop knows nothing of packing, of runs side by side or of sparse gradients: padded batches, one
-run, dense gradients, torch's AdamW. Where a tensor trains in part it puts the rest back after every
-step. Windows of questions are read one by one, since transformers' softmax over a padded batch
-takes padding for tokens. Both end at the same parameters to `TOLERANCE`, at learning rates of 1e-3
-and more.
+The loop has no packing, no runs side by side and no sparse gradients: it has padded batches, one
+run, dense gradients and torch's AdamW. If a tensor trains in part, the loop resets the other
+entries after every step. It reads windows of questions one by one, because transformers' softmax
+over a padded batch includes padding. Both end at the same parameters up to `TOLERANCE`, at learning
+rates of 1e-3 and more.
 """
 
 import copy
@@ -31,7 +31,7 @@ from tests.helpers.families import FIELDS
 from tests.unit.training.results import member
 
 TOLERANCE = 1e-10
-# Transformers computes attention or norms of these families in float32, whatever the weights are.
+# Transformers always computes attention or norms of these families in float32.
 ROUNDED = ("gemma", "gemma2", "gemma3_text", "llama", "modernbert", "qwen2", "qwen3")
 TOLERANCE_OF_ROUNDED = 1e-5
 MODELS = ["tiny_bert", "tiny_roberta"]
@@ -41,8 +41,8 @@ OF_PACKED = [
     *itertools.product(["ud_ewt", "squad"], ["full", "bitfit", "top", "random", "lora-II"]),
     *itertools.product(["toxic"], ["full", "layernorm", "lora-II"]),
 ]
-# Every family outside the packed ones trains on sentences, and two of them on numbers, words and
-# questions too. Kinds that cannot share a pass train as one run, the others as three.
+# Every family that is not packed trains on sentences, and two of them also on numbers, words and
+# questions. Kinds that cannot share a pass train as one run, the others as three.
 ALONE, BESIDE = ["full", "random", "rand_row_col"], ["bitfit", "layernorm", "top", "lora-II"]
 # Families without biases.
 NO_BIASES = {"gemma", "gemma2", "gemma3_text", "llama", "modernbert", "qwen3"}
@@ -60,7 +60,7 @@ OF_OTHERS = [
 
 
 def is_tried_every_time(model, task, kind, runs):
-    """One kind of each sort; of BERT and sentences all kinds. Every week all cases are tried."""
+    """One kind of each sort, and all kinds for BERT and sentences. All cases run every week."""
     if model in MODELS:
         is_first = model == "tiny_bert"
         often = kind in ("full", "layernorm", "lora-II") and (is_first or runs == 3)
@@ -80,9 +80,9 @@ CASES = [
 ]
 # A question makes several examples.
 ROWS = {"classification": 10, "multilabel": 10, "regression": 10, "tokens": 10, "span": 5}
-# Transformers leaves words with this label out of the loss.
+# Transformers' loss ignores words with this label.
 IGNORED = -100
-# The last for one run, all for three side by side.
+# One run has the last selection; three side by side have all.
 PLAIN = {"learning_rate": 1e-3, "schedule": "constant", "warmup": 0.0}
 SETTINGS = [
     PLAIN,
@@ -92,7 +92,7 @@ SETTINGS = [
 
 
 def pretrained(directory, task):
-    """A model in float64 with noise in every parameter, so that none is 0 or 1."""
+    """A model in float64 with noise in every parameter, so that no value is 0 or 1."""
     model = load_model(directory, task.of_kind.head, task.outputs)
     generator = torch.Generator().manual_seed(0)
 
@@ -116,12 +116,12 @@ def transformers_own(model, task, seed):
 
 
 def as_theirs(model, name, value):
-    """A tensor as transformers' module holds it."""
+    """A tensor in the layout of transformers' module."""
     return value.mT if model.is_transposed(name) else value
 
 
 def batches(task, train, index):
-    """A batch as transformers reads it, in parts of equal weight."""
+    """A batch in transformers' format, in parts of equal weight."""
     inputs = reference.rows_at(train.inputs, index)
     if task.kind == "span":
         for window, number in enumerate(index):
@@ -141,7 +141,7 @@ def batches(task, train, index):
 
 
 def loss_of(task, outputs, labels, weights):
-    """The loss of a batch; ``weights``, if there are some, are those that torch's losses take."""
+    """The loss of a batch; ``weights``, if any, are arguments of torch's losses."""
     if weights is None:
         return outputs.loss
     if task.kind == "multilabel":
@@ -236,7 +236,7 @@ def last_is_best(monkeypatch):
 
 
 def assert_ends_there(model, rows, task, members, weights=None):
-    """Check that every member's parameters are those of the loop."""
+    """Check that every member's parameters equal the loop's."""
     atol = TOLERANCE_OF_ROUNDED if model.config.model_type in ROUNDED else TOLERANCE
     for run, result in train_sweep(model, rows, task, members, lambda report: None):
         assert result.best_epoch == members[run].recipe.epochs > 1
@@ -276,7 +276,7 @@ def test_training_with_class_weights_ends_where_torchs_weighted_losses_end(task,
         task = task.replaced(labels=("DT", "NN", "VB"))
     rows = examples.examples_of(task, examples.tokens(task, tiny_bert, rows=14))
     train = rows["train"]
-    # The rows that train decide the weights.
+    # The training rows determine the weights.
     chosen = np.random.default_rng(3).permutation(14)[:12]
     index = np.flatnonzero(np.isin(train.row, chosen))
     if task.kind == "multilabel":

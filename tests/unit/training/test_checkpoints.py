@@ -1,4 +1,4 @@
-"""Checkpoints: training that was cut off ends as if it had not been."""
+"""Checkpoints: interrupted training has the same results as uninterrupted training."""
 
 import itertools
 import os
@@ -31,7 +31,7 @@ X_AT_1 = State({"x": torch.zeros(1)}, {"step": 1})
 
 @pytest.fixture(scope="module")
 def model(tiny_bert):
-    """A model with dropout, whose masks are part of what decides a result."""
+    """A model with dropout, whose masks affect results."""
     model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
     model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.1
     return model
@@ -43,14 +43,14 @@ def members(model, *kinds, **recipe):
 
 
 def stopped_every(count, folder):
-    """Checkpoints of a sweep that is asked to stop at every ``count``-th occasion."""
+    """Checkpoints of a sweep that is asked to stop at every ``count``-th opportunity."""
     occasions = itertools.count(1)
     return Checkpoints(folder, 3600, lambda: "a test" if next(occasions) % count == 0 else None)
 
 
 @pytest.fixture
 def in_attempts(model, rows, tmp_path):
-    """A function that trains a group, stopped at every ``count``-th occasion."""
+    """A function that trains a group, stopped at every ``count``-th opportunity."""
 
     def in_attempts(group, count):
         for attempt in itertools.count(1):
@@ -65,7 +65,7 @@ def in_attempts(model, rows, tmp_path):
     return in_attempts
 
 
-# 3 steps, up to 3 evaluations and an epoch's end: one occasion after another is the last.
+# 3 steps, up to 3 evaluations and the end of an epoch: each opportunity is the last once.
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 @pytest.mark.parametrize(
     "kinds", [("bitfit", "layernorm", "top"), ("lora-II", "lora-II"), ("full",), ("frozen",)]
@@ -99,7 +99,7 @@ def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, t
         newest.write_bytes(damaged)
         said.clear()
         assert keeper.newest().facts["step"] == int(older.stem)
-        assert said == [f"{newest} is not whole or of another version, and left aside"]
+        assert said == [f"{newest} is damaged or of another version, and ignored"]
     older.write_bytes(b"")
     assert keeper.newest() is None
 
@@ -227,7 +227,7 @@ def test_records_are_on_the_disk_before_their_checkpoint_is_deleted(record, tmp_
 
 
 class Sweep:
-    """Runs that train with checkpoints in a folder, and what was reported."""
+    """Runs that train with checkpoints in a folder, and the reports."""
 
     def __init__(self, model, rows, folder, group):
         self.model, self.rows, self.folder = model, rows, folder
@@ -245,14 +245,14 @@ class Sweep:
         return [results[run] for run in sorted(results)]
 
     def cut(self, count, size=None):
-        """Train as far as ``count`` occasions to stop."""
+        """Train for ``count`` opportunities to stop."""
         with pytest.raises(StoppedError):
             self.results(size, stopped_every(count, self.folder))
 
     @property
     def resumed(self):
-        """The steps from which groups of runs went on."""
-        steps = (re.search(r"goes on from step (\d+)", line) for line in self.reports)
+        """The steps from which groups of runs continued."""
+        steps = (re.search(r"continues from step (\d+)", line) for line in self.reports)
         return [int(step[1]) for step in steps if step]
 
 
@@ -263,7 +263,7 @@ def sweep(model, rows, tmp_path):
 
 @pytest.fixture(scope="module")
 def expected(model, rows):
-    """The results of `FOUR` without any cut."""
+    """The results of `FOUR` without interruptions."""
     return train(model, rows, TASK, members(model, *FOUR))
 
 
@@ -296,12 +296,12 @@ def test_a_checkpoint_of_another_kind_of_device_has_new_masks(sweep, expected):
     sweep.cut(2)
     [newest] = sweep.folder.glob("*/*")
     state = checkpoints.read(newest)
-    # 16 bytes are what a CUDA generator's state takes.
+    # A CUDA generator's state has 16 bytes.
     masks = {"masks": torch.zeros(16, dtype=torch.uint8)}
     moved = State(masks, state.facts | {"device": "cuda"}, state.runs)
     Keeper(Checkpoints(sweep.folder, 0), IDS, print).write(moved)
     results = sweep.results()
-    told = f"from cuda to cpu: dropout masks are drawn anew, from seed {state.facts['step']}"
+    told = f"from cuda to cpu: dropout masks are drawn from the new seed {state.facts['step']}"
     assert any(told in line for line in sweep.reports)
     assert all(len(result.history) == 2 and not result.diverged for result in results)
     losses = [of[0].history[0]["train_loss"] for of in (results, expected)]
@@ -317,10 +317,10 @@ PROCESSOR = RuntimeError(
 
 @pytest.fixture
 def too_many(monkeypatch):
-    """A function that plants what an allocator says."""
+    """A function that plants an allocator's error."""
 
     def too_many(fits, error, after=0, in_step=False):
-        """Fail with more than ``fits`` runs, ``after`` so many passes, before or in a step."""
+        """Fail for more than ``fits`` runs, ``after`` a number of passes, before or in a step."""
         passes = itertools.count()
         logits, step = recipe.logits, evaluation.Run.step
 
@@ -380,7 +380,7 @@ def test_a_state_that_does_not_fit_as_it_is_restored_is_not_lost(sweep, too_many
 
 def test_a_run_that_does_not_fit_by_itself_says_what_would(sweep, too_many):
     too_many(0, DEVICE)
-    with pytest.raises(SubtuneError, match=r"run a by itself does not fit .* batch_size 4: "):
+    with pytest.raises(SubtuneError, match=r"run a alone does not fit .* batch_size 4; "):
         sweep.results()
 
 

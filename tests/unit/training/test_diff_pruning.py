@@ -1,4 +1,4 @@
-"""Diff pruning, against plain trainings of transformers' model."""
+"""Diff pruning, compared with plain trainings of transformers' model."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def pretrained(directory):
 
 
 def draws(model, steps, structured):
-    """The uniform draws of a run, in the order in which it asks for them, by transformers' name."""
+    """The uniform draws of a run, in the order of its requests, by transformers' name."""
     generator = torch.Generator().manual_seed(SEED)
     uniform = {}
     for step in range(steps + 1):
@@ -58,7 +58,7 @@ def batches(train, batch_size):
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
 def test_both_trainings_end_where_plain_ones_end(structured, family, request, monkeypatch):
     directory = request.getfixturevalue(family)
-    # The published first α leaves most gates open, so that draws decide little.
+    # The published initial α leaves most gates open, so draws have little effect.
     monkeypatch.setattr(plain_diff_pruning, "FIRST_GATE", 1.0)
     monkeypatch.setattr("subtune.training.diff_pruning.FIRST_GATE", 1.0)
     model = pretrained(directory)

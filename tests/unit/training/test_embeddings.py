@@ -1,4 +1,4 @@
-"""Regression on frozen embeddings, against a dozen lines of transformers and scikit-learn."""
+"""Regression on frozen embeddings, compared with a dozen lines of transformers and scikit-learn."""
 
 from dataclasses import replace
 
@@ -79,7 +79,7 @@ def fitted(name, directory, **recipe):
 
 
 def scikit_learns(train, labels, scoring, weights=None):
-    """Scikit-learn's logistic regression, which chooses its penalty by folds."""
+    """Scikit-learn's logistic regression, with the penalty chosen by folds."""
     folds = StratifiedKFold(5, shuffle=True, random_state=SEED)
     settings = {"l1_ratios": (0,), "use_legacy_attributes": False, "max_iter": 1000}
     regression = LogisticRegressionCV(cv=folds, scoring=scoring, class_weight=weights, **settings)

@@ -1,4 +1,4 @@
-"""Labels in training, rows that train, and evaluations of a run."""
+"""Training labels, training rows, and evaluations of a run."""
 
 import copy
 import math
@@ -47,7 +47,7 @@ def scored(tiny_bert):
 
 
 def by_hand(scored, index):
-    """The examples with labels that numpy has standardised, and mean and deviation."""
+    """The examples with labels standardised by numpy, and mean and deviation."""
     labels = scored["train"].labels
     mean, deviation = labels[index].mean(), labels[index].std()
     standardised = copy.copy(scored["train"])
@@ -75,7 +75,7 @@ def test_standard_labels_are_labels_standardised_by_hand(method, train_rows, reg
 
 def test_labels_that_are_all_equal_are_one_line(scored):
     scored["train"].labels[:] = 2.5
-    with pytest.raises(SubtuneError, match=re.escape("labels: found 2.5 in all 3 rows that train")):
+    with pytest.raises(SubtuneError, match=re.escape("labels: found 2.5 in all 3 training rows")):
         in_training(scored["train"], np.arange(3), "standard")
 
 
@@ -88,7 +88,7 @@ def test_labels_that_are_all_equal_are_one_line(scored):
     ],
 )
 def test_a_label_without_a_row_cannot_be_weighed(task, labels, message):
-    # A row that does not train does not count.
+    # Only training rows count.
     rows = examples.packable([[1]] * 4, [labels[0], *labels])
     recipe = examples.recipe(class_weights="balanced")
     with pytest.raises(SubtuneError, match=f"class_weights: found label {message} to train on"):
@@ -160,7 +160,7 @@ def test_only_tf32_lets_a_gpu_shorten_products():
 
 
 def rows_of(rows, train_rows, seed=0):
-    """The rows that train, of a training set with the row of each example."""
+    """The training rows of a set, from the row number of each example."""
     columns = {"input_ids": [[1, 2]] * len(rows), "label": [0] * len(rows), "row": rows}
     train = Examples(datasets.Dataset.from_dict(columns))
     recipe = examples.recipe(train_rows=train_rows)

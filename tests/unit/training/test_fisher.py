@@ -1,4 +1,4 @@
-"""Fisher information against a loop written from Eq. 2 of the LayerNorm paper."""
+"""Fisher information, compared with a loop written from Eq. 2 of the LayerNorm paper."""
 
 import copy
 import itertools
@@ -71,7 +71,7 @@ def matrices(model):
 
 
 def assert_agrees(estimate, expected, rtol=1e-3):
-    # Gradients are float32; in the loop the keys' biases' are zero but for its rounding.
+    # Gradients are float32; those of key biases are zero up to the loop's rounding.
     nothing = 1e-12 * max(values.max() for values in expected.values())
     for name, values in estimate.entries.items():
         np.testing.assert_allclose(values, expected[name], rtol=rtol, atol=nothing)
@@ -162,7 +162,7 @@ def test_it_agrees_with_the_loop_on_minilm_and_so_do_the_masks(minilm):
             np.concatenate([rank < fraction * n for rank in ranking.values()])
             for ranking in (ours, theirs)
         ]
-        # Entries at the very edge may swap, where two informations differ by less than a float's
+        # Entries at the cutoff may swap if their information differs by less than float32's
         # rounding.
         assert (kept[0] != kept[1]).sum() <= 2
 

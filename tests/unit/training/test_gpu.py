@@ -1,4 +1,4 @@
-"""Training on a GPU, against training on a CPU."""
+"""Training on a GPU, compared with training on a CPU."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from tests.unit.training.results import member
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
 
 GPU = torch.device("cuda")
-# A GPU adds up products in another order.
+# A GPU adds products in another order.
 CLOSE = {"rtol": 1e-4, "atol": 2e-5}
 
 

@@ -1,4 +1,4 @@
-"""Selections of PEFT, against a plain loop over PEFT's model and AdamW."""
+"""Selections of PEFT, compared with a plain loop over PEFT's model and AdamW."""
 
 import re
 from dataclasses import replace
@@ -39,7 +39,10 @@ SKIPPED = {("modernbert", "CARTRIDGE"), ("modernbert", "PREFIX_TUNING")}
 
 
 def cases(types_of_bert):
-    """Every time these types in BERT, and two elsewhere; every week all types everywhere."""
+    """Cases for every run: these types in BERT, and two elsewhere.
+
+    Every week: all types everywhere.
+    """
     for family, of_type in product(TARGETS, TYPES):
         often = of_type in (types_of_bert if family == "bert" else ("LORA", "P_TUNING"))
         yield pytest.param(family, of_type, marks=[] if often else pytest.mark.nightly)
@@ -52,13 +55,13 @@ def directory(family, tiny_bert, directory_of):
 
 def pretrained(directory, of_type):
     model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
-    if of_type == "PSOFT":  # which refuses float64
+    if of_type == "PSOFT":  # this type refuses float64
         return model
     return replace(model, parameters={n: v.double() for n, v in model.parameters.items()})
 
 
 def model_of_peft(directory, base, settings):
-    """PEFT's model as a user makes it, with the classifier of the seed."""
+    """PEFT's model, made like a user's, with the seed's classifier."""
     theirs = AutoModelForSequenceClassification.from_pretrained(
         directory, num_labels=2, attn_implementation="eager", dtype=torch.float32
     ).to(next(iter(base.parameters.values())).dtype)

@@ -1,4 +1,4 @@
-"""Training against plain loops, and what it must leave untouched."""
+"""Training, compared with plain loops, and values that it must not change."""
 
 import numpy as np
 import pytest
@@ -45,8 +45,8 @@ def test_beside_others_a_run_computes_what_it_computes_alone(kinds, precision, m
     one, *others = (member(kind, model, learning_rate=3e-3, **settings) for kind in kinds)
     alone = to_stored(train_alone(model, rows, one).best.delta)
     beside = to_stored(train(model, rows, TASK, [one, *others])[0].best.delta)
-    # Here the same to the last bit; another processor may add up a larger product in another
-    # order. What was rounded elsewhere would differ by a hundredth of the learning rate.
+    # Bit-identical here; another processor may add a larger product in another order. Rounding at
+    # another place would give differences of a hundredth of the learning rate.
     torch.testing.assert_close(beside, alone, rtol=0, atol=1e-6)
 
 
@@ -118,7 +118,7 @@ def test_a_run_ends_when_its_patience_does_and_the_others_go_on(model, rows):
     ]
     early, other = train(model, rows, TASK, members)
     scores = [row["validation/accuracy"] for row in whole.history]
-    # The first epoch that is not better than all before it is the last one.
+    # The first epoch that is not better than all earlier ones is the last.
     last = next(n for n in range(1, 6) if scores[n] <= max(scores[:n])) + 1
     assert (len(early.history), len(other.history)) == (last, 6)
     assert last < 6 and not early.diverged

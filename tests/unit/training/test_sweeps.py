@@ -1,4 +1,4 @@
-"""Runs side by side: groups, the same bits in any company, transformers' models."""
+"""Runs side by side: groups, bit-identical results with any other runs, transformers' models."""
 
 import json
 import subprocess
@@ -63,7 +63,7 @@ def test_runs_of_any_vectors_and_learning_rates_share_a_pass(model, rows):
         {"kind": "lora-I"},
         {"kind": "full"},
         {"kind": "rand_row_col"},
-        # Alone it needs no backward pass through the encoder.
+        # Trained alone, the run needs no backward pass through the encoder.
         {"kind": "frozen"},
     ],
     ids=lambda other: "-".join(map(str, other.values())),
@@ -93,7 +93,7 @@ KINDS = ("layernorm", "bitfit", "top", "lora-I", "bitfit", "lora-I")
     ("name", "batch_size"), [("sst2", 11), pytest.param("stsb", 3, marks=pytest.mark.nightly)]
 )
 def test_a_run_has_the_same_bits_in_any_company_and_order(name, batch_size, minilm):
-    """Twelve rows in batches of 11 leave a batch of one."""
+    """Twelve rows in batches of 11 leave one batch with a single row."""
     task = examples.TASKS[name]
     rows = examples.examples_of(task, examples.tokens(task, minilm))
     model = load_model(minilm, task.of_kind.head, task.outputs)
@@ -146,7 +146,7 @@ def tiny(directory_of):
 
 
 def grouped(model, rows):
-    """Groups of three runs, and why they train one by one."""
+    """Groups of three runs, and the reason why they train one by one."""
     told = []
     members = members_of(model, "bitfit")
     return sweeps.group_runs(model, rows["train"], members, None, told.append), told
@@ -159,7 +159,7 @@ def as_on_a_gpu(monkeypatch):
 
 @pytest.fixture
 def refused_by_vmap(monkeypatch):
-    """Models whose code reads a number out of what a run computes, which vmap refuses."""
+    """Models whose code converts a run's tensor to a number, which vmap refuses."""
     forward = transformers_pass.functional_call
 
     def looks(module, tensors, inputs, named):
@@ -241,7 +241,7 @@ def test_a_record_says_that_its_model_sees_padding(tiny, tmp_path):
     spec = examples.run_spec(METHODS["bitfit"])
     recording.train_and_record([spec], tmp_path, model, tokens, {}, lambda report: None)
     origin = json.loads((tmp_path / spec.id / "provenance.json").read_text())
-    assert origin[WITHOUT_PADDING].startswith("padding changes what this model computes")
+    assert origin[WITHOUT_PADDING].startswith("padding changes this model's results")
 
 
 def test_what_transformers_code_raises_is_one_line(tiny, monkeypatch):

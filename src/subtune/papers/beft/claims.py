@@ -10,10 +10,10 @@ from subtune.analysis.statistics import NOTHING, minus_on_rows
 def minus_most_informed(
     sizes: pd.DataFrame, information: pd.DataFrame, method: str, methods: Sequence[str]
 ) -> pd.Series:
-    """Return the score on the fewest rows minus that of the method with the most information.
+    """Return each score on the fewest rows minus that of the method with the most information.
 
     Args:
-        methods: methods of one parameter each, with the parameter's name.
+        methods: methods of one parameter each, which have the parameter's name.
     """
     rows = information[information["parameter"].isin(methods)]
     most = rows.loc[rows.groupby("task")["information"].idxmax()].set_index("task")["parameter"]

@@ -27,7 +27,7 @@ def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
 
 
 def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return the rank correlation over columns of `minus`, between each pair of models."""
+    """Return the rank correlation between each pair of models of `minus` by column."""
     wide = minus(chosen, first, second).groupby(level=["model", "column"]).mean().unstack("model")
     pairs = {f"{a}, {b}": wide[[a, b]].dropna() for a, b in combinations(wide, 2)}
     return pd.Series(
@@ -38,9 +38,7 @@ def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Ser
 def minus_by_size(
     chosen: pd.DataFrame, train_rows: pd.DataFrame, first: str, second: str
 ) -> pd.Series:
-    """Return the rank correlation over tasks of the number of training rows and `minus`.
-
-    There is one number per model and seed.
+    """Return, per model and seed, the rank correlation over tasks of training rows and `minus`.
 
     Args:
         train_rows: ``task`` and ``rows``.
@@ -58,7 +56,7 @@ def minus_by_size(
 
 
 def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: str) -> pd.Series:
-    """Return a parameter's change as a share of the mean of others', per model and task."""
+    """Return, per model and task, a parameter's change divided by the mean change of others."""
     means = changes_of(changes, method)
     compared = [other for other in matching(means, others) if other != name]
     if name not in means or not compared:
@@ -69,9 +67,9 @@ def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: 
 def measure_minus(
     table: pd.DataFrame, measure: str, first: str | float, second: str | float
 ) -> pd.Series:
-    """Return a column of the table, of one method minus another; a number stands for itself.
+    """Return a column's values of one method minus those of another, or minus a number.
 
-    Runs that diverged, which have no best epoch and no gap, are left out.
+    Diverged runs are left out.
     """
     if measure not in table:
         return NOTHING
@@ -84,6 +82,7 @@ def measure_minus(
 
 
 def rate_to_printed(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) -> pd.Series:
-    """Return the log of a method's best learning rates to the printed ones of the same model."""
+    """Return the log ratio of a method's best learning rates to the printed ones of the same
+    model."""
     ours, papers = best_rates(chosen, method), best_rates(printed, method)
     return NOTHING if ours.empty or papers.empty else np.log(ours / papers).dropna()

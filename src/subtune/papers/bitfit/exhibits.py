@@ -26,8 +26,8 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
         name,
         f"{title} on SQuAD by number of training examples",
         f"{title} on SQuAD's dev set by the number of training examples, on a logarithmic axis, at "
-        f"each method's best learning rate for that many. Bands are {SEVERAL_SEEDS}. The paper "
-        "draws its curves and prints none of their numbers, so that none are beside ours.",
+        f"each method's best learning rate for that number. Bands are {SEVERAL_SEEDS}. The paper "
+        "prints its curves without numbers, so they are not shown.",
         make=lambda results, style: score_by_train_rows(
             results["sizes"], results.task_titles, style, metric=metric, methods=("full", "bitfit")
         ),
@@ -48,18 +48,18 @@ EXHIBITS = (
     Table(
         "generalisation_gap",
         "Generalisation gap: train minus dev",
-        "Score on the training rows, score on dev, and the gap, which is the first minus the "
-        "second, at each method's best learning rate and epoch. The last column has what section 4 "
-        "of the paper says about accuracies; it has no table.",
+        "Train score, dev score, and the gap (train minus dev), at each method's best learning "
+        "rate and epoch. The last column has the accuracies that the text of section 4 of the "
+        "paper mentions; the paper has no such table.",
         make=lambda results: generalisation_gap(
             results["train_scores"], results.column_titles, results.printed("generalisation_gap")
         ),
     ),
     replace(
         dev_scores("pos", "Part-of-speech tagging", ["pos"], printed_tasks=["ptb"]),
-        caption=f"{COMPARED} The paper's scores are of the Penn Treebank (PTB), from the text of "
-        "section 4, which does not say which rows they are of. UD-EWT is another data set with "
-        "other texts and more tags: the paper prints no scores for it.",
+        caption=f"{COMPARED} The paper's scores are for the Penn Treebank (PTB), from the text of "
+        "section 4, which does not name the split. UD-EWT is another data set, with other "
+        "texts and more tags, for which the paper prints no scores.",
         tasks=PART_OF_SPEECH,
     ),
     on_squad("figure2", "exact_match", "Exact match"),

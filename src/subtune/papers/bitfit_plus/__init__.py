@@ -1,1 +1,1 @@
-"""BitFit+: a replication of BitFit, and which of the biases and LayerNorm weights matter."""
+"""BitFit+: a replication of BitFit, with ablations of biases and LayerNorm weights."""

@@ -17,22 +17,22 @@ from subtune.analysis.statistics import (
 def distance_to_printed(
     chosen: pd.DataFrame, printed: pd.DataFrame, pairs: Mapping[str, str], exhibit: str, split: str
 ) -> pd.Series:
-    """Return `minus_printed` without its sign, so that distances up and down do not cancel."""
+    """Return the absolute value of `minus_printed`, so that differences do not cancel."""
     return minus_printed(chosen, printed, pairs, exhibit, split).abs()
 
 
 def change_and_score(
     changes: pd.DataFrame, chosen: pd.DataFrame, method: str, parts: Mapping[str, Sequence[str]]
 ) -> pd.Series:
-    """Return the rank correlation of how much parameters change and what they score alone.
+    """Return the rank correlation of parameters' changes and their scores when trained alone.
 
     Args:
-        method: the method whose changes are compared, which trains all these parameters.
-        parts: method to the parameters that it trains.
+        method: the method whose changes are compared; it trains all these parameters.
+        parts: the parameters that each method trains.
 
     Returns:
-        One number per model, task with changes, and seed of the scores, which are means over
-        tasks. It has the opposite sign, so that a positive correlation is below 0.
+        One number per model, task with changes, and seed of the scores, which are means over tasks.
+        The sign is reversed: a positive correlation is below 0.
     """
     means, scores = changes_of(changes, method), method_scores(chosen)
     methods = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]

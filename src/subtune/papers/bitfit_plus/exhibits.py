@@ -5,7 +5,7 @@ from subtune.papers.bitfit_plus import claims
 from subtune.papers.paper import Needs, Paper, Table, read_claims
 from subtune.papers.shared import changes, dev_scores
 
-# Methods whose scores are quoted from another paper.
+# Methods whose scores the paper quotes from another one.
 QUOTED = {"full": "Full (of the BitFit paper)"}
 
 EXHIBITS = (
@@ -24,8 +24,8 @@ EXHIBITS = (
     Table(
         "repeat_variance",
         "Variance over seeds",
-        "Variance and standard deviation of dev scores over seeds. The paper repeats one method on "
-        "one task: b_m2,b_q on RTE three times, with a variance of 1.04 % in accuracy.",
+        "Variance and standard deviation of dev scores over seeds. The paper repeats only "
+        "b_m2,b_q on RTE, three times, and finds a variance of 1.04 % in accuracy.",
         make=lambda results: repeat_variance(results["chosen"]),
         needs=Needs(seeds=2),
     ),

@@ -6,21 +6,22 @@ from subtune.analysis.statistics import fraction_minus_whole, minus, to_largest_
 
 
 def minus_on_both(dev: pd.DataFrame, test: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return `minus` of scores on dev and on test sets."""
+    """Return `minus` of dev scores and of test scores."""
     both = {"dev": minus(dev, first, second), "test": minus(test, first, second)}
     return pd.concat(both, names=["split"])
 
 
 def change_to_largest_other(changes: pd.DataFrame, component: str) -> pd.Series:
-    """Return the log of a component's mean |change| over layers to the largest other one's."""
+    """Return the log ratio of a component's mean |change| over layers to the largest other
+    one's."""
     means = changes.groupby(["task", "component"])["change"].mean().unstack()
     return to_largest_other(means, component, ())
 
 
 def bias_minus_weight(layers: pd.DataFrame) -> pd.Series:
-    """Return the biases' share of a task's LayerNorm information, minus the weights'.
+    """Return the biases' share of a task's LayerNorm information minus the weights' share.
 
-    A layer with a missing part does not count.
+    Layers with a missing part are left out.
     """
     parts = layers.pivot(index=["task", "layer"], columns="part", values="share")
     # Norms of some models have no biases.

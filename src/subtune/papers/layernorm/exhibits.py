@@ -16,7 +16,7 @@ from subtune.papers.shared import SEVERAL_SEEDS, dev_scores, metrics_of_tasks, t
 
 
 def by_fraction(scopes: Sequence[str], references: Sequence[str]) -> Callable[..., Any]:
-    """Return a function that draws scores by the trained fraction, beside whole methods."""
+    """Return a function that draws scores by trained fraction, with lines for whole methods."""
     return lambda results, style: score_by_fraction(
         results["chosen"], results.column_titles, scopes, references, style
     )
@@ -37,7 +37,7 @@ EXHIBITS = (
         "table1",
         "Components by Fisher information",
         "Components by Fisher information before fine-tuning: averaged within each component, "
-        "divided by the task's sum, added over tasks. Beside it the paper's rank.",
+        "divided by the task's sum, summed over tasks. The paper's rank is shown beside it.",
         make=lambda results: component_ranking(
             results["component_shares"], results.printed("table1")
         ),
@@ -48,8 +48,8 @@ EXHIBITS = (
     Table(
         "kruskal_wallis",
         "BitFit against LayerNorm",
-        "P-values of the Kruskal–Wallis test between the scores of BitFit and of LayerNorm: those "
-        "of these runs, those of the paper's printed tables, and those that the paper reports.",
+        "P-values of the Kruskal–Wallis test between the scores of BitFit and of LayerNorm, "
+        "computed from these runs and from the paper's tables, and as the paper reports them.",
         make=lambda results: kruskal_wallis(
             results["chosen"],
             results.printed("kruskal_wallis"),
@@ -61,8 +61,8 @@ EXHIBITS = (
     Figure(
         "figure2",
         "Dev score by trained fraction, masks of the task itself",
-        "Dev score against the trained fraction of LayerNorm, each task with its own mask. At "
-        "100 % all of LayerNorm trains.",
+        "Dev score against the trained fraction of LayerNorm, with each task's own mask. At 100 "
+        "%, all of LayerNorm trains.",
         make=by_fraction(["individual"], references=[]),
         needs=Needs(fractions=True),
     ),
@@ -71,8 +71,9 @@ EXHIBITS = (
         "Fisher information of LayerNorm, by layer and task",
         "Share of the task's LayerNorm Fisher information before fine-tuning, by layer, weights "
         "beside biases. Below are the paper's numbers for BERT-large-cased. The paper does not "
-        "state their scale: they are neither shares nor parts of a largest value. The six hatched "
-        "cells cannot be read. Statistics of the paper's numbers leave out their layers.",
+        "state their scale; they are neither shares nor relative to the largest value. The six "
+        "hatched cells cannot be read. Statistics of the paper's numbers omit layers with hatched "
+        "cells.",
         make=lambda results, style: information_by_task(
             results["layernorm_information"], results.printed("figure3"), results.task_titles, style
         ),
@@ -81,11 +82,11 @@ EXHIBITS = (
     Figure(
         "figure4",
         "Global Fisher information of LayerNorm",
-        "Each layer's share of a task's LayerNorm Fisher information, within weights and within "
-        "biases, added over tasks: every column adds up to the number of tasks. Beside it are the "
-        "paper's numbers, which follow from its Figure 3 in this way. (Global masks are made of "
-        "weights and biases together, as section 3.4 says.) Colours are multiples of an even "
-        "share, on one scale.",
+        "Each layer's share of a task's LayerNorm Fisher information, separately for weights and "
+        "biases, summed over tasks: every column sums to the number of tasks. The paper's numbers "
+        "are beside it; they follow from its Figure 3 in the same way. (Global masks use weights "
+        "and biases together, as section 3.4 says.) Colours are multiples of an even share, on "
+        "one scale.",
         make=lambda results, style: global_information(
             results["global_layernorm_information"], results.printed("figure4"), style
         ),
@@ -95,8 +96,9 @@ EXHIBITS = (
         "figure5",
         "Dev score by trained fraction, three kinds of mask",
         "Dev score against the trained fraction of LayerNorm, for masks from the task itself "
-        "(individual), from all tasks (global) and from all other tasks (cross-validated). Beside "
-        "the paper's three curves are lines for all of LayerNorm and for full fine-tuning. Bands "
+        "(individual), from all tasks (global) and from all other tasks (cross-validated). In "
+        "addition to the paper's three curves, lines show all of LayerNorm and full fine-tuning. "
+        "Bands "
         f"are {SEVERAL_SEEDS}.",
         make=by_fraction(["individual", "global", "cv"], references=["layernorm", "full"]),
         needs=Needs(fractions=True),

@@ -1,1 +1,1 @@
-"""SPAFIT: layers in three strata: frozen, with their biases, and with LoRA beside biases."""
+"""SPAFIT: layers in three strata: frozen, biases, and LoRA with biases."""

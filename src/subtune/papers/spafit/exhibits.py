@@ -9,10 +9,10 @@ EXHIBITS = (
     Table(
         "table1",
         "Methods and their parameters",
-        "The parameters that each method trains beside the classifier, and their number in "
-        "millions, with a classifier of three labels; beside it the paper's count. Layers count "
-        "from 0. Full BitFit is the selection that gives the paper's count. The paper's own "
-        "description, the biases of all layers, gives a hundredth of it.",
+        "The parameters that each method trains in addition to the classifier, their number in "
+        "millions, with a classifier of three labels, and the paper's count. Layers count from 0. "
+        "Full BitFit is the selection with the paper's count. The paper's description, the biases "
+        "of all layers, gives a hundredth of it.",
         # The largest task has three labels.
         make=lambda results: methods_and_parameters(
             results.models, results.printed("parameter_counts"), results.selections, labels=3
