@@ -113,7 +113,8 @@ def test_the_notebook_shows_the_answer(notebook):
 
 def test_a_call_without_a_terminal_says_how_far_it_is(answer, folder):
     said = (folder / "killed.txt").read_text()
-    begins = r"00:00  0 of \d+ jobs, 0 of \d+ runs, .* of training by the plan\n"
+    # A call that was stopped before may have recorded some runs.
+    begins = r"00:00  0 of \d+ jobs, \d+ of \d+ runs, .* of training by the plan\n"
     assert re.match(begins, said), said
 
 

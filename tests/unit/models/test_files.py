@@ -139,7 +139,7 @@ def test_words_behind_the_last_row_matter_where_a_text_has_them(copied):
     rows = examples.rows_of(task)
     assert tokenize(task, rows, directory, 24)
     rows["train"] = rows["train"].map(lambda row: row | {"text_a": "a [BEHIND] film"})
-    with pytest.raises(SubtuneError, match="found a word of number 45, expected numbers below 45"):
+    with pytest.raises(SubtuneError, match="found a token with id 45, expected ids below 45"):
         tokenize(task, rows, directory, 24)
 
 
