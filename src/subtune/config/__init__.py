@@ -71,9 +71,12 @@ class _UniqueKeys(yaml.SafeLoader):
 
 
 def load(path: Path) -> Any:
-    """Parse a YAML file, and refuse repeated keys in a mapping."""
+    """Parse a YAML file, and refuse repeated keys in a mapping and other encodings than UTF-8."""
     with path.open(encoding="utf-8") as file:
-        return yaml.load(file, Loader=_UniqueKeys)
+        try:
+            return yaml.load(file, Loader=_UniqueKeys)
+        except UnicodeDecodeError as error:
+            raise SubtuneError(f"{path}: expected a file in UTF-8 ({error})") from None
 
 
 def require_unique_keys(path: Path) -> None:

@@ -139,7 +139,9 @@ def in_words(answer: Answer) -> str:
         sentences.append(_what_tells(answer, candidate))
     if candidate.full_with_one_answer:
         runs = f"{candidate.full_with_one_answer} run" + "s" * (candidate.full_with_one_answer > 1)
-        sentences.append(f"{runs} of full predict the same for every row: full has learnt nothing.")
+        sentences.append(
+            f"{runs} of full predict the same for every row: full may have learnt nothing."
+        )
     where = " on some tasks" if answer.task == ALL_TASKS else ""
     for title in candidate.at_edge:
         sentences.append(f"{title}'s learning rate is at the edge of those tried{where}.")

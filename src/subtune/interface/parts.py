@@ -191,7 +191,7 @@ def _checked(what: str) -> Iterator[None]:
         yield
     except ValidationError as error:
         first = error.errors()[0]
-        raise SubtuneError(f"{what}: {first['loc'][-1]}: {text_of(first)}") from None
+        raise SubtuneError(f"{what}: {first['loc'][0]}: {text_of(first)}") from None
 
 
 def _directory(model: str | Path | None) -> Path:
@@ -199,7 +199,7 @@ def _directory(model: str | Path | None) -> Path:
         found = model_called(None if model is None else str(model))
     if found.directory is None:
         raise SubtuneError(
-            f"model: found {found.reference!r} on the hub, expected a directory or an installed "
-            "package; huggingface_hub.snapshot_download downloads one"
+            f"model: found {found.reference!r}, expected a directory or an installed package; "
+            "huggingface_hub.snapshot_download downloads a model of the hub"
         )
     return found.directory

@@ -257,6 +257,15 @@ def test_the_command_names_what_is_wrong_and_fails(tmp_path, text, message, caps
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_configuration_in_another_encoding_is_one_line(tmp_path, encoding, capsys):
+    path = tmp_path / "config.yaml"
+    path.write_text("results: é", encoding)
+    assert cli.main(["check", str(path)]) == 1
+    said = capsys.readouterr().err
+    assert "expected a file in UTF-8" in said and said.count("\n") == 1
+
+
 def test_the_command_says_that_a_file_is_missing(capsys):
     assert cli.main(["check", "no.yaml"]) == 1
     assert capsys.readouterr().err == "found no configuration file 'no.yaml'\n"
