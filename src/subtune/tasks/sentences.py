@@ -143,7 +143,7 @@ class Sentences(TaskKind):
         if isinstance(cell := row[column], str):
             return cell
         found = in_words(cell)
-        raise SubtuneError(f"{place}: column {column!r}: found {found}, expected text")
+        raise SubtuneError(f"{place}: column {column!r}: found {found}, expected text or a number")
 
     def texts(self, columns: Columns) -> Iterable[Sequence[str]]:
         return zip(*(columns[name] for name in TEXTS if name in columns), strict=True)
