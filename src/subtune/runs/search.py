@@ -48,15 +48,9 @@ def best_on_trial(trials: Sequence[Trial], tie: float) -> float:
 
 
 def finalists(trials: Sequence[Trial], tie: float) -> tuple[float, ...]:
-    """Return the rates that train for all steps, in ascending order: the best on trial and
-    its neighbours.
-    """
+    """Return the rates that train for all steps first: the best on trial and its neighbours."""
     best = best_on_trial(trials, tie)
-    return tuple(
-        rate
-        for rate in (_neighbour(trials, best, -1), best, _neighbour(trials, best, 1))
-        if rate is not None and (rate <= best or not _is_worse(trials, rate, best, tie))
-    )
+    return tuple(sorted([best, *_neighbours(trials, best, tie)]))
 
 
 def outward(search: RunSpec, trials: Sequence[Trial], best: float) -> float | None:
@@ -83,26 +77,20 @@ def next_whole(
     Args:
         whole: the rates of full runs; ``best`` is the best of them.
     """
-    smaller, larger = _neighbour(trials, best, -1), _neighbour(trials, best, 1)
-    if smaller is not None and smaller not in whole:
-        return smaller
-    is_open = larger is not None and larger not in whole
-    if larger is not None and is_open and not _is_worse(trials, larger, best, search.training.tie):
-        return larger
-    return outward(search, trials, best)
+    beside = _neighbours(trials, best, search.training.tie)
+    missing = [rate for rate in beside if rate not in whole]
+    return missing[0] if missing else outward(search, trials, best)
 
 
-def _neighbour(trials: Sequence[Trial], rate: float, side: int) -> float | None:
-    """Return the next smaller rate on trial (``side`` -1) or the next larger one (1)."""
-    rates = sorted(trial.learning_rate for trial in trials)
-    place = rates.index(rate) + side
-    return rates[place] if 0 <= place < len(rates) else None
+def _neighbours(trials: Sequence[Trial], best: float, tie: float) -> list[float]:
+    """Return the rates beside the best that only a full run can show to be worse.
 
-
-def _is_worse(trials: Sequence[Trial], rate: float, best: float, tie: float) -> bool:
-    """Return whether a rate's score on trial is clearly below the best's, or it diverged."""
-    score = {trial.learning_rate: trial.score for trial in trials}
-    return not score[rate] >= score[best] - tie
+    A larger rate is worse without one if its trial diverged, or scores lower by more than ``tie``.
+    """
+    trials = sorted(trials, key=lambda trial: trial.learning_rate)
+    place = [trial.learning_rate for trial in trials].index(best)
+    larger = [t for t in trials[place + 1 : place + 2] if t.score >= trials[place].score - tie]
+    return [trial.learning_rate for trial in trials[max(0, place - 1) : place] + larger]
 
 
 def chosen_rates(
