@@ -107,7 +107,8 @@ def scored_on_training_rows(sweep):
 def sweep_to_refit(wildcards):
     """Return a sweep with runs of the method, for its model and tokens."""
     w = wildcards
-    return PLAN.sweeps_of(w.experiment, model=w.encoder, task=w.task, method=w.method)[0]
+    of_method = {"model": w.encoder, "task": w.task, "method": w.method}
+    return PLAN.sweeps_of(w.experiment, **of_method)[0]
 
 
 def runs_tested(wildcards):
