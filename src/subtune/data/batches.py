@@ -46,9 +46,11 @@ def in_length_order(lengths: np.ndarray, tokens: int = EVALUATION_TOKENS) -> Ite
 
 
 def divided(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
-    """Return the training examples outside a fold, and those inside."""
+    """Return the training examples outside a fold, and those inside that judge."""
     judging = rows_of_folds(train, task, fold.of, fold.partition)[fold.number]
     others = np.setdiff1d(np.arange(train.rows), judging)
+    if fold.rows is not None:
+        judging = np.sort(np.random.default_rng(fold.partition).permutation(judging)[: fold.rows])
     return train.part(train.of_rows(others)), train.part(train.of_rows(judging))
 
 

@@ -18,7 +18,16 @@ COST_WITHOUT_SHARING = 6
 # Training on this many examples takes less time than starting a job.
 FEW_EXAMPLES = 100_000
 # The fields of the recipe in which runs of one job may differ.
-VARYING = {"learning_rate", "epochs", "search_seed", "search_folds", "trial", "tie", "fold"}
+VARYING = {
+    "learning_rate",
+    "epochs",
+    "search_seed",
+    "search_folds",
+    "search_rows",
+    "trial",
+    "tie",
+    "fold",
+}
 # Columns of the form in which users enter the server's scores.
 NAMES = ["experiment", "model", "method", "task"]
 FORM = [*NAMES, "metric", "score"]

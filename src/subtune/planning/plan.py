@@ -131,7 +131,7 @@ class Plan:
         if fold is None:
             return size
         others = size.evaluation_rows if len(tokens.data.task.evaluation) > 1 else 0
-        return size.divided(fold.of, others)
+        return size.divided(fold.of, others, fold.rows)
 
     def rows_of(self, run: str) -> int:
         """Return the number of a run's training rows."""
@@ -372,12 +372,16 @@ class _Grid:
         # Folds judge the search if dev rows judge the run, there is no paper, and there are enough
         # rows.
         dev_judges = not (self.experiment.paper or fold or TEST in evaluation)
-        size, folds = self.size, None
+        size, folds, most = self.size, None, None
         if dev_judges and size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:
             size, folds = size.divided(SEARCH_FOLDS, others=0), SEARCH_FOLDS
+            # A search may read as many rows to judge as it trains on.
+            if train_rows < size.evaluation_rows:
+                size, most = size.replaced(evaluation_rows=train_rows), train_rows
         steps = math.ceil(size.rows_within(train_rows) / settings.batch_size) * settings.epochs
         return {
             "search_folds": folds,
+            "search_rows": most,
             # The first seed searches for all seeds.
             "search_seed": self.experiment.seeds[0],
             "trial": trial_share(steps),

@@ -132,12 +132,14 @@ class Fold(Value):
     """A fold of cross-validation: a run trains on all other training rows, and its rows judge.
 
     ``number`` counts from 0 the folds ``of`` a ``partition`` of the training rows, which
-    `subtune.data.batches` draws. They take the place of the task's first evaluation split.
+    `subtune.data.batches` draws. They take the place of the task's first evaluation split. With
+    ``rows``, at most so many of the fold's rows judge.
     """
 
     of: int = Field(ge=2)
     number: int = Field(ge=0)
     partition: int = Field(default=0, ge=0)
+    rows: int | None = Field(default=None, ge=1)
 
 
 class Recipe(Value):
@@ -155,6 +157,7 @@ class Recipe(Value):
         fold: the run trains on the rows outside the fold and judges itself by those inside.
         search_folds: the first of so many folds judges the runs of a search, so that the rows that
             judge the run itself choose no learning rate.
+        search_rows: at most so many rows of that fold judge.
         refit: the run ends after so many epochs of its schedule and keeps the last; nothing judges.
         class_weights: the loss weighs each label word by the inverse of its frequency.
     """
@@ -175,6 +178,7 @@ class Recipe(Value):
     labels: Labels = "raw"
     fold: Fold | None = None
     search_folds: int | None = Field(default=None, ge=2)
+    search_rows: int | None = Field(default=None, ge=1)
     refit: int | None = Field(default=None, ge=1)
     class_weights: ClassWeights | None = None
 
@@ -244,8 +248,11 @@ class RunSpec(Value):
 
     def at(self, learning_rate: float) -> "RunSpec":
         """Return the same run with one learning rate."""
+        without_search: dict[str, Any] = dict.fromkeys(
+            ["search_seed", "search_folds", "search_rows"]
+        )
         recipe = self.recipe.replaced(
-            learning_rate=learning_rate, search_seed=None, search_folds=None, trial=TRIAL, tie=0.0
+            learning_rate=learning_rate, trial=TRIAL, tie=0.0, **without_search
         )
         return self.replaced(recipe=recipe)
 
@@ -256,11 +263,13 @@ class RunSpec(Value):
         """
         recipe = self.training
         if recipe.search_folds:
-            recipe = recipe.replaced(fold=Fold(of=recipe.search_folds, number=0))
+            fold = Fold(of=recipe.search_folds, number=0, rows=recipe.search_rows)
+            recipe = recipe.replaced(fold=fold)
         seed = self.seed
         if recipe.search_seed is not None:
             seed = recipe.search_seed
-            recipe = recipe.replaced(fold=recipe.fold and Fold(of=recipe.fold.of, number=0))
+            first = {"number": 0, "partition": 0}
+            recipe = recipe.replaced(fold=recipe.fold and recipe.fold.replaced(**first))
         return self.replaced(seed=seed, recipe=recipe).at(learning_rate)
 
     def refit(self, epoch: int) -> "RunSpec":

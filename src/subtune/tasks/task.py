@@ -135,11 +135,16 @@ class TaskSize(Value):
         """Return the number of folds that the rows can be divided into, at most ``most``."""
         return min(most, self.scarcest[1]) if self.scarcest else most
 
-    def divided(self, folds: int, others: int) -> Self:
-        """Return the size for a run judged on one of ``folds``; ``others`` are other rows to
-        evaluate on."""
+    def divided(self, folds: int, others: int, most: int | None = None) -> Self:
+        """Return the size for a run judged on one of ``folds``, on at most ``most`` of its rows.
+
+        ``others`` are other rows to evaluate on.
+        """
         judging = self.train_rows // folds
-        return self.replaced(train_rows=self.train_rows - judging, evaluation_rows=judging + others)
+        return self.replaced(
+            train_rows=self.train_rows - judging,
+            evaluation_rows=min(judging, most or judging) + others,
+        )
 
     def rows_within(self, limit: int | None) -> int:
         """Return the number of training rows, at most ``limit``."""

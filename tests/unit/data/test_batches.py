@@ -36,6 +36,19 @@ def test_each_row_is_in_one_fold_and_its_examples_with_it(task, tiny_bert):
         assert [*map(list, judging.inputs["input_ids"])] == [*map(list, expected)]
 
 
+def test_few_rows_of_a_fold_judge_and_its_others_do_not_train(tiny_bert):
+    train = examples_of(TASKS["squad"], examples.tokens(TASKS["squad"], tiny_bert, rows=23))[
+        "train"
+    ]
+    whole, few = Fold(of=2, number=0), Fold(of=2, number=0, rows=4)
+    others, judging = divided(train, TASKS["squad"], whole)
+    same_others, some = divided(train, TASKS["squad"], few)
+    assert same_others.row_numbers.tolist() == others.row_numbers.tolist()
+    assert len(some.row_numbers) == 4
+    assert {*some.row_numbers} < {*judging.row_numbers}
+    assert some.row_numbers.tolist() != judging.row_numbers.tolist()[:4]
+
+
 def test_labels_are_spread_and_rows_with_equal_texts_are_together():
     rng = np.random.default_rng(0)
     texts = [[2, *rng.integers(5, 99, 4), 3] for _ in range(60)]

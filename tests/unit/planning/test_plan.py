@@ -128,7 +128,7 @@ def test_trials_of_short_runs_take_a_larger_share_of_their_steps(rows, share):
     trials = {run.recipe.trial for run in made.runs.values() if run.recipe.searched}
     assert trials == {share}
     found = next(run for run in made.runs.values() if run.recipe.searched).at(1e-3)
-    of_search = {"recipe": {"trial", "tie", "search_folds"}}
+    of_search = {"recipe": {"trial", "tie", "search_folds", "search_rows"}}
     assert found == RunSpec.model_validate(found.model_dump(exclude=of_search))
 
 
@@ -345,6 +345,21 @@ def test_a_search_leaves_the_dev_rows_to_judge_where_it_can(plan_table):
     assert apart(rows=[*REVIEWS[::2], REVIEWS[1]]) == 5
     assert apart(rows=REVIEWS[:8]) is None
     assert apart(folds=2, files=("train",)) is None
+
+
+def test_at_most_as_many_rows_judge_a_search_as_train(plan_table):
+    def judged(train_rows):
+        files = ("train", "validation")
+        checked, planned = plan_table(folds=None, files=files, train_rows=train_rows)
+        search = planned.experiments["mine"][0].run
+        fold = search.candidate(1e-3).recipe.fold
+        evaluated = planned.size_of(search.tokens, fold).evaluation_rows
+        return search.recipe.search_rows, fold.rows, evaluated, search.at(1e-3).recipe.search_rows
+
+    # A fold has 4 of the 20 rows.
+    assert judged("all") == (None, None, 4, None)
+    assert judged(4) == (None, None, 4, None)
+    assert judged(3) == (3, 3, 3, None)
 
 
 def test_costs_are_of_the_rows_that_train_and_judge(plan_table):
