@@ -184,6 +184,7 @@ def scored(*rows) -> pd.DataFrame:
     table = pd.DataFrame([("minilm", *row) for row in rows], columns=names)
     extra = {"column": table["task"], "metric": "accuracy", "decides": True}
     extra |= dict.fromkeys(["smallest_rate", "largest_rate"], table["learning_rate"])
+    extra |= {"plateau": None}
     extra |= {"at_edge": False, "curve": "converged", "margin": 0.02}
     extra |= {"judged_apart": False, "fold": None, "searched": False}
     return table.assign(run="r", best_epoch=1, trainable=10, train_rows=100, **extra)

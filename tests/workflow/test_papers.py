@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from subtune import cli
+from subtune.analysis.scores import PLATEAU
 from subtune.config.schema import SEARCHED
 from tests.helpers import recipes
 from tests.helpers.project import ROOT, Project
@@ -291,6 +292,9 @@ def test_the_record_of_a_search_has_what_was_tried_and_the_tables_what_was_found
         tried = pd.read_csv(results / "runs" / row["run"] / "search.csv")
         assert set(SEARCHED) <= set(tried["learning_rate"])
         assert tried["run"].notna().sum() >= 2
+        scored = tried.dropna(subset="score")
+        near = scored[scored["score"] >= scored["score"].max() - PLATEAU]["learning_rate"]
+        assert [float(rate) for rate in str(row["plateau"]).split()] == near.tolist()
         found = tried[tried["found"]].iloc[0]
         assert found["learning_rate"] == row["learning_rate"]
         # The first seed searched.

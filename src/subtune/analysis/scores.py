@@ -16,6 +16,8 @@ from subtune.selections.specs import RunSpec
 from subtune.tasks import metrics
 from subtune.tasks.task import ScoreColumn
 
+# Searched learning rates belong to the plateau if they score at most this much lower than the best.
+PLATEAU = 0.01
 SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
 DTYPES = {"best_epoch": "Int64", "fold": "Int64"} | dict.fromkeys(
     ["value", "smallest_rate", "largest_rate", "share_read"], float
@@ -39,7 +41,8 @@ def collect(
     Returns:
         One row per run and column of its task: the planned fields, with the ``learning_rate`` that
         a search found if it was ``searched``; ``smallest_rate`` and ``largest_rate`` that the run
-        tried; ``best_epoch`` (the first with the highest score in the deciding column),
+        tried; the ``plateau`` of a search (learning rates whose full runs scored at most `PLATEAU`
+        lower than the best); ``best_epoch`` (the first with the best score in the deciding column),
         ``trainable``, ``classifier`` (the classifier's part of these), ``seconds`` of training,
         ``one_answer`` (whether the run predicts the same for every row), ``delta_bytes`` on disk,
         ``share_read`` (of the training texts' tokens), ``column``, ``metric``, ``value``,
@@ -56,14 +59,17 @@ def collect(
         outcome, history = records.read_outcome(store, run), records.read_epochs(store, run)
         best = {} if outcome["diverged"] else _best_epoch(history, task_columns)
         sizes = records.read_sizes(store, run)
-        searched, rates = "learning_rate" in outcome, [entry["learning_rate"]]
+        searched, rates, plateau = "learning_rate" in outcome, [entry["learning_rate"]], None
         if searched:
-            rates = [trial["learning_rate"] for trial in records.read_trials(store, run)]
+            trials = records.read_trials(store, run)
+            rates = [trial["learning_rate"] for trial in trials]
+            plateau = None if outcome["diverged"] else _plateau(trials)
         about = dict(entry) | {
             "learning_rate": outcome.get("learning_rate", entry["learning_rate"]),
             "searched": searched,
             "smallest_rate": min(rates),
             "largest_rate": max(rates),
+            "plateau": plateau,
             "best_epoch": best.get("epoch"),
             "trainable": outcome["trainable"],
             "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
@@ -90,6 +96,12 @@ def collect(
         table[name] = table[name].mask(is_apart, table["run"].map(about_runs))
     fraction = table["fraction"].astype(float).fillna(1.0)
     return table.assign(judged_apart=is_apart, fraction=fraction)
+
+
+def _plateau(trials: Sequence[Mapping[str, Any]]) -> str:
+    """Return the learning rates of a search's plateau, separated by spaces."""
+    lowest = np.nanmax([trial["score"] for trial in trials]) - PLATEAU
+    return " ".join(f"{t['learning_rate']:g}" for t in trials if t["score"] >= lowest)
 
 
 def _best_epoch(
@@ -140,7 +152,7 @@ def _by_other_folds(
 
 def read_scores(path: str | Path) -> pd.DataFrame:
     """Return an experiment's table of numbers from its file; a task may be called ``NA``."""
-    dtype = {"run": str, "scope": str, "judged_at": str, **DTYPES}
+    dtype = {"run": str, "scope": str, "judged_at": str, "plateau": str, **DTYPES}
     return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=dtype)
 
 

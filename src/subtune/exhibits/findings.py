@@ -37,16 +37,24 @@ def metrics(tasks: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def choices(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> pd.DataFrame:
-    """Return the learning rate and epoch of every score in a table."""
+    """Return the learning rate and epoch of every score in a table.
+
+    If a learning rate was searched, the table has the search's plateau.
+    """
     table = whole_methods(chosen)
     table = table[table["decides"]]
-    return pd.DataFrame(
+    has_plateau = table["plateau"].notna()
+    plateaus = table["plateau"].where(has_plateau, "").str.split()
+    choices_table = pd.DataFrame(
         {
             "model": table["model"],
             "task": table["task"].map(task_titles),
             "method": table["method"].map(title_of),
             "seed": table["seed"],
             "learning rate": table["learning_rate"],
+            "plateau": plateaus.map(
+                lambda rates: ", ".join(str(short(float(r))) for r in rates) or EMPTY
+            ),
             "epoch": table["best_epoch"],
             "trained parameters": table["trainable"],
             "metric": table["metric"],
@@ -55,6 +63,7 @@ def choices(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> pd.DataFram
             "run": table["run"],
         }
     )
+    return choices_table if has_plateau.any() else choices_table.drop(columns="plateau")
 
 
 def best_learning_rates(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
+from subtune.analysis.scores import PLATEAU
 from subtune.analysis.statistics import paired_tests
 from subtune.exhibits.answers import decisions, methods_by_score
 from subtune.exhibits.findings import checklist, choices, contents, metrics
@@ -189,7 +190,9 @@ RANKS = Figure(
 CHOICES = Table(
     "choices",
     "What was chosen",
-    "The learning rate, the run and its best epoch for every score of the tables. " + REMARKS,
+    "The learning rate, the run and its best epoch for every score of the tables. The plateau is "
+    f"the searched rates whose scores are at most {PLATEAU} lower than the search's best. "
+    + REMARKS,
     make=lambda results: choices(results["chosen"], results.task_titles),
 )
 LEARNING_CURVES = Figure(

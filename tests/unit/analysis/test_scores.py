@@ -126,7 +126,10 @@ def recorded(store, run, task, history, diverged=False, tried=()):
     outcome = {"best_epoch": 1, "scores": first, "trainable": 10, "diverged": diverged}
     if tried:
         outcome["learning_rate"] = tried[0]
-        pd.DataFrame({"learning_rate": tried}).to_csv(store / run / "search.csv", index=False)
+        # The last rate had a trial only.
+        scored = [*(0.9 - 0.01 * place for place in range(len(tried) - 1)), None]
+        trials = pd.DataFrame({"learning_rate": tried, "score": scored})
+        trials.to_csv(store / run / "search.csv", index=False)
     (store / run / "scores.json").write_text(json.dumps(outcome))
     sizes = {"output.LayerNorm.bias": 4, "classifier.dense.bias": 4, "classifier.out_proj.bias": 2}
     rows = [] if diverged else [(name, 0.1, size) for name, size in sizes.items()]
@@ -190,6 +193,12 @@ def test_a_search_knows_its_edge_by_the_rates_on_record(tmp_path, tried, at_edge
     recorded(tmp_path, "a", "rte", [(0.9,)], tried=tried)
     [run] = scores.choose(collected(tmp_path, "bitfit", "rte", [("a", [1e-3, 1e-2])])).itertuples()
     assert (run.learning_rate, run.at_edge) == (1e-2, at_edge)
+
+
+def test_the_plateau_of_a_search_has_the_rates_that_score_almost_as_high(tmp_path):
+    recorded(tmp_path, "a", "rte", [(0.9,)], tried=(1e-2, 3e-3, 1e-3, 3e-2))
+    [run] = collected(tmp_path, "bitfit", "rte", [("a", [1e-2])]).itertuples()
+    assert run.plateau == "0.01 0.003"
 
 
 def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):

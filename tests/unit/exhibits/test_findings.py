@@ -6,6 +6,7 @@ import pandas as pd
 
 from subtune import papers
 from subtune.exhibits import findings
+from subtune.exhibits.output import EMPTY
 from subtune.tasks import TASKS
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made, titled
@@ -33,6 +34,16 @@ def test_a_chosen_learning_rate_at_the_edge_has_a_remark():
     table = findings.choices(scored(*rows).assign(at_edge=[True, False]), {"rte": "", "cola": ""})
     assert table["remarks"].fillna("").tolist() == ["at the edge", ""]
     assert findings.short(math.nan) is None
+
+
+def test_a_searched_learning_rate_has_the_plateau_of_its_search():
+    rows = [
+        ("rte", "bitfit", 1.0, None, 3e-3, 0, 0.5),
+        ("rte", "full", 1.0, None, 1e-4, 0, 0.5),
+    ]
+    table = findings.choices(scored(*rows).assign(plateau=["0.001 0.003", None]), {"rte": ""})
+    assert table["plateau"].tolist() == ["1e-3, 3e-3", EMPTY]
+    assert "plateau" not in findings.choices(scored(*rows), {"rte": ""})
 
 
 def test_table_4_names_the_metrics_of_the_paper():

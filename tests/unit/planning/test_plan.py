@@ -350,7 +350,7 @@ def test_a_search_leaves_the_dev_rows_to_judge_where_it_can(plan_table):
 def test_at_most_as_many_rows_judge_a_search_as_train(plan_table):
     def judged(train_rows):
         files = ("train", "validation")
-        checked, planned = plan_table(folds=None, files=files, train_rows=train_rows)
+        _, planned = plan_table(folds=None, files=files, train_rows=train_rows)
         search = planned.experiments["mine"][0].run
         fold = search.candidate(1e-3).recipe.fold
         evaluated = planned.size_of(search.tokens, fold).evaluation_rows
