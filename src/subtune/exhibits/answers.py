@@ -153,7 +153,7 @@ def in_words(answer: Answer) -> str:
         sentences.append(f"{read}: a larger `max_length` reads more.")
     if better:
         less = f"Full scores {better.difference.mean:.3f} less than {better.title}"
-        sentences.append(f"{less}: try other learning rates for full.")
+        sentences.append(f"{less}: full may need more epochs or another learning rate.")
     return " ".join(sentences)
 
 
