@@ -12,7 +12,7 @@ from subtune import config
 from subtune.core.errors import SubtuneError
 from subtune.data.load import load
 from subtune.interface.tables import splits_of
-from subtune.models.files import fetch
+from subtune.models.fetch import fetch
 from subtune.planning.plan import plan
 from subtune.selections.specs import DataSpec, ModelSpec
 from subtune.tasks import TASKS

@@ -8,7 +8,7 @@ from subtune.core.jobs import job
 with job(snakemake.log[0], snakemake.resources.hub_cache):
     from pathlib import Path
 
-    from subtune.models.files import fetch
+    from subtune.models.fetch import fetch
     from subtune.selections.specs import ModelSpec
 
     spec = ModelSpec.model_validate_json(snakemake.params.spec)

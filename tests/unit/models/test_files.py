@@ -14,7 +14,8 @@ from subtune.data.load import read_tokenizer, tokenize
 from subtune.families.base import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION, is_classifier
 from subtune.models import files
 from subtune.models.encoder import load_model, with_new_classifier
-from subtune.models.files import MANY, fetch, head_by, longest_text, own_pooling, pooling_in
+from subtune.models.fetch import fetch
+from subtune.models.files import MANY, head_by, longest_text, own_pooling, pooling_in
 from subtune.models.forward import logits, pack
 from subtune.selections.specs import ModelSpec
 from subtune.tasks import TASKS

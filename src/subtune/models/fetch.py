@@ -1,0 +1,66 @@
+"""A model's files in the results: downloaded, or copied from a local directory."""
+
+import shutil
+from pathlib import Path
+
+from subtune.core.errors import SubtuneError, one_line
+from subtune.hub import snapshot
+from subtune.models.files import (
+    CONFIG,
+    INDEX,
+    MODULES,
+    OTHER_TOKENIZER_FILES,
+    POOLING,
+    README,
+    SHARDS,
+    TOKENIZER,
+    VOCABULARIES,
+    WEIGHTS,
+    files_of,
+    version_of,
+)
+from subtune.selections.specs import ModelSpec
+
+
+def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
+    """Put a model's files into ``target``: downloaded, or copied from a local directory.
+
+    Raises:
+        SubtuneError: the hub cannot be reached, the files are not a usable model, or a local
+            directory changed after it was planned.
+    """
+    source = Path(name_or_path)
+    if spec.source == "hub":
+        weights, others = (WEIGHTS, INDEX, SHARDS), (README, MODULES, POOLING)
+        source = snapshot(
+            name_or_path,
+            spec.version,
+            [CONFIG, *weights, TOKENIZER, *OTHER_TOKENIZER_FILES, *others],
+            repo_type="model",
+            name=f"could not download model {name_or_path}",
+            instead="name a local `path`",
+        )
+    target.mkdir(parents=True, exist_ok=True)
+    for path in files_of(source):
+        shutil.copyfile(path, target / path.name)
+    # The version leaves out the model card, and the pooling, which is part of the spec.
+    beside = [source / README]
+    if spec.pooling:
+        beside += [source / MODULES, *source.glob(POOLING)]
+    for path in filter(Path.is_file, beside):
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, copy)
+    if spec.source == "files" and version_of(target) != spec.version:
+        raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
+    tokenizer = target / TOKENIZER
+    if not tokenizer.is_file():
+        vocabulary = " and ".join(name for name in VOCABULARIES if (target / name).is_file())
+        from transformers import AutoTokenizer
+
+        # Transformers makes a tokenizer of an older one's files.
+        with one_line(f"{target} has no {tokenizer.name}, and none can be made of {vocabulary}"):
+            made = AutoTokenizer.from_pretrained(
+                target, local_files_only=True, trust_remote_code=False
+            )
+            made.backend_tokenizer.save(str(tokenizer))
