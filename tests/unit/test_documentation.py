@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from docs._ext import api_pages, offline, repository_links, settings
 
@@ -124,3 +125,13 @@ def test_a_file_that_others_read_fits_their_schema(schema, files):
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
     done = subprocess.run([*command, *files], capture_output=True, text=True)
     assert files and done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("task", ["cola", "sst2"])
+def test_the_page_of_methods_has_the_recorded_scores(task):
+    page = re.sub(r" +", " ", (ROOT / "docs" / "leaderboard.md").read_text())
+    summary = pd.read_csv(ROOT / "results" / "example" / task / "summary.csv")
+    for row in summary.itertuples():
+        scores = f"| {row.trained:,} | {row.score:.3f} ± {row.spread:.3f} |"
+        others = f" {-row.difference:.3f} | {row.most_lost:.3f} |" if row.method != "full" else ""
+        assert scores + others in page
