@@ -166,8 +166,7 @@ def test_a_job_asks_for_more_memory_than_it_takes(finished_project, monkeypatch)
     estimates = Estimates(checked, plan(checked))
     for path in Path("results/benchmarks/train").glob("*.tsv"):
         took = float(pd.read_csv(path, sep="\t")["max_rss"].iloc[0])
-        # Snakemake looks every few seconds, on a slow machine before the libraries are imported.
-        assert 20 < took < estimates.sweep_memory(path.stem)
+        assert 200 < took < estimates.sweep_memory(path.stem)
 
 
 def test_an_experiment_with_the_name_of_a_rule_is_refused(project):
