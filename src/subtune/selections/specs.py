@@ -268,8 +268,8 @@ class RunSpec(Value):
         seed = self.seed
         if recipe.search_seed is not None:
             seed = recipe.search_seed
-            first = {"number": 0, "partition": 0}
-            recipe = recipe.replaced(fold=recipe.fold and recipe.fold.replaced(**first))
+            first = recipe.fold and recipe.fold.replaced(number=0, partition=0)
+            recipe = recipe.replaced(fold=first)
         return self.replaced(seed=seed, recipe=recipe).at(learning_rate)
 
     def refit(self, epoch: int) -> "RunSpec":
