@@ -91,6 +91,12 @@ def _array(units: Sequence) -> np.ndarray:
     return np.asarray(units)
 
 
+def read_row_scores(paths: Iterable[str | Path]) -> pd.DataFrame:
+    """Return the tables of `row_scores` of several experiments as one, with each run once."""
+    tables = [pd.read_csv(path, dtype={"run": str}) for path in paths]
+    return pd.concat(tables).drop_duplicates("run")
+
+
 def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
     """Return pseudo-values of the judging scores, with each part of the rows at its epoch.
 

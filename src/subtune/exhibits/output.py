@@ -169,7 +169,9 @@ def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
         figure.set_layout_engine(None)
 
 
-def panels_of(count: int, width: float, height_of_panel: float) -> "tuple[Figure, list[Axes]]":
+def panels_of(
+    count: int, width: float, height_of_panel: float, most_columns: int = 4
+) -> "tuple[Figure, list[Axes]]":
     """Return a figure with ``count`` panels; the height is a share of a panel's width.
 
     If there are more than `MOST_PANELS`, the last place says how many are left out.
@@ -178,6 +180,7 @@ def panels_of(count: int, width: float, height_of_panel: float) -> "tuple[Figure
     shown = places if places == count else places - 1
     # Rows have four panels, or three if fewer places stay empty.
     columns = min((4, 3), key=lambda width: -places % width) if places > 4 else places
+    columns = min(columns, most_columns)
     rows = math.ceil(places / columns)
     height = 0.8 + rows * height_of_panel * width / columns * 1.2
     figure = new_figure(width, height)

@@ -1,15 +1,14 @@
-"""Figures of scores: curves, points against parameters or a paper's scores, and ranks."""
+"""Figures of scores: curves, points against a paper's scores, and ranks."""
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from subtune.analysis.scores import best_of_seeds, masked, whole_methods, with_whole_selection
 from subtune.analysis.statistics import FEWEST_COLUMNS, FEWEST_METHODS, mean_ranks
-from subtune.analysis.summary import QUESTION, REFERENCE, summary
 from subtune.exhibits.methods import AVERAGE
 from subtune.exhibits.output import (
     COLOURS,
@@ -38,15 +37,6 @@ REFERENCE_STYLES: tuple[dict[str, Any], ...] = (
     {"color": "0.45", "linestyle": "-"},
     {"color": "0.0", "linestyle": "-."},
 )
-# The lines of full fine-tuning, and of methods that train nothing in the encoder.
-LINES: dict[str, dict[str, Any]] = {
-    REFERENCE: {"label": title_of(REFERENCE), "color": "0.35", "linestyle": "-"},
-    "frozen": {"label": "classifier alone", "color": "0.35", "linestyle": ":"},
-    "embeddings": {"label": "embeddings", "color": "0.35", "linestyle": "--"},
-}
-# The widths of a page, and of the marker before a legend's label, in letters.
-LETTERS_OF_A_LINE, LETTERS_OF_A_MARK = 110, 7
-FRONT: dict[str, Any] = {"color": "0.75", "linewidth": 3, "zorder": 1}
 CELL = ["split", "model", "method", "task"]
 SPLITS = ("validation", "test")
 # The heights of a line of text, and of the space above the first line, in inches.
@@ -198,85 +188,6 @@ def _legend_above(figure: "Figure", panel: "Axes", columns: int) -> None:
     handles, labels = panel.get_legend_handles_labels()
     columns = min(columns, len(labels))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns)
-
-
-def score_by_parameters(
-    chosen: pd.DataFrame, task_titles: Mapping[str, str], style: Mapping[str, Any]
-) -> "Figure":
-    """Draw the dev score against trained parameters, a panel per model and task.
-
-    A method is a point, with a bar of one standard deviation if it has several seeds. The masks of
-    one method and kind are joined points of one colour. Full fine-tuning, the classifier alone and
-    embeddings are horizontal lines. The grey line is the Pareto front: the best score with at most
-    that many parameters.
-    """
-    from matplotlib.lines import Line2D
-
-    rows = summary(chosen).dropna(subset="score")
-    if rows.empty:
-        return without_numbers(style["width"])
-    rows["label"] = [
-        title_of(method) if pd.isna(scope) else f"{title_of(method)}, masked, {scope}"
-        for method, scope in zip(rows["method"], rows["scope"], strict=True)
-    ]
-    rows["is_point"] = (rows["trained"] > 0) & (rows["label"] != title_of(REFERENCE))
-    # Each method, or each kind of its masks, has one colour.
-    labels = rows[rows["is_point"]].sort_values("trained")["label"].unique()
-    questions = [*rows.groupby(QUESTION, sort=False)]
-    share = COLUMN if len(questions) == 1 else 1
-    figure, panels = panels_of(len(questions), share * style["width"], height_of_panel=0.75)
-    trained = rows.loc[rows["trained"] > 0, "trained"]
-    for panel, ((model, task, metric), methods) in zip(panels, questions, strict=False):
-        _draw(panel, methods, labels)
-        panel.set_xscale("log")
-        if len(trained):
-            panel.set_xlim(trained.min() / 2, trained.max() * 2)
-        several = rows["model"].nunique() > 1
-        name_panel(panel, task_titles[task], metric, model if several else None, grid="0.92")
-    figure.supxlabel("trained parameters, without the classifier")
-    handles = [
-        Line2D([], [], **look)
-        for method, look in LINES.items()
-        if method in {REFERENCE, *rows["method"]}
-    ]
-    handles.append(Line2D([], [], label="front", **FRONT))
-    handles += [
-        Line2D([], [], linestyle="", markersize=4, label=label, **_point(number))
-        for number, label in enumerate(labels)
-    ]
-    longest = max(len(str(handle.get_label())) for handle in handles)
-    columns = max(1, int(share * LETTERS_OF_A_LINE / (longest + LETTERS_OF_A_MARK)))
-    figure.legend(handles=handles, loc="outside upper center", ncols=columns)
-    return figure
-
-
-def _point(number: int) -> dict[str, Any]:
-    return {
-        "color": COLOURS[number % len(COLOURS)],
-        "marker": MARKERS[number // len(COLOURS) % len(MARKERS)],
-    }
-
-
-def _draw(panel: "Axes", rows: pd.DataFrame, labels: Iterable[str]) -> None:
-    for method, look in LINES.items():
-        for score in whole_methods(rows[rows["method"] == method])["score"]:
-            panel.axhline(score, **look)
-    rows = rows.sort_values("trained")
-    front = rows[(rows["trained"] > 0) & rows["on_front"]]
-    panel.step(front["trained"], front["score"], where="post", **FRONT)
-    for number, label in enumerate(labels):
-        points = rows[rows["is_point"] & (rows["label"] == label)]
-        panel.errorbar(
-            points["trained"],
-            points["score"],
-            yerr=points["spread"].fillna(0),
-            markersize=3.5,
-            elinewidth=0.7,
-            linewidth=0.7,
-            linestyle="-" if len(points) > 1 else "",
-            **_point(number),
-        )
-    panel.set_axisbelow(True)
 
 
 def reproduction(

@@ -76,8 +76,9 @@ class Comparison:
 
     def front(self) -> "Figure":
         """Return the figure of scores against trained parameters."""
+        from subtune.analysis.predictions import read_row_scores
         from subtune.config.schema import Style
-        from subtune.exhibits.plots import score_by_parameters
+        from subtune.exhibits.front import score_by_parameters
 
         if "ipykernel" in sys.modules:
             # Notebooks show matplotlib's figures after `%matplotlib inline`.
@@ -86,7 +87,8 @@ class Comparison:
 
             select_figure_formats(get_ipython(), {"png"})
         titles = dict(self._read("answers")[["task", "title"]].itertuples(index=False))
-        return score_by_parameters(self._chosen, titles, Style().model_dump())
+        rows = read_row_scores(self._data("row_scores"))
+        return score_by_parameters(self._chosen, rows, titles, Style().model_dump())
 
     def export(self, method: str, to: str | Path) -> Path:
         """Write a method's best run as a model that transformers or PEFT loads.
@@ -160,8 +162,11 @@ class Comparison:
         from subtune.analysis.scores import read_scores
         from subtune.analysis.summary import merged_experiments
 
-        paths = sorted(self.results.glob(Layout(".").data("*", "chosen")))
-        return merged_experiments([read_scores(path) for path in paths])
+        return merged_experiments([read_scores(path) for path in self._data("chosen")])
+
+    def _data(self, name: str) -> list[Path]:
+        """Return the paths of a table of data, one per experiment."""
+        return sorted(self.results.glob(Layout(".").data("*", name)))
 
     def _read(self, name: str) -> "pd.DataFrame":
         import pandas as pd

@@ -8,6 +8,7 @@ from subtune.analysis.scores import PLATEAU
 from subtune.analysis.statistics import paired_tests
 from subtune.exhibits.answers import decisions, methods_by_score
 from subtune.exhibits.findings import checklist, choices, contents, metrics
+from subtune.exhibits.front import score_by_parameters
 from subtune.exhibits.heat_maps import parameter_changes
 from subtune.exhibits.methods import comparison, scores_by_train_rows
 from subtune.exhibits.output import Styled
@@ -15,7 +16,6 @@ from subtune.exhibits.plots import (
     critical_difference,
     learning_curves,
     reproduction,
-    score_by_parameters,
     score_by_train_rows,
 )
 from subtune.papers.paper import Figure, Needs, Paper, Table
@@ -127,12 +127,16 @@ FRONT = Figure(
     "front",
     "Score against trained parameters",
     "Dev score against the number of trained parameters, without the classifier, at each method's "
-    f"best learning rate. Bars are {SEVERAL_SEEDS}. The grey line is the Pareto front: the best "
-    "score with at most that many parameters. It is missing where a method that trains nothing in "
-    "the encoder (a broken line) scores highest. Masks of one kind are joined. Methods that "
-    "diverged are "
-    "not shown.",
-    make=lambda results, style: score_by_parameters(results["chosen"], results.task_titles, style),
+    f"best learning rate. Bars are {SEVERAL_SEEDS}. Filled points lose at most the margin against "
+    "full, with a chance of at least 95 %. The wide grey line is the Pareto front: the best score "
+    "with at most that many parameters. It is missing where a method that trains nothing in the "
+    "encoder (a broken line) scores highest. Names stand at the right, from the highest score to "
+    "the lowest. At most eight methods of a panel are named; the others are grey. A number stands "
+    "beside the name of a line that is outside the panel. Masks of one kind are joined. Methods "
+    "that diverged are not shown.",
+    make=lambda results, style: score_by_parameters(
+        results["chosen"], results["row_scores"], results.task_titles, style
+    ),
 )
 # Exhibits that are also made from the runs of all experiments together.
 SUMMARIES = (ANSWERS, FRONT, SUMMARY)

@@ -7,15 +7,13 @@ import pytest
 
 from subtune import papers
 from subtune.exhibits import heat_maps, methods, output, plots
-from subtune.exhibits.plots import joined, score_by_parameters, score_by_train_rows
+from subtune.exhibits.plots import joined, score_by_train_rows
 from tests.helpers.examples import scored
 from tests.unit.analysis import test_statistics
-from tests.unit.analysis.test_summary import runs
 
 STYLE = {"width": 6.3, "colormap": "viridis"}
 TITLES = {"rte": "RTE", "cola": "CoLA"}
 SQUAD = {"squad": "SQuAD"}
-SCORES = {"full": [1.0, 0.75], "bitfit": [0.8, 0.7], "layernorm": [0.8, 0.8], "frozen": [0.5, 0.5]}
 
 
 def sizes(metric="exact_match", seed=0, **scores):
@@ -51,7 +49,6 @@ def test_where_every_run_diverged_a_figure_says_so(tmp_path, recwarn):
     for figure in (
         heat_maps.component_changes(none, TITLES, STYLE),
         heat_maps.parameter_changes(none, TITLES, "bitfit", "rte", STYLE),
-        score_by_parameters(runs({"full": [math.nan]}), TITLES, STYLE),
     ):
         assert "diverged" in figure.get_suptitle()
         drawn_without_complaint(figure, tmp_path, recwarn)
@@ -91,40 +88,6 @@ def test_every_task_and_model_has_a_panel():
     table = pd.concat([squad, squad.assign(model="other"), squad.assign(task="rte", column="rte")])
     panels = score_by_train_rows(table, TITLES | SQUAD, STYLE).axes
     assert [p.get_title() for p in panels] == ["RTE (minilm)", "SQuAD (minilm)", "SQuAD (other)"]
-
-
-def test_full_and_the_classifier_are_lines_and_the_front_is_not_beaten():
-    [panel] = score_by_parameters(runs(SCORES), TITLES, STYLE).axes
-    levels = [line.get_ydata()[0] for line in panel.lines if list(line.get_xdata()) == [0, 1]]
-    assert levels == [0.875, 0.5]
-    assert {tuple(container[0].get_xdata()) for container in panel.containers} == {(100,), (400,)}
-    [front] = [line for line in panel.lines if line.get_linewidth() == 3]
-    assert list(front.get_xdata()) == [100, 10_000]
-    assert list(front.get_ydata()) == [0.8, 0.875]
-
-
-def test_a_figure_is_written_twice_alike(tmp_path):
-    for name in ("a", "b"):
-        figure = score_by_parameters(runs(SCORES), TITLES, STYLE)
-        output.save_figure(figure, [tmp_path / f"{name}.png"])
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-
-
-def test_a_figure_of_too_many_tasks_draws_the_first_and_counts_the_others(monkeypatch):
-    monkeypatch.setattr(output, "MOST_PANELS", 2)
-    titles = {name: name.upper() for name in ("a", "b", "c")}
-    table = pd.concat([runs(SCORES, task=task) for task in titles], ignore_index=True)
-    first, note = score_by_parameters(table, titles, STYLE).axes
-    assert first.get_title() == "A"
-    assert [text.get_text() for text in note.texts] == ["2 more:\nsee the tables"]
-
-
-def test_the_legend_of_many_methods_is_no_wider_than_the_figure():
-    others = {name: [0.8] for name in ("b_m2,b_q", "bitfit without b_m2,b_q", "rand_uniform")}
-    figure = score_by_parameters(runs(SCORES | others), TITLES, STYLE)
-    figure.draw_without_rendering()
-    box = figure.legends[0].get_window_extent()
-    assert box.x0 >= 0 and box.x1 <= figure.bbox.width
 
 
 DEV = scored(("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7))
