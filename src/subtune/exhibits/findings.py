@@ -17,10 +17,9 @@ from subtune.analysis.claims import (
     UNDECIDED,
 )
 from subtune.analysis.scores import whole_methods
-from subtune.analysis.summary import remarks
+from subtune.analysis.summary import remarks, title_with_mask
 from subtune.exhibits.methods import exhibit_scores
 from subtune.exhibits.output import DIVERGED, EMPTY, Styled, wrapped
-from subtune.selections.methods import title_of
 from subtune.tasks.metrics import TITLES
 
 
@@ -37,19 +36,19 @@ def metrics(tasks: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def choices(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> pd.DataFrame:
-    """Return the learning rate and epoch of every score in a table.
+    """Return the learning rate and epoch of every score in a table, those of masks too.
 
     If a learning rate was searched, the table has the search's plateau.
     """
-    table = whole_methods(chosen)
-    table = table[table["decides"]]
+    table = chosen[chosen["decides"]]
+    methods = zip(table["method"], table["fraction"], table["scope"], strict=True)
     has_plateau = table["plateau"].notna()
     plateaus = table["plateau"].where(has_plateau, "").str.split()
     choices_table = pd.DataFrame(
         {
             "model": table["model"],
             "task": table["task"].map(task_titles),
-            "method": table["method"].map(title_of),
+            "method": [title_with_mask(*method) for method in methods],
             "seed": table["seed"],
             "learning rate": table["learning_rate"],
             "plateau": plateaus.map(

@@ -46,6 +46,17 @@ def test_a_searched_learning_rate_has_the_plateau_of_its_search():
     assert "plateau" not in findings.choices(scored(*rows), {"rte": ""})
 
 
+def test_the_choices_have_a_row_per_mask_named_as_in_the_other_tables():
+    rows = [
+        ("rte", "layernorm", 1.0, None, 3e-3, 0, 0.5),
+        ("rte", "layernorm", 0.2, "individual", 1e-3, 0, 0.4),
+    ]
+    table = findings.choices(scored(*rows).assign(plateau=[None, "0.001 0.003"]), {"rte": ""})
+    assert table["method"].tolist() == ["LayerNorm", "LayerNorm, top 20%, individual"]
+    assert table["learning rate"].tolist() == [3e-3, 1e-3]
+    assert table["plateau"].tolist() == [EMPTY, "1e-3, 3e-3"]
+
+
 def test_table_4_names_the_metrics_of_the_paper():
     tasks = [TASKS[name].model_dump() for name in ("mnli", "cola", "mrpc", "stsb", "qqp")]
     table = findings.metrics(tasks).set_index("task")["metric"]
