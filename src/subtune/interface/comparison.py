@@ -5,11 +5,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from numbers import Number
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -141,7 +142,7 @@ class Comparison:
             given = texts[[*task.text]].to_dict("records")
         else:
             several = [texts] if isinstance(texts, str) else texts
-            given = [_cells(task.text, text) for text in several]
+            given = [_cells(task.text, text, n) for n, text in enumerate(several, start=1)]
         rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
         predicted = predict.predict(model, spec, task, rows, "texts")
         if isinstance(texts, pd.DataFrame | pd.Series):
@@ -185,11 +186,13 @@ class Comparison:
         return f'{markdown_table(answer)}<img src="{picture}" width="420">'
 
 
-def _cells(columns: Sequence[str], text: Any) -> dict[str, Any]:
-    """Return a row's cells by column, from a text or a tuple of texts."""
+def _cells(columns: Sequence[str], text: Any, number: int) -> dict[str, Any]:
+    """Return the cells by column of a numbered row, from a text or a tuple of texts."""
     cells = [text] if len(columns) == 1 else text
-    if isinstance(cells, str) or len(cells) != len(columns):
-        raise SubtuneError(f"texts: found {cut(repr(text))}, expected tuples of {listed(columns)}")
+    is_row = isinstance(cells, Sized) and not isinstance(cells, str) and len(cells) == len(columns)
+    if not is_row or any(isinstance(cell, Number) for cell in cells):
+        expected = "text" if len(columns) == 1 else f"tuples of {listed(columns)}"
+        raise SubtuneError(f"texts: text {number}: found {cut(repr(text))}, expected {expected}")
     return dict(zip(columns, cells, strict=True))
 
 

@@ -208,7 +208,7 @@ def test_a_model_that_cannot_be_loaded_gets_a_line_and_nothing_is_written(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "model"]
 
 
-@pytest.mark.parametrize("pair", ["one text", ("one text",), ("three", "texts", "here")])
+@pytest.mark.parametrize("pair", ["one text", ("one text",), ("three", "texts", "here"), 1])
 def test_texts_that_are_no_pairs_are_refused_where_a_task_has_pairs(pair, tmp_path, tiny_bert):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"], "rte")
 
@@ -220,7 +220,7 @@ def test_texts_that_are_no_pairs_are_refused_where_a_task_has_pairs(pair, tmp_pa
     answer = Exported(tmp_path)
     assert len(answer.predict("layernorm", [("a", "pair"), ("another", "one")])) == 2
     with pytest.raises(
-        SubtuneError, match=r"texts: found .*, expected tuples of sentence1, sentence2"
+        SubtuneError, match=r"texts: text 2: found .*, expected tuples of sentence1, sentence2"
     ):
         answer.predict("layernorm", [("a", "pair"), pair])
 
