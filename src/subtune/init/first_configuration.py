@@ -16,7 +16,7 @@ import yaml
 from subtune import config
 from subtune.config import Config
 from subtune.config.schema import MARGIN
-from subtune.core.errors import SubtuneError, one_line, one_of
+from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.layout import Layout
 from subtune.data import files
 from subtune.data.sources import size_of_columns
@@ -130,6 +130,11 @@ def init(request: Request) -> Iterator[str]:
         if TEST in paths:
             judged = f"one of {folds} folds chooses each run's epoch, and test rows give the scores"
         yield f"no dev rows: {judged}; --dev names some"
+        counts = parts["train"].labels
+        if few := [messages.shown(word) for word in counts if counts[word] < folds]:
+            rare = listed(few, messages.NAMED, "and")
+            can = "some folds have none of them, which can lower F1 and Matthews correlation"
+            yield f"labels with fewer rows than folds: {rare}; {can}"
 
     yield messages.model_line(model)
     problems = model.problems_of(DEFAULTS.methods, task)
