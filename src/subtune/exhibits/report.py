@@ -14,7 +14,14 @@ from markupsafe import Markup
 
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.scores import read_scores
-from subtune.analysis.summary import ALL_TASKS, METHOD, QUESTION, REFERENCE, title_with_mask
+from subtune.analysis.summary import (
+    ALL_TASKS,
+    METHOD,
+    QUESTION,
+    REFERENCE,
+    SURE,
+    title_with_mask,
+)
 from subtune.core.layout import path_of
 from subtune.exhibits.answers import from_the_smallest, in_brief, losses_of
 from subtune.exhibits.findings import short
@@ -243,7 +250,7 @@ def picture(rows: pd.DataFrame) -> dict[str, Any]:
         "range": f"{low:.2f} to {high:.2f}",
         "points": [
             {"x": x(math.log10(row["trained"])), "y": y(row["score"]), "text": _about(row)}
-            | {"on_front": row["on_front"]}
+            | {"on_front": row["on_front"], "sure": row["chance"] >= SURE}
             for row in points.to_dict("records")
         ],
     }
