@@ -136,10 +136,7 @@ class Comparison:
         spec = predict.exported_spec(model)
         task = spec.tokens.data.task
         if isinstance(texts, pd.DataFrame):
-            for column in task.text:
-                if column not in texts:
-                    raise SubtuneError(f"texts: no such column: {one_of(column, texts)}")
-            given = texts[[*task.text]].to_dict("records")
+            given = texts.to_dict("records")
         else:
             several = [texts] if isinstance(texts, str) else texts
             given = [_cells(task.text, text, n) for n, text in enumerate(several, start=1)]

@@ -1,5 +1,7 @@
 """Predictions of a comparison's method."""
 
+from typing import ClassVar
+
 import pandas as pd
 import pytest
 
@@ -10,21 +12,37 @@ from subtune.runs.export import export_model
 from subtune.selections.methods import METHODS
 from tests.helpers.records import recorded
 
+PAIRS = [("a", "pair"), ("another", "one")]
+COLUMNS = ["sentence1", "sentence2"]
 
-def test_a_method_is_exported_once_and_rows_keep_their_index(tmp_path, tiny_bert):
-    spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"], "rte")
-    exports = []
+
+@pytest.fixture(scope="module")
+def answer(tmp_path_factory, tiny_bert):
+    """A comparison on pairs of texts, which lists what it exports."""
+    results = tmp_path_factory.mktemp("results")
+    spec, _ = recorded(results, tiny_bert, METHODS["layernorm"], "rte")
 
     class Exported(Comparison):
-        def export(self, method, to):
-            exports.append(method)
-            export_model(Layout(str(tmp_path)), spec.id, to)
+        exports: ClassVar[list] = []
 
-    answer = Exported(tmp_path)
-    pairs = [("a", "pair"), ("another", "one")]
-    by_row = answer.predict("layernorm", pairs)
-    table = pd.DataFrame(pairs, columns=["sentence1", "sentence2"], index=[7, 3])
+        def export(self, method, to):
+            self.exports.append(method)
+            export_model(Layout(str(results)), spec.id, to)
+
+    return Exported(results)
+
+
+def test_a_method_is_exported_once_and_rows_keep_their_index(answer):
+    by_row = answer.predict("layernorm", PAIRS)
+    table = pd.DataFrame(PAIRS, columns=COLUMNS, index=[7, 3])
     pd.testing.assert_frame_equal(answer.predict("layernorm", table), by_row.set_axis(table.index))
-    assert exports == ["layernorm"]
-    with pytest.raises(SubtuneError, match="texts: no such column: found 'sentence2', expected"):
+    assert answer.exports == ["layernorm"]
+    with pytest.raises(SubtuneError, match="texts: text 1: no such column: found 'sentence2', exp"):
         answer.predict("layernorm", table.drop(columns="sentence2"))
+
+
+@pytest.mark.parametrize("pair", ["one text", ("one text",), ("three", "texts", "here"), 1])
+def test_texts_that_are_no_pairs_are_refused_where_a_task_has_pairs(pair, answer):
+    expected = r"texts: text 2: found .*, expected tuples of sentence1, sentence2"
+    with pytest.raises(SubtuneError, match=expected):
+        answer.predict("layernorm", [PAIRS[0], pair])

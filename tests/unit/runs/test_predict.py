@@ -14,7 +14,6 @@ from peft import AutoPeftModelForSequenceClassification
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.interface.comparison import Comparison
 from subtune.models import files
 from subtune.runs import predict, records
 from subtune.runs.export import export_adapter, export_model
@@ -206,23 +205,6 @@ def test_a_model_that_cannot_be_loaded_gets_a_line_and_nothing_is_written(
     [line] = capfd.readouterr().err.splitlines()
     assert problem in line
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "model"]
-
-
-@pytest.mark.parametrize("pair", ["one text", ("one text",), ("three", "texts", "here"), 1])
-def test_texts_that_are_no_pairs_are_refused_where_a_task_has_pairs(pair, tmp_path, tiny_bert):
-    spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"], "rte")
-
-    class Exported(Comparison):
-        def export(self, method, to):
-            export_model(Layout(str(tmp_path)), spec.id, to)
-            return to
-
-    answer = Exported(tmp_path)
-    assert len(answer.predict("layernorm", [("a", "pair"), ("another", "one")])) == 2
-    with pytest.raises(
-        SubtuneError, match=r"texts: text 2: found .*, expected tuples of sentence1, sentence2"
-    ):
-        answer.predict("layernorm", [("a", "pair"), pair])
 
 
 def test_predictions_never_overwrite(exported, tmp_path, capsys):
