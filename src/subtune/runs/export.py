@@ -17,7 +17,7 @@ from transformers import AutoModel, PretrainedConfig
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout, new_directory
 from subtune.families.base import is_added, is_classifier, is_norm
-from subtune.models.encoder import Encoder, load_model
+from subtune.models.encoder import Encoder, model_of
 from subtune.models.files import (
     MINILM,
     OTHER_TOKENIZER_FILES,
@@ -215,14 +215,12 @@ def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
     store = Path(layout.records())
     spec = records.read_spec(store, run)
     delta = from_stored(records.read_delta(store, run))
-    pretrained = Path(layout.model(spec.model.id))
-    if not pretrained.is_dir():
+    pretrained = layout.model(spec.model.id)
+    if not Path(pretrained).is_dir():
         raise SubtuneError(f"found no pretrained model {pretrained}, which the run started from")
     if isinstance(spec.selection, Adapter):
         raise SubtuneError(f"run {run} trained adapters, which neither transformers nor PEFT has")
-    task = spec.tokens.data.task
-    model = load_model(pretrained, task.of_kind.head, task.outputs, spec.model.pooling)
-    return spec, delta, model
+    return spec, delta, model_of(spec, pretrained)
 
 
 def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
