@@ -85,8 +85,8 @@ def fisher(
 
     Args:
         model: a directory or an installed package; None: MiniLM.
-        rows: labelled
-        rows: a file, a DataFrame, a ``Dataset`` or the name of a dataset on the hub.
+        rows: labelled rows, as a file, a DataFrame, a ``Dataset`` or the name of a dataset on the
+            hub.
         number: the number of rows to draw; default: all.
         max_length: most tokens of a text.
         seed: seed of the drawn rows and the untrained classifier.

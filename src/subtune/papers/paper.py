@@ -35,7 +35,8 @@ DATA = (
     "parameter_information",
     "layernorm_information",
     "global_layernorm_information",
-)  # fmt: skip Columns of the printed tables that every paper has, even if they are empty.
+)
+# Columns of the printed tables that every paper has, even if they are empty.
 COUNTS = ["model", "method", "printed"]
 COLUMNS = {
     "scores":
