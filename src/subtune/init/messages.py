@@ -7,7 +7,7 @@ from subtune.core.errors import cut, listed
 from subtune.init import DEFAULTS
 from subtune.init.look import Lengths, Look, names_of, order
 from subtune.init.settings import Settings, StartingModel
-from subtune.init.tables import has_usual_name, number_in
+from subtune.init.tables import number_in
 from subtune.planning.cost import in_words
 from subtune.tasks.formats import sheets, shown
 
@@ -39,7 +39,8 @@ def look_lines(look: Look) -> Iterator[str]:
     names = names_of(look.label)
     where = f"columns {listed(map(shown, names), NAMED, 'and')} of 0 and 1"
     if isinstance(look.label, str):
-        is_only = "label" in look.guessed and not has_usual_name(look.label)
+        is_usual = look.label.strip().casefold() in DEFAULTS.label_columns
+        is_only = "label" in look.guessed and not is_usual
         where = f"column {shown(look.label)}{', the only one that can be it' * is_only}"
     yield f"label: {where}{_guess(look, 'label')}"
     if look.not_numbers:

@@ -84,11 +84,6 @@ def label_columns(table: Table) -> Columns:
     )
 
 
-def has_usual_name(label: str) -> bool:
-    """Return whether a column has a usual name of labels."""
-    return label.strip().casefold() in DEFAULTS.label_columns
-
-
 def reason_against(table: Table, column: str) -> str | None:
     """Return why a column cannot be the label; None if it has numbers, or a few repeated words."""
     cells = _words(table, column)
