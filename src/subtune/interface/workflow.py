@@ -21,7 +21,7 @@ from subtune.config import Config
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout, snakemake_command, workflow_directory
 from subtune.init.settings import count_cores, count_jobs_at_once
-from subtune.papers.experiments import metrics_of, with_papers
+from subtune.papers.experiments import paper_of, with_papers
 from subtune.planning.cost import in_words
 from subtune.planning.jobs import form
 from subtune.planning.plan import Plan, plan
@@ -54,8 +54,8 @@ def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
     if not nearest.is_dir():
         raise SubtuneError(f"results: found the file {str(nearest)!r}, expected a directory")
     config = with_papers(config)
-    metrics = metrics_of(config)
-    forms = [row for name in config.experiments for row in form(config, name, metrics[name])]
+    papers = {name: paper_of(experiment) for name, experiment in config.experiments.items()}
+    forms = [row for name, paper in papers.items() for row in form(config, name, paper.metrics)]
     planned = plan(config)
     if config.test_scores:
         # Importing pandas takes a while.

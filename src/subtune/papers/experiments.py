@@ -61,12 +61,6 @@ def with_papers(config: Config) -> Config:
     return config.model_copy(update={"experiments": named})
 
 
-def metrics_of(config: Config) -> dict[str, dict[str, str]]:
-    """Return, by experiment and task, the metric that the paper shows if it is not the task's
-    first."""
-    return {name: dict(paper_of(e).metrics) for name, e in config.experiments.items()}
-
-
 def score_columns(config: Config, experiment: Experiment) -> list[dict[str, Any]]:
     """Return the sources of an experiment's columns of scores, as plain values.
 
