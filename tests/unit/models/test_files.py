@@ -14,10 +14,8 @@ from subtune.data.load import read_tokenizer, tokenize
 from subtune.families.base import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION, is_classifier
 from subtune.models import files
 from subtune.models.encoder import load_model, with_new_classifier
-from subtune.models.fetch import fetch
 from subtune.models.files import MANY, head_by, longest_text, own_pooling, pooling_in
 from subtune.models.forward import logits, pack
-from subtune.selections.specs import ModelSpec
 from subtune.tasks import TASKS
 from tests.helpers import examples
 
@@ -25,34 +23,6 @@ from tests.helpers import examples
 @pytest.fixture
 def directory(copied):
     return copied()
-
-
-@pytest.fixture
-def fetched(tmp_path):
-    """A function that copies a local model as it was planned; after planning, ``edit`` is called"""
-
-    def fetch_copy(directory, edit=lambda: None):
-        spec = ModelSpec(source="files", version=files.version_of(directory))
-        edit()
-        fetch(spec, str(directory), tmp_path / "copy")
-        return tmp_path / "copy"
-
-    return fetch_copy
-
-
-def test_a_local_model_is_copied_with_its_card(directory, fetched):
-    card = "---\nlicense: mit\n---\n"
-    (directory / "README.md").write_text(card)
-    copy = fetched(directory)
-    assert files.version_of(copy) == files.version_of(directory)
-    assert (copy / "README.md").read_text() == card
-
-
-def test_a_local_model_that_was_edited_after_planning_is_refused(directory, fetched):
-    path = directory / "config.json"
-    edited = path.read_text().replace("{", '{"note": "edited", ', 1)
-    with pytest.raises(SubtuneError, match=r"mine: changed since this was planned; call snakemake"):
-        fetched(directory, lambda: path.write_text(edited))
 
 
 def test_a_models_version_is_of_its_files_in_one_order(directory):
@@ -80,10 +50,10 @@ def in_shards(copied):
 
 
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
-def test_weights_in_several_files_are_those_in_one(family, tiny, in_shards, fetched):
+def test_weights_in_several_files_are_those_in_one(family, tiny, in_shards):
     whole, in_parts = (
         load_model(of, SEQUENCE_CLASSIFICATION, 2).parameters
-        for of in (tiny(family), fetched(in_shards(family)))
+        for of in (tiny(family), in_shards(family))
     )
     assert all(torch.equal(value, in_parts[name]) for name, value in whole.items())
 
@@ -102,26 +72,6 @@ def test_files_that_are_not_those_of_the_index_are_refused(change, problem, in_s
     change(shards, directory / files.INDEX)
     with pytest.raises(SubtuneError, match=re.escape(problem.format(last=shards[-1].name))):
         files.files_of(directory)
-
-
-def test_a_tokenizer_is_made_of_a_vocabulary(directory, fetched):
-    """Older models have a vocabulary, and no file for the whole tokenizer."""
-    whole = Tokenizer.from_file(str(directory / files.TOKENIZER))
-    (directory / files.TOKENIZER).unlink()
-    words = sorted(whole.get_vocab(), key=whole.token_to_id)
-    (directory / "vocab.txt").write_text("\n".join(words) + "\n")
-    made = Tokenizer.from_file(str(fetched(directory) / files.TOKENIZER))
-    for pair in (("a good film",), ("The dog sleeps.", "he sings")):
-        assert made.encode(*pair).ids == whole.encode(*pair).ids
-
-
-def test_a_vocabulary_that_makes_no_tokenizer_is_one_line(directory, fetched):
-    (directory / files.TOKENIZER).unlink()
-    (directory / "tokenizer.model").write_bytes(b"\x00\x01")
-    (directory / "config.json").write_text('{"model_type": "llama", "hidden_size": 8}')
-    problem = r"copy has no .*, and none can be made of tokenizer\.model"
-    with pytest.raises(SubtuneError, match=problem):
-        fetched(directory)
 
 
 @pytest.mark.parametrize("content", ["{", '{"model": {}}'])

@@ -1,0 +1,62 @@
+"""Models that are copied into the results, and their tokenizers."""
+
+import pytest
+from tokenizers import Tokenizer
+
+from subtune.core.errors import SubtuneError
+from subtune.models import files
+from subtune.models.fetch import fetch
+from subtune.selections.specs import ModelSpec
+
+
+@pytest.fixture
+def directory(copied):
+    return copied()
+
+
+@pytest.fixture
+def fetched(tmp_path):
+    """A function that copies a local model as it was planned; after planning, ``edit`` is called"""
+
+    def fetch_copy(directory, edit=lambda: None):
+        spec = ModelSpec(source="files", version=files.version_of(directory))
+        edit()
+        fetch(spec, str(directory), tmp_path / "copy")
+        return tmp_path / "copy"
+
+    return fetch_copy
+
+
+def test_a_local_model_is_copied_with_its_card(directory, fetched):
+    card = "---\nlicense: mit\n---\n"
+    (directory / "README.md").write_text(card)
+    copy = fetched(directory)
+    assert files.version_of(copy) == files.version_of(directory)
+    assert (copy / "README.md").read_text() == card
+
+
+def test_a_local_model_that_was_edited_after_planning_is_refused(directory, fetched):
+    path = directory / "config.json"
+    edited = path.read_text().replace("{", '{"note": "edited", ', 1)
+    with pytest.raises(SubtuneError, match=r"mine: changed since this was planned; call snakemake"):
+        fetched(directory, lambda: path.write_text(edited))
+
+
+def test_a_tokenizer_is_made_of_a_vocabulary(directory, fetched):
+    """Older models have a vocabulary, and no file for the whole tokenizer."""
+    whole = Tokenizer.from_file(str(directory / files.TOKENIZER))
+    (directory / files.TOKENIZER).unlink()
+    words = sorted(whole.get_vocab(), key=whole.token_to_id)
+    (directory / "vocab.txt").write_text("\n".join(words) + "\n")
+    made = Tokenizer.from_file(str(fetched(directory) / files.TOKENIZER))
+    for pair in (("a good film",), ("The dog sleeps.", "he sings")):
+        assert made.encode(*pair).ids == whole.encode(*pair).ids
+
+
+def test_a_vocabulary_that_makes_no_tokenizer_is_one_line(directory, fetched):
+    (directory / files.TOKENIZER).unlink()
+    (directory / "tokenizer.model").write_bytes(b"\x00\x01")
+    (directory / "config.json").write_text('{"model_type": "llama", "hidden_size": 8}')
+    problem = r"copy has no .*, and none can be made of tokenizer\.model"
+    with pytest.raises(SubtuneError, match=problem):
+        fetched(directory)
