@@ -47,8 +47,8 @@ def score_by_parameters(
     filled if the method is sure to lose at most the margin against full. The masks of one method
     and scope are joined. Full fine-tuning, the classifier alone and embeddings are horizontal
     lines. The grey line is the Pareto front: the best score with at most that many parameters.
-    Names stand at the right of a panel, about as high as their points or lines. At most
-    `MOST_NAMES` methods are named; the others are grey.
+    Names stand at the right of a panel, about as high as their points or lines, and are bold if the
+    method is sure. At most `MOST_NAMES` methods are named; the others are grey.
     """
     rows = summary(chosen, row_scores).dropna(subset="score")
     if rows.empty:
@@ -91,25 +91,25 @@ def _draw(panel: "Axes", rows: pd.DataFrame, looks: Mapping[str, Mapping[str, An
     front = points[points["on_front"]]
     panel.step(front["trained"], front["score"], **FRONT)
     named = _named(points)
-    names = []
+    names: list[tuple[float, str, bool, Mapping[str, Any]]] = []
     for label, masks in points.groupby("label", sort=False):
         look = dict(looks[str(label)])
         if label not in named:
             look["color"] = OTHERS
         panel.plot(masks["trained"], masks["score"], color=look["color"], linewidth=0.7)
-        # A method with several masks is filled beside the panel if one of them is.
+        # A method with several masks is filled beside the panel, and bold, if one of them is sure.
         for sure, alike in masks.groupby("sure"):
             look["markerfacecolor"] = look["color"] if sure else "white"
             x, y, spread = alike["trained"], alike["score"], alike["spread"].fillna(0)
             panel.errorbar(x, y, spread, linestyle="", elinewidth=0.7, **look)
         if label in named:
-            names.append((masks["score"].max(), str(label), look))
+            names.append((masks["score"].max(), str(label), bool(masks["sure"].any()), look))
     low, high = panel.get_ylim()
     for _, line in lines.iterrows():
         look, score = LINES[line["method"]], line["score"]
         panel.axhline(score, **look)
         label = look["label"] if low <= score <= high else f"{look['label']}: {score:.2f}"
-        names.append((score, label, look))
+        names.append((score, label, line["sure"], look))
     panel.set_axisbelow(True)
     _write_names(panel, sorted(names, key=lambda name: name[0]))
 
@@ -135,10 +135,13 @@ def _named(points: pd.DataFrame) -> set[str]:
     return set(methods.sort_values([*methods], ascending=False).index[:MOST_NAMES])
 
 
-def _write_names(panel: "Axes", names: Sequence[tuple[float, str, Mapping[str, Any]]]) -> None:
-    """Write names at a panel's right, in ascending order of their scores, as high as they can be.
+def _write_names(
+    panel: "Axes", names: Sequence[tuple[float, str, bool, Mapping[str, Any]]]
+) -> None:
+    """Write names at a panel's right, as near to the height of their scores as they can be.
 
-    ``names`` are scores, labels, and looks of the points or lines.
+    ``names`` are scores in ascending order, labels, whether they are bold, and looks of the points
+    or lines.
     """
     # Importing scipy takes long.
     from scipy.optimize import isotonic_regression
@@ -146,12 +149,13 @@ def _write_names(panel: "Axes", names: Sequence[tuple[float, str, Mapping[str, A
     low, high = panel.get_ylim()
     # Names a line apart are as near to their scores as they can be, by least squares.
     steps = NAMES_APART * np.arange(len(names))
-    scores = np.array([score for score, _, _ in names])
+    scores = np.array([score for score, *_ in names])
     heights = isotonic_regression((scores - low) / (high - low) - steps).x
     heights = heights.clip(0, max(0, 1 - steps[-1])) + steps
-    for height, (_, label, look) in zip(heights, names, strict=True):
+    for height, (_, label, is_bold, look) in zip(heights, names, strict=True):
         beside: dict[str, Any] = {"transform": panel.transAxes, "clip_on": False}
         mark = [1.08] if "marker" in look else [1.03, 1.13]
         panel.plot(mark, [height] * len(mark), **beside, **look)
         text = label if len(label) <= LONGEST_NAME else label[: LONGEST_NAME - 1] + "…"
-        panel.text(1.17, height, text, fontsize=6, va="center", color=look["color"], **beside)
+        font: dict[str, Any] = {"fontsize": 6, "fontweight": "bold" if is_bold else "normal"}
+        panel.text(1.17, height, text, va="center", color=look["color"], **font, **beside)

@@ -45,11 +45,14 @@ def test_full_and_the_classifier_are_lines_and_the_front_is_not_beaten():
     assert list(front.get_ydata()) == pytest.approx([0.8, 0.85])
 
 
-def test_a_point_is_filled_if_its_loss_is_sure_to_be_within_the_margin():
+def test_a_method_sure_to_be_within_the_margin_is_filled_and_its_name_is_bold():
     near = [0.86, 0.85, 0.87]
-    panel = panel_of({"full": near, "bitfit": near, "layernorm": [0.86, 0.6, 0.87]})
+    scores = {"full": near, "bitfit": near, "layernorm": [0.86, 0.6, 0.87], "frozen": near}
+    panel = panel_of(scores)
     fills = {key[0]: line.get_markerfacecolor() for key, line in points(panel).items()}
     assert fills[100] == "white" and fills[400] == points(panel)[400, 0.86].get_color()
+    bold = {text.get_text() for text in panel.texts if text.get_fontweight() == "bold"}
+    assert bold == {"BitFit", "classifier alone"}
 
 
 def test_names_stand_in_the_order_of_scores():
