@@ -165,7 +165,7 @@ def test_a_page_without_a_paper_speaks_of_none(section):
 def page_with_answers(section, tmp_path):
     """The page of an experiment that has answers, a summary and a long table."""
     method = {"model": "tiny", "task": "rte", "metric": "accuracy", "scope": None, "fraction": 1.0}
-    method |= {"margin": 0.02}
+    method |= {"margin": 0.02, "seeds": 5}
     rows = [
         method | {"method": "full", "score": 0.9, "trained": 20_000_000, "on_front": False},
         method | {"method": "bitfit", "score": 0.85, "trained": 26112, "on_front": False},

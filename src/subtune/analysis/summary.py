@@ -90,6 +90,14 @@ def _in_order(methods: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     return ordered.drop(columns="question")
 
 
+def are_sure(methods: pd.DataFrame) -> pd.Series:
+    """Return which rows of a table of `summary` have a chance of at least `SURE`.
+
+    A single seed's chance does not include differences between seeds, so it is never sure.
+    """
+    return (methods["chance"] >= SURE) & (methods["seeds"] > 1)
+
+
 def on_front(table: pd.DataFrame) -> pd.Series:
     """Return the rows that no other method for the same task beats in score and parameters."""
     scores = table.assign(score=table["score"].fillna(-np.inf))

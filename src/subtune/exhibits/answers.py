@@ -12,10 +12,10 @@ from subtune.analysis.scores import read_scores
 from subtune.analysis.summary import (
     ALL_TASKS,
     METHOD,
-    SURE,
     Answer,
     Candidate,
     answers,
+    are_sure,
     from_the_smallest,
     remarks,
     summary,
@@ -77,7 +77,7 @@ def decisions(
     return Styled(
         pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(WHOLE, "Int64")),
         losses_of(methods, titles),
-        bold=pd.DataFrame({"method": methods["chance"] >= SURE}),
+        bold=pd.DataFrame({"method": are_sure(methods)}),
         before="\n".join(sentences),
         note=APART if judged["judged_apart"].all() else by_dev_rows,
     )

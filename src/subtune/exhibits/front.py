@@ -1,12 +1,13 @@
 """The figure of scores against trained parameters, with the Pareto front."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.summary import QUESTION, REFERENCE, SURE, summary
+from subtune.analysis.summary import QUESTION, REFERENCE, are_sure, summary
 from subtune.exhibits.output import (
     COLOURS,
     COLUMN,
@@ -50,6 +51,8 @@ def score_by_parameters(
     Names stand at the right of a panel, about as high as their points or lines, and are bold if the
     method is sure. At most `MOST_NAMES` methods are named; the others are grey.
     """
+    from matplotlib.ticker import NullFormatter
+
     rows = summary(chosen, row_scores).dropna(subset="score")
     if rows.empty:
         return without_numbers(style["width"])
@@ -59,7 +62,7 @@ def score_by_parameters(
         for method, scope in zip(rows["method"], rows["scope"], strict=True)
     ]
     rows["is_line"] = rows["method"].isin(LINES) & rows["scope"].isna()
-    rows["sure"] = rows["chance"] >= SURE
+    rows["sure"] = are_sure(rows)
     points = rows[~rows["is_line"]].sort_values("trained")
     # A method has the same colour and marker in all panels.
     looks = {
@@ -76,8 +79,9 @@ def score_by_parameters(
     several = rows["model"].nunique() > 1
     for panel, ((model, task, metric), methods) in zip(panels, questions, strict=False):
         panel.set_xscale("log")
+        panel.xaxis.set_minor_formatter(NullFormatter())
         if len(points):
-            panel.set_xlim(points["trained"].min() / 2, points["trained"].max() * 2)
+            panel.set_xlim(*_sizes(points["trained"].min(), points["trained"].max()))
         _draw(panel, methods, looks)
         name_panel(panel, task_titles[task], metric, model if several else None, grid="0.92")
     figure.supxlabel("trained parameters, without the classifier")
@@ -112,6 +116,14 @@ def _draw(panel: "Axes", rows: pd.DataFrame, looks: Mapping[str, Mapping[str, An
         names.append((score, label, line["sure"], look))
     panel.set_axisbelow(True)
     _write_names(panel, sorted(names, key=lambda name: name[0]))
+
+
+def _sizes(smallest: int, largest: int) -> tuple[float, float]:
+    """Return the numbers of parameters at a panel's edges, with at least two powers of ten."""
+    left, right = math.log10(smallest / 2), math.log10(largest * 2)
+    if math.floor(right) <= math.ceil(left):
+        left, right = math.floor(left), math.ceil(right)
+    return 10**left, 10**right
 
 
 def _limits(lines: pd.DataFrame, points: pd.DataFrame) -> tuple[float, float]:

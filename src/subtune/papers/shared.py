@@ -128,12 +128,12 @@ FRONT = Figure(
     "Score against trained parameters",
     "Dev score against the number of trained parameters, without the classifier, at each method's "
     f"best learning rate. Bars are {SEVERAL_SEEDS}. Methods with filled points or bold names lose "
-    "at most the margin against full, with a chance of at least 95 %. The wide grey line is the "
-    "Pareto front: the best score with at most that many parameters. It is missing where a method "
-    "that trains nothing in the encoder (a broken line) scores highest. Names stand at the right, "
-    "from the highest score to the lowest. At most eight methods of a panel are named; the others "
-    "are grey. A number stands beside the name of a line that is outside the panel. Masks of one "
-    "kind are joined. Methods that diverged are not shown.",
+    "at most the margin against full, with a chance of at least 95 % over several seeds. The wide "
+    "grey line is the Pareto front: the best score with at most that many parameters. It is "
+    "missing where a method that trains nothing in the encoder (a broken line) scores highest. "
+    "Names stand at the right, from the highest score to the lowest. At most eight methods of a "
+    "panel are named; the others are grey. A number stands beside the name of a line that is "
+    "outside the panel. Masks of one kind are joined. Methods that diverged are not shown.",
     make=lambda results, style: score_by_parameters(
         results["chosen"], results["row_scores"], results.task_titles, style
     ),

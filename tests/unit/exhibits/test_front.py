@@ -88,6 +88,12 @@ def test_masks_of_one_kind_are_joined():
     assert [5, 10] in [list(line.get_xdata()) for line in panel.lines]
 
 
+@pytest.mark.parametrize("method", ["layernorm", "bitfit"])
+def test_a_panel_of_one_size_shows_two_powers_of_ten(method):
+    low, high = panel_of({"full": [0.9], method: [0.85]}).get_xlim()
+    assert sum(low <= 10**power <= high * (1 + 1e-9) for power in range(7)) >= 2
+
+
 def test_a_panel_of_lines_alone_shows_them():
     assert names(panel_of({"full": [0.9], "frozen": [0.3]})) == ["classifier alone", "Full"]
 
