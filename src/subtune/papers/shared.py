@@ -101,10 +101,10 @@ ANSWERS = Table(
     "%. 'Probably': the chance is at least 50 %, and no method reaches 95 %. Otherwise the answer "
     "is to train everything, and the nearest method is named. Below: every method, the smallest "
     "first, its loss against full, the loss that it does not exceed with a chance of 95 %, and "
-    "the chance that it is within the margin; chances of at least 95 % are bold. Chances are over "
-    "seeds and judging rows, both paired; with a single seed, over rows alone. They are not "
-    "corrected for comparing several methods. "
-    "Parameters are counted without the classifier, which every method trains.",
+    "the chance that it is within the margin; methods with at least 95 % over several seeds are "
+    "bold. Chances are over seeds and judging rows, both paired; with a single seed, over rows "
+    "alone. They are not corrected for comparing several methods. Parameters are counted without "
+    "the classifier, which every method trains.",
     make=lambda results: decisions(results["chosen"], results.task_titles, results["row_scores"]),
 )
 SUMMARY = Table(
