@@ -1,5 +1,6 @@
 """Models, data and finished projects that tests share."""
 
+import gc
 import os
 import shutil
 import signal
@@ -57,6 +58,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
     places = {name: place for place, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
+def pytest_collection_finish() -> None:
+    """Leave the libraries, which are imported by now, out of every later search for garbage."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
