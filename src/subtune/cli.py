@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from subtune import __version__, config
 from subtune.config.schema import MARGIN
 from subtune.core.errors import SubtuneError, listed, one_of, printable
-from subtune.core.jobs import exit_at_once
+from subtune.core.jobs import skip_final_garbage_collection
 from subtune.core.layout import Layout
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     if others and options.command not in (_run, _demo):
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     options.others = others
-    exit_at_once()
+    skip_final_garbage_collection()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A locale may lack characters; standard error escapes them by itself.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -16,7 +16,7 @@ from subtune.config import require_unique_keys
 from subtune.core import layout
 from subtune.planning.cost import Estimates
 from subtune.core.errors import SubtuneError
-from subtune.core.jobs import exit_at_once
+from subtune.core.jobs import skip_final_garbage_collection
 from subtune.core.layout import offer
 from subtune.exhibits.answers import answers_in_lines
 from subtune.exhibits.findings import papers_in_lines
@@ -45,7 +45,7 @@ except SubtuneError as problem:
     raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
 
 
-exit_at_once()
+skip_final_garbage_collection()
 # Environments and containers have subtune's requirements; its own code is here.
 offer(HERE / "src")
 # The number of times that a failed download is tried again.

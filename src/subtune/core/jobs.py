@@ -55,7 +55,7 @@ def job(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[None]:
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    exit_at_once()
+    skip_final_garbage_collection()
     with (
         tempfile.TemporaryDirectory(prefix="subtune-") as private,
         open(log, "w", buffering=1, encoding="utf-8") as file,
@@ -81,8 +81,8 @@ def job(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[None]:
     sys.exit(1)
 
 
-def exit_at_once() -> None:
-    """Skip Python's last search for garbage, which takes a second with torch imported."""
+def skip_final_garbage_collection() -> None:
+    """Skip Python's last garbage collection, which takes a second with torch imported."""
     atexit.register(gc.freeze)
 
 

@@ -305,7 +305,7 @@ def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(tmp_path):
     assert (written.text, written.label, written.labels) == (("a: b", "²"), "yes", labels)
     assert written.files == files
     assert checked.models["mein-Modell-1"].path == MODEL.reference
-    assert checked.experiments["mine"].methods["full"].search == (3e-5, 1e-4, 3e-4)
+    assert checked.experiments["mine"].methods["full"].search == (5e-5, 1e-4, 2e-4)
     assert checked.assumptions == measured
     as_snakemake_reads = json.loads(json.dumps(load_configfile(path)))
     assert as_snakemake_reads == yaml.safe_load(text)
