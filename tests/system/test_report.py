@@ -85,6 +85,13 @@ def test_cost_is_added_by_experiment_and_what_is_shared_counts_once():
     assert total["device"] == "CPU X, not recorded (1 of 3 runs)"
 
 
+def test_what_was_not_recorded_is_said():
+    [row] = report.cost(runs(experiments="one", device=None))
+    assert row["device"] == "not recorded (3 of 3 runs)"
+    origin = dict(report.origin(runs(commit=None)))
+    assert origin["commit of subtune"] == "not recorded (3 of 3 runs)"
+
+
 def test_origin_names_every_commit_and_version_once():
     rows = dict(report.origin(runs()))
     assert rows["commit of subtune"] == "abc, abc-dirty, not recorded (1 of 3 runs)"

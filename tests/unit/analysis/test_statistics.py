@@ -185,6 +185,18 @@ def sizes(values, metric="exact_match", **columns):
 CROSSING = {"full": {10: 0.1, 100: 0.4, 1000: 0.8}, "bitfit": {10: 0.3, 100: 0.5, 1000: 0.7}}
 
 
+def test_methods_are_compared_on_the_fewest_most_and_all_numbers_of_rows():
+    """A difference that always grows with the number of rows has the rank correlation 1."""
+    table = sizes(CROSSING)
+    fewest = minus_on_rows(table, "exact_match", "min", "bitfit", "full")
+    assert fewest.tolist() == pytest.approx([0.2])
+    most = minus_on_rows(table, "exact_match", "max", "full", "bitfit")
+    assert most.tolist() == pytest.approx([0.1])
+    cells = minus_by_rows(table, "exact_match", "full", "bitfit")
+    assert cells.tolist() == pytest.approx([1])
+    assert cells.index.names == fewest.index.names == ["model", "column", "seed"]
+
+
 def test_scores_in_another_metric_are_not_compared():
     table = pd.concat([sizes(CROSSING), sizes({"full": {10: 0.9}, "bitfit": {10: 0.1}}, "f1")])
     fewest = minus_on_rows(table, "exact_match", "min", "bitfit", "full")

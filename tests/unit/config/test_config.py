@@ -207,10 +207,13 @@ def test_every_mistake_is_named_at_once():
     ("source", "message"),
     [
         ({"path": "no/where"}, "models.minilm: found no config.json in 'no/where'"),
+        ({"path": "EMPTY"}, "found no config.json in"),
         ({"package": "no_such_package"}, "models.minilm: package 'no_such_package' is not install"),
+        ({"package": "json"}, "models.minilm: package 'json' holds 0 model.safetensors"),
     ],
 )
-def test_what_is_no_model_is_found_out_before_any_work(source, message):
+def test_what_is_no_model_is_found_out_before_any_work(source, message, tmp_path):
+    source = {key: value.replace("EMPTY", str(tmp_path)) for key, value in source.items()}
     with pytest.raises(SubtuneError, match=message):
         plan_of(config.check(changed("models.minilm", source)))
 

@@ -5,8 +5,9 @@ import shutil
 
 import pytest
 import safetensors.torch
+from transformers import AutoModelForSequenceClassification
 
-from subtune.models.files import CONFIG, WEIGHTS
+from subtune.models.files import CONFIG, WEIGHTS, weights_of
 
 
 @pytest.fixture
@@ -32,3 +33,18 @@ def copied(tiny, tmp_path):
         return directory
 
     return copy
+
+
+@pytest.fixture
+def in_shards(copied):
+    """A function from a family to its tiny model, with weights in several files."""
+
+    def write(family):
+        directory = copied(family)
+        whole = AutoModelForSequenceClassification.from_pretrained(directory)
+        (directory / WEIGHTS).unlink()
+        whole.save_pretrained(directory, max_shard_size="20KB")
+        assert len(weights_of(directory)) > 1
+        return directory
+
+    return write

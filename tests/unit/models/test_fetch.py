@@ -1,10 +1,13 @@
 """Models that are copied into the results, and their tokenizers."""
 
 import pytest
+import torch
 from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import files
+from subtune.models.encoder import load_model
 from subtune.models.fetch import fetch
 from subtune.selections.specs import ModelSpec
 
@@ -40,6 +43,15 @@ def test_a_local_model_that_was_edited_after_planning_is_refused(directory, fetc
     edited = path.read_text().replace("{", '{"note": "edited", ', 1)
     with pytest.raises(SubtuneError, match=r"mine: changed since this was planned; call snakemake"):
         fetched(directory, lambda: path.write_text(edited))
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+def test_weights_in_several_files_are_copied(family, tiny, in_shards, fetched):
+    whole, in_parts = (
+        load_model(of, SEQUENCE_CLASSIFICATION, 2).parameters
+        for of in (tiny(family), fetched(in_shards(family)))
+    )
+    assert all(torch.equal(value, in_parts[name]) for name, value in whole.items())
 
 
 def test_a_tokenizer_is_made_of_a_vocabulary(directory, fetched):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer
-from transformers import AutoModel, AutoModelForSequenceClassification
+from transformers import AutoModel
 
 from subtune.core.errors import SubtuneError
 from subtune.data.load import read_tokenizer, tokenize
@@ -32,30 +32,6 @@ def test_a_models_version_is_of_its_files_in_one_order(directory):
     names = [path.name for path in files.files_of(directory)]
     in_order = ["config.json", "model.safetensors", "tokenizer.json"]
     assert names == [*in_order, "tokenizer_config.json", "vocab.txt"]
-
-
-@pytest.fixture
-def in_shards(copied):
-    """A function from a family to its tiny model, with weights in several files."""
-
-    def write(family):
-        directory = copied(family)
-        whole = AutoModelForSequenceClassification.from_pretrained(directory)
-        (directory / files.WEIGHTS).unlink()
-        whole.save_pretrained(directory, max_shard_size="20KB")
-        assert len(files.weights_of(directory)) > 1
-        return directory
-
-    return write
-
-
-@pytest.mark.parametrize("family", ["bert", "modernbert"])
-def test_weights_in_several_files_are_those_in_one(family, tiny, in_shards):
-    whole, in_parts = (
-        load_model(of, SEQUENCE_CLASSIFICATION, 2).parameters
-        for of in (tiny(family), in_shards(family))
-    )
-    assert all(torch.equal(value, in_parts[name]) for name, value in whole.items())
 
 
 @pytest.mark.parametrize(

@@ -82,14 +82,21 @@ def assert_predicts(results, spec, tokens, base="", task="sst2", atol=1e-5):
 @pytest.mark.slow
 def test_exports_predict_as_the_records_say_in_a_fresh_process(tmp_path, tiny_bert):
     calls, on_record = [], []
-    whole = [(METHODS[method], "") for method in ("layernorm", "rand_uniform", "lora-II")]
-    for selection, base in [*whole, (selection_of("IA3", "bert"), tiny_bert)]:
+    for selection, base in ((METHODS["layernorm"], ""), (selection_of("IA3", "bert"), tiny_bert)):
         spec, tokens = recorded(tmp_path, tiny_bert, selection)
         calls.append(arguments_of(exported(tmp_path, spec), tokens, base))
         on_record.append(logits_on_record(tmp_path, spec))
     command = [sys.executable, plain_transformers.__file__, json.dumps(calls)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert np.array(json.loads(done.stdout)) == pytest.approx(np.array(on_record), abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+@pytest.mark.parametrize("method", ["layernorm", "rand_uniform", "lora-II"])
+def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request):
+    directory = request.getfixturevalue(family)
+    assert_predicts(tmp_path, *recorded(tmp_path, directory, METHODS[method]))
 
 
 @pytest.mark.slow
