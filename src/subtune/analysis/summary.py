@@ -90,12 +90,12 @@ def _in_order(methods: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     return ordered.drop(columns="question")
 
 
-def are_sure(methods: pd.DataFrame) -> pd.Series:
-    """Return which rows of a table of `summary` have a chance of at least `SURE`.
+def is_sure(chance: Any, seeds: Any) -> Any:
+    """Return whether a chance is at least `SURE`, for numbers or for columns of numbers.
 
-    A single seed's chance does not include differences between seeds, so it is never sure.
+    The chance of a single seed does not include differences between seeds, so it is never sure.
     """
-    return (methods["chance"] >= SURE) & (methods["seeds"] > 1)
+    return (chance >= SURE) & (seeds > 1)
 
 
 def on_front(table: pd.DataFrame) -> pd.Series:
@@ -332,8 +332,7 @@ def _answer(question: tuple[str, str, str], runs: pd.DataFrame, row_scores: pd.D
         missing = "full" if full.empty else "score of full"
     if missing:
         return Answer(*question, margin, missing=missing)
-    # A single seed's chance does not include differences between seeds.
-    sure = next((c for c in smaller if c.chance >= SURE and len(c.seeds) > 1), None)
+    sure = next((c for c in smaller if is_sure(c.chance, len(c.seeds))), None)
     # The distribution is symmetric, and the mean is known even without an interval.
     likely = next((c for c in smaller if c.difference.mean >= -margin), None)
     nearest = max(smaller, key=lambda candidate: candidate.difference.mean)

@@ -15,8 +15,8 @@ from subtune.analysis.summary import (
     Answer,
     Candidate,
     answers,
-    are_sure,
     from_the_smallest,
+    is_sure,
     remarks,
     summary,
     title_with_mask,
@@ -77,7 +77,7 @@ def decisions(
     return Styled(
         pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(WHOLE, "Int64")),
         losses_of(methods, titles),
-        bold=pd.DataFrame({"method": are_sure(methods)}),
+        bold=pd.DataFrame({"method": is_sure(methods["chance"], methods["seeds"])}),
         before="\n".join(sentences),
         note=APART if judged["judged_apart"].all() else by_dev_rows,
     )

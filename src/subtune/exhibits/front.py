@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.summary import QUESTION, REFERENCE, are_sure, summary
+from subtune.analysis.summary import QUESTION, REFERENCE, is_sure, summary
 from subtune.exhibits.output import (
     COLOURS,
     COLUMN,
@@ -62,7 +62,7 @@ def score_by_parameters(
         for method, scope in zip(rows["method"], rows["scope"], strict=True)
     ]
     rows["is_line"] = rows["method"].isin(LINES) & rows["scope"].isna()
-    rows["sure"] = are_sure(rows)
+    rows["sure"] = is_sure(rows["chance"], rows["seeds"])
     points = rows[~rows["is_line"]].sort_values("trained")
     # A method has the same colour and marker in all panels.
     looks = {

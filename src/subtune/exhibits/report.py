@@ -19,7 +19,7 @@ from subtune.analysis.summary import (
     METHOD,
     QUESTION,
     REFERENCE,
-    are_sure,
+    is_sure,
     title_with_mask,
 )
 from subtune.core.layout import path_of
@@ -250,8 +250,8 @@ def picture(rows: pd.DataFrame) -> dict[str, Any]:
         "range": f"{low:.2f} to {high:.2f}",
         "points": [
             {"x": x(math.log10(row["trained"])), "y": y(row["score"]), "text": _about(row)}
-            | {"on_front": row["on_front"], "sure": row["sure"]}
-            for row in points.assign(sure=are_sure(points)).to_dict("records")
+            | {"on_front": row["on_front"], "sure": is_sure(row["chance"], row["seeds"])}
+            for row in points.to_dict("records")
         ],
     }
 
