@@ -13,10 +13,10 @@ BIN := .venv/bin
 
 install: .venv/installed
 
-# Python compiles a file at its first import, and most of the packages' files are never imported.
-# One process imports these here; otherwise every worker of a test run would compile them.
 # Images of containers often keep Python from storing what it compiled.
 export PYTHONDONTWRITEBYTECODE :=
+# Python compiles a file at its first import, and most of the packages' files are never imported.
+# One process imports these here; otherwise every worker of a test run would compile them.
 IMPORTED := datasets, matplotlib.backends.backend_agg, matplotlib.backends.backend_pdf, openpyxl, \
 	peft, scipy.stats, sklearn.metrics, snakemake.cli
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
