@@ -14,8 +14,6 @@ NAMINGS = {
     for fields in read_yaml("subtune.families", "namings.yaml")
     for model_type in fields["model_types"]
 }
-# The papers' methods and figures use BERT's parameter names.
-CANONICAL = BERT
 
 
 def naming_of(model_type: str) -> Naming:

@@ -145,7 +145,8 @@ class Plan:
     def work(self, run: str) -> Work:
         """Return a run's work, by which its cost is estimated."""
         selection = self.runs[run].selection
-        return selection.work(self.rankings[selection.ranking].of if selection.ranking else None)
+        ranking = selection.ranking
+        return (self.rankings[ranking].of if ranking else selection).work()
 
     def trains_alone(self, run: str) -> bool:
         """Return whether a run shares no steps with others: it trains entries of matrices."""

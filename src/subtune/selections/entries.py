@@ -159,10 +159,6 @@ class Top(AbstractSelection):
         indices = {name: np.flatnonzero(rank <= last) for name, rank in ranks.items()}
         return {name: Indices(flat) for name, flat in indices.items() if len(flat)}
 
-    def work(self, of: AbstractSelection | None = None) -> Work:
-        assert of is not None, "the ranked selection decides what a top fraction costs"
-        return of.work()
-
     def in_words(self) -> str:
         return f"top {self.top.fraction:g} of ranking {self.top.ranking}"
 

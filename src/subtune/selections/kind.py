@@ -17,7 +17,6 @@ from pydantic import Field
 
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
-from subtune.families import CANONICAL
 from subtune.families.base import is_classifier, is_norm
 
 # Tensor name to the rank of each of its entries, 0 for the first.
@@ -29,8 +28,6 @@ LAYER_RANGE = re.compile(r"(\d+)-(\d*)")
 LAYER_NUMBER = re.compile(r"\.\d+\.")
 # The most layers of an encoder: a regular expression lists every layer of a range.
 MAX_LAYERS = 99
-# BERT's parameters, whose names every encoder has, in so many layers.
-EVERY_NAME: Shapes = CANONICAL.shapes(CANONICAL.dimensions({"num_hidden_layers": MAX_LAYERS}))
 
 
 @dataclass(frozen=True)
@@ -119,10 +116,10 @@ class AbstractSelection(Value):
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         """Return the encoder's entries that train. Arguments are those of `resolve`."""
 
-    def work(self, of: "AbstractSelection | None" = None) -> Work:
-        """Return the most expensive thing that trains, judged by names that every encoder has.
+    def work(self) -> Work:
+        """Return the most expensive thing that trains.
 
-        ``of`` is the selection whose entries the ``ranking`` ranks, if there is one.
+        What a ``ranking`` selects costs what the selection costs whose entries it ranks.
         """
         return self.usual_work
 
@@ -203,10 +200,12 @@ class WholeTensors(AbstractSelection):
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return dict.fromkeys(self.names(shapes), Whole())
 
-    def work(self, of: AbstractSelection | None = None) -> Work:
+    def work(self) -> Work:
         if set(self.parameters) <= set(self.without or ()):
             return Work.NOTHING
-        return Work.MATRICES if _holds_a_matrix(self) else Work.VECTORS
+        # A pattern is judged by its last parts, as if it were a name.
+        vectors = (name.endswith(".bias") or is_norm(name) for name in self.parameters)
+        return Work.VECTORS if all(vectors) else Work.MATRICES
 
     def in_words(self) -> str:
         if "**" in (self.without or ()):
@@ -224,16 +223,3 @@ def require_whole(selection: AbstractSelection) -> WholeTensors:
     if not isinstance(selection, WholeTensors):
         raise SubtuneError(f"found {selection.in_words()}; expected whole parameters")
     return selection
-
-
-@cache
-def _holds_a_matrix(selection: WholeTensors) -> bool:
-    """Return whether a matrix trains, judged by the names that every encoder has.
-
-    Patterns that match no such name are judged as if they were names.
-    """
-    try:
-        names: Iterable[str] = selection.names(EVERY_NAME)
-    except SubtuneError:
-        names = selection.parameters
-    return any(not name.endswith(".bias") and not is_norm(name) for name in names)
