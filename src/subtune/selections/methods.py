@@ -19,7 +19,6 @@ from subtune.selections.kind import WholeTensors
 
 # Masks are fractions of this method, unless a configuration names another.
 MASKED_METHOD = "layernorm"
-RAND_THOUSANDS = re.compile(r"rand_(\d+)k")
 SPAFIT = re.compile(r"SPAFIT-(\d+)-(\d+)-(I|II)")
 
 
@@ -69,9 +68,6 @@ def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> Na
         return Random(random=Draw(count=_PAPERS.rand_uniform[model]))
     if name in known:
         return known[name]
-    thousands = RAND_THOUSANDS.fullmatch(name)
-    if thousands and int(thousands[1]):
-        return Random(random=Draw(count=1000 * int(thousands[1])))
     strata = SPAFIT.fullmatch(name)
     if strata:
         return _spafit(int(strata[1]), int(strata[2]), strata[3])
