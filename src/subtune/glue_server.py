@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.scores import best_of_seeds
-from subtune.core.errors import SubtuneError, one_of
-from subtune.planning.jobs import FORM, NAMES
+from subtune.core.errors import SubtuneError
+from subtune.planning.jobs import NAMES
 from subtune.tasks import TASKS, Task
 from subtune.tasks.formats import delimited_rows
 from subtune.tasks.metrics import COEFFICIENTS
@@ -159,29 +159,28 @@ def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFr
     Raises:
         SubtuneError: the file cannot be read, or a row is not in a form.
     """
-    form, needed, entered = pd.DataFrame(forms, columns=FORM), [*NAMES, "score"], []
+    needed = [*NAMES, "score"]
+    metrics = {tuple(row[name] for name in NAMES): row["metric"] for row in forms}
+    entered = []
     try:
         for place, cells in delimited_rows(path, needed, lambda cells: True):
             if lacking := [column for column in needed if column not in cells]:
                 raise SubtuneError(f"{path}: column {lacking[0]!r} is required")
-            if not cells["score"].strip():
+            *names, text = (cells[column].strip() for column in needed)
+            if not text:
                 continue
-            if problem := _problem(cells, form):
+            if problem := _problem(text, metrics.get(tuple(names))):
                 raise SubtuneError(f"{path}: {place}: {problem}")
-            entered.append([*map(cells.get, NAMES), float(cells["score"]) / SCALE])
+            entered.append([*names, float(text) / SCALE])
     except SubtuneError as error:
         raise SubtuneError(f"test_scores: {error}") from None
     return pd.DataFrame(entered, columns=[*NAMES, "value"]).astype({"value": float})
 
 
-def _problem(cells: Mapping[str, str], form: pd.DataFrame) -> str | None:
-    """Return what is wrong with a row that has a score."""
-    for name in NAMES:
-        matching = form[form[name] == cells[name]]
-        if matching.empty:
-            return f"{name}: {one_of(cells[name], form[name].unique())}"
-        form = matching
-    text = cells["score"].strip()
+def _problem(text: str, metric: str | None) -> str | None:
+    """Return what is wrong with a score of a metric; None stands for a row outside the form."""
+    if metric is None:
+        return "found no such row in the form, expected one with its names"
     try:
         score = float(text)
     except ValueError:
@@ -189,7 +188,7 @@ def _problem(cells: Mapping[str, str], form: pd.DataFrame) -> str | None:
     if not -SCALE <= score <= SCALE:
         return f"score: found {text!r}, expected a number, {EXPECTED}"
     # Only a coefficient can be near 0 or negative.
-    if form["metric"].iloc[0] not in COEFFICIENTS and not (score == 0 or score > 1):
+    if metric not in COEFFICIENTS and not (score == 0 or score > 1):
         return f"score: found {text!r}, expected the server's scale, {EXPECTED}"
     return None
 

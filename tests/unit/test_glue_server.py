@@ -125,7 +125,7 @@ def form():
     config = examples.config(experiment).model_copy(
         update={"experiments": {"layernorm": experiment}}
     )
-    return pd.DataFrame(planned.form(config, "layernorm", {}))
+    return planned.form(config, "layernorm", {})
 
 
 def as_ours(exhibit):
@@ -150,11 +150,8 @@ def entered(form, tmp_path):
     scores = scores.set_index(["method", "task"])["value"]
 
     def write(**changed):
-        keys = zip(form["method"], form["task"], strict=True)
-        filled = form.assign(score=[100 * scores[key] for key in keys]).astype(object)
-        for column, value in changed.items():
-            filled.loc[0, column] = value
-        filled.to_csv(tmp_path / "scores.csv", index=False)
+        first, *others = (row | {"score": 100 * scores[row["method"], row["task"]]} for row in form)
+        pd.DataFrame([first | changed, *others]).to_csv(tmp_path / "scores.csv", index=False)
         return tmp_path / "scores.csv"
 
     return write
@@ -174,7 +171,7 @@ def test_the_papers_own_test_scores_give_the_papers_p_values(form, entered):
 
 
 def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):
-    form.to_csv(tmp_path / "empty.csv", index=False)
+    pd.DataFrame(form).to_csv(tmp_path / "empty.csv", index=False)
     scores = glue_server.returned_scores(tmp_path / "empty.csv", form)
     assert scores.empty
     assert glue_server.as_chosen(as_ours("table2"), scores).empty
@@ -183,9 +180,7 @@ def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"method": "bitft"}, "line 2: method: found 'bitft'.*did you mean 'bitfit'"),
-        ({"task": "mnli"}, "line 2: task: found 'mnli', expected one of .*mnli_matched"),
-        ({"experiment": "mine"}, "line 2: experiment: found 'mine', expected one of layernorm"),
+        ({"task": "mnli"}, "line 2: found no such row in the form"),
         ({"score": "high"}, "line 2: score: found 'high', expected a number, 0 to 100"),
         ({"score": "0.912"}, "line 2: score: found '0.912', expected the server's scale, 0 to"),
     ],
@@ -195,15 +190,8 @@ def test_a_mistake_in_the_form_is_one_line(form, entered, changed, message):
         glue_server.returned_scores(entered(**changed), form)
 
 
-def test_a_form_is_read_as_a_spreadsheet_saves_it(form, entered):
-    path = entered()
-    expected = glue_server.returned_scores(path, form)
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n,,,,,\r\n")
-    pd.testing.assert_frame_equal(glue_server.returned_scores(path, form), expected)
-
-
 def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
-    form.drop(columns="model").to_csv(tmp_path / "scores.csv", index=False)
+    pd.DataFrame(form).drop(columns="model").to_csv(tmp_path / "scores.csv", index=False)
     with pytest.raises(SubtuneError, match="column 'model' is required"):
         glue_server.returned_scores(tmp_path / "scores.csv", form)
     with pytest.raises(SubtuneError, match="no such file"):
