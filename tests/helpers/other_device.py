@@ -1,14 +1,15 @@
 """Training on another device than the CPU, without one: its tensors have shapes and no values.
 
-Run as a script, for it registers a device for its whole process:
+Run as a script, because it registers a device for its whole process:
 
-python -m tests.helpers.other_device MODEL TASK KIND,… PRECISION
+python -m tests.helpers.other_device MODEL TASK KIND,…
 
 It trains, evaluates, continues from a state on the CPU and estimates Fisher information, and fails
 if tensors of two devices meet. As a last check, it leaves labels on the CPU and expects the
 failure.
 """
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -35,28 +36,6 @@ from subtune.training.values import is_matrix
 from tests.helpers import examples
 
 DEVICE = "fakegpu"
-# A registration lasts as long as its library.
-KEPT: list[torch.library.Library] = []
-
-
-class AmpModule:
-    """The answers of a device to autocast."""
-
-    @staticmethod
-    def get_amp_supported_dtype():
-        return [torch.bfloat16]
-
-    @staticmethod
-    def is_available():
-        return True
-
-    @staticmethod
-    def current_device():
-        return 0
-
-    @staticmethod
-    def _is_in_bad_fork():
-        return False
 
 
 class OnHost:
@@ -88,8 +67,9 @@ def stand_in(mode: FakeTensorMode) -> None:
     """Let values cross between host and device: what comes back is zeros of the right shape."""
     from_numpy, generator = torch.from_numpy, torch.Generator
     torch.from_numpy = lambda array: mode.from_tensor(from_numpy(array))
-    # The device has no random numbers of its own; nothing is dropped here.
+    # The device has no random numbers and no autocast of its own; nothing is dropped or cast here.
     torch.Generator = lambda device="cpu": generator("cpu")
+    torch.autocast = lambda *arguments, **options: contextlib.nullcontext()
 
     def numpy(tensor: Tensor) -> np.ndarray:
         assert tensor.device.type == "cpu", "numpy cannot read another device"
@@ -100,26 +80,8 @@ def stand_in(mode: FakeTensorMode) -> None:
     Tensor.tolist = lambda tensor: np.zeros(tuple(tensor.shape)).tolist()
 
 
-def register() -> None:
-    """The device, and what autocast does there: products are bfloat16, the rest is as it comes."""
-    _setup_privateuseone_for_python_backend(DEVICE, backend_module=AmpModule)
-    key = "AutocastPrivateUse1"
-    everything, library = (torch.library.Library(space, "IMPL") for space in ("_", "aten"))
-    KEPT.extend([everything, library])
-    everything.fallback(torch.library.fallthrough_kernel, key)
-    for product in (torch.ops.aten.linear, torch.ops.aten.matmul, torch.ops.aten.baddbmm):
-
-        def rounded(*arguments, product=product, **options):
-            with torch.autocast(DEVICE, enabled=False):
-                return product(
-                    *(a.bfloat16() if isinstance(a, Tensor) else a for a in arguments), **options
-                )
-
-        library.impl(product.default, rounded, key)
-
-
-def main(directory: str, task_name: str, kinds: str, precision: str) -> None:
-    register()
+def main(directory: str, task_name: str, kinds: str) -> None:
+    _setup_privateuseone_for_python_backend(DEVICE)
     task = TASKS[task_name]
     model = load_model(Path(directory), task.of_kind.head, task.outputs)
     tokens = examples.tokens(task, Path(directory), rows=8, evaluation=4)
@@ -137,7 +99,7 @@ def main(directory: str, task_name: str, kinds: str, precision: str) -> None:
         for kind in kinds.split(","):
             entries = examples.entries_of(kind, model)
             alone = any(is_matrix(model, name, entry) for name, entry in entries.items())
-            member = Member(entries, examples.recipe(precision=precision, epochs=1), 0)
+            member = Member(entries, examples.recipe(epochs=1), 0)
             members = [member] * (1 if alone else 2)
             keeper = OnHost()
             for _ in ("from the start", "from the state"):
