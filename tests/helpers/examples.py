@@ -54,9 +54,12 @@ def rows_of(task: Task, rows: int = 12, evaluation: int = 6) -> datasets.Dataset
 
 
 @cache
-def tokens(task: Task, directory, rows: int = 12, evaluation: int = 6) -> datasets.DatasetDict:
+def tokens(
+    task: Task, directory, rows: int = 12, evaluation: int = 6, apart: bool = False
+) -> datasets.DatasetDict:
     """Token ids of `rows_of`."""
-    return tokenize(task, rows_of(task, rows, evaluation), directory, 24, doc_stride_of(task))
+    examples = rows_of(task, rows, evaluation)
+    return tokenize(task, examples, directory, 24, doc_stride_of(task), apart)
 
 
 def doc_stride_of(task: Task) -> int | None:

@@ -3,7 +3,6 @@
 import shutil
 from pathlib import Path
 
-from subtune.data.load import tokenize
 from subtune.models.encoder import load_model
 from subtune.models.files import version_of
 from subtune.runs import recording
@@ -16,7 +15,7 @@ def record(store: Path, specs, directory: Path, checkpoints=None) -> list[str]:
     """Train runs of one task on its example rows and record them. Return the lines of the log."""
     task = examples.TASKS[specs[0].tokens.data.task.name]
     model = load_model(directory, task.of_kind.head, task.outputs, specs[0].model.pooling)
-    tokens = examples.tokens(task, directory)
+    tokens = examples.tokens(task, directory, apart=specs[0].tokens.apart)
     lines: list = []
     recording.train_and_record(specs, store, model, tokens, {}, lines.append, None, checkpoints)
     return [str(line) for line in lines]
@@ -45,17 +44,13 @@ def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None
     """A regression on embeddings on record in ``results``, beside its model."""
     trained = examples.run_spec(task=task)
     is_pair = len(examples.TASKS[task].text) > 1
-    spec = RunSpec(
+    spec = trained.replaced(
         model=trained.model.replaced(pooling=pooling),
         tokens=trained.tokens.replaced(apart=is_pair),
         selection=METHODS["embeddings"],
         recipe=Fit(),
-        seed=0,
     )
-    of_task = examples.TASKS[task]
-    tokens = tokenize(of_task, examples.rows_of(of_task), directory, 24, apart=is_pair)
-    model = load_model(directory, of_task.of_kind.head, of_task.outputs, pooling)
-    recording.train_and_record([spec], results / "runs", model, tokens, {}, lambda line: None)
+    record(results / "runs", [spec], directory)
     shutil.copytree(directory, results / "models" / spec.model.id)
     return spec
 

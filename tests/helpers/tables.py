@@ -1,6 +1,5 @@
 """Tables that people might have: GLUE's real rows as CSV, and zips that its server takes."""
 
-import csv
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,10 +13,7 @@ from subtune.tasks import TASKS
 
 def write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> Path:
     """A CSV file with some columns of some rows."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns, extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(rows)
+    pd.DataFrame(rows, columns=[*columns]).to_csv(path, index=False)
     return path
 
 
