@@ -47,10 +47,7 @@ class ServerFile(NamedTuple):
     name: str
     task: Task
     split: str
-
-    @property
-    def rows(self) -> int:
-        return ROWS[self.name]
+    rows: int
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -64,13 +61,12 @@ class ServerFile(NamedTuple):
         return self.labels[0] if self.labels else f"{(self.task.score_range or (0.0, 0.0))[0]:.3f}"
 
 
-_BY_NAME = {
-    name: ServerFile(name, task, split)
+_SPLITS = {
+    name: (task, split)
     for task in TASKS.values()
-    if task.submission
-    for name, split in zip(task.submission, task.test, strict=True)
+    for name, split in zip(task.submission, task.test, strict=False)
 }
-FILES = {name: _BY_NAME[name] for name in ROWS}
+FILES = {name: ServerFile(name, *_SPLITS[name], rows) for name, rows in ROWS.items()}
 
 
 def in_words(file: ServerFile, logits: np.ndarray) -> list[str]:

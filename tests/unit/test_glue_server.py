@@ -56,30 +56,27 @@ def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("predicted", "best", "name", "origin"),
+    ("name", "change", "value", "origin"),
     [
         (
-            predictions(FILES["RTE.tsv"], "a1").head(10),
-            best_run("rte", "a1"),
             "RTE.tsv",
+            lambda rows: rows.head(10),
+            0.5,
             "every row entailment: found 10 test rows, but the server has 3,000",
         ),
+        ("RTE.tsv", lambda rows: rows, np.nan, "every row entailment: run a1 diverged"),
         (
-            predictions(FILES["RTE.tsv"], "a1"),
-            best_run("rte", "a1", np.nan),
-            "RTE.tsv",
-            "every row entailment: run a1 diverged",
-        ),
-        (
-            predictions(FILES["CoLA.tsv"], "b2").assign(logit_1=np.inf),
-            best_run("cola", "b2"),
             "CoLA.tsv",
-            "every row 0: a prediction of run b2 is not finite",
+            lambda rows: rows.assign(logit_1=np.inf),
+            0.5,
+            "every row 0: a prediction of run a1 is not finite",
         ),
     ],
 )
-def test_a_file_that_no_run_predicts_holds_a_constant(predicted, best, name, origin):
-    found, parts = glue_server.submission(predicted, best)
+def test_a_file_that_no_run_predicts_holds_a_constant(name, change, value, origin):
+    file = FILES[name]
+    predicted, best = predictions(file, "a1"), best_run(file.task.name, "a1", value)
+    found, parts = glue_server.submission(change(predicted), best)
     assert not found
     assert origins(parts)[name] == origin
     assert origins(parts)["QQP.tsv"] == "every row 0: the task was not run"
