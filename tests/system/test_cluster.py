@@ -13,14 +13,8 @@ from tests.helpers import cluster
 from tests.helpers.project import ROOT, SNAKEMAKE, TASK, Project, printed
 
 # Slurm's plugin waits 10 s longer after each time that it finds no finished job.
-PROFILE = [
-    "--profile",
-    "slurm",
-    "--slurm-init-seconds-before-status-checks",
-    "1",
-    "--latency-wait",
-    "5",
-]
+CHECKS = "--slurm-init-seconds-before-status-checks"
+PROFILE = ["--profile", "slurm", CHECKS, "1", "--latency-wait", "5"]
 STEPS_BEFORE = 10
 
 
@@ -73,6 +67,14 @@ def submit() -> Iterator[Callable[..., "Submitted"]]:
     cluster.cancel_all()
 
 
+@pytest.fixture
+def submitted(project, submit) -> "Submitted":
+    """The project's sweep on Slurm, after some epochs."""
+    submitted = submit(project)
+    cluster.wait_for(lambda: submitted.step() > STEPS_BEFORE, "a checkpoint", 300)
+    return submitted
+
+
 class Submitted:
     """A running `snakemake --profile slurm` in a project."""
 
@@ -100,19 +102,14 @@ class Submitted:
         found = (self.directory / "results/checkpoints").glob("*/*/[0-9]*.safetensors")
         return max((int(path.stem) for path in found), default=0)
 
-    def trains(self) -> None:
-        """Wait until the sweep has trained for some epochs."""
-        cluster.wait_for(lambda: self.step() > STEPS_BEFORE, "a checkpoint", 300)
-
-    def training(self) -> list[psutil.Process]:
+    def processes(self) -> list[psutil.Process]:
         """Return the processes of the training script."""
-        found = []
-        for one in psutil.process_iter(["cwd", "cmdline"]):
-            script = (one.info["cmdline"] or [])[-1:]
-            here = one.info["cwd"] == str(self.directory.resolve())
-            if here and script and script[0].endswith("train.py"):
-                found.append(one)
-        return found
+        return [
+            one
+            for one in psutil.process_iter(["cwd", "cmdline"])
+            if one.info["cwd"] == str(self.directory.resolve())
+            and "".join((one.info["cmdline"] or [])[-1:]).endswith("train.py")
+        ]
 
     def log(self) -> str:
         """Return the newest attempt's log. Snakemake removes the log of the attempt before."""
@@ -120,7 +117,7 @@ class Submitted:
         return "".join(path.read_text() for path in logs)
 
 
-def assert_same_results(project: Project, reference: Project) -> None:
+def assert_same_results(project: Project | Submitted, reference: Project) -> None:
     """Compare everything but times to the last bit, and expect that no checkpoint is left."""
     found, expected = (one.directory / "results" for one in (project, reference))
     runs = sorted(path.name for path in (expected / "runs").iterdir())
@@ -132,7 +129,7 @@ def assert_same_results(project: Project, reference: Project) -> None:
     assert not list((found / "checkpoints").iterdir())
 
 
-def assert_goes_on(submitted: Submitted, step: int, project: Project, reference: Project) -> None:
+def assert_goes_on(submitted: Submitted, step: int, reference: Project) -> None:
     """Wait for its end and compare it with the reference.
 
     Its last attempt must have gone on from the checkpoint at ``step`` or a later one.
@@ -140,66 +137,55 @@ def assert_goes_on(submitted: Submitted, step: int, project: Project, reference:
     submitted.wait()
     [at] = re.findall(r"continues from step (\d+)", submitted.log())[:1]
     assert int(at) >= step > STEPS_BEFORE
-    assert_same_results(project, reference)
+    assert_same_results(submitted, reference)
 
 
 @pytest.mark.nightly
-def test_a_job_that_is_killed_goes_on(project, reference, submit):
-    submitted = submit(project)
-    submitted.trains()
+def test_a_job_that_is_killed_goes_on(submitted, reference):
     step = submitted.step()
-    [process] = submitted.training()
+    [process] = submitted.processes()
     process.kill()
-    assert_goes_on(submitted, step, project, reference)
+    assert_goes_on(submitted, step, reference)
 
 
-def test_a_job_that_is_cancelled_goes_on(project, reference, submit):
-    submitted = submit(project)
-    submitted.trains()
+def test_a_job_that_is_cancelled_goes_on(submitted, reference):
     step = submitted.step()
     job = cluster.ask("squeue", "-h", "-o", "%A").strip()
     assert "TresPerJob=gres:gpu:1" in cluster.ask("scontrol", "show", "job", job)
     cluster.ask("scancel", job)
     cluster.wait_for(lambda: "error: stopped by SIGTERM" in submitted.log(), "the job to stop")
-    assert_goes_on(submitted, step, project, reference)
+    assert_goes_on(submitted, step, reference)
 
 
 @pytest.mark.nightly
-def test_a_job_at_its_time_limit_goes_on(project, reference, submit):
-    submitted = submit(project)
-    submitted.trains()
-    [process] = submitted.training()
+def test_a_job_at_its_time_limit_goes_on(submitted, reference):
+    [process] = submitted.processes()
     # It stops until Slurm warns it, which also lets it go on. Slurm checks limits twice a minute.
     process.suspend()
     job = cluster.ask("squeue", "-h", "-o", "%A").strip()
     cluster.ask("scontrol", "update", f"jobid={job}", "EndTime=now+60")
     step = submitted.step()
     cluster.wait_for(lambda: "error: stopped by SIGTERM" in submitted.log(), "the job to stop")
-    assert_goes_on(submitted, step, project, reference)
+    assert_goes_on(submitted, step, reference)
 
 
 @pytest.mark.nightly
-def test_a_job_whose_node_is_lost_goes_on(project, reference, submit):
-    submitted = submit(project)
-    submitted.trains()
+def test_a_job_whose_node_is_lost_goes_on(submitted, reference):
     step = submitted.step()
-    assert submitted.training()
+    assert submitted.processes()
     cluster.lose_node()
-    lost = submitted.training()
+    lost = submitted.processes()
     cluster.start_node()
     assert not lost
-    assert_goes_on(submitted, step, project, reference)
+    assert_goes_on(submitted, step, reference)
 
 
 @pytest.mark.nightly
-def test_snakemake_that_is_killed_can_be_called_again(project, reference, submit):
-    submitted = submit(project)
-    submitted.trains()
+def test_snakemake_that_is_killed_can_be_called_again(submitted, project, reference, submit):
     submitted.process.kill()
     submitted.process.wait()
     project.run(project.config, "--unlock")
-    again = submit(project)
-    again.wait()
+    submit(project).wait()
     assert_same_results(project, reference)
 
 
