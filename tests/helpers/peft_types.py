@@ -5,7 +5,7 @@ from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 from subtune.models.injected import UNFIT
 from subtune.selections import SELECTION
 
-# What these types need for models of width 32. All others have only defaults.
+# Fields that these types need for models of width 32. All others have only defaults.
 FIELDS = {
     "BOFT": {"boft_block_size": 4},
     "C3A": {"block_size": 8},
