@@ -129,20 +129,14 @@ def first_tested(wildcards):
 
 def shown(experiment, exhibit):
     """Return the files of a table or figure; `snakemake --report` shows figures and CSV files."""
-    options = {"caption": CAPTIONS, "category": experiment}
     is_figure = isinstance(exhibit, Figure)
-    paths = {
-        ending: PATHS.exhibit(experiment, exhibit.name, ending)
-        for ending in (layout.FIGURE_ENDINGS if is_figure else layout.TABLE_ENDINGS)
-    }
-    return [
-        (
-            in_report(path, labels={"title": exhibit.title, "file": ending}, **options)
-            if is_figure or ending == "csv"
-            else path
-        )
-        for ending, path in paths.items()
-    ]
+    files = []
+    for ending in layout.FIGURE_ENDINGS if is_figure else layout.TABLE_ENDINGS:
+        path = PATHS.exhibit(experiment, exhibit.name, ending)
+        labels = {"title": exhibit.title, "file": ending}
+        page = in_report(path, CAPTIONS, category=experiment, labels=labels)
+        files.append(page if is_figure or ending == "csv" else path)
+    return files
 
 
 def shown_first(exhibit):
