@@ -11,7 +11,6 @@ from subtune.exhibits.methods import exhibit_scores
 from subtune.glue_server import FILES, in_words
 from subtune.planning import jobs as planned
 from subtune.tasks import TASKS
-from tests.helpers import examples
 from tests.helpers.examples import config, experiment
 from tests.helpers.exhibits import made
 from tests.helpers.tables import require_taken
@@ -109,20 +108,14 @@ def test_a_submission_is_named_after_its_method_or_model_and_method():
         assert planned.submissions(config(experiment(), **others), experiment()) == {}
 
 
-METHODS = ("full", "bitfit", "layernorm", "random")
-
-
 @pytest.fixture
 def form():
-    experiment = examples.experiment(
+    settings = experiment(
         models=["bert-large-cased"],
         tasks=[name for name in TASKS if name != "wnli"],
-        methods={method: [1e-3] for method in METHODS},
+        methods={method: [1e-3] for method in ("full", "bitfit", "layernorm", "random")},
     )
-    config = examples.config(experiment).model_copy(
-        update={"experiments": {"layernorm": experiment}}
-    )
-    return planned.form(config, "layernorm", {})
+    return planned.form(config(settings, experiments={"layernorm": settings}), "layernorm", {})
 
 
 def as_ours(exhibit):

@@ -28,6 +28,12 @@ def mark(tmp_path):
     return tmp_path / "exploded"
 
 
+@pytest.fixture
+def model(tmp_path, tiny_bert):
+    """A directory of a model, to which a test adds files."""
+    return shutil.copytree(tiny_bert, tmp_path / "model")
+
+
 def test_the_bomb_goes_off_where_a_pickle_is_read(mark):
     pickle.loads(pickle.dumps(Bomb(mark)))
     assert mark.exists()
@@ -35,11 +41,7 @@ def test_the_bomb_goes_off_where_a_pickle_is_read(mark):
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "tf_model.h5", "model.ckpt"])
 @pytest.mark.parametrize("has_safetensors", [True, False])
-def test_a_pickle_among_a_models_files_is_never_read(
-    tmp_path, mark, tiny_bert, name, has_safetensors
-):
-    model = tmp_path / "model"
-    shutil.copytree(tiny_bert, model)
+def test_a_pickle_among_a_models_files_is_never_read(mark, model, name, has_safetensors):
     torch.save({"embeddings": Bomb(mark)}, model / name)
     if has_safetensors:
         assert load_model(model, SEQUENCE_CLASSIFICATION, 2).parameters
@@ -50,18 +52,14 @@ def test_a_pickle_among_a_models_files_is_never_read(
     assert not mark.exists()
 
 
-def test_a_pickle_under_the_name_of_safetensors_is_refused(tmp_path, mark, tiny_bert):
-    model = tmp_path / "model"
-    shutil.copytree(tiny_bert, model)
+def test_a_pickle_under_the_name_of_safetensors_is_refused(mark, model):
     torch.save({"embeddings": Bomb(mark)}, model / "model.safetensors")
     with pytest.raises(SubtuneError):
         load_model(model, SEQUENCE_CLASSIFICATION, 2)
     assert not mark.exists()
 
 
-def test_code_beside_a_model_is_never_run(tmp_path, mark, tiny_bert):
-    model = tmp_path / "model"
-    shutil.copytree(tiny_bert, model)
+def test_code_beside_a_model_is_never_run(mark, model):
     for name in ("modeling_own.py", "tokenization_own.py", "configuration_own.py", "__init__.py"):
         (model / name).write_text(f"open({str(mark)!r}, 'w')\n")
     assert load_model(model, SEQUENCE_CLASSIFICATION, 2).parameters
