@@ -12,7 +12,8 @@ import pandas as pd
 from subtune import tasks
 from subtune.config import Config, Experiment
 from subtune.data.load import split_from_rows, tokenize
-from subtune.families.base import COMPONENTS, HEADS
+from subtune.families.base import HEADS, component_of
+from subtune.models.dimensions import dimensions_by, papers_models
 from subtune.selections import Selection
 from subtune.selections.entries import Ranked, Top
 from subtune.selections.methods import METHODS
@@ -195,11 +196,11 @@ def scored(*rows) -> pd.DataFrame:
 
 def sums(**information) -> pd.DataFrame:
     """Two layers: every component of size 2 and information 1, but for those given."""
+    shapes = dimensions_by(papers_models()["bert-base-cased"]).shapes(2)
     rows = [
-        (f"encoder.layer.{layer}.{name}.{part}", 2, information.get(name.replace(".", "_"), 1.0))
-        for layer in (0, 1)
-        for name in COMPONENTS
-        for part in ("weight", "bias")
+        (name, 2, information.get(component_of(name).component.replace(".", "_"), 1.0))
+        for name in shapes
+        if component_of(name).layer in (0, 1)
     ]
     rows.append(("pooler.dense.weight", 4, 99.0))
     return pd.DataFrame(rows, columns=["parameter", "size", "information"])

@@ -143,30 +143,6 @@ class Component(NamedTuple):
     part: str
 
 
-class Components(NamedTuple):
-    """The components of a layer by their role, in the order of the forward pass."""
-
-    query: str = "attention.self.query"
-    key: str = "attention.self.key"
-    value: str = "attention.self.value"
-    attention_output: str = "attention.output.dense"
-    attention_norm: str = "attention.output.LayerNorm"
-    intermediate: str = "intermediate.dense"
-    output: str = "output.dense"
-    output_norm: str = "output.LayerNorm"
-
-
-class Embeddings(NamedTuple):
-    """The embedding tables, which are added up, and the norm of their sum."""
-
-    word: str = "embeddings.word_embeddings"
-    position: str = "embeddings.position_embeddings"
-    token_type: str = "embeddings.token_type_embeddings"
-    norm: str = "embeddings.LayerNorm"
-
-
-COMPONENTS, EMBEDDINGS = Components(), Embeddings()
-
 Shape = tuple[int, ...]
 
 
@@ -204,15 +180,41 @@ class Dimensions(NamedTuple):
     @property
     def parameters(self) -> int:
         """The number of pretrained parameters: all but the classifier's."""
-        return sum(map(math.prod, self.family.shapes(self).values()))
+        return sum(map(math.prod, self.pretrained_shapes().values()))
+
+    def pretrained_shapes(self) -> dict[str, Shape]:
+        """Return canonical name to shape of every parameter of a pretrained checkpoint."""
+        # A sequence classifier has all of them.
+        return {name: shape for name, shape in self.shapes(1).items() if not is_classifier(name)}
 
     def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
         """Return canonical name to shape of every parameter, with a head of so many outputs."""
-        shapes = self.family.shapes(self, head)
+        h, i = self.hidden_size, self.intermediate_size
+        weights: dict[str, Shape] = {
+            "embeddings.word_embeddings": (self.vocab_size, h),
+            "embeddings.position_embeddings": (self.max_position_embeddings, h),
+            "embeddings.token_type_embeddings": (self.type_vocab_size, h),
+            "embeddings.LayerNorm": (h,),
+        }
+        inside: dict[str, Shape] = {
+            "attention.self.query": (h, h),
+            KEY: (h, h),
+            "attention.self.value": (h, h),
+            "attention.output.dense": (h, h),
+            "attention.output.LayerNorm": (h,),
+            "intermediate.dense": (i, h),
+            "output.dense": (h, i),
+            "output.LayerNorm": (h,),
+        }
+        for layer in range(self.num_hidden_layers):
+            weights |= {f"{LAYERS}{layer}.{name}": shape for name, shape in inside.items()}
         *inner, last = [layer.module for layer in self.family.heads[head]]
-        widths = dict.fromkeys(filter(is_classifier, inner), self.hidden_size) | {last: outputs}
-        for module, width in widths.items():
-            shapes |= {f"{module}.weight": (width, self.hidden_size), f"{module}.bias": (width,)}
+        weights |= dict.fromkeys(inner, (h, h)) | {last: (outputs, h)}
+        shapes = {}
+        for module, shape in weights.items():
+            shapes[f"{module}.weight"] = shape
+            if not is_embedding(f"{module}.weight"):
+                shapes[f"{module}.bias"] = shape[:1]
         return shapes
 
     def exported_names(self, head: str) -> dict[str, str]:
@@ -254,25 +256,6 @@ class Family:
         fields: dict[str, Any] = {**self.defaults, **config}
         return Dimensions(self, *(fields[name] for name in Dimensions._fields[1:]))
 
-    def shapes(self, d: Dimensions, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Return name to shape of every pretrained parameter of a model with a head.
-
-        A sequence classifier has all parameters of a pretrained checkpoint.
-        """
-        h, i = d.hidden_size, d.intermediate_size
-        tables = [(d.vocab_size, h), (d.max_position_embeddings, h), (d.type_vocab_size, h)]
-        weights: dict[str, Shape] = dict(zip(EMBEDDINGS, [*tables, (h,)], strict=True))
-        inside = [(h, h), (h, h), (h, h), (h, h), (h,), (i, h), (h, i), (h,)]
-        for layer in range(d.num_hidden_layers):
-            weights |= zip(components_of(layer), inside, strict=True)
-        weights |= {m.module: (h, h) for m in self.heads[head] if not is_classifier(m.module)}
-        shapes = {}
-        for module, shape in weights.items():
-            shapes[f"{module}.weight"] = shape
-            if not is_embedding(f"{module}.weight"):
-                shapes[f"{module}.bias"] = shape[:1]
-        return shapes
-
     def exported_name(self, name: str, head: str) -> str:
         """Return a parameter's name in transformers' model of this family with a head."""
         module, _, part = name.rpartition(".")
@@ -287,11 +270,6 @@ def component_of(name: str) -> Component:
         layer, _, component = module.removeprefix(LAYERS).partition(".")
         return Component(component, int(layer), part)
     return Component(module, None, part)
-
-
-def components_of(layer: int) -> Components:
-    """Return the full names of a layer's modules."""
-    return Components(*(f"{LAYERS}{layer}.{component}" for component in COMPONENTS))
 
 
 def is_classifier(name: str) -> bool:

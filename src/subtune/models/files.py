@@ -246,7 +246,7 @@ def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, str
         .replace(".beta", ".bias"): name
         for name in stored
     }
-    shapes = family.shapes(dimensions)
+    shapes = dimensions.pretrained_shapes()
     require_same(
         paths[0].parent,
         stored=stored,

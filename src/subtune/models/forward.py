@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from subtune.families import first_position
-from subtune.families.base import EMBEDDINGS, Components, components_of, is_key_bias
+from subtune.families.base import KEY, LAYERS, is_key_bias
 from subtune.models.encoder import Encoder
 from subtune.models.operations import (
     DropoutMasks,
@@ -238,22 +238,25 @@ def hidden_states(model: Encoder, batch: Packed) -> Tensor:
 def _read_states(run: _Pass) -> Tensor:
     """Return the last hidden states ``[k, q, h]`` of the tokens that the batch reads."""
     config, reads = run.model.config, run.batch.reads
-    x = _layer_norm(run, EMBEDDINGS.norm, _embedded(run))
+    x = _layer_norm(run, "embeddings.LayerNorm", _embedded(run))
     x = _dropped(run, x, config.hidden_dropout_prob)
     for number in range(config.num_hidden_layers):
         # If only first tokens are read, the last layer computes no others.
         last = number == config.num_hidden_layers - 1
-        x = _layer(run, components_of(number), x, last and reads is None)
+        x = _layer(run, f"{LAYERS}{number}", x, last and reads is None)
     return x if reads is None else x.index_select(1, reads)
 
 
 def _embedded(run: _Pass) -> Tensor:
     """Return the tokens' embeddings ``[1, t, h]``."""
     batch = run.batch
-    names = EMBEDDINGS
     start = first_position(run.model.config.model_type, run.model.config.pad_token_id)
     types = torch.zeros_like(batch.ids) if batch.token_type_ids is None else batch.token_type_ids
-    ids = {names.word: batch.ids, names.position: batch.positions + start, names.token_type: types}
+    ids = {
+        "embeddings.word_embeddings": batch.ids,
+        "embeddings.position_embeddings": batch.positions + start,
+        "embeddings.token_type_embeddings": types,
+    }
     words, positions, types = (_embedding(run, name, ids[name]) for name in ids)
     x = (words + types + positions)[None]
     for name in ids:
@@ -268,18 +271,18 @@ def _embedding(run: _Pass, module: str, ids: Tensor) -> Tensor:
     return functional.embedding(ids, _shared(table))
 
 
-def _layer(run: _Pass, names: Components, x: Tensor, first_only: bool) -> Tensor:
+def _layer(run: _Pass, layer: str, x: Tensor, first_only: bool) -> Tensor:
     """Return a layer's output ``[k, t, h]``, or only first tokens ``[k, n, h]``."""
     asking = x.index_select(1, run.batch.first) if first_only else x
-    readers = ((names.query, asking), (names.key, x), (names.value, x))
-    projected = [_linear(run, module, read) for module, read in readers]
+    readers = (("attention.self.query", asking), (KEY, x), ("attention.self.value", x))
+    projected = [_linear(run, f"{layer}.{component}", read) for component, read in readers]
     runs = max(map(len, projected))
     query, key, value = (each.expand(runs, -1, -1) for each in projected)
     attended = _attention(run, query, key, value)
-    attended = _add_and_norm(run, names.attention_output, names.attention_norm, attended, asking)
-    between = _linear(run, names.intermediate, attended)
+    attended = _add_and_norm(run, f"{layer}.attention.output", attended, asking)
+    between = _linear(run, f"{layer}.intermediate.dense", attended)
     between = activation(run.model.config.hidden_act)(between)
-    return _add_and_norm(run, names.output, names.output_norm, between, attended)
+    return _add_and_norm(run, f"{layer}.output", between, attended)
 
 
 def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -316,10 +319,11 @@ def _attention_on_grid(run: _Pass, grid: Grid, query: Tensor, key: Tensor, value
     return from_grid(attended, grid, heads)
 
 
-def _add_and_norm(run: _Pass, dense: str, norm: str, x: Tensor, residual: Tensor) -> Tensor:
+def _add_and_norm(run: _Pass, part: str, x: Tensor, residual: Tensor) -> Tensor:
     """Return the end of attention or of a feed-forward part, with its adapter, if it has one."""
-    x = _dropped(run, _linear(run, dense, x), run.model.config.hidden_dropout_prob)
-    down, up = down_and_up(dense)
+    norm = f"{part}.LayerNorm"
+    x = _dropped(run, _linear(run, f"{part}.dense", x), run.model.config.hidden_dropout_prob)
+    down, up = down_and_up(part)
     adapters = run.model.adapters
     if adapters is not None and f"{down}.weight" in run.model.parameters:
         if adapters.type == "houlsby":

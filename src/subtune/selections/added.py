@@ -9,8 +9,8 @@ from subtune.core.content_ids import Value, canonical
 from subtune.core.errors import SubtuneError
 from subtune.families.base import (
     ADDED,
+    LAYERS,
     Shape,
-    components_of,
     is_added,
     is_embedding,
     is_norm,
@@ -91,10 +91,10 @@ class AdapterSettings(Value):
         if not 1 <= size <= width:
             raise SubtuneError(f"adapter: found a size of {size}, expected 1 to {width}, the width")
         shapes: dict[str, Shape] = {}
-        for layer in map(components_of, range(layers)):
-            both = [layer.attention_output, layer.output]
-            for module in both if self.type == "houlsby" else both[1:]:
-                down, up = down_and_up(module)
+        parts = ["attention.output", "output"] if self.type == "houlsby" else ["output"]
+        for layer in range(layers):
+            for part in parts:
+                down, up = down_and_up(f"{LAYERS}{layer}.{part}")
                 shapes |= {f"{down}.weight": (size, width), f"{down}.bias": (size,)}
                 shapes |= {f"{up}.weight": (width, size), f"{up}.bias": (width,)}
         return shapes
@@ -120,9 +120,9 @@ class Adapter(AbstractSelection):
         return f"adapters ({adapter.type}, {size}){norms}"
 
 
-def down_and_up(module: str) -> tuple[str, str]:
-    """Return the names of an adapter's two projections; it stands behind ``module``."""
-    return f"{ADDED}.{module}.adapter.down", f"{ADDED}.{module}.adapter.up"
+def down_and_up(part: str) -> tuple[str, str]:
+    """Return the names of an adapter's two projections; it stands behind a part of a layer."""
+    return f"{ADDED}.{part}.dense.adapter.down", f"{ADDED}.{part}.dense.adapter.up"
 
 
 class PeftSettings(Value):

@@ -14,7 +14,6 @@ import subtune
 from subtune.core.errors import SubtuneError
 from subtune.families import FAMILIES, NAMINGS, base, first_position
 from subtune.families.base import (
-    EMBEDDINGS,
     HEADS,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
@@ -103,7 +102,7 @@ def test_what_cancels_changes_nothing_in_transformers_own_model(config, family):
 def test_positions_are_counted_from_where_the_model_counts_them(config):
     model = AutoModel.from_config(config).eval()
     rows = []
-    table = model.get_submodule(EMBEDDINGS.position)
+    table = model.get_submodule("embeddings.position_embeddings")
     table.register_forward_hook(lambda module, inputs, output: rows.append(inputs[0]))
     model(input_ids=torch.tensor([[5, 6, 7]]))
     first = first_position(config.model_type, config.pad_token_id)
