@@ -13,7 +13,6 @@ from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from subtune import __version__, config
@@ -141,9 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     does = "write a run's model, for transformers or PEFT"
     add = command(_export, does, "export 42ae38 --to my-model")
     add("run", help="the run's id, or its first digits")
-    add("--to", type=Path, metavar="DIR", help="a new directory")
-    add("--push", metavar="OWNER/NAME", help="upload the model to this repository on the hub")
-    add("--private", action="store_true", help="make the repository private")
+    add("--to", type=Path, required=True, metavar="DIR", help="a new directory")
     _add_results(add)
     does = "configuration of a cross-validated run, which trains again on all rows"
     add("--config", type=Path, help=does)
@@ -431,18 +428,12 @@ def _verify(options: Namespace) -> None:
 
 def _export(options: Namespace) -> None:
     from subtune.core.layout import require_new
-    from subtune.hub import require_ready, upload
     from subtune.interface.comparison import CONFIGURATION
     from subtune.interface.workflow import run_to_export
     from subtune.runs import records
 
-    if not options.push and (options.private or not options.to):
-        raise SubtuneError("expected --to DIR or --push OWNER/NAME; --private needs --push")
-    if options.to:
-        require_new(options.to)
+    require_new(options.to)
     run = records.find(Path(Layout(str(options.results)).records()), options.run)
-    if options.push:
-        require_ready(options.push)
     results = options.results.resolve()
     if options.config is None and (results / CONFIGURATION).is_file():
         run = run_to_export(results, run, results / CONFIGURATION, results)
@@ -454,15 +445,10 @@ def _export(options: Namespace) -> None:
     from subtune.runs import export
 
     write = export.export_adapter if options.adapter else export.export_model
-    # An adapter names its local base by a path, which should stay private on the hub.
-    layout = Layout(str(options.results if options.push else results))
-    with TemporaryDirectory() as scratch:
-        target = options.to or Path(scratch) / "model"
-        write(layout, run, target, partial(model_card, layout, run, options.push or target.name))
-        if options.to:
-            print(f"run {run} is in {options.to}", flush=True)
-        if options.push:
-            print(f"run {run} is at {upload(target, options.push, options.private)}")
+    # An adapter names its local base by an absolute path.
+    layout = Layout(str(results))
+    write(layout, run, options.to, partial(model_card, layout, run, options.to.name))
+    print(f"run {run} is in {options.to}")
 
 
 def _predict(options: Namespace) -> None:

@@ -1,4 +1,4 @@
-"""The hub: commits of its branches and tags, downloads and uploads.
+"""The hub: commits of its branches and tags, and downloads.
 
 The hub's answers, such as commits, are stored in a file in the results. Later plans are therefore
 the same, with or without a network. If a branch moves, nothing is trained again until you delete
@@ -34,15 +34,6 @@ SECONDS_TO_ANSWER = 20
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
 # The stored answers: commits and poolings.
 KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=r"^([0-9a-f]{40}|first|mean)$")]])
-# Files of an earlier export to the repository; they would load instead of the new ones.
-EARLIER = [
-    "model*.safetensors",
-    "model.safetensors.index.json",
-    "config.json",
-    "adapter_*",
-    "modules.json",
-]
-NEEDED = "--push: expected OWNER/NAME, a network, and a token that may write (`hf auth login`)"
 
 
 class UnreachableError(SubtuneError):
@@ -174,29 +165,3 @@ def _read(kept: Path) -> dict[str, str]:
             f"{kept}: found something else, expected a commit (40 hexadecimal digits) for each "
             "repository and revision; correct or delete it"
         ) from None
-
-
-def require_ready(repository: str) -> None:
-    """Refuse an impossible name of a repository, and an unknown user, before any work."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.utils import validate_repo_id
-
-    with one_line(NEEDED):
-        # The library also accepts names without an owner.
-        validate_repo_id(repository if "/" in repository else f"/{repository}")
-        HfApi().whoami()
-
-
-def upload(folder: Path, repository: str, private: bool) -> str:
-    """Upload a folder as one commit to a repository of models, old or new. Return its address."""
-    import huggingface_hub
-
-    api = huggingface_hub.HfApi()
-    with one_line(NEEDED):
-        url = api.create_repo(repository, private=private or None, exist_ok=True)
-        if private and not api.repo_info(repository).private:
-            raise SubtuneError(
-                f"--private: {repository} is public; name a new repository, or make it private"
-            )
-        api.upload_folder(repo_id=repository, folder_path=folder, delete_patterns=EARLIER)
-    return str(url)

@@ -16,7 +16,7 @@ from subtune.models.fetch import fetch
 from subtune.planning.plan import plan
 from subtune.selections.specs import DataSpec, ModelSpec
 from subtune.tasks import TASKS
-from tests.helpers.hub import COMMIT, MAIN, NEXT_COMMIT, Downloads, serving
+from tests.helpers.hub import COMMIT, MAIN, NEXT_COMMIT, serving
 from tests.helpers.project import Project
 
 MODEL = "acme/tiny-bert"
@@ -92,7 +92,7 @@ def reach(monkeypatch, tmp_path):
 @pytest.fixture
 def hub(root, reach):
     """The address of the hub, at which this process reaches it."""
-    with serving(Downloads, root=root) as address:
+    with serving(root) as address:
         reach(address)
         yield address
     (root / MAIN).write_text(COMMIT)
