@@ -263,11 +263,9 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
     modules = set(map(module_in_any_layer, pretrained))
     require_same(
         directory,
-        stored=unexpected,
         missing=sorted(pretrained.intersection(loading["missing_keys"])),
         mismatched=[key for key in sorted(loading["mismatched_keys"]) if key[0] in pretrained],
         unknown=[own for own in unexpected if module_in_any_layer(own) in modules],
-        prefix=prefix,
     )
 
 
