@@ -215,40 +215,33 @@ def trained_tensors(
                 how = f"rank {rank}"
             case _:
                 how = "in part"
-        key = (_any_layer(name), _any_layer(own_names.get(name, name)), how)
+        key = (_in_layers(name), _in_layers(own_names.get(name, name)), how)
         alike.setdefault((*key, tuple(shapes[name])), []).append(name)
-    in_all_layers = Counter(map(_any_layer, shapes))
+    in_all_layers = Counter(map(_in_layers, shapes))
     rows = []
     for (module, _, how, shape), names in alike.items():
         everywhere = len(names) == in_all_layers[module]
         for run in [names] if everywhere else _in_a_row(names):
-            tensor = _joined(run, everywhere)
-            own = _joined([own_names.get(name, name) for name in run], everywhere)
+            tensor, own = run[0], own_names.get(run[0], run[0])
+            if len(run) > 1:
+                layers = "*" if everywhere else f"{_layer_of(run[0])}-{_layer_of(run[-1])}"
+                tensor, own = _in_layers(tensor, layers), _in_layers(own, layers)
             trains = count({name: entries[name] for name in run}, shapes)
             rows.append((tensor, len(run), own, shape, trains, how))
     return pd.DataFrame(rows, columns=["tensor", "times", "own", "shape", "trains", "how"])
 
 
-def _any_layer(name: str) -> str:
-    return LAYER_NUMBER.sub(".*.", name)
+def _in_layers(name: str, layers: str = "*") -> str:
+    """Return the pattern of a name in several layers."""
+    return LAYER_NUMBER.sub(f".{layers}.", name)
+
+
+def _layer_of(name: str) -> int:
+    found = LAYER_NUMBER.search(name)
+    return int(found[0].strip(".")) if found else 0
 
 
 def _in_a_row(names: Sequence[str]) -> list[list[str]]:
     """Split names of layers into groups without a gap in the layers' numbers."""
-
-    def layers_before(numbered: tuple[int, str]) -> int:
-        found = LAYER_NUMBER.search(numbered[1])
-        return int(found[0].strip(".") if found else 0) - numbered[0]
-
-    return [[name for _, name in run] for _, run in groupby(enumerate(names), layers_before)]
-
-
-def _joined(names: Sequence[str], everywhere: bool) -> str:
-    """Return a pattern that matches names that differ in the layer's number."""
-    if len(names) == 1:
-        return names[0]
-    parts = zip(*(name.split(".") for name in names), strict=True)
-    return ".".join(
-        same[0] if len(set(same)) == 1 else "*" if everywhere else f"{same[0]}-{same[-1]}"
-        for same in parts
-    )
+    numbered = groupby(enumerate(names), lambda pair: _layer_of(pair[1]) - pair[0])
+    return [[name for _, name in run] for _, run in numbered]
