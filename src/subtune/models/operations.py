@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 # Rounding does not depend on the number of rows and columns if there are at least this many.
@@ -150,13 +149,11 @@ class Grid:
     """Neighbouring examples of a batch, laid out for attention: ``m`` examples by ``l`` slots.
 
     ``tokens``: their number ``s``. ``outside`` ``[m, l]``: 0 in slots with a token, -inf behind an
-    example's end. ``row`` ``[m·a·l]``: the row of ``[s·a, d]`` in each slot; slots behind an
-    example's end repeat its first token. ``slot`` ``[s·a]``: the slot of each such row.
+    example's end. ``slot`` ``[s·a]``: the slot of each row of ``[s·a, d]``, in ``[m·a·l, d]``.
     """
 
     tokens: int
     outside: Tensor
-    row: Tensor
     slot: Tensor
 
 
@@ -167,63 +164,26 @@ def grid_of(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tens
     example = np.arange(len(lengths)).repeat(lengths)
     position = np.arange(lengths.sum()) - first[example]
     inside = np.arange(longest) < lengths[:, None]
-    head = np.arange(heads)
-    token = first[:, None] + np.arange(longest) * inside
-    row = token[:, None, :] * heads + head[:, None]
-    slot = (example[:, None] * heads + head) * longest + position[:, None]
+    slot = (example[:, None] * heads + np.arange(heads)) * longest + position[:, None]
     return Grid(
         tokens=int(lengths.sum()),
         outside=tensor(np.where(inside, np.float32(0), np.float32("-inf"))),
-        row=tensor(row.ravel()),
         slot=tensor(slot.ravel()),
     )
 
 
 def to_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:
-    """Copy a grid's tokens ``[k, s, h]`` to every head's slots ``[k·m·a, l, d]``.
-
-    Slots without a token must get no gradient: attention's mask ensures it for keys and values,
-    `from_grid` for queries.
-    """
+    """Copy a grid's tokens ``[k, s, h]`` to every head's slots ``[k·m·a, l, d]``, others are 0."""
     rows = x.unflatten(2, (heads, -1)).flatten(1, 2)
-    return _Gather.apply(rows, grid.row, grid.slot).view(-1, grid.outside.shape[1], rows.shape[2])
+    slots = rows.new_zeros(len(rows), grid.outside.numel() * heads, rows.shape[2])
+    slots = slots.index_copy(1, grid.slot, rows)
+    return slots.view(-1, grid.outside.shape[1], rows.shape[2])
 
 
 def from_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:
     """Copy every head's slots ``[k·m·a, l, d]`` back to tokens ``[k, s, h]``."""
-    rows = x.reshape(-1, len(grid.row), x.shape[2])
-    tokens = _Scatter.apply(rows, grid.slot)
-    return tokens.unflatten(1, (-1, heads)).flatten(2)
-
-
-class _Gather(torch.autograd.Function):
-    """Gathers rows. Its backward pass gathers too, where autograd's own would add into zeros."""
-
-    @staticmethod
-    def forward(ctx: FunctionCtx, rows: Tensor, grid: Tensor, slot: Tensor) -> Tensor:
-        ctx.save_for_backward(slot)
-        return rows.index_select(1, grid)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        (slot,) = ctx.saved_tensors
-        return gradient.index_select(1, slot), None, None
-
-
-class _Scatter(torch.autograd.Function):
-    """Gathers the slots that hold a token; the other slots' gradient is 0."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, slot: Tensor) -> Tensor:
-        ctx.save_for_backward(slot)
-        ctx.slots = rows.shape[1]
-        return rows.index_select(1, slot)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (slot,) = ctx.saved_tensors
-        rows = gradient.new_zeros(gradient.shape[0], ctx.slots, gradient.shape[2])
-        return rows.index_copy_(1, slot, gradient), None
+    rows = x.reshape(-1, grid.outside.numel() * heads, x.shape[2])
+    return rows.index_select(1, grid.slot).unflatten(1, (-1, heads)).flatten(2)
 
 
 class DropoutMasks:
