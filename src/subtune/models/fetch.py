@@ -40,16 +40,13 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
             name=f"could not download model {name_or_path}",
             instead="name a local `path`",
         )
-    target.mkdir(parents=True, exist_ok=True)
-    for path in files_of(source):
-        shutil.copyfile(path, target / path.name)
     # The version leaves out the model card, and the pooling, which is part of the spec.
     beside = [source / README]
     if spec.pooling:
         beside += [source / MODULES, *source.glob(POOLING)]
-    for path in filter(Path.is_file, beside):
+    for path in [*files_of(source), *filter(Path.is_file, beside)]:
         copy = target / path.relative_to(source)
-        copy.parent.mkdir(exist_ok=True)
+        copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
     if spec.source == "files" and version_of(target) != spec.version:
         raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
