@@ -36,6 +36,12 @@ def copied(tiny, tmp_path):
 
 
 @pytest.fixture
+def directory(copied):
+    """A copy of the tiny BERT."""
+    return copied()
+
+
+@pytest.fixture
 def in_shards(copied):
     """A function from a family to its tiny model, with weights in several files."""
 

@@ -13,11 +13,6 @@ from subtune.selections.specs import ModelSpec
 
 
 @pytest.fixture
-def directory(copied):
-    return copied()
-
-
-@pytest.fixture
 def fetched(tmp_path):
     """A function that copies a local model as it was planned; after planning, ``edit`` is called"""
 

@@ -20,11 +20,6 @@ from subtune.tasks import TASKS
 from tests.helpers import examples
 
 
-@pytest.fixture
-def directory(copied):
-    return copied()
-
-
 def test_a_models_version_is_of_its_files_in_one_order(directory):
     """Another order would change the ids of all recorded runs."""
     for name in ("vocab.txt", "tokenizer_config.json"):

@@ -23,8 +23,8 @@ from subtune.families.base import (
 from subtune.models import forward
 from subtune.models.dimensions import dimensions_by
 from subtune.models.encoder import load_model, with_new_classifier
-from subtune.models.forward import activation, hidden_states, pack
-from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun
+from subtune.models.forward import hidden_states, pack
+from subtune.models.operations import DropoutMasks, PerRun
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from tests.helpers import examples, reference
@@ -185,39 +185,10 @@ def test_a_pass_computes_as_much_as_its_dimensions_say(model):
     assert expected == pytest.approx(counter.get_total_flops() / 4, rel=0.01)
 
 
-def test_a_low_rank_update_adds_to_its_matrix(model):
-    leaves = leaves_of(model, 2)
-    name = "encoder.layer.0.attention.self.query.weight"
-    rows, columns = model.parameters[name].shape
-    lora_a, lora_b = torch.randn(2, 4, columns) * 0.1, torch.randn(2, rows, 4) * 0.1
-    update = {name: LowRankUpdate(lora_a, lora_b)}
-    computed = forward.logits(model, batch(model), weights_of(model, leaves) | update)
-    for run in range(2):
-        merged = one_run(model, leaves, run)
-        merged[name] = merged[name] + lora_b[run] @ lora_a[run]
-        expected = theirs_of(model, merged)
-        torch.testing.assert_close(computed[run], expected, rtol=1e-4, atol=1e-5)
-
-
-def test_a_runs_dropout_does_not_depend_on_who_trains_beside_it(model):
-    model = with_dropout(model, 0.2)
-    leaves = leaves_of(model, 3)
-
-    def logits(weights, seed):
-        return forward.logits(model, batch(model), weights, DropoutMasks(seed, model.device))
-
-    computed = logits(weights_of(model, leaves), 5)
-    for run in range(3):
-        alone = logits(one_run(model, leaves, run), 5)
-        torch.testing.assert_close(alone[0], computed[run], rtol=1e-4, atol=1e-5)
-    other = logits(weights_of(model, leaves), 6)
-    assert not torch.allclose(other, computed, atol=1e-3)
-
-
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_an_activation_is_what_transformers_calls_by_its_name(name):
     x = torch.linspace(-5, 5, 101)
-    assert torch.equal(activation(name)(x), ACT2FN[name](x))
+    assert torch.equal(forward.ACTIVATIONS[name](x), ACT2FN[name](x))
 
 
 @pytest.mark.parametrize(("cost", "grids"), [(0, 4), (10, 3), (30, 2)])

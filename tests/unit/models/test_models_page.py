@@ -1,4 +1,4 @@
-"""The page on models says what the code does: its tables, names, commands and messages."""
+"""The page on models says what the code does: its families, names and examples."""
 
 import re
 
@@ -6,7 +6,6 @@ import pytest
 import yaml
 from transformers import AutoConfig
 
-from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.families import FAMILIES, NAMINGS
 from subtune.families.base import SEQUENCE_CLASSIFICATION
@@ -31,45 +30,10 @@ def words_in_code(cell):
     return re.findall(r"`([^`]+)`", cell)
 
 
-FAMILY_ROWS = table("family")[1]
-
-
-def test_the_tensors_of_modernbert_base_are_those_of_the_page(tmp_path, capsys):
-    # Transformers' configuration without a word is the published one's.
-    AutoConfig.for_model("modernbert").save_pretrained(tmp_path)
-    assert cli.main(["params", "layernorm", "--model", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    listed = printed[printed.index("| tensor ") :].strip()
-    assert listed in PAGE
-
-
 def test_the_page_has_every_family():
-    named_there = [name for _, types, *_ in FAMILY_ROWS for name in words_in_code(types)]
+    named_there = [name for _, types, *_ in table("family")[1] for name in words_in_code(types)]
     described = [name for name, naming in NAMINGS.items() if naming.layers]
     assert sorted(named_there) == sorted([*FAMILIES, *described])
-
-
-@pytest.mark.parametrize("row", FAMILY_ROWS, ids=lambda row: row[0])
-def test_a_family_has_what_the_page_says(row, directory_of):
-    _, model_types, attention, norms, biases, _ = row
-    model_type = words_in_code(model_types)[0]
-    if model_type in FAMILIES:
-        return
-    names = dimensions_in(directory_of(model_type)).exported_names(SEQUENCE_CLASSIFICATION)
-    inside = {name.partition("encoder.layer.")[2].partition(".")[2] for name in names} - {""}
-    assert ("attention.self.query.weight" in inside) == attention.startswith("apart")
-    assert ("attention.self.qkv.weight" in inside) == attention.startswith("one matrix")
-    assert ("attention.query.LayerNorm.weight" in inside) == ("norms of query and key" in attention)
-    assert ("attention.input.LayerNorm.weight" in inside) == norms.startswith("before and")
-    of_vectors = {name.rpartition(".")[0] for name in inside if name.endswith(".bias")}
-    match biases:
-        case "none":
-            assert not of_vectors
-            assert "ModernBERT, Llama, Mistral, SmolLM3, Gemma and Qwen3 have no biases" in PAGE
-        case "of query, key and value":
-            assert of_vectors == {f"attention.self.{part}" for part in ("query", "key", "value")}
-        case _:
-            assert {"intermediate.dense", "output.dense", "output.LayerNorm"} < of_vectors
 
 
 def test_the_names_of_the_page_are_those_of_transformers_models(directory_of):
