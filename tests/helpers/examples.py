@@ -194,7 +194,7 @@ def scored(*rows) -> pd.DataFrame:
     return table.assign(run="r", best_epoch=1, trainable=10, train_rows=100, **extra)
 
 
-def sums(**information) -> pd.DataFrame:
+def sums(task: str, **information) -> pd.DataFrame:
     """Two layers: every component of size 2 and information 1, but for those given."""
     shapes = dimensions_by(papers_models()["bert-base-cased"]).shapes(2)
     rows = [
@@ -203,4 +203,4 @@ def sums(**information) -> pd.DataFrame:
         if component_of(name).layer in (0, 1)
     ]
     rows.append(("pooler.dense.weight", 4, 99.0))
-    return pd.DataFrame(rows, columns=["parameter", "size", "information"])
+    return pd.DataFrame(rows, columns=["parameter", "size", "information"]).assign(task=task)

@@ -1,6 +1,6 @@
 """Fisher information and changes of parameters, by component and by layer."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -31,20 +31,16 @@ def with_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(parameter=(table["component"] + "." + table["part"]).map(names))
 
 
-def parameter_information(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def parameter_information(sums: pd.DataFrame) -> pd.DataFrame:
     """Return the mean information per entry of each kind of layer parameter.
 
     Returns:
         ``task``, ``parameter`` (a name of `LAYER_PARAMETERS`), ``information``.
     """
-    table = pd.concat(
-        [with_layer_parameters(rows).assign(task=task) for task, rows in sums.items()]
-    )
-    added = table.groupby(["task", "parameter"], sort=False)[["information", "size"]].sum()
-    return (added["information"] / added["size"]).rename("information").reset_index()
+    return _per_entry(with_layer_parameters(sums), ["task", "parameter"], "information")
 
 
-def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def component_shares(sums: pd.DataFrame) -> pd.DataFrame:
     """Return each component's share of a task's information (LayerNorm paper, 2.4).
 
     It is the mean over the component's entries in all layers, divided by the sum of these means.
@@ -52,15 +48,16 @@ def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns:
         ``task``, ``component``, ``share``.
     """
-    parts = [pd.DataFrame(columns=["task", "component", "share"])]
-    for task, table in sums.items():
-        table = with_places(table).dropna(subset="layer")
-        components = in_order(table["component"])
-        added = table.groupby("component")[["information", "size"]].sum().loc[components]
-        mean = added["information"] / added["size"]
-        share = (mean / mean.sum()).to_numpy()
-        parts.append(pd.DataFrame({"task": task, "component": components, "share": share}))
-    return pd.concat(parts, ignore_index=True)
+    table = with_places(sums).dropna(subset="layer")
+    means = _per_entry(table, ["task", "component"], "information")
+    share = means["information"] / means.groupby("task")["information"].transform("sum")
+    return means[["task", "component"]].assign(share=share)
+
+
+def _per_entry(tensors: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:
+    """Return the sum of a column, divided by the number of entries, per group of tensors."""
+    added = tensors.groupby(keys, sort=False)[[column, "size"]].sum()
+    return (added[column] / added["size"]).rename(column).reset_index()
 
 
 def component_ranking(shares: pd.DataFrame) -> pd.Series:
@@ -70,18 +67,15 @@ def component_ranking(shares: pd.DataFrame) -> pd.Series:
     return total.sort_values(ascending=False, kind="stable")
 
 
-def layernorm_by_layer(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def layernorm_by_layer(sums: pd.DataFrame) -> pd.DataFrame:
     """Return each layer's share of LayerNorm's information (LayerNorm paper, Figures 3 and 4).
 
     Returns:
         ``task``, ``layer``, ``part`` (weight or bias), ``share``. A task's shares sum to 1.
     """
-    parts = []
-    for task, table in sums.items():
-        table = with_places(table.assign(task=task)).query("component == 'output.LayerNorm'")
-        share = table["information"] / table["information"].sum()
-        parts.append(table[["task", "layer", "part"]].assign(share=share))
-    return pd.concat(parts, ignore_index=True).astype({"layer": int})
+    table = with_places(sums).query("component == 'output.LayerNorm'").astype({"layer": int})
+    share = table["information"] / table.groupby("task")["information"].transform("sum")
+    return table[["task", "layer", "part"]].assign(share=share)
 
 
 def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
@@ -103,60 +97,45 @@ def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """Return `changes_by_component` for full fine-tuning on every task."""
-    runs = whole_methods(chosen).dropna(subset=["value"]).query("decides and method == 'full'")
-    return changes_by_component(
-        {
-            task: [records.read_changes(store, run) for run in task_runs["run"]]
-            for task, task_runs in runs.groupby("task", sort=False)
-        }
-    )
+    """Return the mean |change| of each component in each layer after full fine-tuning (LayerNorm
+    paper, Eq. 1).
+
+    Returns:
+        ``task``, ``component``, ``layer``, ``change``: the mean over a component's entries and over
+        seeds.
+    """
+    parts = [pd.DataFrame(columns=["task", "component", "layer", "change"])]
+    for (task,), table in _changes(chosen[chosen["method"] == "full"], ["task"], store):
+        table = with_places(table).sort_values(["component", "layer"], kind="stable")
+        table = table.assign(change=table["mean_abs_change"] * table["size"])
+        parts.append(_per_entry(table, ["component", "layer"], "change").assign(task=task))
+    return pd.concat(parts, ignore_index=True).astype({"layer": int})
 
 
 def changes_of_methods(
     chosen: pd.DataFrame, methods_on_tasks: Collection[tuple[str, str]], store: Path
 ) -> pd.DataFrame:
-    """Return `changes_by_parameter` for pairs of method and task, with every model.
+    """Return the mean |change| of each layer's biases and LayerNorm weights (BitFit, section 4),
+    for pairs of method and task, with every model.
 
     Returns:
-        ``parameter``, ``layer``, ``change``, ``model``, ``method``, ``task``.
+        ``model``, ``method``, ``task``, ``parameter`` (a name of `LAYER_PARAMETERS`), ``layer``,
+        ``change`` (the mean over seeds).
     """
-    runs = whole_methods(chosen).dropna(subset=["value"]).query("decides")
+    pairs = zip(chosen["method"], chosen["task"], strict=True)
+    drawn = chosen[[pair in methods_on_tasks for pair in pairs]]
     parts = [pd.DataFrame(columns=["model", "method", "task", "parameter", "layer", "change"])]
-    for (model, method, task), same in runs.groupby(["model", "method", "task"], sort=False):
-        if (method, task) in methods_on_tasks:
-            part = changes_by_parameter([records.read_changes(store, run) for run in same["run"]])
-            parts.append(part.assign(model=model, method=method, task=task))
-    return pd.concat(parts)
-
-
-def changes_by_component(changes: Mapping[str, Sequence[pd.DataFrame]]) -> pd.DataFrame:
-    """Return the mean |change| of each component in each layer (LayerNorm paper, Eq. 1).
-
-    Args:
-        changes: task name to a table per seed: ``parameter``, ``mean_abs_change``, ``size``.
-
-    Returns:
-        ``task``, ``component``, ``layer``, ``change``: the mean over a component's entries.
-    """
-    parts = [pd.DataFrame(columns=["task", "component", "layer", "change"])]
-    for task, tables in changes.items():
-        table = with_places(pd.concat(tables, ignore_index=True))
-        table = table.assign(total=table["mean_abs_change"] * table["size"], task=task)
-        added = table.groupby(["task", "component", "layer"])[["total", "size"]].sum()
-        parts.append((added["total"] / added["size"]).rename("change").reset_index())
+    for key, table in _changes(drawn, ["model", "method", "task"], store):
+        groups = with_layer_parameters(table).groupby(["parameter", "layer"])
+        means = groups["mean_abs_change"].mean().rename("change").reset_index()
+        parts.append(means.assign(**dict(zip(["model", "method", "task"], key, strict=True))))
     return pd.concat(parts, ignore_index=True).astype({"layer": int})
 
 
-def changes_by_parameter(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the mean |change| of each layer's biases and LayerNorm weights (BitFit, section 4).
-
-    Args:
-        tables: one per seed: ``parameter``, ``mean_abs_change``, ``size``.
-
-    Returns:
-        ``parameter`` (a name of `LAYER_PARAMETERS`), ``layer``, ``change`` (the mean over seeds).
-    """
-    table = with_layer_parameters(pd.concat(tables, ignore_index=True))
-    means = table.groupby(["parameter", "layer"], as_index=False)["mean_abs_change"].mean()
-    return means.rename(columns={"mean_abs_change": "change"}).astype({"layer": int})
+def _changes(
+    chosen: pd.DataFrame, keys: list[str], store: Path
+) -> Iterator[tuple[tuple, pd.DataFrame]]:
+    """Yield the changes of all seeds of whole methods that did not diverge, by columns."""
+    runs = whole_methods(chosen).dropna(subset=["value"]).query("decides")
+    for key, same in runs.groupby(keys, sort=False):
+        yield key, pd.concat([records.read_changes(store, run) for run in same["run"]])

@@ -273,7 +273,8 @@ def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
     tables = {name: read_scores(files[name]) for name in DATA if name in files}
     made: dict[str, pd.DataFrame] = {}
     if "component_shares" in wanted:
-        sums = dict(zip(tasks, map(pd.read_csv, files["fisher_sums"]), strict=True))
+        paths = zip(tasks, files["fisher_sums"], strict=True)
+        sums = pd.concat([pd.read_csv(path).assign(task=task) for task, path in paths])
         layers = parameters.layernorm_by_layer(sums)
         made["layernorm_information"] = layers
         made["global_layernorm_information"] = parameters.global_by_layer(layers)

@@ -8,6 +8,7 @@ from scipy.optimize import least_squares
 
 from subtune import papers
 from subtune.analysis import parameters
+from subtune.runs import records
 from subtune.selections.methods import LAYER_PARAMETERS
 from tests.helpers import examples
 from tests.helpers.examples import sums
@@ -16,9 +17,8 @@ from tests.helpers.exhibits import made
 
 def test_components_are_ranked_by_mean_information_normalised_per_task():
     # Per component the mean is (2 weights + 2 biases) · information / 8 entries.
-    one = sums(output_LayerNorm=3.0)
-    other = sums(output_LayerNorm=0.0, attention_self_query=2000.0)
-    shares = parameters.component_shares({"a": one, "b": other})
+    other = sums("b", output_LayerNorm=0.0, attention_self_query=2000.0)
+    shares = parameters.component_shares(pd.concat([sums("a", output_LayerNorm=3.0), other]))
     total = parameters.component_ranking(shares)
     assert total["output.LayerNorm"] == pytest.approx(3 / 10)
     assert total["attention.self.query"] == pytest.approx(1 / 10 + 2000 / 2006)
@@ -29,9 +29,9 @@ def test_components_are_ranked_by_mean_information_normalised_per_task():
 
 
 def test_a_parameters_information_is_the_mean_over_its_entries():
-    table = sums()
+    table = sums("a")
     table.loc[table["parameter"] == "encoder.layer.0.attention.self.value.bias", "information"] = 5
-    found = parameters.parameter_information({"a": table, "b": sums()})
+    found = parameters.parameter_information(pd.concat([table, sums("b")]))
     values = found.set_index(["task", "parameter"])["information"]
     # Both layers have two entries: (5 + 1) / 4.
     assert (values["a", "b_v"], values["b", "b_v"]) == (1.5, 0.5)
@@ -39,7 +39,7 @@ def test_a_parameters_information_is_the_mean_over_its_entries():
 
 
 def test_layernorm_shares_sum_to_1_and_global_ones_to_the_number_of_tasks():
-    shares = parameters.layernorm_by_layer({"a": sums(), "b": sums(output_LayerNorm=5.0)})
+    shares = parameters.layernorm_by_layer(pd.concat([sums("a"), sums("b", output_LayerNorm=5.0)]))
     assert shares.groupby("task")["share"].sum().to_dict() == pytest.approx({"a": 1, "b": 1})
     total = parameters.global_by_layer(shares)
     assert total.groupby("part")["share"].sum().to_dict() == pytest.approx({"weight": 2, "bias": 2})
@@ -77,21 +77,28 @@ def test_values_in_the_unreadable_cells_explain_the_weights_of_figure_4():
     assert abs(weights_off(solved.x)).max() < 0.005
 
 
-def test_a_components_change_is_the_mean_over_its_weights_and_biases():
-    names = ["encoder.layer.3.output.dense.weight", "encoder.layer.3.output.dense.bias"]
-    table = pd.DataFrame({"parameter": names, "mean_abs_change": [0.1, 0.5], "size": [30, 10]})
-    [row] = parameters.changes_by_component({"rte": [table]}).to_numpy().tolist()
-    assert row == ["rte", "output.dense", 3, pytest.approx(0.2)]
+def changed(monkeypatch, *rows):
+    """Runs of two methods whose records all have these changes."""
+    columns = ["parameter", "mean_abs_change", "size"]
+    table = pd.DataFrame(
+        [(f"encoder.layer.3.{name}", *row) for name, *row in rows], columns=columns
+    )
+    monkeypatch.setattr(records, "read_changes", lambda store, run: table)
+    return examples.scored(*(("rte", name, 1.0, None, 1e-5, 0, 0.5) for name in ("full", "bitfit")))
 
 
-def test_changes_are_told_by_the_papers_names_of_parameters():
-    in_layer = [
-        f"encoder.layer.3.{n}" for n in ("attention.self.key.bias", "output.LayerNorm.weight")
-    ]
-    names = [*in_layer, "pooler.dense.bias"]
-    table = pd.DataFrame({"parameter": names, "mean_abs_change": [0.0, 0.5, 0.7], "size": 8})
-    found = parameters.changes_by_parameter([table, table]).set_index("parameter")["change"]
-    assert found.to_dict() == {"b_k": 0.0, "g_LN2": 0.5}
+def test_a_components_change_is_the_mean_over_its_weights_and_biases(monkeypatch, tmp_path):
+    names = ("output.dense.weight", 0.1, 30), ("output.dense.bias", 0.5, 10)
+    table = parameters.changes_of_full_tuning(changed(monkeypatch, *names), tmp_path)
+    assert table.to_numpy().tolist() == [["rte", "output.dense", 3, pytest.approx(0.2)]]
+
+
+def test_changes_are_told_by_the_papers_names_of_parameters(monkeypatch, tmp_path):
+    names = ("attention.self.key.bias", 0.0, 8), ("output.LayerNorm.weight", 0.5, 8)
+    chosen = changed(monkeypatch, *names, ("attention.self.key.weight", 0.7, 64))
+    found = parameters.changes_of_methods(chosen, [("bitfit", "rte")], tmp_path)
+    assert set(found["method"]) == {"bitfit"}
+    assert found.set_index("parameter")["change"].to_dict() == {"b_k": 0.0, "g_LN2": 0.5}
 
 
 def test_a_run_that_diverged_has_no_changes(tmp_path):

@@ -1,6 +1,7 @@
 """Heat maps of LayerNorm's Fisher information, beside the paper's and with missing values."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from subtune import papers
@@ -13,7 +14,9 @@ STYLE = {"width": 6.3, "colormap": "viridis"}
 BOTH = titled(TASKS["qnli"], TASKS["sst2"])
 
 
-SHARES = parameters.layernorm_by_layer({"qnli": sums(), "sst2": sums(output_LayerNorm=3.0)})
+SHARES = parameters.layernorm_by_layer(
+    pd.concat([sums("qnli"), sums("sst2", output_LayerNorm=3.0)])
+)
 
 
 def heat_maps(figure):
