@@ -52,7 +52,6 @@ def collect(
     """
     rows = []
     scores_by_epoch: dict[str, list[float]] = {}
-    found: dict[str, tuple[float, str]] = {}
     for entry in planned:
         run = entry["run"]
         task_columns = [column for column in columns if column.task == entry["task"]]
@@ -84,18 +83,13 @@ def collect(
             row |= {"judged_apart": False, "value": best.get(column.in_history, math.nan)}
             row |= {"judged_at": str(best["epoch"]) if best else None}
             if best and apart and column.decides and column.judges:
-                scores_by_epoch[run] = [epoch[column.in_history] for epoch in history]
                 if entry["fold"] is None:
-                    found |= _by_other_parts(store, run, column)
+                    row |= _by_other_parts(store, run, column)
+                else:
+                    scores_by_epoch[run] = [epoch[column.in_history] for epoch in history]
             rows.append(row)
-    table = pd.DataFrame(rows).astype(DTYPES)
-    found |= _by_other_folds(table, scores_by_epoch)
-    is_apart = table["judges"] & table["run"].isin(found)
-    for number, name in enumerate(("value", "judged_at")):
-        about_runs = {run: pair[number] for run, pair in found.items()}
-        table[name] = table[name].mask(is_apart, table["run"].map(about_runs))
-    fraction = table["fraction"].astype(float).fillna(1.0)
-    return table.assign(judged_apart=is_apart, fraction=fraction)
+    table = _by_other_folds(pd.DataFrame(rows).astype(DTYPES), scores_by_epoch)
+    return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
 
 
 def _plateau(trials: Sequence[Mapping[str, Any]]) -> str:
@@ -113,7 +107,7 @@ def _best_epoch(
     return max(scored, key=lambda epoch: epoch[deciding])
 
 
-def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, tuple[float, str]]:
+def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, float | str]:
     """Return a run's ``value`` and ``judged_at`` if the other parts choose each part's epoch.
 
     Empty if there are fewer rows than parts.
@@ -123,31 +117,26 @@ def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, tup
         return {}
     table, chosen = predictions.judged_apart(task, column.metric, tables)
     value = predictions.scorer(task, column.metric, table)(np.full(len(table), True))
-    return {run: (value, " ".join(map(str, chosen)))}
+    return {"value": value, "judged_at": " ".join(map(str, chosen)), "judged_apart": True}
 
 
-def _by_other_folds(
-    table: pd.DataFrame, curves: Mapping[str, Sequence[float]]
-) -> dict[str, tuple[float, str]]:
-    """Return ``value`` and ``judged_at`` of cross-validated runs if the other folds choose each
-    fold's epoch.
+def _by_other_folds(table: pd.DataFrame, curves: Mapping[str, Sequence[float]]) -> pd.DataFrame:
+    """Return the table with cross-validated runs at the epochs that the other folds choose.
 
     The epoch is the one with the highest mean score on the other folds of the partition.
 
     Args:
-        curves: the judging score of each epoch, by run.
+        curves: the judging score of each epoch, by cross-validated run.
     """
-    found: dict[str, tuple[float, str]] = {}
-    fold_runs = table[table["run"].isin(curves) & table["fold"].notna()]
-    if fold_runs.empty:
-        return found
+    fold_runs = table[table["run"].isin(curves) & table["judges"]]
     for _, runs in fold_runs.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
-        for run, fold in zip(runs["run"], runs["fold"], strict=True):
+        for row, run, fold in zip(runs.index, runs["run"], runs["fold"], strict=True):
             choose = runs.loc[runs["fold"] != fold, "run"].tolist() or [run]
             epochs = min(len(curves[name]) for name in (run, *choose))
             best = int(np.mean([curves[name][:epochs] for name in choose], axis=0).argmax())
-            found[run] = curves[run][best], str(best + 1)
-    return found
+            found = curves[run][best], str(best + 1), True
+            table.loc[row, ["value", "judged_at", "judged_apart"]] = found
+    return table
 
 
 def read_scores(path: str | Path) -> pd.DataFrame:

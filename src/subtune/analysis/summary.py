@@ -80,14 +80,12 @@ def from_the_smallest(methods: pd.DataFrame) -> pd.DataFrame:
     return _in_order(methods, ["trained", "score"])
 
 
-def _in_order(methods: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+def _in_order(methods: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     """Return the methods of each question, ordered by columns: sizes ascend and scores descend."""
-    question = methods.groupby(QUESTION, sort=False).ngroup()
-    keys = ["question", *columns]
-    ascending = [key != "score" for key in keys]
-    ordered = methods.assign(question=question)
-    ordered = ordered.sort_values(keys, ascending=ascending, kind="stable", ignore_index=True)
-    return ordered.drop(columns="question")
+    ascending = [column != "score" for column in columns]
+    questions = [rows for _, rows in methods.groupby(QUESTION, sort=False)]
+    ordered = [rows.sort_values(columns, ascending=ascending) for rows in questions]
+    return pd.concat(ordered, ignore_index=True)
 
 
 def is_sure(chance: Any, seeds: Any) -> Any:

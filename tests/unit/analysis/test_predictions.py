@@ -87,7 +87,8 @@ def recorded(store, task, tables, best=1, seed=0, off=0.0, diverged=False):
 def collected(store, task, runs, apart=True, columns=None):
     about = {"model": "tiny", "task": task, "method": "full", "fraction": None, "scope": None}
     about |= {"train_rows": 12, "learning_rate": 1e-3}
-    planned = [{**about, "run": run, "seed": 0, "fold": None, **more} for run, more in runs.items()]
+    about |= {"seed": 0, "fold": None, "partition": None}
+    planned = [{**about, "run": run, **more} for run, more in runs.items()]
     return scores.collect(planned, store, columns or columns_of([examples.TASKS[task]], {}), apart)
 
 
