@@ -5,8 +5,9 @@ Index levels: model, column or task, and seed, where the table has them. The num
 of scores or of shares, rank correlations, and logarithms of ratios. The series is empty if a table
 lacks the numbers.
 
-A family of methods is a pattern that matches the start of their names. Statistics that only one
-paper needs are in its folder. At the end are tests of whether methods differ.
+A family of methods is a pattern that matches their names, such as the name of a single method.
+Statistics that only one paper needs are in its folder. At the end are tests of whether methods
+differ.
 """
 
 import itertools
@@ -42,46 +43,37 @@ def without_diverged(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def matching(names: Iterable[str], pattern: str) -> list[str]:
-    """Return the names whose start a pattern matches."""
-    return [name for name in names if re.match(pattern, name)]
+    """Return the names that a pattern matches."""
+    return [name for name in names if re.fullmatch(pattern, name)]
 
 
-def minus(
-    chosen: pd.DataFrame, first: str | Iterable[str], second: str | Iterable[str]
-) -> pd.Series:
-    """Return the score of the first method minus that of the second.
-
-    The score of several methods is their mean.
-    """
-    firsts, seconds = ([one] if isinstance(one, str) else [*one] for one in (first, second))
-    whole = whole_methods(chosen)
-    wide = method_scores(without_diverged(whole[whole["method"].isin(firsts + seconds)]))
+def minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
+    """Return the mean score of one family minus that of another."""
+    rows = whole_methods(chosen)
+    firsts, seconds = (matching(rows["method"].unique(), family) for family in (first, second))
+    wide = method_scores(without_diverged(rows[rows["method"].isin(firsts + seconds)]))
     means = [wide.reindex(columns=group).mean(axis=1) for group in (firsts, seconds)]
     return (means[0] - means[1]).dropna()
 
 
-def family_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return the mean score of one family minus that of another."""
-    names = chosen["method"].unique()
-    return minus(chosen, matching(names, first), matching(names, second))
+def best_minus(
+    chosen: pd.DataFrame,
+    first: str,
+    second: str,
+    digits: int,
+    of_first: Literal["max", "min"] = "max",
+) -> pd.Series:
+    """Return the best score of one family minus the best of another.
 
+    Scores are means over seeds, rounded as a paper prints them. The second family excludes methods
+    of the first.
 
-def best_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd.Series:
-    """Return the best score of one family minus the best of another, from `rounded_families`."""
-    firsts, seconds = rounded_families(chosen, first, second, digits)
-    return (firsts.max(axis=1) - seconds.max(axis=1)).round(digits).dropna()
-
-
-def rounded_families(
-    chosen: pd.DataFrame, first: str, second: str, digits: int
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the means over seeds of two families, rounded as a paper prints them.
-
-    The second family excludes methods of the first.
+    Args:
+        of_first: ``min`` for the worst score of the first family.
     """
     wide = by_method(chosen).round(digits)
-    firsts, seconds = _apart(wide, first, second)
-    return wide[firsts], wide[seconds]
+    firsts, seconds = (wide[names] for names in _apart(wide, first, second))
+    return (firsts.agg(of_first, axis=1) - seconds.max(axis=1)).round(digits).dropna()
 
 
 def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
@@ -97,7 +89,7 @@ def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.S
     averages = [means.reindex(group).dropna() for group in (firsts, seconds)]
     if any(average.empty for average in averages):
         return NOTHING
-    return minus(rows, *(average.idxmax() for average in averages))
+    return minus(rows, *(re.escape(str(average.idxmax())) for average in averages))
 
 
 def _apart(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
@@ -160,14 +152,6 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     return float(stats.spearmanr(first, second).statistic)
 
 
-def to_largest_other(table: pd.DataFrame, name: str, without: Collection[str]) -> pd.Series:
-    """Return the log of a column's ratio to the largest of the others, per row."""
-    if name not in table:
-        return NOTHING
-    others = table.drop(columns=[name, *(other for other in without if other in table)])
-    return np.log(table[name] / others.max(axis=1)).dropna()
-
-
 def changes_of(changes: pd.DataFrame, method: str) -> pd.DataFrame:
     """Return a method's changes averaged over layers: rows are model and task, columns
     parameters."""
@@ -180,7 +164,7 @@ def changes_to_largest_other(
 ) -> pd.Series:
     """Return the log ratio of the smallest of some changes to the largest of others.
 
-    There is one number per model and task. The names of the other parameters begin with ``others``.
+    There is one number per model and task. ``others`` is a pattern of the other parameters' names.
     """
     means = changes_of(changes, method)
     compared = [name for name in matching(means, others) if name not in names]
@@ -211,17 +195,23 @@ def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
     return rows.groupby(["model", "task", "method"])["learning_rate"].first()
 
 
-def share_to_largest_other(
-    shares: pd.DataFrame, component: str, without: Collection[str]
+def to_largest_other(
+    table: pd.DataFrame, component: str, without: Collection[str], value: str = "share"
 ) -> pd.Series:
-    """Return the log of a component's share of a task's information to the largest other share.
+    """Return, per task, the log of a component's mean value over layers to the largest other one's.
 
     Components in ``without`` are not compared. Empty for a table of ranks.
+
+    Args:
+        value: the column: share of information or change.
     """
-    if "share" not in shares:
+    if value not in table:
         return NOTHING
-    wide = shares.pivot(index="task", columns="component", values="share")
-    return to_largest_other(wide, component, without)
+    wide = table.groupby(["task", "component"])[value].mean().unstack()
+    if component not in wide:
+        return NOTHING
+    others = wide.drop(columns=[component, *without], errors="ignore")
+    return np.log(wide[component] / others.max(axis=1)).dropna()
 
 
 def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) -> bool:
@@ -243,15 +233,12 @@ def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) 
 def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> pd.Series:
     """Return, per task, the rank correlation of layer numbers and values of LayerNorms.
 
-    Layers with a missing part are left out.
-
     Args:
         layers: ``task``, ``layer``, the value and, if there are several components, ``component``.
         value: the column: information or change.
     """
     rows = layers if component is None else layers[layers["component"] == component]
-    totals = rows.groupby(["task", "layer"])[value].agg(lambda parts: parts.sum(skipna=False))
-    return _correlations(totals.dropna(), "layer", ["task"])
+    return _correlations(rows.groupby(["task", "layer"])[value].sum(), "layer", ["task"])
 
 
 def _correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Series:

@@ -2,20 +2,13 @@
 
 import pandas as pd
 
-from subtune.analysis.statistics import fraction_minus_whole, minus, to_largest_other
+from subtune.analysis.statistics import fraction_minus_whole, minus
 
 
 def minus_on_both(dev: pd.DataFrame, test: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Return `minus` of dev scores and of test scores."""
     both = {"dev": minus(dev, first, second), "test": minus(test, first, second)}
     return pd.concat(both, names=["split"])
-
-
-def change_to_largest_other(changes: pd.DataFrame, component: str) -> pd.Series:
-    """Return the log ratio of a component's mean |change| over layers to the largest other
-    one's."""
-    means = changes.groupby(["task", "component"])["change"].mean().unstack()
-    return to_largest_other(means, component, ())
 
 
 def bias_minus_weight(layers: pd.DataFrame) -> pd.Series:
