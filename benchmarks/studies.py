@@ -93,15 +93,15 @@ def covered(setting: Setting, studies: int) -> dict:
     return setting._asdict() | {
         "coverage": held(both),
         "seeds alone": held(alone) if alone else np.nan,
-        "half-width": np.mean([intervals.half_width([study]) for study in both]),
+        "half-width": np.mean([np.ptp(intervals.interval([study])[1:]) / 2 for study in both]),
         "falsely sure": np.mean([intervals.chance([study], MARGIN) >= LEVEL for study in both]),
     }
 
 
 def held(studies: Sequence[Study]) -> float:
     """Return the share of studies whose interval holds a difference at the margin."""
-    intervals = [intervals.interval([study]) for study in studies]
-    return float(np.mean([interval.low <= -MARGIN <= interval.high for interval in intervals]))
+    found = [intervals.interval([study]) for study in studies]
+    return float(np.mean([interval.low <= -MARGIN <= interval.high for interval in found]))
 
 
 def chances_of(setting: Setting, studies: int) -> pd.DataFrame:

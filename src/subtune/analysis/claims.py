@@ -23,7 +23,7 @@ Otherwise, or with fewer than `FEWEST_UNITS`, the claim is undecided.
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -97,8 +97,7 @@ def interval_of(values: Sequence[float]) -> Interval:
 def verdict(expects: Expectation, interval: Interval, equivalence_margin: float) -> str:
     """Return the verdict of an interval: supported, not supported, or undecided."""
     low, high, margin = interval.low, interval.high, equivalence_margin
-    if math.isnan(low):
-        return UNDECIDED
+    # Comparisons with NaN are false, so an unknown interval decides nothing.
     supported, refuted = {
         "more": (low > 0, high < margin),
         "same": (-margin < low and high < margin, low >= margin or high <= -margin),
@@ -152,11 +151,6 @@ class Claim:
     is_printed: bool = True
     contradicted_by: str = ""
     is_main: bool = False
-
-    def declaration(self) -> dict[str, Any]:
-        """Return the claim as plain values."""
-        order = self.order.__name__ if self.order else None
-        return asdict(self) | {"units": self.units.__name__, "order": order}
 
     def equivalence_margin(self) -> float:
         """Return the margin; for a ratio, as a difference of logarithms."""

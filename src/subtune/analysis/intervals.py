@@ -118,19 +118,13 @@ def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, fo
 
 def interval(studies: Sequence[Study]) -> Interval:
     """Return the mean over studies, such as tasks, and its interval."""
-    mean, *_ = _mean(studies)
-    half = half_width(studies)
-    return Interval(mean, mean - half, mean + half)
-
-
-def half_width(studies: Sequence[Study]) -> float:
-    """Return half of the interval's width."""
     from scipy import stats
 
-    _, error, degrees = _mean(studies)
+    mean, error, degrees = _mean(studies)
+    half = float(stats.t.ppf((1 + LEVEL) / 2, degrees)) * error
     if error == 0:
-        return max((3 / study.rows for study in studies if study.rows), default=0)
-    return float(stats.t.ppf((1 + LEVEL) / 2, degrees)) * error
+        half = max((3 / study.rows for study in studies if study.rows), default=0)
+    return Interval(mean, mean - half, mean + half)
 
 
 def chance(studies: Sequence[Study], margin: float) -> float:

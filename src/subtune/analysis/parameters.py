@@ -50,14 +50,19 @@ def component_shares(sums: pd.DataFrame) -> pd.DataFrame:
     """
     table = with_places(sums).dropna(subset="layer")
     means = _per_entry(table, ["task", "component"], "information")
-    share = means["information"] / means.groupby("task")["information"].transform("sum")
-    return means[["task", "component"]].assign(share=share)
+    return _with_share(means)[["task", "component", "share"]]
 
 
 def _per_entry(tensors: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:
     """Return the sum of a column, divided by the number of entries, per group of tensors."""
     added = tensors.groupby(keys, sort=False)[[column, "size"]].sum()
     return (added[column] / added["size"]).rename(column).reset_index()
+
+
+def _with_share(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with each row's ``share`` of its task's information."""
+    information = table.groupby("task")["information"]
+    return table.assign(share=information.transform(lambda values: values / values.sum()))
 
 
 def component_ranking(shares: pd.DataFrame) -> pd.Series:
@@ -74,8 +79,7 @@ def layernorm_by_layer(sums: pd.DataFrame) -> pd.DataFrame:
         ``task``, ``layer``, ``part`` (weight or bias), ``share``. A task's shares sum to 1.
     """
     table = with_places(sums).query("component == 'output.LayerNorm'").astype({"layer": int})
-    share = table["information"] / table.groupby("task")["information"].transform("sum")
-    return table[["task", "layer", "part"]].assign(share=share)
+    return _with_share(table)[["task", "layer", "part", "share"]]
 
 
 def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:

@@ -85,7 +85,7 @@ def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.S
     firsts, seconds = _apart(chosen["method"].unique(), first, second)
     rows = whole_methods(chosen)
     rows = without_diverged(rows[rows["method"].isin(firsts + seconds)])
-    means = by_method(rows).dropna().mean() if len(rows) else NOTHING
+    means = by_method(rows).dropna().mean()
     averages = [means.reindex(group).dropna() for group in (firsts, seconds)]
     if any(average.empty for average in averages):
         return NOTHING
@@ -263,14 +263,12 @@ def minus_on_rows(
 
 
 def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: str) -> pd.Series:
-    """Return the rank correlation of the number of training rows and `minus`, per cell."""
+    """Return, per cell, the rank correlation of the number of training rows with the score of the
+    first method minus that of the second."""
     rows = _with_several_sizes(sizes, metric)
-    differences = {n: minus(same, first, second) for n, same in rows.groupby("train_rows")}
-    differences = {number: cells for number, cells in differences.items() if len(cells)}
-    if not differences:
-        return NOTHING
-    cells = pd.concat(differences, names=["train_rows"])
-    return _correlations(cells, "train_rows", CELL).dropna()
+    wide = rows.groupby([*CELL, "train_rows", "method"])["value"].mean().unstack()
+    wide = wide.reindex(columns=[first, second])
+    return _correlations((wide[first] - wide[second]).dropna(), "train_rows", CELL).dropna()
 
 
 def _with_several_sizes(sizes: pd.DataFrame, metric: str | None) -> pd.DataFrame:

@@ -156,7 +156,6 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
     return {
         "paper": paper.name,
         "printed": paper.version(),
-        "claims": [claim.declaration() for claim in paper.claims_on(experiment.tasks)],
         "tasks": {
             task: {
                 "title": tasks[task].title,

@@ -159,9 +159,9 @@ class Paper:
         return Path(__file__).parent / self.name / "printed"
 
     def version(self) -> str:
-        """Return a hash of all numbers that the paper prints."""
+        """Return a hash of all numbers that the paper prints, and of its claims."""
         digest = hashlib.sha256()
-        for path in sorted(self.folder.glob("*.csv")):
+        for path in sorted([*self.folder.glob("*.csv"), *self.folder.parent.glob("claims.yaml")]):
             digest.update(path.name.encode() + path.read_bytes())
         return digest.hexdigest()[:12]
 

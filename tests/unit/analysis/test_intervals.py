@@ -39,8 +39,13 @@ def test_without_rows_the_interval_is_students_over_seeds():
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
+def half_width(study):
+    found = intervals.interval([study])
+    return (found.high - found.low) / 2
+
+
 def students(values):
-    """Return half of the width of Student's interval of a mean."""
+    """Half of the width of Student's interval of a mean."""
     found = scipy.stats.ttest_1samp(values, 0).confidence_interval(0.95)
     return (found.high - found.low) / 2
 
@@ -48,7 +53,7 @@ def students(values):
 def test_the_interval_of_one_seed_is_students_over_parts_of_rows():
     values = crossed_values(np.random.default_rng(0), 1, 50)
     study = intervals.study([float(values.mean())], values, 200)
-    assert intervals.half_width([study]) == pytest.approx(students(values[0]))
+    assert half_width(study) == pytest.approx(students(values[0]))
     # Differences between seeds are not known, so more seeds do not help.
     assert intervals.more_seeds([study], 0.0) is None
 
@@ -59,7 +64,7 @@ def test_seeds_that_do_not_differ_leave_an_interval_over_parts_of_rows():
     values -= values.mean(1, keepdims=True)
     study = intervals.study([0.0] * 3, values, 50)
     assert study.seed_variance == 0
-    assert intervals.half_width([study]) == pytest.approx(students(values.mean(0)))
+    assert half_width(study) == pytest.approx(students(values.mean(0)))
 
 
 def test_folds_that_differ_have_students_interval_others_that_of_rows():
@@ -71,12 +76,10 @@ def test_folds_that_differ_have_students_interval_others_that_of_rows():
         intervals.nested_study(values.mean(1).tolist(), values, 200, 5)
         for values in (differing, alike)
     )
-    assert intervals.half_width([by_folds]) == pytest.approx(students(differing.mean(1)))
-    assert intervals.half_width([by_rows]) == pytest.approx(students(alike.ravel()), rel=0.02)
+    assert half_width(by_folds) == pytest.approx(students(differing.mean(1)))
+    assert half_width(by_rows) == pytest.approx(students(alike.ravel()), rel=0.02)
     # The same rows in other folds add no information about rows, but more folds do.
-    assert intervals.half_width([by_rows._replace(seeds=10)]) == pytest.approx(
-        intervals.half_width([by_rows]), rel=0.01
-    )
+    assert half_width(by_rows._replace(seeds=10)) == pytest.approx(half_width(by_rows), rel=0.01)
     assert by_rows._replace(seeds=3).error()[0] == pytest.approx(5 / 3 * by_rows.error()[0])
 
 
