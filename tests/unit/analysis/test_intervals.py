@@ -32,13 +32,6 @@ def test_variances_equal_a_slow_and_obvious_analysis_of_variance():
     assert study.part_variance == pytest.approx(parts.var() - residual_variance / 4)
 
 
-def test_without_rows_the_interval_is_students_over_seeds():
-    differences = [0.01, 0.03, -0.02, 0.0]
-    found = intervals.interval([intervals.study(differences, None, 0)])
-    expected = scipy.stats.ttest_1samp(differences, 0).confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-
-
 def half_width(study):
     found = intervals.interval([study])
     return (found.high - found.low) / 2
@@ -106,24 +99,6 @@ def test_a_fold_without_a_score_leaves_no_interval_and_no_chance():
         intervals.most_lost([study]),
     ]
     assert np.isnan(numbers).all()
-
-
-def test_a_chance_is_students_and_the_most_lost_has_the_levels_chance():
-    differences = [0.01, 0.03, -0.02, 0.0]
-    study = intervals.study(differences, None, 0)
-    test = scipy.stats.ttest_1samp(differences, -0.02, alternative="greater")
-    assert intervals.chance([study], 0.02) == pytest.approx(1 - test.pvalue)
-    most = intervals.most_lost([study])
-    assert intervals.chance([study], most) == pytest.approx(intervals.LEVEL)
-    expected = scipy.stats.ttest_1samp(differences, 0, alternative="greater")
-    assert -most == pytest.approx(expected.confidence_interval(0.95).low)
-
-
-def test_where_no_row_differs_the_rule_of_three_says_what_is_lost_at_most():
-    study = intervals.study([0.0] * 3, np.zeros((3, 50)), 150)
-    assert intervals.most_lost([study]) == pytest.approx(3 / 150, rel=0.01)
-    assert intervals.chance([study], intervals.most_lost([study])) == pytest.approx(0.95)
-    assert intervals.chance([study], 0.0) == 0
 
 
 @pytest.mark.parametrize(("seeds", "seed_spread", "part_spread"), [(5, 0.1, 0.3), (10, 0.0, 0.5)])

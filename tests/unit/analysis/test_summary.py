@@ -144,10 +144,12 @@ def test_the_answer_is_the_smallest_method_within_the_margin(scores, decision, m
 @pytest.mark.parametrize(
     ("margin", "decision"), [(0.005, "everything"), (0.02, "probably"), (0.1, "train")]
 )
-def test_the_margin_decides(margin, decision):
-    table = runs({"full": [0.9] * 3, "bitfit": [0.88, 0.885, 0.89]}).assign(margin=margin)
+def test_the_smallest_margin_of_the_experiments_decides(margin, decision):
+    table = runs({"full": [0.9] * 3, "bitfit": [0.88, 0.885, 0.89]})
+    table["margin"] = table["method"].map({"full": margin, "bitfit": 0.1})
     row = answer_of(table)
     assert (row["margin"], row["decision"]) == (margin, decision)
+    assert set(summary.summary(table)["margin"]) == {margin}
 
 
 def test_a_mask_is_an_answer_too():
@@ -227,13 +229,6 @@ def test_equal_rows_say_nothing_where_the_metric_is_no_share_of_them():
     assert row["decision"] == "probably" and math.isnan(row["chance"])
 
 
-def test_where_margins_of_experiments_differ_the_smallest_counts():
-    table = runs({"full": [0.9] * 3, "bitfit": [0.88, 0.885, 0.89]})
-    table["margin"] = table["method"].map({"full": 0.005, "bitfit": 0.1})
-    assert answer_of(table)["decision"] == "everything"
-    assert set(summary.summary(table)["margin"]) == {0.005}
-
-
 def test_rows_that_chose_nothing_judge_where_there_are_some():
     dev = runs({"full": [0.9, 0.91, 0.92], "bitfit": [0.99, 0.98, 0.97]}).assign(judges=False)
     scores = {"full": [0.8, 0.801, 0.802], "bitfit": [0.799, 0.8, 0.801]}
@@ -259,6 +254,7 @@ def test_few_rows_without_a_difference_are_not_sure(rows, decision):
     row = answer_of(table, row_scores=same)
     assert (row["decision"], row["high"]) == (decision, pytest.approx(3 / rows))
     assert row["chance"] == pytest.approx(1 - math.exp(-rows * 0.02))
+    assert row["most_lost"] == pytest.approx(-math.log(0.05) / rows)
 
 
 def test_full_that_has_learnt_nothing_is_no_reference():
