@@ -98,14 +98,14 @@ def verdict(expects: Expectation, interval: Interval, equivalence_margin: float)
     """Return the verdict of an interval: supported, not supported, or undecided."""
     low, high, margin = interval.low, interval.high, equivalence_margin
     # Comparisons with NaN are false, so an unknown interval decides nothing.
-    supported, refuted = {
-        "more": (low > 0, high < margin),
-        "same": (-margin < low and high < margin, low >= margin or high <= -margin),
-        "no less": (low >= -margin, high < -margin),
-    }[expects]
-    if supported:
+    if holds(expects, low, margin) and holds(expects, high, margin):
         return SUPPORTED
-    return NOT_SUPPORTED if refuted else UNDECIDED
+    contradicted = {
+        "more": high < margin,
+        "same": low >= margin or high <= -margin,
+        "no less": high < -margin,
+    }[expects]
+    return NOT_SUPPORTED if contradicted else UNDECIDED
 
 
 Tables = Mapping[str, pd.DataFrame]

@@ -12,7 +12,6 @@ from subtune.analysis.statistics import (
     holm,
     kruskal_wallis,
     mean_ranks,
-    minus,
     minus_by_rows,
     minus_on_rows,
     minus_printed,
@@ -45,13 +44,6 @@ def changes(method, **changes):
     rows = [("minilm", method, "rte", name, 0, change) for name, change in changes.items()]
     columns = ["model", "method", "task", "parameter", "layer", "change"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def test_a_difference_is_per_model_task_and_seed_without_diverged_runs():
-    rows = [("rte", "a", 0.7, 0), ("rte", "a", 0.8, 1), ("rte", "b", 0.5, 0), ("rte", "b", 0.5, 1)]
-    cells = minus(scores([*rows, ("cola", "a", np.nan), ("cola", "b", 0.1)]), "a", "b")
-    assert cells.index.names == ["model", "column", "seed"]
-    assert cells.tolist() == pytest.approx([0.2, 0.3])
 
 
 def test_the_best_of_a_family_is_compared_on_the_digits_that_are_printed():
