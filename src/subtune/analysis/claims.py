@@ -196,7 +196,7 @@ def claims_table(
 
 
 def _data_of(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list[pd.DataFrame]:
-    """Return each table that a claim reads, with its tasks' rows; None if one is empty."""
+    """Return each table that a claim reads, with its tasks' rows; no tables if one is empty."""
     data = [tables.get(name, pd.DataFrame()) for name in claim.reads]
     data = [
         t[t["task"].isin(claim.tasks) if claim.tasks else ~t["task"].isin(list(tasks_apart))]

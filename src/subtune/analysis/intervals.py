@@ -109,9 +109,8 @@ def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, fo
     if counts.min() < 2:
         return study(differences, None, 0)
     mean_variance = float((np.nanvar(values, 1, ddof=1) / counts).mean())
-    seed_variance = float(np.var(differences, ddof=1)) - mean_variance
-    # Unlike max, this keeps NaN.
-    seed_variance = 0.0 if seed_variance < 0 else seed_variance
+    # Unlike max, np.maximum keeps NaN.
+    seed_variance = float(np.maximum(0, np.var(differences, ddof=1) - mean_variance))
     parts = float(counts.mean())
     return Study(mean, seed_variance, mean_variance * parts, 0, seeds, parts, rows, folds)
 
@@ -204,25 +203,16 @@ def more_rows(study: Study, margin: float) -> int | None:
     return None
 
 
-def part_of_units(row_of_unit: np.ndarray, parts: int) -> np.ndarray:
-    """Return the part of each unit ``[u]``, drawn from its row's number, so that all runs have the
-    same parts."""
-    rows = int(row_of_unit.max()) + 1
-    return (np.random.default_rng(0).permutation(rows) % parts)[row_of_unit]
-
-
 def pseudo_values(
-    score: Callable[[np.ndarray], float], row_of_unit: np.ndarray
-) -> tuple[np.ndarray, int]:
-    """Return a score's pseudo-value for each part of the rows ``[parts]``, and the number of rows.
+    score: Callable[[np.ndarray], float], part_of_unit: np.ndarray, parts: int
+) -> np.ndarray:
+    """Return a score's pseudo-value for each part of the rows ``[parts]``.
 
     Args:
         score: a function of a mask ``[u]``: the metric over the units where it is ``True``.
-        row_of_unit: the row, from 0, of each unit ``[u]`` that the metric compares, such as a word.
+        part_of_unit: the part, from 0, of each unit ``[u]`` that the metric compares, such as a
+            word; a row's units are in one part.
     """
-    rows = int(row_of_unit.max()) + 1
-    parts = min(PARTS, rows)
-    part_of_unit = part_of_units(row_of_unit, parts)
-    whole = score(np.ones(len(row_of_unit), bool))
+    whole = score(np.ones(len(part_of_unit), bool))
     without = np.array([score(part_of_unit != part) for part in range(parts)])
-    return parts * whole - (parts - 1) * without, rows
+    return parts * whole - (parts - 1) * without

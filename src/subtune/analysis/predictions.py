@@ -57,7 +57,8 @@ def epochs_of(judged_at: str) -> list[int]:
 def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
     """Return the part of each prediction, drawn from its row's number, so that all runs have the
     same parts."""
-    return intervals.part_of_units(pd.factorize(table["idx"])[0], parts)
+    row, names = pd.factorize(table["idx"])
+    return (np.random.default_rng(0).permutation(len(names)) % parts)[row]
 
 
 def scorer(task: TaskSpec, metric: str, table: pd.DataFrame) -> Callable[[np.ndarray], float]:
@@ -112,11 +113,12 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
     for row in judged.to_dict("records"):
         task, tables = predictions_by_epoch(store, row["run"], split_of[row["column"]])
         table = assembled(tables, epochs_of(row["judged_at"]))
-        if table["idx"].nunique() < 2:
+        rows = table["idx"].nunique()
+        if rows < 2:
             continue
-        score = scorer(task, row["metric"], table)
-        values, rows = intervals.pseudo_values(score, pd.factorize(table["idx"])[0])
-        missing = [np.nan] * (intervals.PARTS - len(values))
+        parts, score = min(intervals.PARTS, rows), scorer(task, row["metric"], table)
+        values = intervals.pseudo_values(score, part_of_rows(table, parts), parts)
+        missing = [np.nan] * (intervals.PARTS - parts)
         parts_of_runs.append([row["run"], rows, *values, *missing])
     return pd.DataFrame(parts_of_runs, columns=NO_ROWS.columns)
 
