@@ -183,12 +183,9 @@ def test_without_scores_on_the_fewest_and_on_more_rows_nothing_is_compared(curve
 
 
 def test_methods_are_paired_by_task_and_equal_groups_do_not_differ():
-    rows = [
-        (task, method, 1.0, None, 1e-3, 0, value + (0.1 if method == "full" else 0.0))
-        for value, task in enumerate(("rte", "cola", "mrpc", "sst2", "qnli", "qqp"))
-        for method in ("full", "bitfit")
-    ]
-    [row] = paired_tests(scored(*rows)).to_dict("records")
+    tasks = enumerate(("rte", "cola", "mrpc", "sst2", "qnli", "qqp"))
+    rows = [(t, m, n + more) for n, t in tasks for m, more in (("full", 0.1), ("bitfit", 0.0))]
+    [row] = paired_tests(scores(rows)).to_dict("records")
     assert row["pairs"] == 6
     assert row["mean_difference"] == pytest.approx(0.1)
     # All six differences have the same sign, as in two of the 2^6 cases.
