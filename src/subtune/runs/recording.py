@@ -22,8 +22,9 @@ import subtune
 from subtune.core.jobs import device_name
 from subtune.data.batches import divided
 from subtune.models.encoder import Encoder
-from subtune.runs import records, search
+from subtune.runs import records
 from subtune.runs.records import is_recorded
+from subtune.runs.search import Search, asked, at_rates, each_once, train_trials
 from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
@@ -89,7 +90,7 @@ def train_and_record(
 
     def train(named: Mapping[str, RunSpec]) -> None:
         """Train and record the runs that are not recorded yet."""
-        once = search.each_once(named)
+        once = each_once(named)
         to_train = {name: spec for name, spec in once.items() if not is_recorded(store, spec.id)}
         for number, (name, result) in enumerate(job.train(to_train, report_and_note), 1):
             spec = to_train[name]
@@ -98,28 +99,21 @@ def train_and_record(
             write_record(store, spec, result, run_examples, origin | {"recorded": now})
             report(f"recorded {number}/{len(to_train)}: {spec.id}")
 
-    searches = {name: spec for name, spec in runs.items() if spec.recipe.searched}
+    searches = {name: Search(spec) for name, spec in runs.items() if spec.recipe.searched}
     others = {name: spec for name, spec in runs.items() if name not in searches}
-    trials = search.on_trial(job, searches, report_and_note)
-    whole: dict[str, tuple[float, ...]] = {
-        name: search.finalists(trials[name], spec.training.tie) for name, spec in searches.items()
-    }
-    train(others | search.at_rates(searches, whole))
-    rates = search.chosen_rates(store, searches, whole)
-    while further := {
-        name: (rate,)
-        for name, spec in searches.items()
-        if (rate := search.next_whole(spec, trials[name], whole[name], rates[name])) is not None
-    }:
-        trials = search.with_trials(job, searches, trials, further, report_and_note)
-        train(search.at_rates(searches, further))
-        whole |= {name: whole[name] + one_more for name, one_more in further.items()}
-        rates = search.chosen_rates(store, searches, whole)
-    train({f"{name} at {rate:g}": searches[name].at(rate) for name, rate in rates.items()})
-    for name, rate in rates.items():
-        spec = searches[name]
-        search.write_record(store, spec, trials[name], whole[name], rate)
-        report(f"{name}  learning rate {rate:g} was found; recorded: {spec.id}")
+    while rates := asked(searches, Search.next_trials):
+        train_trials(job, searches, rates, report_and_note)
+    while rates := asked(searches, Search.next_full_runs):
+        train_trials(job, searches, rates, report_and_note)
+        train(others | at_rates(searches, rates))
+        for name, new_rates in rates.items():
+            searches[name].read_scores(store, new_rates)
+    found = {name: search.best() for name, search in searches.items()}
+    chosen = {f"{name} at {rate:g}": searches[name].spec.at(rate) for name, rate in found.items()}
+    train(others | chosen)
+    for name, rate in found.items():
+        searches[name].write_record(store)
+        report(f"{name}  learning rate {rate:g} was found; recorded: {runs[name].id}")
 
 
 def write_record(

@@ -15,7 +15,7 @@ from subtune.core.jobs import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.encoder import load_model
 from subtune.runs import records, tables
-from subtune.runs.search import Trial, finalists, outward
+from subtune.runs.search import Search, Trial
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.evaluation import Evaluation, Result, without_scores
@@ -86,30 +86,30 @@ def best_at(peak):
     return lambda rate: 1 - abs(math.log10(rate / peak)) / 20
 
 
-trials = st.lists(
-    st.builds(
+trials = st.dictionaries(
+    keys=st.floats(1e-6, 1.0),
+    values=st.builds(
         Trial,
-        learning_rate=st.floats(1e-6, 1.0),
         score=st.sampled_from([math.nan, 0.0, 0.5, 0.7, 0.9]),
         train_loss=st.floats(0.0, 3.0),
     ),
     min_size=2,
     max_size=8,
-    unique_by=lambda trial: trial.learning_rate,
 )
 
 
 @given(trials, st.sampled_from([0.0, 0.2, 1.0]))
 def test_the_best_on_trial_and_its_neighbours_train_whole(tried, tie):
-    scores = [trial.score for trial in tried if not math.isnan(trial.score)]
-    alike = [t for t in tried if scores and t.score >= max(scores) - tie]
-    in_order = sorted(tried, key=lambda trial: trial.learning_rate)
-    best = min(alike or in_order[:1], key=lambda t: (t.train_loss, t.learning_rate))
-    place = in_order.index(best)
-    whole = [*in_order[max(0, place - 1) : place + 1]]
+    rates = sorted(tried)
+    scores = [trial.score for trial in tried.values() if not math.isnan(trial.score)]
+    alike = [rate for rate in rates if scores and tried[rate].score >= max(scores) - tie]
+    best = min(alike or rates[:1], key=lambda rate: (tried[rate].train_loss, rate))
+    place = rates.index(best)
+    whole = rates[max(0, place - 1) : place + 1]
     # A larger rate that is clearly worse after few steps is worse after many.
-    whole += [trial for trial in in_order[place + 1 : place + 2] if trial.score >= best.score - tie]
-    assert finalists(tried, tie) == tuple(trial.learning_rate for trial in whole)
+    larger = rates[place + 1 : place + 2]
+    whole += [rate for rate in larger if tried[rate].score >= tried[best].score - tie]
+    assert Search(examples.run_spec(tie=tie), tried).next_full_runs() == whole
 
 
 def test_a_trial_is_a_whole_training_with_fewer_steps(tiny_bert):
@@ -224,18 +224,18 @@ def test_a_search_that_is_cut_anywhere_finds_the_same(tmp_path, tiny_bert, searc
 @pytest.mark.parametrize(
     ("rates", "best", "expected"),
     [
-        ((1e-5, 3e-5), 1e-5, 3.3e-6),
-        ((1e-5, 1e-4, 3e-4), 3e-4, 9e-4),
-        ((1e-5, 1e-4, 3e-4), 1e-4, None),
-        ((2.0, 4.0), 4.0, 8.0),
-        ((1.0, 5.0), 5.0, None),
-        ((1e-3, 1.02e-3), 1.02e-3, None),
+        ((1e-5, 3e-5), 1e-5, [3.3e-6]),
+        ((1e-5, 1e-4, 3e-4), 3e-4, [9e-4]),
+        ((1e-5, 1e-4, 3e-4), 1e-4, []),
+        ((2.0, 4.0), 4.0, [8.0]),
+        ((1.0, 5.0), 5.0, []),
+        ((1e-3, 1.02e-3), 1.02e-3, []),
     ],
 )
 def test_the_next_rate_has_the_ratio_of_the_last_two_in_two_digits(rates, best, expected):
-    search = examples.run_spec(learning_rate=rates)
-    tried = [Trial(rate, 0.5, 0.5) for rate in rates]
-    assert outward(search, tried, best) == expected
+    tried = dict.fromkeys(rates, Trial(0.5, 0.5))
+    search = Search(examples.run_spec(learning_rate=rates), tried, {best: 0.5})
+    assert search.outward() == expected
 
 
 @pytest.mark.parametrize(
