@@ -128,8 +128,6 @@ def _parser() -> argparse.ArgumentParser:
     _add_results(add)
     add("--task", help="only this task's runs")
     add("--method", help="only this method's runs")
-    add("--tensorboard", type=Path, metavar="DIR", help="write learning curves here")
-    add("--trackio", metavar="PROJECT", help="log learning curves to this project")
     _add_json(add)
 
     add = command(_verify, "check that records are undamaged", "verify --repair")
@@ -385,13 +383,7 @@ def _runs(options: Namespace) -> None:
             if wanted_value not in set(runs[column]):
                 raise SubtuneError(f"--{column}: {one_of(wanted_value, sorted(set(runs[column])))}")
             runs = runs[runs[column] == wanted_value]
-    if len(runs) and (options.tensorboard or options.trackio):
-        if options.tensorboard:
-            tables.to_tensorboard(store, runs, options.tensorboard)
-        if options.trackio:
-            tables.to_trackio(store, runs, options.trackio)
-        print(f"{len(runs):,} run(s) are there now")
-    elif options.json:
+    if options.json:
         _print_json(runs)
     elif len(runs):
         # Records may come from elsewhere, and names with them.

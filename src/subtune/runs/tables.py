@@ -1,23 +1,19 @@
-"""Tables of runs, verdicts on their learning curves, and copies in TensorBoard and trackio."""
+"""Tables of runs, and verdicts on their learning curves."""
 
 import contextlib
 import csv
-import io
 import json
 import math
-import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from subtune.core.errors import SubtuneError, one_line
-from subtune.core.layout import Layout, new_directory, path_of
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout, path_of
 from subtune.runs import records
 from subtune.selections.methods import name_of, with_mask
 
@@ -216,53 +212,3 @@ def row_of_record(store: Path, run: str, given: tuple[str, str] | None) -> dict[
         "trained": outcome["trainable"],
         "delta_bytes": records.delta_bytes(store, run),
     }
-
-
-def to_tensorboard(store: Path, runs: pd.DataFrame, target: Path) -> None:
-    """Write a folder of event files for each of `recorded_runs` without one."""
-    _require("tensorboard")
-    from torch.utils.tensorboard import SummaryWriter
-
-    for name, row, epochs in _missing(store, runs, {path.name for path in target.glob("*")}):
-        with new_directory(target / name) as draft, SummaryWriter(str(draft)) as writer:
-            for epoch, metrics in epochs.items():
-                for metric, value in metrics.items():
-                    writer.add_scalar(metric, value, epoch)
-            writer.add_hparams(row, {f"score/{row['metric']}": row["score"]}, run_name=".")
-
-
-def to_trackio(store: Path, runs: pd.DataFrame, project: str) -> None:
-    """Log each of `recorded_runs` that is missing in a trackio project on this machine."""
-    _require("trackio")
-    import trackio  # type: ignore[import-not-found, unused-ignore]
-
-    for variable in ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL"):
-        os.environ.pop(variable, None)
-    logged: set[str] = set()
-    with contextlib.suppress(ValueError):  # A new project has no runs.
-        logged = {run.name for run in trackio.Api().runs(project)}
-    for name, row, epochs in _missing(store, runs, logged):
-        # trackio prints a lot.
-        with one_line(f"--trackio: {project}"), contextlib.redirect_stdout(io.StringIO()):
-            trackio.init(project, name, config=row, auto_log_gpu=False, auto_log_cpu=False)
-            for epoch, metrics in epochs.items():
-                trackio.log(metrics, step=epoch)
-            trackio.finish()
-
-
-def _require(package: str) -> None:
-    if find_spec(package) is None:
-        hint = 'call `pip install "subtune[trackers]"`'
-        raise SubtuneError(f"--{package}: found no package {package}; {hint}")
-
-
-def _missing(store: Path, runs: pd.DataFrame, names: set[str]) -> Iterator[tuple]:
-    """Yield name, row and metrics by epoch of each run that is not among the names, which end in
-    ids."""
-    is_there = runs["run"].isin([name.rpartition("-")[2] for name in names])
-    # Neither package accepts pandas' missing integer.
-    for row in runs[~is_there].astype(object).fillna(math.nan).to_dict("records"):
-        # A folder has the same name.
-        words = re.sub(r"[^A-Za-z0-9_.]+", "-", f"{row['task']}-{row['method']}")[:100].strip("-.")
-        epochs = records.read_epochs(store, row["run"])
-        yield f"{words}-{row['run']}", row, {int(epoch.pop("epoch")): epoch for epoch in epochs}

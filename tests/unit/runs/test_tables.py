@@ -1,10 +1,7 @@
-"""Tables of runs, verdicts on learning curves worked out by hand, and trackers."""
+"""Tables of runs, and verdicts on learning curves worked out by hand."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -139,10 +136,6 @@ def test_flat_curves_seldom_rise_or_fall(seeds, epochs):
     assert verdicts.count(FELL) < 100
 
 
-NAMES = ["sst2-bitfit", "sst2-full", "sst2-layernorm"]
-HINT = 'call `pip install "subtune[trackers]"`'
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory, tiny_bert):
     """Results with three runs of one task, one of which diverged."""
@@ -210,87 +203,3 @@ def test_names_in_results_from_elsewhere_are_spelled_out(results, tmp_path, caps
     assert runs(tmp_path) == 0
     printed = capsys.readouterr().out
     assert r"\x1b[31m" in printed and "\x1b" not in printed
-
-
-def history(results, name: str) -> list[dict]:
-    """The learning curve of the run that a name ends with."""
-    return records.read_epochs(results / "runs", name.rpartition("-")[2])
-
-
-def test_tensorboard_has_a_folder_of_each_run_and_is_written_once(results, tmp_path, capsys):
-    reason = "the extra `trackers` is not installed"
-    read = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator", reason=reason
-    )
-    target = tmp_path / "a" / "board"
-    assert runs(results, "--tensorboard", str(target), "--method", "bitfit") == 0
-    [first] = target.iterdir()
-    files = {path.name: path.read_bytes() for path in first.iterdir()}
-    capsys.readouterr()
-    assert runs(results, "--tensorboard", str(target)) == 0
-    assert capsys.readouterr().out == "3 run(s) are there now\n"
-    assert files == {path.name: path.read_bytes() for path in first.iterdir()}
-    folders = sorted(target.iterdir())
-    assert [path.name.rpartition("-")[0] for path in folders] == NAMES
-    for folder in folders:
-        events = read.EventAccumulator(str(folder))
-        events.Reload()
-        rows = history(results, folder.name)
-        for metric in ("train_loss", "validation/accuracy"):
-            found = [(event.step, event.value) for event in events.Scalars(metric)]
-            expected = [(row["epoch"], pytest.approx(row[metric], nan_ok=True)) for row in rows]
-            assert found == expected
-        settings = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
-        assert b"learning_rate" in settings and b"sst2" in settings
-
-
-# Trackio reads the path of its files only once, at import.
-READ_BACK = """
-import json, sys
-from trackio import Api
-from trackio.sqlite_storage import SQLiteStorage
-print(json.dumps([
-    [run.name, run.config, SQLiteStorage.get_logs("mine", run.name)] for run in Api().runs("mine")
-]))
-"""
-
-
-def test_trackio_has_each_run_once_with_its_settings_and_curve(results, tmp_path):
-    pytest.importorskip("trackio", reason="the extra `trackers` is not installed")
-    main = "import sys; from subtune.cli import main; sys.exit(main())"
-
-    def python(code: str, *arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            env={**os.environ, "TRACKIO_DIR": str(tmp_path), "HF_HUB_OFFLINE": "1"}
-            # Runs still stay on this machine.
-            | {"TRACKIO_SPACE_ID": "acme/elsewhere"},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    logging = ["runs", "--results", str(results), "--trackio", "mine"]
-    assert python(main, *logging, "--method", "bitfit") == "1 run(s) are there now\n"
-    for _ in range(2):
-        assert python(main, *logging) == "3 run(s) are there now\n"
-    logged = json.loads(python(READ_BACK))
-    assert sorted(name.rpartition("-")[0] for name, *_ in logged) == NAMES
-    for name, settings, curve in logged:
-        rows = history(results, name)
-        assert [point["step"] for point in curve] == [row["epoch"] for row in rows]
-        losses = [row["train_loss"] for row in rows]
-        assert [point["train_loss"] for point in curve] == pytest.approx(losses, nan_ok=True)
-        assert settings["learning_rate"] == (1e30 if "full" in name else 3e-2)
-        assert settings["task"] == "sst2" and settings["diverged"] == ("full" in name)
-
-
-@pytest.mark.parametrize("package", ["tensorboard", "trackio"])
-def test_without_the_package_one_line_says_what_to_install(
-    results, tmp_path, monkeypatch, capsys, package
-):
-    monkeypatch.setitem(sys.modules, package, None)
-    assert runs(results, f"--{package}", str(tmp_path / "there")) == 1
-    assert capsys.readouterr().err == f"--{package}: found no package {package}; {HINT}\n"
-    assert not list(tmp_path.iterdir())
