@@ -400,22 +400,22 @@ def _verify(options: Namespace) -> None:
     layout = Layout(str(options.results))
     runs = records.stored_names(layout)
     damage = records.find_damage(layout)
-    if not (damage.records or damage.sweeps):
+    if not damage:
         if not runs:
             raise SubtuneError(f"found no runs in {layout.records()}")
         print(f"{layout.records()}: {len(runs):,} record(s), no problems found")
         return
-    for line in chain(damage.sweeps.values(), *damage.records.values()):
-        print(printable(line), file=sys.stderr)
+    for line in damage.values():
+        print(line, file=sys.stderr)
     if not options.repair:
         raise SubtuneError(
-            f"{len(damage.records):,} record(s) are damaged or missing, and {len(damage.sweeps):,} "
-            "table(s) of sweeps; --repair sets them aside, to be trained again"
+            f"{len(damage):,} record(s) are damaged or missing; --repair sets them aside, to be "
+            "trained again"
         )
     if places := records.set_aside(layout, damage):
         print(f"set aside in {layout.damaged()}: {', '.join(path.name for path in places)}")
     print("Call snakemake as before. It trains those of these runs that are still configured:")
-    print(printable(", ".join([*damage.records, *damage.sweeps])))
+    print(", ".join(damage))
 
 
 def _export(options: Namespace) -> None:

@@ -9,8 +9,10 @@ rule train:
         tokens=lambda w: PATHS.tokens(PLAN.first_run(w.sweep).tokens.key),
         model=lambda w: PATHS.model(PLAN.first_run(w.sweep).model.id),
         rankings=lambda w: [PATHS.ranking(id) for id in PLAN.rankings_of(w.sweep)],
-        # `subtune verify --repair` writes one; the sweep is then older than an input and runs again.
-        repairs=lambda w: list(filter(exists, [PATHS.repair(w.sweep)])),
+        # `subtune verify --repair` writes them; the sweep is then older than an input and runs again.
+        repairs=lambda w: [
+            *filter(exists, map(PATHS.repair, PLAN.sweeps[w.sweep].runs))
+        ],
     output:
         PATHS.sweep("{sweep}"),
     log:

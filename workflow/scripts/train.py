@@ -39,7 +39,5 @@ with job(snakemake.log[0]), stop_requests() as stopping:
             checkpoints,
         )
     rows = [{"run": spec.id} | records.read_outcome(store, spec.id) for spec in specs]
-    # The count shows whether the table is complete.
-    table = pd.json_normalize(rows).assign(runs_of_sweep=len(rows))
-    table.to_csv(snakemake.output[0], index=False)
+    pd.json_normalize(rows).to_csv(snakemake.output[0], index=False)
     checkpoints.clear()

@@ -64,9 +64,9 @@ class Layout:
         """Return the directory of records that were set aside."""
         return f"{self.results}/damaged"
 
-    def repair(self, sweep: str) -> str:
-        """Return the table of a sweep's runs that were set aside, to be trained again."""
-        return f"{self.results}/repairs/{sweep}.csv"
+    def repair(self, run: str) -> str:
+        """Return the empty file by which a run that was set aside trains again."""
+        return f"{self.results}/repairs/{run}"
 
     def sweep(self, sweep: str) -> str:
         return f"{self.results}/sweeps/{sweep}.csv"

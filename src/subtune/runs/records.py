@@ -30,11 +30,10 @@ import io
 import itertools
 import json
 import math
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -115,9 +114,9 @@ def read_spec(store: Path, run: str) -> RunSpec:
         written = id_of(canonical(data))
         spec = RunSpec.model_validate(data)
     except ValueError:
-        raise SubtuneError(f"{path} is not a run spec; {_how_to_repair(store)}") from None
+        raise _damage(store, f"{path} is not a run spec") from None
     if written != run:
-        raise SubtuneError(f"{path} is the spec of run {written}; {_how_to_repair(store)}")
+        raise _damage(store, f"{path} is the spec of run {written}")
     return spec
 
 
@@ -195,7 +194,7 @@ def delta_bytes(store: Path, run: str) -> int:
     """Return the size on disk of the values that changed."""
     path = store / run / DELTA
     if not path.is_file():
-        raise SubtuneError(f"{path} is missing; {_how_to_repair(store)}")
+        raise _damage(store, f"{path} is missing")
     return path.stat().st_size
 
 
@@ -253,76 +252,61 @@ def _read(path: Path) -> bytes:
 
 def _checksums(record: Path) -> dict[str, str]:
     """Return the checksum of each file of a record."""
-    if not record.exists():
-        raise SubtuneError(f"{record} is missing; {_how_to_repair(record.parent)}")
     path = record / CHECKSUMS
     try:
         return json.loads(_checked(path, {}))
     except ValueError:
-        how = _how_to_repair(record.parent)
-        raise SubtuneError(f"{path} is not readable JSON; {how}") from None
+        raise _damage(record.parent, f"{path} is not readable JSON") from None
 
 
 def _checked(path: Path, sums: Mapping[str, str]) -> bytes:
     store = path.parent.parent
-    if path.exists() and not path.is_file():
-        raise SubtuneError(f"{path} is not a file; {_how_to_repair(store)}")
     try:
         content = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise SubtuneError(f"{path} is missing; {_how_to_repair(store)}") from None
+    except FileNotFoundError:
+        missing = path if path.parent.exists() else path.parent
+        raise _damage(store, f"{missing} is missing") from None
     except OSError as error:
         raise SubtuneError(f"{path} cannot be read: {error.strerror}") from None
     if path.name in sums and sums[path.name] != checksum(content):
-        raise SubtuneError(f"{path} is not what was recorded; {_how_to_repair(store)}")
+        raise _damage(store, f"{path} is not what was recorded")
     return content
 
 
-def _how_to_repair(store: Path) -> str:
-    """Return the end of a message about a damaged record."""
-    return (
-        f"`subtune verify --results {store.parent} --repair` sets damaged records aside, and the "
-        "next call of snakemake trains those runs again"
+def _damage(store: Path, problem: str) -> SubtuneError:
+    """Return the error about a damaged record, which says how to repair it."""
+    return SubtuneError(
+        f"{problem}; `subtune verify --results {store.parent} --repair` sets damaged records "
+        "aside, and the next call of snakemake trains those runs again"
     )
 
 
-def problems_of(store: Path, run: str) -> list[str]:
-    """Return a line for each fault of a record: damaged files, or a spec of another run."""
-    problems = []
-    try:
-        sums = _checksums(store / run)
-        for name in sorted(sums):
-            try:
-                _checked(store / run / name, sums)
-            except SubtuneError as error:
-                problems.append(str(error))
-        if not problems:
-            read_spec(store, run)
-    except SubtuneError as error:
-        problems.append(str(error))
-    return problems
+def require_undamaged(store: Path, run: str) -> None:
+    """Raise a `SubtuneError` about the first damaged file of a record, or another run's spec."""
+    sums = _checksums(store / run)
+    for name in sorted(sums):
+        _checked(store / run / name, sums)
+    read_spec(store, run)
 
 
-class Damage(NamedTuple):
-    """Lines about damaged records, by run, and about damaged tables, by sweep."""
+def find_damage(layout: Layout) -> dict[str, str]:
+    """Return a line for each record that is damaged, or missing though its sweep has finished."""
+    damage = {}
+    for run in sorted({*stored_names(layout), *_finished_runs(layout)}):
+        try:
+            require_undamaged(Path(layout.records()), run)
+        except SubtuneError as error:
+            damage[run] = str(error)
+    return damage
 
-    records: dict[str, list[str]]
-    sweeps: dict[str, str]
 
-
-def find_damage(layout: Layout) -> Damage:
-    """Find all missing or damaged records, and all damaged tables.
-
-    A record is missing if a finished sweep's table names its run but the store lacks it.
-    """
-    runs = set(stored_names(layout))
-    sweeps = {}
-    for sweep, sweep_runs in _sweeps(layout):
-        runs |= set(sweep_runs)
-        if not sweep_runs:
-            sweeps[sweep] = f"{layout.sweep(sweep)} is not the whole table of a sweep's runs"
-    problems = {run: problems_of(Path(layout.records()), run) for run in sorted(runs)}
-    return Damage({run: lines for run, lines in problems.items() if lines}, sweeps)
+def _finished_runs(layout: Layout) -> set[str]:
+    """Return the runs in the tables of finished sweeps; damaged tables have none."""
+    runs: set[str] = set()
+    for path in Path(layout.sweep("*")).parent.glob("*.csv"):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            runs |= {*pd.read_csv(path, dtype=str, keep_default_na=False)["run"]}
+    return set(filter(RUN_ID.fullmatch, runs))
 
 
 def stored_names(layout: Layout) -> list[str]:
@@ -331,47 +315,27 @@ def stored_names(layout: Layout) -> list[str]:
     return [name for name in names if RUN_ID.fullmatch(name)]
 
 
-def set_aside(layout: Layout, damage: Damage) -> list[Path]:
-    """Move damaged records out of the store, and write a repair for each of their sweeps.
+def set_aside(layout: Layout, damaged: Iterable[str]) -> list[Path]:
+    """Move damaged records out of the store, and write a repair for each.
 
-    The repair is a newer input of the sweep. Snakemake's next call trains these runs again, and no
-    others, if they are still in the configuration. Return the records' new paths.
+    The repair is a newer input of the run's sweep. Snakemake's next call trains these runs again,
+    and no others, if they are still in the configuration. Return the records' new paths.
 
     Raises:
         SubtuneError: a directory cannot be written.
     """
     paths, aside = [], Path(layout.damaged())
     try:
-        for run in damage.records:
-            record = Path(layout.records()) / run
-            if os.path.lexists(record):
+        for run in damaged:
+            record, repair = Path(layout.records()) / run, Path(layout.repair(run))
+            if record.exists():
                 aside.mkdir(parents=True, exist_ok=True)
                 # Earlier damaged records are kept.
                 names = itertools.chain([run], (f"{run}-{n}" for n in itertools.count(2)))
-                free = (n for n in names if not os.path.lexists(aside / n))
-                paths.append(record.rename(aside / next(free)))
-        for sweep, sweep_runs in _sweeps(layout):
-            again = [run for run in sweep_runs if run in damage.records]
-            if again or sweep in damage.sweeps:
-                repair = Path(layout.repair(sweep))
-                repair.parent.mkdir(parents=True, exist_ok=True)
-                pd.DataFrame({"run": again}).to_csv(repair, index=False)
+                free = next(name for name in names if not (aside / name).exists())
+                paths.append(record.rename(aside / free))
+            repair.parent.mkdir(parents=True, exist_ok=True)
+            repair.touch()
     except OSError as error:
         raise SubtuneError(f"{error.filename} cannot be written: {error.strerror}") from None
     return paths
-
-
-def _sweeps(layout: Layout) -> Iterator[tuple[str, list[str]]]:
-    """Yield each finished sweep with its runs, or with none if its table is damaged."""
-    for path in sorted(Path(layout.sweep("*")).parent.glob("*.csv")):
-        runs = []
-        # Reading a pipe would not end.
-        if path.is_file():
-            with contextlib.suppress(OSError, ValueError, KeyError):
-                table = pd.read_csv(path, dtype=str, keep_default_na=False)
-                runs = table["run"].tolist()
-                # Tables of earlier versions do not say how many runs they have.
-                counts = set(table.get("runs_of_sweep", pd.Series(str(len(runs)), table.index)))
-                if counts != {str(len(runs))} or not all(map(RUN_ID.fullmatch, runs)):
-                    runs = []
-        yield path.stem, runs

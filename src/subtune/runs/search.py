@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.selections.specs import LEARNING_RATES_BELOW, OUTWARD, RunSpec
 from subtune.training.sweeps import Job, Report
@@ -113,8 +112,7 @@ class Search:
         best = self.best()
         origin = self.spec.at(best).id
         # The copy gets new checksums, which would hide damage.
-        if problems := records.problems_of(store, origin):
-            raise SubtuneError("\n".join(problems))
+        records.require_undamaged(store, origin)
         rows = [
             {"learning_rate": rate, "trial_score": trial.score, "trial_loss": trial.train_loss}
             | {"run": self.spec.candidate(rate).id if rate in self.scores else None}
