@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -91,32 +92,50 @@ def test_exports_predict_as_the_records_say_in_a_fresh_process(tmp_path, tiny_be
     assert np.array(json.loads(done.stdout)) == pytest.approx(np.array(on_record), abs=1e-5)
 
 
+WHOLE = [METHODS[name] for name in ("layernorm", "rand_uniform", "lora-II")]
+ADAPTERS = [METHODS[name] for name in ("lora-I", "layernorm", "g_LN1", "ia3")] + [BIASES_THEN_LORA]
+EXPORTS = [
+    *product(["bert", "roberta"], WHOLE, [False]),
+    *product(["bert", "roberta"], ADAPTERS, [True]),
+    *product(["gpt2", "modernbert", "qwen2"], [METHODS["lora-II"]], [True]),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
-@pytest.mark.parametrize("method", ["layernorm", "rand_uniform", "lora-II"])
-def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request):
-    directory = request.getfixturevalue(family)
-    assert_predicts(tmp_path, *recorded(tmp_path, directory, METHODS[method]))
+@pytest.mark.parametrize(("family", "selection", "adapter"), EXPORTS)
+def test_an_export_predicts_as_the_record_says(family, selection, adapter, tmp_path, model_of):
+    base = model_of(family)
+    spec, tokens = recorded(tmp_path, base, selection)
+    assert_predicts(tmp_path, spec, tokens, base if adapter else "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "of_type",
+    [t if t in SORTS else pytest.param(t, marks=pytest.mark.nightly) for t in TYPES],
+)
+def test_a_run_of_every_type_of_peft_predicts_as_the_record_says(of_type, tmp_path, tiny_bert):
+    spec, tokens = recorded(tmp_path, tiny_bert, selection_of(of_type, "bert"), learning_rate=1e-3)
+    assert_predicts(tmp_path, spec, tokens, tiny_bert)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "task", "method"),
     [
-        ("tiny_roberta", "sst2", "lora-I"),
+        ("roberta", "sst2", "lora-I"),
         ("mpnet", "sst2", "lora-I"),
-        ("tiny_bert", "stsb", "full"),
+        ("bert", "stsb", "full"),
     ],
 )
 def test_sentence_transformers_predicts_a_mean_over_tokens(
-    family, task, method, tmp_path, request, directory_of
+    family, task, method, tmp_path, model_of
 ):
     from sentence_transformers import SentenceTransformer
 
-    directory = directory_of(family) if family == "mpnet" else request.getfixturevalue(family)
     labels = "standard" if task == "stsb" else "raw"
     settings = {"learning_rate": 1e-3, "pooling": "mean", "labels": labels}
-    spec, _ = recorded(tmp_path, directory, METHODS[method], task, **settings)
+    spec, _ = recorded(tmp_path, model_of(family), METHODS[method], task, **settings)
     export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     rows = examples.rows_of(TASKS[task])["validation"].to_dict()
     texts = [list(row) if len(row) > 1 else row[0] for row in TASKS[task].of_kind.texts(rows)]
@@ -180,42 +199,19 @@ def test_a_pipeline_reads_an_export_of_any_number_of_labels(tmp_path, tiny_bert)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
-@pytest.mark.parametrize(
-    "selection",
-    [METHODS["lora-I"], BIASES_THEN_LORA, METHODS["layernorm"], METHODS["g_LN1"], METHODS["ia3"]],
-    ids=["I", "mixed", "layernorm", "weights", "ia3"],
-)
-def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, request):
-    directory = request.getfixturevalue(family)
-    assert_predicts(tmp_path, *recorded(tmp_path, directory, selection), directory)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "of_type",
-    [t if t in SORTS else pytest.param(t, marks=pytest.mark.nightly) for t in TYPES],
-)
-def test_a_run_of_every_type_of_peft_predicts_as_the_record_says(of_type, tmp_path, tiny_bert):
-    spec, tokens = recorded(tmp_path, tiny_bert, selection_of(of_type, "bert"), learning_rate=1e-3)
-    predicted = np.array(theirs(exported(tmp_path, spec), tokens, tiny_bert))
-    assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "family", "adapter"),
     [
-        ("ud_ewt", "tiny_bert", False),
-        ("ud_ewt", "tiny_roberta", True),
-        ("squad", "tiny_roberta", False),
-        ("squad", "tiny_bert", True),
+        ("ud_ewt", "bert", False),
+        ("ud_ewt", "roberta", True),
+        ("squad", "roberta", False),
+        ("squad", "bert", True),
     ],
 )
 def test_an_export_of_words_and_spans_predicts_as_the_record_says(
-    task, family, adapter, tmp_path, request
+    task, family, adapter, tmp_path, model_of
 ):
-    directory = request.getfixturevalue(family)
+    directory = model_of(family)
     selection = BIASES_THEN_LORA if adapter else METHODS["bitfit"]
     spec, tokens = recorded(tmp_path, directory, selection, task)
     model = load_model(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
@@ -238,16 +234,10 @@ def test_an_export_has_buffers_and_tensors_of_several_names(family, directory_of
     """BART has three names for one table of word embeddings; I-BERT has ranges of numbers as
     buffers."""
     spec, tokens = recorded(tmp_path, directory_of(family), METHODS["bitfit"])
-    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    assert_predicts(tmp_path, spec, tokens)
     kind = AutoModelForSequenceClassification
-    model, problems = kind.from_pretrained(tmp_path / "out", output_loading_info=True)
-    assert not any(problems.values())
-    with torch.inference_mode():
-        predicted = [
-            model.eval()(input_ids=torch.tensor([ids])).logits[0].numpy()
-            for ids in tokens["validation"]["input_ids"]
-        ]
-    assert np.array(predicted) == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
+    path = tmp_path / f"out-{spec.id}"
+    assert not any(kind.from_pretrained(path, output_loading_info=True)[1].values())
 
 
 ADAPTER = SELECTION.validate_python({"adapter": {"type": "houlsby", "size": 4}})
@@ -306,10 +296,3 @@ def test_an_export_of_every_family_predicts_as_the_record_says(family, directory
     with torch.inference_mode():
         predicted = model(**texts).logits.numpy()
     assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["gpt2", "modernbert", "qwen2"])
-def test_an_adapter_of_another_family_predicts_as_the_record_says(family, directory_of, tmp_path):
-    spec, tokens = recorded(tmp_path, directory_of(family), METHODS["lora-II"])
-    assert_predicts(tmp_path, spec, tokens, tmp_path / "models" / spec.model.id)

@@ -76,11 +76,9 @@ def assert_same(said: pd.DataFrame, logits: np.ndarray, labels) -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_predictions_are_those_of_the_record(
-    family, task, selection, adapter, pooling, tmp_path, request, directory_of
+    family, task, selection, adapter, pooling, tmp_path, model_of
 ):
-    packed = family in ("bert", "roberta")
-    base = request.getfixturevalue(f"tiny_{family}") if packed else directory_of(family)
-    spec, _ = recorded(tmp_path, base, selection, task, pooling=pooling)
+    spec, _ = recorded(tmp_path, model_of(family), selection, task, pooling=pooling)
     write = export_adapter if adapter else export_model
     write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     logits = on_record(tmp_path, spec).filter(like="logit_").to_numpy()
@@ -93,10 +91,9 @@ def test_predictions_are_those_of_the_record(
     [("bert", "sst2", "mean"), ("bert", "rte", None), ("mpnet", "stsb", "mean")],
 )
 def test_a_regression_on_embeddings_predicts_as_the_record_says(
-    family, task, pooling, tmp_path, tiny_bert, directory_of
+    family, task, pooling, tmp_path, model_of
 ):
-    base = tiny_bert if family == "bert" else directory_of(family)
-    spec = recorded_embeddings(tmp_path, base, task, pooling)
+    spec = recorded_embeddings(tmp_path, model_of(family), task, pooling)
     export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     logits = on_record(tmp_path, spec).filter(like="logit_").to_numpy()
     assert_same(said_of(tmp_path / "out"), logits, TASKS[task].labels)
