@@ -160,10 +160,11 @@ def test_the_plan_compares_itself_with_what_was_measured(finished_project, monke
 def test_a_job_asks_for_more_memory_than_it_takes(finished_project, monkeypatch):
     monkeypatch.chdir(finished_project.directory)
     checked = config.read(Path("mine.yaml"))
-    estimates = Estimates(checked, plan(checked))
+    planned = plan(checked)
+    estimates = Estimates(checked, planned)
     for path in Path("results/benchmarks/train").glob("*.tsv"):
         took = float(pd.read_csv(path, sep="\t")["max_rss"].iloc[0])
-        assert 200 < took < estimates.sweep_memory(path.stem)
+        assert 200 < took < estimates.memory(planned.first_run(path.stem))
 
 
 def test_an_experiment_with_the_name_of_a_rule_is_refused(project):

@@ -75,7 +75,7 @@ rule train_scores_of_sweep:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: ESTIMATES.sweep_memory(w.sweep, attempt),
+        mem_mb=lambda w, attempt: ESTIMATES.memory(PLAN.first_run(w.sweep), attempt),
         runtime=lambda w, attempt: ESTIMATES.minutes(
             ESTIMATES.train_scores(scored_on_training_rows(w.sweep)), attempt
         ),

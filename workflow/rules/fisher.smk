@@ -18,7 +18,7 @@ rule fisher:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: ESTIMATES.fisher_memory(w.fisher, attempt),
+        mem_mb=lambda w, attempt: ESTIMATES.memory(PLAN.fishers[w.fisher], attempt),
         runtime=lambda w, attempt: ESTIMATES.minutes(
             ESTIMATES.fisher(w.fisher), attempt
         ),

@@ -21,7 +21,7 @@ rule test_predictions:
     threads: 1
     resources:
         mem_mb=lambda w, attempt: max(
-            ESTIMATES.evaluation_memory(run, attempt) for run in first_tested(w)
+            ESTIMATES.memory(PLAN.runs[run], attempt) for run in first_tested(w)
         ),
         runtime=lambda w, attempt: ESTIMATES.minutes(
             ESTIMATES.test_predictions(chain(*runs_tested(w).values())), attempt

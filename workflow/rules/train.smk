@@ -23,7 +23,7 @@ rule train:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: ESTIMATES.sweep_memory(w.sweep, attempt),
+        mem_mb=lambda w, attempt: ESTIMATES.memory(PLAN.first_run(w.sweep), attempt),
         runtime=lambda w, attempt: ESTIMATES.minutes(ESTIMATES.sweep(w.sweep), attempt),
         gpu=1,
         # Not parameters, because no result depends on them.
@@ -53,7 +53,9 @@ rule refit:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: ESTIMATES.sweep_memory(sweep_to_refit(w), attempt),
+        mem_mb=lambda w, attempt: ESTIMATES.memory(
+            PLAN.first_run(sweep_to_refit(w)), attempt
+        ),
         # A sweep takes longer than one of its runs on all rows.
         runtime=lambda w, attempt: ESTIMATES.minutes(
             ESTIMATES.sweep(sweep_to_refit(w)), attempt

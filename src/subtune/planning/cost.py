@@ -15,7 +15,7 @@ from subtune.models.dimensions import AnyDimensions, dimensions_of, fields_of
 from subtune.models.files import head_by
 from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
-from subtune.selections.specs import Fit, Precision, TokensSpec
+from subtune.selections.specs import FisherSpec, Fit, Precision, RunSpec, TokensSpec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,25 +105,13 @@ class Estimates:
         needed = self._assumed.time_margin * attempt * cost.seconds / 60
         return min(math.ceil(needed) + 10, 60 * self._assumed.longest_job_hours)
 
-    def sweep_memory(self, sweep: str, attempt: int = 1) -> int:
-        """Return the megabytes of main memory to ask for; each attempt adds half as much again."""
-        runs = [self._plan.runs[run] for run in self._plan.sweeps[sweep].runs]
-        batch = max(run.recipe.batch_size for run in runs)
-        return self._memory(runs[0].tokens, batch, attempt)
+    def memory(self, spec: RunSpec | FisherSpec, attempt: int = 1) -> int:
+        """Return the megabytes of main memory to ask for, for a sweep's runs or Fisher information.
 
-    def fisher_memory(self, fisher: str, attempt: int = 1) -> int:
-        """Return the megabytes for a task's Fisher information."""
-        return self._memory(self._plan.fishers[fisher].tokens, FISHER_BATCH, attempt)
-
-    def evaluation_memory(self, run: str, attempt: int = 1) -> int:
-        """Return the megabytes for predictions of runs, one after the other."""
-        return self._memory(self._plan.runs[run].tokens, 1, attempt)
-
-    def tokens_memory(self, tokens: str, attempt: int = 1) -> int:
-        """Return the megabytes for making a task's token ids."""
-        return _after(attempt, 1000 + self._examples_mb(self._plan.tokens[tokens]))
-
-    def _memory(self, tokens: TokensSpec, batch: int, attempt: int) -> int:
+        Each attempt adds half as much again.
+        """
+        tokens = spec.tokens
+        batch = spec.recipe.batch_size if isinstance(spec, RunSpec) else FISHER_BATCH
         model = self._dimensions(tokens.tokenizer)
         # Numbers per token that a layer keeps for the backward pass.
         layer = 8 * model.hidden_size + 3 * model.intermediate_size
@@ -133,6 +121,10 @@ class Estimates:
         floats += tokens_at_once * model.num_hidden_layers * layer
         megabytes = PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._examples_mb(tokens)
         return _after(attempt, megabytes)
+
+    def tokens_memory(self, tokens: str, attempt: int = 1) -> int:
+        """Return the megabytes for making a task's token ids."""
+        return _after(attempt, 1000 + self._examples_mb(self._plan.tokens[tokens]))
 
     def _examples_mb(self, tokens: TokensSpec) -> float:
         # An example is two numpy arrays of 64-bit integers, with about 100 bytes of overhead each.

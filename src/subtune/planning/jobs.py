@@ -64,9 +64,8 @@ def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
         if sum(_cost(plan, run) for run in group) > FEW_EXAMPLES:
             parts = _groups(group, lambda run: frozenset(users[run]))
         for part in parts:
-            at_once = config.jobs_at_once
-            within_limits = _jobs_within_limits(plan, part, config)
-            for job in _jobs_of_equal_work(plan, part, at_once) if at_once else within_limits:
+            jobs = _jobs_of_equal_work if config.jobs_at_once else _jobs_within_limits
+            for job in jobs(plan, part, config):
                 yield Sweep(task=plan.runs[job[0]].tokens.data.task.name, runs=tuple(job))
 
 
@@ -93,8 +92,8 @@ def _with_shared_searches(
     return _groups(runs, search)
 
 
-def _jobs_of_equal_work(plan: "Plan", runs: list[str], jobs: int) -> Iterable[list[str]]:
-    """Return at most ``jobs`` jobs of about equal work; large groups are assigned first."""
+def _jobs_of_equal_work(plan: "Plan", runs: list[str], config: Config) -> Iterable[list[str]]:
+    """Return jobs of about equal work, at most ``jobs_at_once``; large groups come first."""
     work = {run: _examples(plan, run) * plan.work(run).value for run in runs}
 
     def load(job: list[str]) -> float:
@@ -102,7 +101,7 @@ def _jobs_of_equal_work(plan: "Plan", runs: list[str], jobs: int) -> Iterable[li
 
     # Learning rates of one selection and seed share steps.
     parts = _with_shared_searches(plan, runs, lambda spec: (spec.selection.canonical(), spec.seed))
-    dealt: list[list[str]] = [[] for _ in range(jobs)]
+    dealt: list[list[str]] = [[] for _ in range(config.jobs_at_once or 1)]
     for part in sorted(parts, key=load, reverse=True):
         min(dealt, key=load).extend(part)
     return filter(None, dealt)
@@ -120,20 +119,14 @@ def _jobs_within_limits(plan: "Plan", runs: list[str], config: Config) -> Iterat
         most = 1e6 * config.million_examples_per_job
         return len(job) > config.runs_per_job or sum(examples[run] for run in job) > most
 
-    parts = [runs]
-    if is_too_large(runs):
-        parts = [
-            [run for run in runs if plan.trains_alone(run) is is_so] for is_so in (True, False)
-        ]
-    for part in parts:
+    for part in _groups(runs, plan.trains_alone) if is_too_large(runs) else [runs]:
         job: list[str] = []
         for group in _with_shared_searches(plan, part, lambda spec: spec.id):
             if job and is_too_large(job + group):
                 yield job
                 job = []
             job = job + group
-        if job:
-            yield job
+        yield job
 
 
 def _cost(plan: "Plan", run: str) -> int:

@@ -121,7 +121,7 @@ def test_papers_with_three_seeds_are_a_few_hundred_bounded_jobs():
     assert 100 < len(plan.sweeps) < 600
     assert max(found.sweep(sweep).seconds for sweep in plan.sweeps) < 24 * 3600
     for sweep in plan.sweeps:
-        assert 4_000 < found.sweep_memory(sweep) < 64_000
+        assert 4_000 < found.memory(plan.first_run(sweep)) < 64_000
         assert 10 < found.minutes(found.sweep(sweep)) <= 24 * 60
 
 
@@ -141,8 +141,8 @@ def test_a_request_grows_with_model_task_runs_and_attempt():
     assert long.seconds > 20 * base.seconds
     assert large.bytes == pytest.approx(1.33e9, rel=0.02)
     sweep = min(plan.sweeps, key=lambda key: found.sweep(key).seconds)
-    again = found.sweep_memory(sweep, attempt=2)
-    assert again == pytest.approx(1.5 * found.sweep_memory(sweep), abs=2)
+    run = plan.first_run(sweep)
+    assert found.memory(run, attempt=2) == pytest.approx(1.5 * found.memory(run), abs=2)
     cost = found.sweep(sweep)
     assert found.minutes(cost, 2) > found.minutes(cost, 1)
 
