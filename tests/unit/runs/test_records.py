@@ -2,10 +2,9 @@
 
 import json
 import math
-import os
 import shutil
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -14,13 +13,9 @@ import pytest
 
 from subtune import cli
 from subtune.core.errors import SubtuneError
-from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.encoder import load_model
 from subtune.runs import recording, records, tables
-from subtune.training.recipe import train
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record
-from tests.unit.training.results import member
 
 DIVERGES = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}
 SPECS = [examples.run_spec(learning_rate=rate) for rate in (1e-3, 2e-3, 3e-3)]
@@ -129,22 +124,8 @@ SETS = {"label": [[0, 1], [1, 1], [0, 0]]}
         ({"logit_0": [2.5, 2.5, 2.5]}, True),
         ({"logit_0": [2.5, 2.5, 2.6]}, False),
         # A multi-label task: a row has each label or not.
-        (
-            {
-                "label": [[0, 1], [1, 1], [0, 0]],
-                "logit_0": [0.1, 2.0, 0.3],
-                "logit_1": [-0.2, -1.0, -0.9],
-            },
-            True,
-        ),
-        (
-            {
-                "label": [[0, 1], [1, 1], [0, 0]],
-                "logit_0": [0.1, 2.0, 0.3],
-                "logit_1": [0.2, -1.0, -0.9],
-            },
-            False,
-        ),
+        (SETS | {"logit_0": [0.1, 2.0, 0.3], "logit_1": [-0.2, -1.0, -0.9]}, True),
+        (SETS | {"logit_0": [0.1, 2.0, 0.3], "logit_1": [0.2, -1.0, -0.9]}, False),
         ({"prediction": ["", "", ""]}, True),
         ({"prediction": [3, 3, 4]}, False),
     ],
@@ -217,50 +198,22 @@ def test_a_record_with_all_fields_is_read_under_its_own_id(tmp_path):
     assert records.find(tmp_path, "02d8") == "02d8e6e8e8e2"
 
 
-NOBODY = 65534
+def test_jobs_that_record_the_same_run_leave_one_whole_record(recorded, tmp_path):
+    def write(job):
+        fill = partial(shutil.copytree, recorded / "runs" / FIRST, dirs_exist_ok=True)
+        records.write(tmp_path, SPECS[0], fill)
 
-
-@pytest.fixture(scope="module")
-def trained(tiny_bert):
-    """A spec, its result and its examples."""
-    task = SPECS[0].tokens.data.task
-    rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
-    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, task.outputs)
-    [result] = train(model, rows, task, [member("layernorm", model)])
-    return SPECS[0], result, rows
-
-
-@pytest.fixture
-def not_ours():
-    """Another user's directory that we may only read."""
-    directory = Path(tempfile.mkdtemp())
-    directory.chmod(0o555)
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(NOBODY)
-    yield directory
-    os.seteuid(user)
-    directory.chmod(0o700)
-    directory.rmdir()
-
-
-def test_jobs_that_record_the_same_run_leave_one_whole_record(trained, tmp_path):
-    spec, result, rows = trained
     with ThreadPoolExecutor(8) as jobs:
-        written = [
-            jobs.submit(recording.write_record, tmp_path, spec, result, rows, {}) for _ in range(8)
-        ]
-    assert [job.result() for job in written] == [None] * 8
-    assert [path.name for path in tmp_path.iterdir()] == [spec.id]
-    records.require_undamaged(tmp_path, spec.id)
+        assert [*jobs.map(write, range(8))] == [None] * 8
+    assert [path.name for path in tmp_path.iterdir()] == [FIRST]
+    records.require_undamaged(tmp_path, FIRST)
 
 
-def test_a_store_that_may_not_be_written_is_named_in_a_line(trained, not_ours):
-    spec, result, rows = trained
-    expected = f"cannot write {not_ours}/{spec.id}: Permission denied; runs recorded so far are"
+def test_a_store_that_cannot_be_written_is_named_in_a_line(tmp_path, tiny_bert):
+    (tmp_path / "runs").touch()
+    expected = f"cannot write {tmp_path}/runs/{FIRST}: Not a directory; runs recorded so far are"
     with pytest.raises(SubtuneError, match=expected):
-        recording.write_record(not_ours, spec, result, rows, {})
-    assert not list(not_ours.iterdir())
+        record(tmp_path / "runs", SPECS[:1], tiny_bert)
 
 
 def verified(results, capsys, *options):

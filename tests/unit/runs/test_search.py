@@ -309,19 +309,7 @@ def test_a_search_that_diverges_at_every_rate_is_recorded_as_diverged(tmp_path, 
 
 
 def test_every_seed_of_a_search_is_chosen_whatever_it_found():
-    rows = [
-        ("a", 0, 1e-3, 0.9, True),
-        ("a", 1, 1e-2, 0.5, True),
-        ("b", 0, 1e-3, 0.8, False),
-        ("b", 1, 1e-3, 0.7, False),
-        ("b", 0, 1e-2, 0.1, False),
-        ("b", 1, 1e-2, 0.9, False),
-    ]
-    names = ["method", "seed", "learning_rate", "value", "searched"]
-    table = pd.DataFrame(rows, columns=names).assign(
-        model="m", task="t", fraction=1.0, scope=np.nan, train_rows=10, decides=True,
-        smallest_rate=1e-3, largest_rate=1e-2,
-    )  # fmt: skip
-    chosen = scores.choose(table)
-    assert list(chosen["method"]) == ["a", "a", "b", "b"]
-    assert list(chosen["learning_rate"]) == [1e-3, 1e-2, 1e-3, 1e-3]
+    runs = [("rte", "a", 1.0, None, rate, seed, 0.9 - seed) for seed, rate in enumerate(GRID)]
+    table = examples.scored(*runs)
+    assert len(scores.choose(table.assign(searched=True))) == len(GRID)
+    assert len(scores.choose(table)) == 1

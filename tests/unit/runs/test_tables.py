@@ -150,16 +150,22 @@ def runs(results, *options: str) -> int:
     return cli.main(["runs", "--results", str(results), *options])
 
 
+def give_name(results, run: str, **names) -> None:
+    """Write the scores of an experiment in which a run has these names."""
+    path = results / "experiments" / "one" / "data" / "scores.csv"
+    path.parent.mkdir(parents=True)
+    pd.DataFrame([{"run": run} | names]).to_csv(path, index=False)
+
+
 @pytest.mark.parametrize("directory", ["results", "with [brackets] é"])
 def test_runs_are_listed_under_the_names_that_a_configuration_gave(tmp_path, directory, tiny_bert):
     results = tmp_path / directory
     specs = [examples.run_spec(), examples.run_spec(learning_rate=0.5)]
     record(results / "runs", specs, tiny_bert)
-    about = {"run": specs[0].id, "model": "NA", "method": "mine", "fraction": 0.2, "scope": "cv"}
-    for folder, text in (("broken", b"\xff,\n"), ("one", None)):
-        path = results / "experiments" / folder / "data" / "scores.csv"
-        path.parent.mkdir(parents=True)
-        path.write_bytes(text) if text else pd.DataFrame([about]).to_csv(path, index=False)
+    give_name(results, specs[0].id, model="NA", method="mine", fraction=0.2, scope="cv")
+    broken = results / "experiments" / "broken" / "data" / "scores.csv"
+    broken.parent.mkdir(parents=True)
+    broken.write_bytes(b"\xff,\n")
     runs, _ = tables.recorded_runs(results / "runs", tables.given_names(str(results)))
     assert runs.set_index("run").loc[specs[0].id, ["model", "method"]].tolist() == [
         "NA",
@@ -196,10 +202,7 @@ def test_runs_are_listed_by_name_with_their_sizes(results, capsys):
 def test_names_in_results_from_elsewhere_are_spelled_out(results, tmp_path, capsys):
     shutil.copytree(results / "runs", tmp_path / "runs")
     run = records.all_runs(tmp_path / "runs")[0]
-    about = {"run": run, "model": "\x1b[31m", "method": "bitfit", "fraction": 1.0, "scope": ""}
-    path = tmp_path / "experiments" / "one" / "data" / "scores.csv"
-    path.parent.mkdir(parents=True)
-    pd.DataFrame([about]).to_csv(path, index=False)
+    give_name(tmp_path, run, model="\x1b[31m", method="bitfit", fraction=1.0, scope="")
     assert runs(tmp_path) == 0
     printed = capsys.readouterr().out
     assert r"\x1b[31m" in printed and "\x1b" not in printed
