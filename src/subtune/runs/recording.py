@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from subtune.data.batches import divided
 from subtune.models.encoder import Encoder
 from subtune.runs import records
 from subtune.runs.records import is_recorded
-from subtune.runs.search import Search, asked, at_rates, each_once, train_trials
+from subtune.runs.search import Search, asked, at_rates, train_trials
 from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
@@ -39,8 +39,8 @@ from subtune.training.evaluation import (
 from subtune.training.sweeps import Job, model_of
 from subtune.training.values import applied, from_stored, to_stored
 
-# Packages whose versions are recorded.
-PACKAGES = ("subtune", "torch", "transformers", "peft", "tokenizers", "datasets")
+# Packages whose versions are recorded, beside this one's.
+PACKAGES = ("torch", "transformers", "peft", "tokenizers", "datasets")
 # The columns that every table of predictions has.
 NO_PREDICTIONS = pd.DataFrame({"run": [], "split": [], "idx": []})
 
@@ -90,8 +90,9 @@ def train_and_record(
 
     def train(named: Mapping[str, RunSpec]) -> None:
         """Train and record the runs that are not recorded yet."""
-        once = each_once(named)
-        to_train = {name: spec for name, spec in once.items() if not is_recorded(store, spec.id)}
+        # Several searches may share a run.
+        names = {s.id: name for name, s in named.items() if not is_recorded(store, s.id)}
+        to_train = {name: named[name] for name in names.values()}
         for number, (name, result) in enumerate(job.train(to_train, report_and_note), 1):
             spec = to_train[name]
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -175,10 +176,8 @@ def provenance(device: torch.device) -> dict[str, Any]:
     commit of this code's repository: None outside a repository, with ``-dirty`` at its end if files
     were changed.
     """
-    versions = {"python": platform.python_version()}
-    for name in PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            versions[name] = version(name)
+    versions = {"python": platform.python_version(), "subtune": subtune.__version__}
+    versions |= {name: version(name) for name in PACKAGES}
     describe = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"]
     commit = None
     with contextlib.suppress(OSError, subprocess.CalledProcessError):

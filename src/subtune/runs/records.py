@@ -214,8 +214,7 @@ def read_delta(store: Path, run: str) -> dict[str, np.ndarray]:
 
 def read_changes(store: Path, run: str) -> pd.DataFrame:
     """Return ``parameter``, ``mean_abs_change`` and ``size`` of every trained tensor."""
-    content = _read(store / run / "changes.csv")
-    return pd.read_csv(io.BytesIO(content), float_precision="round_trip")
+    return pd.read_csv(io.BytesIO(_read(store / run / "changes.csv")))
 
 
 def read_sizes(store: Path, run: str) -> dict[str, int]:

@@ -156,14 +156,6 @@ def at_rates(
     }
 
 
-def each_once(named: Mapping[str, RunSpec]) -> dict[str, RunSpec]:
-    """Return each run under its first name only, because several searches may share a run."""
-    names: dict[str, str] = {}
-    for name, spec in named.items():
-        names.setdefault(spec.id, name)
-    return {name: named[name] for name in names.values()}
-
-
 def train_trials(
     job: Job,
     searches: Mapping[str, Search],
@@ -182,7 +174,7 @@ def train_trials(
             for name in rates
             if searches[name].spec.training.trial == share
         }
-        runs = each_once(at_rates(searches, new))
+        runs = at_rates(searches, new)
         done = {s.id: trial for s in runs.values() if folder and (trial := _kept(folder, s.id))}
         missing = {f"{name}, on trial": s for name, s in runs.items() if s.id not in done}
         for name, result in job.train(missing, lambda line, name=None: report(line), share):

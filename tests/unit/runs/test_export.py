@@ -173,17 +173,6 @@ def test_an_export_of_a_model_in_half_precision_loses_nothing(adapter, method, h
     assert {values.dtype for values in stored.values()} == {np.dtype("float32")}
 
 
-def test_a_configuration_has_the_problem_and_the_words_of_labels(tmp_path, tiny_bert):
-    configs = [
-        json.loads((exported(tmp_path, spec) / "config.json").read_text())
-        for spec, _ in (
-            recorded(tmp_path, tiny_bert, METHODS["bitfit"], t) for t in ("stsb", "rte")
-        )
-    ]
-    assert configs[0]["problem_type"] == "regression"
-    assert list(configs[1]["id2label"].values()) == list(TASKS["rte"].labels)
-
-
 @pytest.mark.slow
 def test_a_pipeline_reads_an_export_of_any_number_of_labels(tmp_path, tiny_bert):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["bitfit"], "toxic")

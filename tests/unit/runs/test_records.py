@@ -104,7 +104,7 @@ def test_epochs_and_sizes_are_those_of_the_tables(tmp_path, tiny_bert, epochs):
     spec = examples.run_spec(**epochs)
     record(tmp_path, [spec], tiny_bert)
     read = records.read_epochs(tmp_path, spec.id)
-    history = pd.read_csv(tmp_path / spec.id / "history.csv", float_precision="round_trip")
+    history = pd.read_csv(tmp_path / spec.id / "history.csv")
     pd.testing.assert_frame_equal(pd.DataFrame(read), history)
     assert records.seconds_of(read) == history["seconds"].sum()
     changes = records.read_changes(tmp_path, spec.id)
@@ -149,16 +149,10 @@ def test_a_flipped_bit_is_found_out_when_its_file_is_read(results, name):
         READERS[name](results / "runs", FIRST)
 
 
-@pytest.fixture
-def diverged(tmp_path, tiny_bert):
-    """The record of a diverged run, under results."""
-    spec = examples.run_spec(**DIVERGES)
-    record(tmp_path / "runs", [spec], tiny_bert)
-    return spec.id
-
-
-def test_a_run_that_diverged_is_on_record_without_a_score(tmp_path, diverged):
-    store = tmp_path / "runs"
+def test_a_run_that_diverged_is_on_record_without_a_score(tmp_path, tiny_bert):
+    spec, store = examples.run_spec(**DIVERGES), tmp_path / "runs"
+    record(store, [spec], tiny_bert)
+    diverged = spec.id
     text = (store / diverged / "scores.json").read_text()
     assert json.loads(text, parse_constant=pytest.fail)["diverged"]
     outcome = records.read_outcome(store, diverged)

@@ -279,16 +279,6 @@ def test_a_whole_run_outward_that_is_not_better_is_not_found(search_among, outwa
     assert whole == [1e-4, 1e-3, 1e-2]
 
 
-def test_seeds_share_what_a_search_trains_outward(tmp_path, tiny_bert, searching):
-    recipe = searching.recipe.replaced(learning_rate=GRID[1:3], search_seed=0)
-    seeds = [searching.replaced(recipe=recipe, seed=seed) for seed in (0, 1)]
-    lines = record(tmp_path, seeds, tiny_bert)
-    tables = [table_of(tmp_path, spec) for spec in seeds]
-    assert len(tables[0]) > 2 and tables[0].equals(tables[1])
-    ends = [line for line in lines if "on trial  epoch 1/" in line]
-    assert len(ends) == len(tables[0])
-
-
 def test_searches_with_trials_of_other_lengths_train_in_one_job(tmp_path, tiny_bert, searching):
     recipe = searching.recipe.replaced(learning_rate=GRID[1:4])
     searches = [
