@@ -184,9 +184,7 @@ def test_what_papers_share_is_counted_once():
 def test_a_run_on_fewer_rows_costs_less():
     data = copy.deepcopy(BASE)
     data["experiments"]["layernorm"]["train_rows"] = [20, "all"]
-    checked = config.check(data)
-    made = plan_of(checked)
-    costs = Estimates(checked, made)
+    costs, made = estimates(data)
     flops = {p.train_rows: costs.run(p.run.id).flops for p in made.experiments["layernorm"]
              if (p.task, p.method, p.scope) == ("rte", "full", None)}  # fmt: skip
     assert flops[20] < flops[200] / 2

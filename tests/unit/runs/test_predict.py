@@ -43,8 +43,10 @@ def said_of(directory, **changed) -> pd.DataFrame:
     return predict.predict(directory, spec, task.spec(), placed, "rows", **changed)
 
 
-def assert_same(said: pd.DataFrame, logits: np.ndarray, labels) -> None:
-    """Fail unless predictions follow from logits."""
+def assert_as_recorded(results, spec) -> None:
+    """Fail unless the predictions of the model in ``out`` follow from the recorded logits."""
+    said, labels = said_of(results / "out"), TASKS[spec.tokens.data.task.name].labels
+    logits = on_record(results, spec).filter(like="logit_").to_numpy()
     if labels is None:
         assert said.columns.tolist() == ["prediction"]
         assert said["prediction"].to_numpy() == pytest.approx(logits[:, 0], abs=1e-5)
@@ -81,8 +83,7 @@ def test_predictions_are_those_of_the_record(
     spec, _ = recorded(tmp_path, model_of(family), selection, task, pooling=pooling)
     write = export_adapter if adapter else export_model
     write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-    logits = on_record(tmp_path, spec).filter(like="logit_").to_numpy()
-    assert_same(said_of(tmp_path / "out"), logits, TASKS[task].labels)
+    assert_as_recorded(tmp_path, spec)
 
 
 @pytest.mark.slow
@@ -95,8 +96,7 @@ def test_a_regression_on_embeddings_predicts_as_the_record_says(
 ):
     spec = recorded_embeddings(tmp_path, model_of(family), task, pooling)
     export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-    logits = on_record(tmp_path, spec).filter(like="logit_").to_numpy()
-    assert_same(said_of(tmp_path / "out"), logits, TASKS[task].labels)
+    assert_as_recorded(tmp_path, spec)
 
 
 @pytest.mark.slow
@@ -266,5 +266,4 @@ def test_an_adapter_of_the_packaged_minilm_predicts_without_the_hub(tmp_path, mi
     named = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
     assert named["base_model_name_or_path"] == "sentence-transformers/all-MiniLM-L6-v2"
     assert named["revision"] == files.MINILM.commit
-    logits = on_record(tmp_path, spec).filter(like="logit_").to_numpy()
-    assert_same(said_of(tmp_path / "out"), logits, TASKS["sst2"].labels)
+    assert_as_recorded(tmp_path, spec)
