@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from tqdm import tqdm
 
-from subtune.core.errors import SubtuneError, one_line, reason_of
+from subtune.core.errors import SubtuneError, one_line
 from subtune.core.jobs import prepare
 from subtune.core.layout import require_new
 from subtune.data.batches import EVALUATION_TOKENS
@@ -148,10 +148,9 @@ def write(table: "pd.DataFrame", predicted: "pd.DataFrame", target: Path) -> Non
         return json.dumps(cell, ensure_ascii=False) if isinstance(cell, list | dict) else cell
 
     try:
-        table.map(as_text).to_csv(draft, index=False, float_format="%.7g")
-        draft.rename(target)
-    except OSError as error:
-        raise SubtuneError(f"cannot write {target}: {reason_of(error)}") from None
+        with one_line(f"cannot write {target}"):
+            table.map(as_text).to_csv(draft, index=False, float_format="%.7g")
+            draft.rename(target)
     finally:
         draft.unlink(missing_ok=True)
 
