@@ -290,8 +290,12 @@ def is_pretrained(name: str) -> bool:
     return name.partition(".")[0] not in (ADDED, CLASSIFIER, FIXED)
 
 
-# The activations inside packed models, by transformers' names.
-ACTIVATIONS = ("gelu", "relu", "silu", "tanh")
+# transformers' activations that act on each number alone and have no parameters.
+ACTIVATIONS = (
+    *("gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python"),
+    *("gelu_python_tanh", "gelu_pytorch_tanh", "hardswish", "leaky_relu", "linear", "mish"),
+    *("quick_gelu", "relu", "relu2", "relu6", "sigmoid", "silu", "swish", "tanh"),
+)
 CLASSIFIER_DROPOUT = ("classifier_dropout", "hidden_dropout_prob")
 TOKEN_HEAD = (HeadLayer("classifier", "classifier", CLASSIFIER_DROPOUT),)
 

@@ -15,6 +15,7 @@ Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -48,14 +49,23 @@ TOKENS_OF_A_PASS = {"cpu": 200}
 # batch has one grid, because starting a kernel costs more than a short batch's work.
 PAIRS_OF_A_GRID = {"cpu": 8000}
 Watch = Callable[[str, Tensor, Tensor], None]
-# Activations by transformers' names. Its own model code takes seconds to import.
+# Common activations, without importing transformers' model code, which takes seconds.
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "linear": lambda x: x,
     "relu": torch.relu,
-    "silu": functional.silu,
     "tanh": torch.tanh,
 }
+
+
+@cache
+def activation(name: str) -> Callable[[Tensor], Tensor]:
+    """Return the activation that transformers calls by this name."""
+    if name in ACTIVATIONS:
+        return ACTIVATIONS[name]
+    from transformers.activations import ACT2FN
+
+    return ACT2FN[name]
 
 
 @dataclass(frozen=True)
@@ -212,7 +222,7 @@ def logits(
     x = _read_states(run)
     for layer in model.family.heads[model.head]:
         x = _linear(run, layer.module, _dropped(run, x, layer.dropout_of(model.config)))
-        x = ACTIVATIONS[layer.activation](x)
+        x = activation(layer.activation)(x)
     return means_of_examples(x, batch) if model.averages else x
 
 
@@ -271,7 +281,7 @@ def _layer(run: _Pass, layer: str, x: Tensor, first_only: bool) -> Tensor:
     attended = _attention(run, query, key, value)
     attended = _add_and_norm(run, f"{layer}.attention.output", attended, asking)
     between = _linear(run, f"{layer}.intermediate.dense", attended)
-    between = ACTIVATIONS[run.model.config.hidden_act](between)
+    between = activation(run.model.config.hidden_act)(between)
     return _add_and_norm(run, f"{layer}.output", between, attended)
 
 
