@@ -10,7 +10,6 @@ failure.
 """
 
 import contextlib
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +23,7 @@ import torch
 import transformers.initialization  # noqa: F401
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._pytree import tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 from subtune.models.encoder import load_model
@@ -39,28 +39,25 @@ DEVICE = "fakegpu"
 
 
 class OnHost:
-    """Keeps the first state of a training as a file would: on the CPU."""
+    """Keeps the first states of a training as files would: on the CPU."""
 
-    state: State | None = None
+    states: list[State] | None = None
 
-    def newest(self) -> State | None:
-        return self.state
+    def newest(self) -> list[State] | None:
+        return self.states
 
-    def keep(self, take: Callable[[], State], epoch_ends: bool = False) -> None:
-        self.state = self.state or on_host(take())
+    def keep(self, take: Callable[[], list[State]]) -> None:
+        self.states = self.states or tree_map(on_host, take())
 
 
-def on_host(state: State) -> State:
-    """A state as a file would have it.
+def on_host(value: object) -> object:
+    """A part of a state as a file would have it.
 
     A generator's state is always on the CPU, with its values.
     """
-    tensors = {
-        name: tensor.detach().cpu() if isinstance(tensor, FakeTensor) else tensor
-        for name, tensor in state.tensors.items()
-    }
-    facts = json.loads(json.dumps(state.facts))
-    return State(tensors, facts, [on_host(run) for run in state.runs])
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value)
+    return value.detach().cpu() if isinstance(value, FakeTensor) else value
 
 
 def stand_in(mode: FakeTensorMode) -> None:

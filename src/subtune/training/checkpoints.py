@@ -1,8 +1,8 @@
 """Checkpoints of runs that train side by side.
 
-A checkpoint is a safetensors file with all tensors. Its header has other facts as JSON, the ids of
-the runs, and a hash. It is written under another name, flushed to the disk and renamed. The
-previous checkpoint is kept, and used if the newest is damaged.
+Each run has a folder with its newest states: safetensors files, named after the step. The header
+has the state as JSON, with a number in place of each tensor, and a hash. A file is written under
+another name, flushed to the disk and renamed. If it is damaged, the previous one is used.
 """
 
 import contextlib
@@ -16,36 +16,23 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from subtune.core.content_ids import ID_LENGTH
 from subtune.core.jobs import StoppedError
 from subtune.core.layout import flush
 from subtune.data.batches import CHECKPOINTS_KEPT
 
-ENDING = ".safetensors"
-# Raise this number if a state's contents change. Checkpoints in another format are ignored.
-FORMAT = "5"
-# The prefix of names of a run's own tensors, followed by the run's number.
-RUN = "run."
-# The share of the interval after which the end of an epoch gets a checkpoint; short epochs need
-# none.
-AT_AN_EPOCHS_END = 0.1
-
-
-@dataclass(frozen=True)
-class State:
-    """Everything that training needs to continue: tensors, and facts for JSON.
-
-    ``runs`` has each run's own state, so that some runs can continue without the others.
-    """
-
-    tensors: dict[str, Tensor]
-    facts: dict[str, Any]
-    runs: Sequence["State"] = ()
+# Raise the number if a state's contents change. Files with another ending are ignored.
+ENDING = ".6.safetensors"
+# The key of a tensor's number in a state's JSON.
+TENSOR = "tensor:"
+# Everything that a run needs to continue after a ``step``: tensors, arrays, and values for JSON.
+# Tuples are read as lists, arrays as tensors.
+State = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -61,19 +48,12 @@ class Checkpoints:
     stopping: Callable[[], str | None] = lambda: None
 
     def groups(self, runs: Iterable[str]) -> list[list[str]]:
-        """Return the runs that have a checkpoint, grouped by their newest one."""
-        remaining = set(runs)
-        groups = []
-        for path in self.newest_first():
-            group = [run for run in runs_in(path) if run in remaining]
-            groups += [group] if group else []
-            remaining.difference_update(group)
-        return groups
-
-    def newest_first(self) -> list[Path]:
-        """Return the checkpoints of all groups; those after the most steps come first."""
-        paths = self.folder.glob(f"*/*{ENDING}")
-        return sorted(paths, key=lambda path: path.stem, reverse=True)
+        """Return the runs that have a checkpoint, grouped by the step of their newest one."""
+        by_step: dict[str, list[str]] = {}
+        for run in runs:
+            for newest in newest_first(self.folder / run)[:1]:
+                by_step.setdefault(newest.name, []).append(run)
+        return list(by_step.values())
 
     def clear(self) -> None:
         """Remove all checkpoints, once every run of the sweep is recorded."""
@@ -82,10 +62,10 @@ class Checkpoints:
 
 @dataclass
 class Keeper:
-    """The checkpoints of one group of runs; its state may be in a larger group's checkpoint.
+    """The checkpoints of runs that train side by side.
 
-    ``runs``: ids of the group's runs, in order. ``report`` gets a line if a checkpoint cannot be
-    written; training continues without it.
+    ``runs``: ids of the runs, in order. ``report`` gets a line if a checkpoint cannot be written;
+    training continues without it.
     """
 
     checkpoints: Checkpoints
@@ -93,32 +73,28 @@ class Keeper:
     report: Callable[[str], None]
 
     def __post_init__(self):
-        name = hashlib.sha256("".join(self.runs).encode()).hexdigest()[:ID_LENGTH]
-        self._folder = self.checkpoints.folder / name
+        self._folders = [self.checkpoints.folder / run for run in self.runs]
         self._last = time.monotonic()
 
-    def newest(self) -> State | None:
-        """Return the newest undamaged state of these runs."""
-        for path in self.checkpoints.newest_first():
-            runs = runs_in(path)
-            if runs and not set(runs).issuperset(self.runs):
-                continue
-            state = read(path)
-            if state is not None:
-                own_states = [state.runs[runs.index(run)] for run in self.runs]
-                return State(state.tensors, state.facts, own_states)
-            self.report(f"{path} is damaged or of another version, and ignored")
+    def newest(self) -> list[State] | None:
+        """Return the newest undamaged state of each run, all after the same step."""
+        for path in newest_first(self._folders[0]):
+            states = [read(folder / path.name) for folder in self._folders]
+            undamaged = [state for state in states if state is not None]
+            if len(undamaged) == len(states):
+                return undamaged
+            self.report(f"{path} or a file of that name beside it is damaged, and ignored")
         return None
 
-    def keep(self, take: Callable[[], State], epoch_ends: bool = False) -> None:
-        """Write the state that ``take`` returns, if a checkpoint is due.
+    def keep(self, take: Callable[[], Sequence[State]]) -> None:
+        """Write the states that ``take`` returns, if a checkpoint is due.
 
         Raises:
-            StoppedError: training must stop; the state is written first, if possible.
+            StoppedError: training must stop; the states are written first, if possible.
         """
         why = self.checkpoints.stopping()
         age = time.monotonic() - self._last
-        if not why and age < self.checkpoints.seconds * (AT_AN_EPOCHS_END if epoch_ends else 1):
+        if not why and age < self.checkpoints.seconds:
             return
         written = self.write(take())
         self._last = time.monotonic()
@@ -127,71 +103,63 @@ class Keeper:
             raise StoppedError(f"stopped by {why}: the next attempt continues from {start}")
 
     def clear(self) -> None:
-        """Remove the group's checkpoints, once its runs are recorded."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Remove the runs' checkpoints, once they are recorded."""
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def write(self, state: State) -> bool:
-        """Write a state, completely or not at all; return whether that was possible.
-
-        The file is named after ``state.facts["step"]``.
-        """
-        target = self._folder / f"{state.facts['step']:012d}{ENDING}"
-        draft = self._folder / f".{target.stem}.{uuid4().hex}"
-        tensors = dict(state.tensors)
-        for number, run in enumerate(state.runs):
-            tensors |= {f"{RUN}{number}.{name}": tensor for name, tensor in run.tensors.items()}
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        facts = json.dumps([state.facts, [run.facts for run in state.runs]])
-        header = {"format": FORMAT, "facts": facts, "hash": _hash(tensors, facts)}
-        header["runs"] = json.dumps(list(self.runs))
+    def write(self, states: Sequence[State]) -> bool:
+        """Write the runs' states; return whether that was possible."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            safetensors.torch.save_file(tensors, draft, header)
-            flush(draft)
-            draft.rename(target)
-            flush(self._folder)
+            for folder, state in zip(self._folders, states, strict=True):
+                write(folder, state)
         except (OSError, SafetensorError) as error:
-            self.report(f"no checkpoint could be written to {self._folder}: {error}")
+            self.report(f"no checkpoint could be written to {self.checkpoints.folder}: {error}")
             return False
-        finally:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
-        for path in sorted(self._folder.glob(f"*{ENDING}"))[:-CHECKPOINTS_KEPT]:
-            path.unlink(missing_ok=True)
         return True
 
 
-def read(path: Path) -> State | None:
-    """Return a checkpoint's state, or None if it is damaged or in another format."""
-    header = _header(path)
+def write(folder: Path, state: State) -> None:
+    """Write a run's state into its folder, completely or not at all, and remove older ones."""
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / uuid4().hex
+    tensors: dict[str, Tensor] = {}
+
+    def numbered(values: Tensor | np.ndarray) -> dict[str, str]:
+        number = str(len(tensors))
+        tensors[number] = torch.as_tensor(values).detach().cpu().contiguous()
+        return {TENSOR: number}
+
+    facts = json.dumps(state, default=numbered)
     try:
+        header = {"facts": facts, "hash": _hash(tensors, facts)}
+        safetensors.torch.save_file(tensors, draft, header)
+        flush(draft)
+        draft.rename(folder / f"{state['step']:012d}{ENDING}")
+        flush(folder)
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+    for path in newest_first(folder)[CHECKPOINTS_KEPT:]:
+        path.unlink(missing_ok=True)
+
+
+def read(path: Path) -> State | None:
+    """Return a run's state, or None if its file is missing or damaged."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
         tensors = safetensors.torch.load_file(path)
     except (OSError, SafetensorError):
         return None
-    if not header or header["hash"] != _hash(tensors, header["facts"]):
+    facts = header.get("facts", "")
+    if header.get("hash") != _hash(tensors, facts):
         return None
-    facts, facts_of_runs = json.loads(header["facts"])
-    runs = [State(below(f"{RUN}{n}.", tensors), own) for n, own in enumerate(facts_of_runs)]
-    shared = {name: tensor for name, tensor in tensors.items() if not name.startswith(RUN)}
-    return State(shared, facts, runs)
+    return json.loads(facts, object_hook=lambda of: tensors[of[TENSOR]] if TENSOR in of else of)
 
 
-def runs_in(path: Path) -> list[str]:
-    """Return the ids of a checkpoint's runs; none if it cannot be read."""
-    return json.loads(_header(path).get("runs", "[]"))
-
-
-def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with ``prefix``, under names without the prefix."""
-    return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
-
-
-def _header(path: Path) -> dict[str, str]:
-    """Return a checkpoint's header; empty if it is damaged or in another format."""
-    with contextlib.suppress(OSError, SafetensorError), safe_open(path, framework="pt") as file:
-        header = file.metadata() or {}
-        return header if header.get("format") == FORMAT else {}
-    return {}
+def newest_first(folder: Path) -> list[Path]:
+    """Return a run's checkpoints; those after the most steps come first."""
+    return sorted(folder.glob(f"*{ENDING}"), reverse=True)
 
 
 def _hash(tensors: Mapping[str, Tensor], facts: str) -> str:

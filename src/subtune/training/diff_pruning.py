@@ -22,7 +22,7 @@ from subtune.selections.entries import DiffPruningSettings
 from subtune.selections.specs import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.checkpoints import Keeper, State, below
+from subtune.training.checkpoints import Keeper, State
 from subtune.training.evaluation import autocast, examples_that_train, in_training, weights_of
 from subtune.training.recipe import learning_rate_at
 from subtune.training.values import AdamW, ChangedEntries, ChangedTensor, Delta
@@ -30,8 +30,6 @@ from subtune.training.values import AdamW, ChangedEntries, ChangedTensor, Delta
 # Section 4.3: the ends l and r of the stretched distribution, and the initial α. As in the
 # published code, draws are at least MARGIN away from 0 and 1.
 LOWER, UPPER, FIRST_GATE, MARGIN = -1.5, 1.5, 5.0, 1e-4
-# Prefixes of names in a checkpoint.
-VALUE, AVERAGE = "value.", "average."
 
 
 class Differences(nn.Module):
@@ -142,28 +140,23 @@ def first_training(
     differences = Differences(pretrained, settings.structured)
     values = AdamW([*differences.w], 0.0)
     gates = AdamW([*differences.alpha, *differences.tensor_alpha], 0.0)
-    averages = [*values.averages, *gates.averages]
-
-    def state() -> State:
-        """Return the state from which training can continue after this step."""
-        facts, generator = masks.state()
-        tensors = {"masks": generator, "draws": draws.get_state()}
-        tensors |= {f"{VALUE}{n}": value for n, value in differences.state_dict().items()}
-        for number, own in enumerate(averages):
-            tensors |= {f"{AVERAGE}{number}.{name}": value for name, value in own.items()}
-        return State(tensors, {"step": step, **facts}, [State({}, {})])
-
     step = 0
+
+    def state() -> list[State]:
+        """Return the state from which training can continue after this step."""
+        moments = {"values": values.state(), "gates": gates.state()}
+        return [{"step": step, "masks": masks.state(), "draws": draws.get_state(), **moments}]
+
     earlier = keeper.newest() if keeper else None
     if earlier is not None:
-        step = earlier.facts["step"]
-        draws.set_state(earlier.tensors["draws"])
-        if earlier.facts["device"] == model.device.type:
-            masks.restore(earlier.facts, earlier.tensors["masks"])
-        differences.load_state_dict(below(VALUE, earlier.tensors))
-        for number, own in enumerate(averages):
-            for name, value in below(f"{AVERAGE}{number}.", earlier.tensors).items():
-                own[name].copy_(value)
+        [saved] = earlier
+        step = saved["step"]
+        draws.set_state(saved["draws"])
+        facts, generator = saved["masks"]
+        if facts["device"] == model.device.type:
+            masks.restore(facts, generator)
+        values.restore(saved["values"])
+        gates.restore(saved["gates"])
     while step < steps:
         index = by_length(batches[step], train.lengths)
         alike = micro_batches(index, train.lengths[index], model)

@@ -29,7 +29,7 @@ from subtune.models.forward import Packed, logits, micro_batches, pack
 from subtune.selections.specs import Fit, Labels, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.checkpoints import State, below
+from subtune.training.checkpoints import State
 from subtune.training.values import (
     AdamW,
     ChangedTensor,
@@ -44,8 +44,6 @@ from subtune.training.values import (
 TOLERANCE = 1e-4
 # The number of examples that are computed with and without padding.
 EXAMPLES = 8
-# Prefixes of a run's tensors in a checkpoint.
-LEAF, DELTA, PREDICTIONS = "leaf", "best.delta.", "predictions"
 
 
 def examples_that_train(
@@ -286,10 +284,7 @@ class Run:
         self._best_epoch: int | None = None
         self._best: Evaluation | None = None
         self._predictions: list[dict[str, np.ndarray]] = []
-        self._optimizer = AdamW(leaves, recipe.weight_decay)
-
-    def step(self, learning_rate: float) -> None:
-        self._optimizer.step(learning_rate, self.recipe.max_grad_norm)
+        self.optimizer = AdamW(leaves, recipe.weight_decay)
 
     def end_epoch(
         self, epoch: int, train_loss: float, seconds: float, evaluation: Evaluation
@@ -321,43 +316,32 @@ class Run:
 
     def result(self) -> Result:
         assert self._best is not None
-        trainable = sum(leaf.numel() for leaf in self._optimizer.leaves)
+        trainable = sum(leaf.numel() for leaf in self.optimizer.leaves)
         return Result(self.history, self._best_epoch, self._best, trainable, self._predictions)
 
     def state(self) -> State:
         """Return values, the optimiser's averages, learning curve, predictions and best epoch, for
         `restore`."""
-        best = self._best and {"scores": self._best.scores, "changes": self._best.changes}
-        facts = {"history": list(self.history), "best_epoch": self._best_epoch, "best": best}
-        optimizer = self._optimizer
-        tensors = {f"{LEAF}.{number}": leaf for number, leaf in enumerate(optimizer.leaves)}
-        for number, averages in enumerate(optimizer.averages):
-            tensors |= {f"{LEAF}.{number}.{name}": value for name, value in averages.items()}
-        if self._best is not None:
-            stored = to_stored(self._best.delta)
-            tensors |= {DELTA + name: value for name, value in stored.items()}
-        for number, by_split in enumerate(self._predictions):
-            for split, predictions in by_split.items():
-                tensors[f"{PREDICTIONS}.{number}.{split}"] = torch.from_numpy(predictions)
-        return State(tensors, facts)
+        best = self._best
+        return {
+            "optimizer": self.optimizer.state(),
+            "history": self.history,
+            "predictions": self._predictions,
+            "best_epoch": self._best_epoch,
+            "best": best and [best.scores, to_stored(best.delta), best.changes],
+        }
 
     def restore(self, state: State) -> None:
-        """Continue from a state of `state`."""
-        facts, tensors = state.facts, state.tensors
-        self.history = list(facts["history"])
-        self._best_epoch = facts["best_epoch"]
+        """Continue from a checkpoint of `state`."""
+        self.optimizer.restore(state["optimizer"])
+        self.history = state["history"]
         self._predictions = [
-            {s: v.numpy() for s, v in below(f"{PREDICTIONS}.{number}.", tensors).items()}
-            for number in range(len(self.history))
+            {split: values.numpy() for split, values in by_split.items()}
+            for by_split in state["predictions"]
         ]
-        for number, leaf in enumerate(self._optimizer.leaves):
-            leaf.data.copy_(tensors[f"{LEAF}.{number}"])
-            for name, value in below(f"{LEAF}.{number}.", tensors).items():
-                self._optimizer.averages[number][name].copy_(value)
-        if facts["best"]:
-            self._best = Evaluation(
-                scores=facts["best"]["scores"],
-                predictions=self._predictions[self._best_epoch - 1] if self._best_epoch else {},
-                delta=from_stored(below(DELTA, tensors)),
-                changes={name: (mean, n) for name, (mean, n) in facts["best"]["changes"].items()},
-            )
+        self._best_epoch = state["best_epoch"]
+        if state["best"]:
+            scores, delta, changes = state["best"]
+            predictions = self._predictions[self._best_epoch - 1] if self._best_epoch else {}
+            changes = {name: (mean, size) for name, (mean, size) in changes.items()}
+            self._best = Evaluation(scores, predictions, from_stored(delta), changes)

@@ -9,8 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.core.errors import SubtuneError
-from subtune.core.jobs import is_out_of_memory
 from subtune.data.batches import by_length, shuffled
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits, micro_batches, pack
@@ -37,21 +35,19 @@ from subtune.training.values import Matrices, StackedParameters
 DIVERGED = "the loss or a prediction is not finite: this run ends here"
 
 
-class OutOfMemoryError(SubtuneError):
-    """A lack of memory for runs side by side. The text is the cause."""
-
-
 @dataclass(frozen=True)
 class Member:
     """One run of a sweep: its trainable entries, recipe and seed.
 
     ``start``: initial values that replace the model's own; they differ only in trainable entries.
+    ``name``: the run's name in the log; default: its id.
     """
 
     entries: Entries
     recipe: Recipe
     seed: int
     start: Mapping[str, Tensor] = field(default_factory=dict)
+    name: str = ""
 
 
 def train(
@@ -82,49 +78,34 @@ def train(
 
     Raises:
         StoppedError: the keeper was asked to stop.
-        OutOfMemoryError: the runs do not fit into memory side by side. The keeper has written their
-            state, if all of them have taken the same steps.
     """
-    group: _Group | None = None
-    try:
-        group = _Group(model, examples, task, members, share)
-        start = keeper.newest() if keeper else None
-        if start is not None:
-            report(0, group.restore(start))
-            del start
-        while group.running and group.epoch <= group.last_epoch:
-            for batch in group.batches_left():
-                group.train_batch(batch)
-                if keeper:
-                    keeper.keep(group.state)
-            # After a checkpoint, some runs may already be evaluated.
-            for run in (run for run in group.running if len(run.history) < group.epoch):
-                report(run.number, line_of_epoch(group.evaluate(run), group.last_epoch, task))
-                if run.diverged:
-                    report(run.number, DIVERGED)
-                if keeper:
-                    keeper.keep(group.state)
-            group.end_epoch()
-            if keeper and group.running and group.epoch <= group.last_epoch:
-                keeper.keep(group.state, epoch_ends=True)
-        return [run.result() for run in group.runs]
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        cause = str(error).partition("\n")[0]
-    # Leaving the handler has freed the error, and with it the failed step's memory.
-    if keeper and group is not None and group.is_whole:
-        keeper.write(group.state())
-    del group
-    raise OutOfMemoryError(cause)
+    group = _Group(model, examples, task, members, share)
+    start = keeper.newest() if keeper else None
+    if start is not None:
+        report(0, group.restore(start))
+        # The tensors of the checkpoint are copied.
+        del start
+    while group.running and group.epoch <= group.last_epoch:
+        for batch in group.batches_left():
+            group.train_batch(batch)
+            if keeper:
+                keeper.keep(group.states)
+        # After a checkpoint, some runs may already be evaluated.
+        for run in (run for run in group.running if len(run.history) < group.epoch):
+            report(run.number, line_of_epoch(group.evaluate(run), group.last_epoch, task))
+            if run.diverged:
+                report(run.number, DIVERGED)
+            if keeper:
+                keeper.keep(group.states)
+        group.end_epoch()
+    return [run.result() for run in group.runs]
 
 
 class _Group:
     """The state of runs side by side between two steps.
 
     ``epoch`` counts from 1 to ``last_epoch``, ``step`` from 0 to ``steps``. ``running`` are the
-    runs that have not ended. ``is_whole`` is false while only some runs have taken the current
-    step.
+    runs that have not ended.
     """
 
     def __init__(
@@ -144,8 +125,6 @@ class _Group:
         self._weights = weights_of(task, self._train, self._training, recipe, model.device)
         self._batches = self._batches_of_epoch()
         self._masks = DropoutMasks(seed, model.device)
-        # The random state after the last complete step, because a failed step draws masks too.
-        self._masks_state = self._masks.state()
         self._frozen = cast_once(model, recipe.precision)
         initial = with_new_classifier(model, seed)
         # A run with its own initial values is trained by itself.
@@ -159,7 +138,7 @@ class _Group:
         self.running = self.runs
         self.steps = math.ceil(share * len(self._batches) * recipe.epochs)
         self.last_epoch = recipe.refit or math.ceil(self.steps / len(self._batches))
-        self.epoch, self.step, self.is_whole = 1, 0, True
+        self.epoch, self.step = 1, 0
         self._losses = torch.zeros(len(self.runs), device=model.device)
         # Seconds of this epoch, divided by the number of runs.
         self._seconds = 0.0
@@ -186,14 +165,12 @@ class _Group:
             part_losses = kind.losses(predicted, packed.labels, packed.read_of, weights)
             (part_losses.sum() / labels).backward()
             losses += part_losses.detach()
-        self.is_whole = False
         for run in self.running:
-            run.step(learning_rate_at(self.step, self.steps, run.recipe))
+            rate = learning_rate_at(self.step, self.steps, run.recipe)
+            run.optimizer.step(rate, run.recipe.max_grad_norm)
         self._matrices.write()
         self._losses += losses
         self.step += 1
-        self._masks_state = self._masks.state()
-        self.is_whole = True
         self._seconds += (time.monotonic() - started) / len(self.running)
 
     def evaluate(self, run: Run) -> dict[str, float]:
@@ -225,43 +202,40 @@ class _Group:
         if self.epoch <= self.last_epoch:
             self._batches = self._batches_of_epoch()
 
-    def state(self) -> State:
-        """Return the state from which training can continue."""
-        masks, generator = self._masks_state
-        runs = [run.state() for run in self.runs]
+    def states(self) -> list[State]:
+        """Return each run's state, from which training can continue."""
+        shared: State = {"epoch": self.epoch, "step": self.step, "seconds": self._seconds}
+        shared |= {"order": self._order_of_epoch, "masks": self._masks.state()}
+        states = [shared | run.state() for run in self.runs]
         for position, run in enumerate(self.running):
-            runs[run.number].tensors["loss"] = self._losses[position]
-        order = {"order": self._order_of_epoch}
-        steps = {"epoch": self.epoch, "step": self.step, "seconds": self._seconds}
-        return State({"masks": generator}, order | steps | masks, runs)
+            states[run.number]["loss"] = self._losses[position]
+        return states
 
-    def restore(self, state: State) -> str:
-        """Continue from a state of the same runs; return a line for the log.
+    def restore(self, states: Sequence[State]) -> str:
+        """Continue from each run's state after the same step; return a line for the log.
 
         On another kind of device, dropout masks are drawn from a new seed, which the line names.
         """
-        facts = state.facts
-        self.is_whole = False
-        self.epoch, self.step = facts["epoch"], facts["step"]
-        self._seconds = facts["seconds"]
-        self._order.bit_generator.state = facts["order"]
+        shared = states[0]
+        self.epoch, self.step = shared["epoch"], shared["step"]
+        self._seconds = shared["seconds"]
+        self._order.bit_generator.state = shared["order"]
         self._batches = self._batches_of_epoch()
-        for run, run_state in zip(self.runs, state.runs, strict=True):
-            run.restore(run_state)
+        for run, state in zip(self.runs, states, strict=True):
+            run.restore(state)
         self._matrices.write()
         self._keep([run.number for run in self.runs if not run.has_ended])
         for position, run in enumerate(self.running):
-            self._losses[position] = state.runs[run.number].tensors["loss"]
+            self._losses[position] = states[run.number]["loss"]
         line = f"continues from step {self.step} of {self.steps}"
-        was, now = facts["device"], self.device.type
+        masks, generator = shared["masks"]
+        was, now = masks["device"], self.device.type
         if was == now:
-            self._masks.restore(facts, state.tensors["masks"])
+            self._masks.restore(masks, generator)
         else:
             seed = self._seed + self.step
             self._masks = DropoutMasks(seed, self.device)
             line += f", from {was} to {now}: dropout masks are drawn from the new seed {seed}"
-        self._masks_state = self._masks.state()
-        self.is_whole = True
         return line
 
     def _keep(self, positions: Sequence[int]) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from subtune.core.errors import SubtuneError, reason_of
+from subtune.core.jobs import is_out_of_memory
 from subtune.data.batches import CPU_TOKENS, divided
 from subtune.families.base import is_classifier
 from subtune.models.encoder import Encoder, shapes_of, with_adapters, with_new_classifier
@@ -23,7 +24,7 @@ from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.diff_pruning import first_training
 from subtune.training.evaluation import Result, checked_for_padding
-from subtune.training.recipe import Member, OutOfMemoryError, line_of_epoch, train
+from subtune.training.recipe import Member, line_of_epoch, train
 from subtune.training.values import ChangedEntries, StackedParameters, applied, is_matrix
 
 # A function that writes a line to the log and, under its name if it has one, to the runs' records.
@@ -89,38 +90,39 @@ class Job:
             first = next(iter(sweep.values()))
             model = model_of(first, self.model)
             names = {spec.id + part: name for name, spec in sweep.items()}
-            keeper = None
-            if self.checkpoints and isinstance(first.selection, DiffPruning):
-                keeper = Keeper(self.checkpoints, [f"{first.id}{part}@first"], report)
             members = {
-                key: self._member(sweep[name], model, keeper, share) for key, name in names.items()
+                key: self._member(key, name, sweep[name], model, report, share)
+                for key, name in names.items()
             }
             shared = model, self.examples_of(first.recipe), self.task
             limits = self.max_side_by_side, self.checkpoints, share
-            results = train_sweep(*shared, members, report, *limits, names)
-            yield from ((names[key], result) for key, result in results)
-            if keeper:
-                keeper.clear()
+            for key, result in train_sweep(*shared, members, report, *limits):
+                yield names[key], result
 
-    def _member(self, spec: RunSpec, model: Encoder, keeper: Keeper | None, share: float) -> Member:
-        """Return a run as a member; ``keeper`` has the checkpoints of Diff pruning's first
-        training."""
+    def _member(
+        self, key: str, name: str, spec: RunSpec, model: Encoder, report: Report, share: float
+    ) -> Member:
+        """Return a run as a member, with its name in the log; ``key`` names its checkpoints."""
         if isinstance(spec.selection, DiffPruning):
             settings = spec.selection.diff_pruning
             examples = self.examples_of(spec.recipe)["train"]
+            keeper = None
+            if self.checkpoints:
+                # A folder in the run's own, which is removed once the run is done.
+                keeper = Keeper(self.checkpoints, [f"{key}/first"], report)
             arguments = model, examples, self.task, spec.training, spec.seed, settings
             delta = first_training(*arguments, keeper, share)
             entries: Entries = {}
-            for name, change in delta.items():
-                entries[name] = Whole()
+            for tensor, change in delta.items():
+                entries[tensor] = Whole()
                 if isinstance(change, ChangedEntries):
-                    entries[name] = Indices(change.index.cpu().numpy())
-            start = applied({name: model.parameters[name] for name in delta}, delta)
-            return Member(entries, spec.training, spec.seed, start)
+                    entries[tensor] = Indices(change.index.cpu().numpy())
+            start = applied({tensor: model.parameters[tensor] for tensor in delta}, delta)
+            return Member(entries, spec.training, spec.seed, start, name)
         ranking = spec.selection.ranking
         ranks = self.rankings[ranking] if ranking else None
         resolved = spec.selection.resolve(shapes_of(model), spec.seed, ranks)
-        return Member(resolved, spec.training, spec.seed)
+        return Member(resolved, spec.training, spec.seed, name=name)
 
 
 def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:
@@ -161,17 +163,16 @@ def train_sweep(
     max_side_by_side: int | None = None,
     checkpoints: Checkpoints | None = None,
     share: float = 1.0,
-    names: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, Result]]:
     """Train every member of a sweep, side by side if that is faster.
 
     A member's result depends neither on the other members nor on their order: with the same
     processor and number of threads, it is bit-identical. Runs with a common checkpoint continue
-    from it. If memory is not enough for a group, one half continues first, then the other half.
+    from it. If memory is not enough for a group, each half continues from its last checkpoint.
 
     Args:
         members: the runs by their ids.
-        report: a function that gets each run's epochs, by its name in ``names`` or its id.
+        report: a function that gets each run's epochs, by its name.
         max_side_by_side: the largest number of runs in a group.
         share: the share of all steps to take.
 
@@ -203,19 +204,21 @@ def train_sweep(
         runs = waiting.pop(0)
 
         def report_run(number: int, line: str, runs: Sequence[str] = runs) -> None:
-            report(f"{names[runs[number]] if names else runs[number]}  {line}")
+            report(f"{members[runs[number]].name or runs[number]}  {line}")
 
         keeper = Keeper(checkpoints, runs, report) if checkpoints else None
         group = [members[run] for run in runs]
         try:
             results = train(model, examples, task, group, report_run, keeper, share)
-        except OutOfMemoryError as error:
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
             if len(runs) == 1:
                 batch_size = group[0].recipe.batch_size
                 raise SubtuneError(
                     f"run {runs[0]} alone does not fit into memory with batch_size {batch_size}; "
                     "try a smaller batch_size or max_length, or a device with more memory "
-                    f"({error})"
+                    f"({reason_of(error)})"
                 ) from None
             half = len(runs) // 2
             sizes = f"{half} and {len(runs) - half}"

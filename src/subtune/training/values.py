@@ -260,24 +260,16 @@ class AdamW:
         self.leaves = leaves
         self._weight_decay = weight_decay
         self.betas = 0.9, 0.999
-        self.averages = [
-            {
-                "step": torch.zeros((), device=leaf.device),
-                "exp_avg": torch.zeros_like(leaf, requires_grad=False),
-                "exp_avg_sq": torch.zeros_like(leaf, requires_grad=False),
-            }
-            for leaf in leaves
-        ]
+        self._means = [torch.zeros_like(leaf, requires_grad=False) for leaf in leaves]
+        self._squares = [torch.zeros_like(leaf, requires_grad=False) for leaf in leaves]
+        self._steps = [torch.zeros((), device=leaf.device) for leaf in leaves]
 
     @torch.no_grad()
     def step(self, learning_rate: float, max_grad_norm: float) -> None:
         """Clip the gradients, update the values that have one, and clear the gradients."""
         nn.utils.clip_grad_norm_(self.leaves, max_grad_norm)
-        own = [
-            (leaf, leaf.grad, averages["exp_avg"], averages["exp_avg_sq"], averages["step"])
-            for leaf, averages in zip(self.leaves, self.averages, strict=True)
-            if leaf.grad is not None
-        ]
+        every = zip(self.leaves, self._means, self._squares, self._steps, strict=True)
+        own = [(leaf, leaf.grad, *averages) for leaf, *averages in every if leaf.grad is not None]
         if not own:
             return
         leaves, gradients, means, squares, steps = map(list, zip(*own, strict=True))
@@ -287,3 +279,13 @@ class AdamW:
         adamw(leaves, gradients, means, squares, [], steps, **settings)
         for leaf in leaves:
             leaf.grad = None
+
+    def state(self) -> list[Tensor]:
+        """Return the leaves and their averages, for `restore`."""
+        return [*self.leaves, *self._means, *self._squares, *self._steps]
+
+    @torch.no_grad()
+    def restore(self, state: Sequence[Tensor]) -> None:
+        """Continue from a state of `state`."""
+        for tensor, saved in zip(self.state(), state, strict=True):
+            tensor.copy_(saved)

@@ -16,8 +16,8 @@ from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.encoder import load_model
 from subtune.runs import recording, records
 from subtune.tasks import TASKS
-from subtune.training import checkpoints, evaluation, recipe
-from subtune.training.checkpoints import Checkpoints, Keeper, State
+from subtune.training import checkpoints, recipe
+from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.recipe import train
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples
@@ -26,7 +26,6 @@ from tests.unit.training.results import FILES, assert_same, assert_same_files, f
 TASK = TASKS["sst2"]
 IDS = "abcd"
 FOUR = ("bitfit", "layernorm", "bitfit", "top")
-X_AT_1 = State({"x": torch.zeros(1)}, {"step": 1})
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +64,7 @@ def in_attempts(model, rows, tmp_path):
     return in_attempts
 
 
-# 3 steps, up to 3 evaluations and the end of an epoch: each opportunity is the last once.
+# 3 steps and up to 3 evaluations: each opportunity is the last once.
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 @pytest.mark.parametrize(
     "kinds", [("bitfit", "layernorm", "top"), ("lora-II", "lora-II"), ("full",), ("frozen",)]
@@ -91,32 +90,42 @@ def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, t
     keeper = Keeper(Checkpoints(tmp_path, 0), ["a"], said.append)
     train(model, rows, TASK, members(model, "bitfit"), keeper=keeper)
     older, newest = sorted(tmp_path.glob("*/*"))
-    assert keeper.newest().facts["step"] == int(newest.stem)
+    [state] = keeper.newest()
+    assert newest.name.startswith(f"{state['step']:012d}.")
 
     whole = newest.read_bytes()
-    flipped = bytes([whole[-1] ^ 1])
-    for damaged in (b"", whole[:40], whole[:-1], whole[:-1] + flipped, bytes(len(whole))):
+    place = whole.index(state["optimizer"][0].numpy().tobytes())
+    flipped = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+    for damaged in (b"", whole[:40], whole[:-1], flipped, bytes(len(whole))):
         newest.write_bytes(damaged)
         said.clear()
-        assert keeper.newest().facts["step"] == int(older.stem)
-        assert said == [f"{newest} is damaged or of another version, and ignored"]
+        assert older.name.startswith(f"{keeper.newest()[0]['step']:012d}.")
+        assert said == [f"{newest} or a file of that name beside it is damaged, and ignored"]
     older.write_bytes(b"")
     assert keeper.newest() is None
 
 
+def test_runs_go_on_from_the_newest_step_that_all_of_them_have(tmp_path):
+    keeper = Keeper(Checkpoints(tmp_path, 0), "ab", print)
+    for step in (1, 2):
+        keeper.write([{"step": step}, {"step": step}])
+    (tmp_path / "b" / f"{2:012d}{checkpoints.ENDING}").unlink()
+    assert keeper.newest() == [{"step": 1}, {"step": 1}]
+    assert Checkpoints(tmp_path, 0).groups("abc") == [["a"], ["b"]]
+
+
 def test_what_another_version_has_kept_is_left_aside(tmp_path, monkeypatch):
-    Keeper(Checkpoints(tmp_path, 0), "a", print).write(X_AT_1)
-    [path] = tmp_path.glob("*/*")
-    assert checkpoints.read(path) is not None
-    assert Checkpoints(tmp_path, 0).groups(["a"]) == [["a"]]
-    monkeypatch.setattr(checkpoints, "FORMAT", "another")
-    assert checkpoints.read(path) is None
-    assert Checkpoints(tmp_path, 0).groups(["a"]) == []
+    keeper = Keeper(Checkpoints(tmp_path, 0), "a", print)
+    keeper.write([{"step": 1}])
+    assert keeper.newest() and Checkpoints(tmp_path, 0).groups("a") == [["a"]]
+    monkeypatch.setattr(checkpoints, "ENDING", ".another.pt")
+    assert keeper.newest() is None
+    assert Checkpoints(tmp_path, 0).groups("a") == []
 
 
 def test_a_cut_while_it_is_written_leaves_the_one_before(tmp_path, monkeypatch):
     keeper = Keeper(Checkpoints(tmp_path, 0), "a", print)
-    keeper.write(X_AT_1)
+    keeper.write([{"step": 1}])
 
     def cut(tensors, path, header):
         path.write_bytes(b"half")
@@ -124,8 +133,8 @@ def test_a_cut_while_it_is_written_leaves_the_one_before(tmp_path, monkeypatch):
 
     monkeypatch.setattr(checkpoints.safetensors.torch, "save_file", cut)
     with pytest.raises(KeyboardInterrupt):
-        keeper.write(State(X_AT_1.tensors, {"step": 2}))
-    assert [path.name for path in tmp_path.glob("*/*")] == ["000000000001.safetensors"]
+        keeper.write([{"step": 2}])
+    assert [path.name for path in tmp_path.glob("*/*")] == [f"{1:012d}{checkpoints.ENDING}"]
 
 
 def test_the_interval_decides_when_one_is_written(tmp_path, monkeypatch):
@@ -136,11 +145,11 @@ def test_the_interval_decides_when_one_is_written(tmp_path, monkeypatch):
 
     def take():
         written.append(clock[0])
-        return State({"x": torch.zeros(1)}, {"step": clock[0]})
+        return [{"step": clock[0]}]
 
-    for clock[0], epoch_ends in ((5, True), (10, True), (60, False), (109, False), (110, False)):
-        keeper.keep(take, epoch_ends)
-    assert written == [10, 110]
+    for clock[0] in (99, 100, 199, 200):
+        keeper.keep(take)
+    assert written == [100, 200]
 
 
 def test_where_none_can_be_written_training_goes_on(model, rows, tmp_path):
@@ -217,7 +226,7 @@ def test_records_are_on_the_disk_before_their_checkpoint_is_deleted(record, tmp_
     recorded("unlink", lambda path: Path(path).name)
     store = tmp_path / "runs"
     record(store, Checkpoints(tmp_path / "kept", 0))
-    deleted = calls.index(("unlink", "000000000006.safetensors"))
+    deleted = calls.index(("unlink", f"{6:012d}{checkpoints.ENDING}"))
     for spec in SPECS:
         renamed = calls.index(("rename", store / spec.id))
         flushed = [path for name, path in calls[:renamed] if name == "fsync"]
@@ -294,14 +303,13 @@ def test_parts_of_a_group_go_on_from_their_own_newest_checkpoint(sweep, expected
 
 def test_a_checkpoint_of_another_kind_of_device_has_new_masks(sweep, expected):
     sweep.cut(2)
-    [newest] = sweep.folder.glob("*/*")
-    state = checkpoints.read(newest)
+    keeper = Keeper(Checkpoints(sweep.folder, 0), IDS, print)
+    states = keeper.newest()
     # A CUDA generator's state has 16 bytes.
-    masks = {"masks": torch.zeros(16, dtype=torch.uint8)}
-    moved = State(masks, state.facts | {"device": "cuda"}, state.runs)
-    Keeper(Checkpoints(sweep.folder, 0), IDS, print).write(moved)
+    masks = states[0]["masks"][0] | {"device": "cuda"}, torch.zeros(16, dtype=torch.uint8)
+    keeper.write([state | {"masks": masks} for state in states])
     results = sweep.results()
-    told = f"from cuda to cpu: dropout masks are drawn from the new seed {state.facts['step']}"
+    told = f"from cuda to cpu: dropout masks are drawn from the new seed {states[0]['step']}"
     assert any(told in line for line in sweep.reports)
     assert all(len(result.history) == 2 and not result.diverged for result in results)
     losses = [of[0].history[0]["train_loss"] for of in (results, expected)]
@@ -319,10 +327,10 @@ PROCESSOR = RuntimeError(
 def too_many(monkeypatch):
     """A function that plants an allocator's error."""
 
-    def too_many(fits, error, after=0, in_step=False):
-        """Fail for more than ``fits`` runs, ``after`` a number of passes, before or in a step."""
+    def too_many(fits, error, after=0):
+        """Fail for more than ``fits`` runs, ``after`` a number of passes."""
         passes = itertools.count()
-        logits, step = recipe.logits, evaluation.Run.step
+        logits = recipe.logits
 
         def compute(*arguments):
             predicted = logits(*arguments)
@@ -330,15 +338,7 @@ def too_many(monkeypatch):
                 raise error
             return predicted
 
-        def take(self, learning_rate):
-            if self.number >= fits and next(passes) >= after:
-                raise error
-            step(self, learning_rate)
-
-        if in_step:
-            monkeypatch.setattr(evaluation.Run, "step", take)
-        else:
-            monkeypatch.setattr(recipe, "logits", compute)
+        monkeypatch.setattr(recipe, "logits", compute)
 
     return too_many
 
@@ -346,36 +346,15 @@ def too_many(monkeypatch):
 @pytest.mark.parametrize(
     "error", [DEVICE, PROCESSOR, MemoryError()], ids=lambda e: type(e).__name__
 )
-@pytest.mark.parametrize("after", [0, 2, 4])
-def test_what_does_not_fit_goes_on_by_halves_from_where_it_was(
-    sweep, expected, too_many, error, after
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_does_not_fit_goes_on_by_halves_from_its_last_checkpoint(
+    sweep, expected, too_many, error, kept
 ):
-    too_many(2, error, after)
-    assert_same(sweep.results(), expected)
-    assert "4 runs side by side do not fit into memory: now 2 and 2" in sweep.reports
-    assert sweep.resumed == [after, after]
-
-
-@pytest.mark.parametrize("kept", [False, True])
-def test_within_a_step_halves_go_on_from_a_checkpoint_or_the_start(sweep, expected, too_many, kept):
-    too_many(2, DEVICE, after=4, in_step=True)
+    too_many(2, error, after=4)
     every_step = Checkpoints(sweep.folder, 0) if kept else None
     assert_same(sweep.results(kept=every_step), expected)
-    assert sweep.resumed == ([2, 2] if kept else [])
-
-
-def test_a_state_that_does_not_fit_as_it_is_restored_is_not_lost(sweep, too_many, monkeypatch):
-    restore, attempts = recipe._Group.restore, itertools.count()
-
-    def fails_once(self, state):
-        if next(attempts) == 0:
-            raise DEVICE
-        return restore(self, state)
-
-    monkeypatch.setattr(recipe._Group, "restore", fails_once)
-    too_many(2, DEVICE, after=4)
-    sweep.results()
-    assert sweep.resumed == [4, 4, 4]
+    assert "4 runs side by side do not fit into memory: now 2 and 2" in sweep.reports
+    assert sweep.resumed == ([4, 4] if kept else [])
 
 
 def test_a_run_that_does_not_fit_by_itself_says_what_would(sweep, too_many):
