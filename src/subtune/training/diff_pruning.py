@@ -8,10 +8,11 @@ kept.
 
 import math
 from collections.abc import Mapping
+from itertools import chain
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from subtune.data.batches import by_length, shuffled
 from subtune.families.base import is_classifier
@@ -19,77 +20,76 @@ from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits, micro_batches, pack
 from subtune.models.operations import DropoutMasks
 from subtune.selections.entries import DiffPruningSettings
+from subtune.selections.kind import Entries, Indices, Whole
 from subtune.selections.specs import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State
 from subtune.training.evaluation import autocast, examples_that_train, in_training, weights_of
 from subtune.training.recipe import learning_rate_at
-from subtune.training.values import AdamW, ChangedEntries, ChangedTensor, Delta
+from subtune.training.values import AdamW
 
 # Section 4.3: the ends l and r of the stretched distribution, and the initial α. As in the
 # published code, draws are at least MARGIN away from 0 and 1.
 LOWER, UPPER, FIRST_GATE, MARGIN = -1.5, 1.5, 5.0, 1e-4
 
 
-class Differences(nn.Module):
-    """Differences ``w`` with their gates ``α``, and a gate for each tensor, all by tensor index.
+class Differences:
+    """Differences ``w`` by tensor name, and the parameters ``α`` of their gates.
 
-    The classifier's difference has no gate.
+    Each entry has a gate; if gates are structured, each tensor has one more. The classifier's
+    differences have none.
     """
 
     def __init__(self, start: Mapping[str, Tensor], structured: bool):
-        super().__init__()
         self.start = start
-        self.gated = [name for name in start if not is_classifier(name)]
-        self.w = nn.ParameterList(torch.zeros_like(value) for value in start.values())
-        self.alpha = nn.ParameterList(
-            torch.full_like(start[name], FIRST_GATE) for name in self.gated
-        )
-        tensor_gates = [start[name].new_tensor(FIRST_GATE) for name in self.gated]
-        self.tensor_alpha = nn.ParameterList(tensor_gates if structured else [])
+        self.w = {n: torch.zeros_like(value, requires_grad=True) for n, value in start.items()}
+        of_tensor = [()] if structured else []
+        self.alpha = {
+            name: [
+                value.new_full(shape, FIRST_GATE, requires_grad=True)
+                for shape in (value.shape, *of_tensor)
+            ]
+            for name, value in start.items()
+            if not is_classifier(name)
+        }
 
     def drawn(self, draws: torch.Generator) -> dict[str, Tensor]:
         """Return differences ``δ`` by name, for one draw of the gates."""
-
-        def drawn_gate(alpha: Tensor) -> Tensor:
-            uniform = torch.rand(alpha.shape, generator=draws, dtype=alpha.dtype)
-            return gate(alpha, uniform.to(alpha.device))
-
-        drawn = dict(zip(self.start, self.w, strict=True))
-        for number, name in enumerate(self.gated):
-            drawn[name] = drawn[name] * drawn_gate(self.alpha[number])
-            if len(self.tensor_alpha):
-                drawn[name] = drawn[name] * drawn_gate(self.tensor_alpha[number])
+        drawn = dict(self.w)
+        for name, gates in self.alpha.items():
+            for alpha in gates:
+                uniform = torch.rand(alpha.shape, generator=draws, dtype=alpha.dtype)
+                drawn[name] = drawn[name] * gate(alpha, uniform.to(alpha.device))
         return drawn
 
     def expected_size(self) -> Tensor:
         """Return the expected number of differences that are not 0."""
-        total = self.w[0].new_zeros(())
-        for number, alpha in enumerate(self.alpha):
-            open_entries = probability_open(alpha).sum()
-            if len(self.tensor_alpha):
-                open_entries = open_entries * probability_open(self.tensor_alpha[number])
-            total = total + open_entries
+        total = torch.tensor(0.0)
+        for gates in self.alpha.values():
+            total = total + math.prod(probability_open(alpha).sum() for alpha in gates)
         return total
 
-    def delta(self, draws: torch.Generator, share: float) -> Delta:
-        """Return the classifier, and the largest differences of one more draw (section 3.2)."""
+    def selected(self, draws: torch.Generator, share: float) -> tuple[Entries, dict[str, Tensor]]:
+        """Return the classifier and the largest differences of one more draw (section 3.2), as
+        entries that train and as tensors with their values."""
         with torch.no_grad():
             drawn = self.drawn(draws)
-        sizes = torch.cat([drawn[name].abs().flatten() for name in self.gated])
+        sizes = torch.cat([drawn[name].abs().flatten() for name in self.alpha])
         largest = sizes.argsort(descending=True, stable=True)[: int(share * len(sizes))]
         kept = torch.zeros_like(sizes, dtype=torch.bool).index_fill(0, largest, True) & (sizes > 0)
-        parts = kept.split([drawn[name].numel() for name in self.gated])
-        indices = dict(zip(self.gated, (part.nonzero()[:, 0] for part in parts), strict=True))
-        delta: Delta = {}
-        for (name, start), w in zip(self.start.items(), self.w, strict=True):
-            values = start + w.detach()
+        parts = kept.split([drawn[name].numel() for name in self.alpha])
+        masks = dict(zip(self.alpha, parts, strict=True))
+        entries: Entries = {}
+        values = {}
+        for name, start in self.start.items():
+            value = start + self.w[name].detach()
             if is_classifier(name):
-                delta[name] = ChangedTensor(values)
-            elif len(indices[name]):
-                delta[name] = ChangedEntries(values.flatten()[indices[name]], indices[name])
-        return delta
+                entries[name], values[name] = Whole(), value
+            elif masks[name].any():
+                entries[name] = Indices(masks[name].nonzero()[:, 0].cpu().numpy())
+                values[name] = torch.where(masks[name].view(start.shape), value, start)
+        return entries, values
 
 
 def gate(alpha: Tensor, uniform: Tensor) -> Tensor:
@@ -112,8 +112,8 @@ def first_training(
     settings: DiffPruningSettings,
     keeper: Keeper | None = None,
     share: float = 1.0,
-) -> Delta:
-    """Return the selected entries, with initial values for the second training.
+) -> tuple[Entries, dict[str, Tensor]]:
+    """Return the entries of the second training, and by name the tensors with its initial values.
 
     As in the published code, these values are ``w``, without the gates. The second training is an
     ordinary run of these entries and the classifier.
@@ -138,8 +138,9 @@ def first_training(
     steps = math.ceil(share * len(batches))
     masks, draws = DropoutMasks(seed, model.device), torch.Generator().manual_seed(seed)
     differences = Differences(pretrained, settings.structured)
-    values = AdamW([*differences.w], 0.0)
-    gates = AdamW([*differences.alpha, *differences.tensor_alpha], 0.0)
+    values = AdamW([*differences.w.values()], 0.0)
+    # The gates of all entries come first, then those of tensors.
+    gates = AdamW([*chain(*zip(*differences.alpha.values(), strict=True))], 0.0)
     step = 0
 
     def state() -> list[State]:
@@ -180,4 +181,4 @@ def first_training(
             keeper.keep(state)
     if keeper:
         keeper.write(state())
-    return differences.delta(draws, settings.share)
+    return differences.selected(draws, settings.share)

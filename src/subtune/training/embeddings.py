@@ -27,7 +27,7 @@ from subtune.training.evaluation import (
     examples_that_train,
     weights_of,
 )
-from subtune.training.values import ChangedTensor
+from subtune.training.values import ChangedTensor, Delta
 
 FOLDS = 5
 # The most steps of logistic regression; scikit-learn's 100 are too few for small penalties.
@@ -80,21 +80,20 @@ def fit(
         )
     logits, expected = torch.from_numpy(read @ weight.T + bias), torch.from_numpy(labels)
     losses = task.of_kind.losses(logits[None], expected, torch.arange(len(labels)), weights)
-    row = {"epoch": 1, "train_loss": losses.item() / task.of_kind.total(expected, weights)}
+    train_loss = losses.item() / task.of_kind.total(expected, weights)
     scores, predictions = {}, {}
     for split in filter(examples.__contains__, task.evaluation):
         rows = examples[split]
         computed = features(model, rows, np.arange(len(rows))) @ weight.T + bias
         predictions[split] = task.of_kind.predict(rows, computed)
         scores[split] = task.of_kind.score(task, rows, predictions[split])
-    row["seconds"] = time.monotonic() - started
-    for split, by_metric in scores.items():
-        row |= {f"{split}/{metric}": score for metric, score in by_metric.items()}
     fitted = {"classifier.weight": weight, "classifier.bias": bias}
     changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
-    delta = {name: ChangedTensor(torch.from_numpy(new)) for name, new in fitted.items()}
-    best = Evaluation(scores, predictions, {**delta}, changes)
-    return Result([row], 1, best, weight.size + bias.size, [predictions])
+    delta: Delta = {name: ChangedTensor(torch.from_numpy(new)) for name, new in fitted.items()}
+    result = Result(weight.size + bias.size)
+    seconds = time.monotonic() - started
+    result.end_epoch(1, train_loss, seconds, Evaluation(scores, predictions, delta, changes))
+    return result
 
 
 def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:

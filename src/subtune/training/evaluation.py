@@ -9,7 +9,7 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -206,10 +206,10 @@ class Evaluation:
     |change| over the whole tensor (LayerNorm paper, Eq. 1) and its size.
     """
 
-    scores: dict[str, dict[str, float]]
-    predictions: dict[str, np.ndarray]
-    delta: Delta
-    changes: dict[str, tuple[float, int]]
+    scores: dict[str, dict[str, float]] = field(default_factory=dict)
+    predictions: dict[str, np.ndarray] = field(default_factory=dict)
+    delta: Delta = field(default_factory=dict)
+    changes: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     @property
     def first_score(self) -> float:
@@ -246,13 +246,12 @@ def evaluate(
 
 def without_scores(task: TaskSpec) -> Evaluation:
     """Return NaN scores, for an epoch whose loss or predictions are not finite."""
-    scores = {split: dict.fromkeys(task.metrics, math.nan) for split in task.evaluation}
-    return Evaluation(scores, predictions={}, delta={}, changes={})
+    return Evaluation({split: dict.fromkeys(task.metrics, math.nan) for split in task.evaluation})
 
 
-@dataclass(frozen=True)
+@dataclass
 class Result:
-    """The result of one run.
+    """The result of one run, or of its epochs so far.
 
     ``history`` has one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over examples, or
     over words if each has a loss), ``seconds`` (the run's share, if others train beside it) and
@@ -262,86 +261,69 @@ class Result:
     not be used. ``predictions`` are those of every epoch, by split.
     """
 
-    history: list[dict[str, float]]
-    best_epoch: int | None
-    best: Evaluation
     trainable: int
-    predictions: Sequence[Mapping[str, np.ndarray]]
+    history: list[dict[str, float]] = field(default_factory=list)
+    best_epoch: int | None = None
+    best: Evaluation = field(default_factory=Evaluation)
+    predictions: list[dict[str, np.ndarray]] = field(default_factory=list)
 
     @property
     def diverged(self) -> bool:
         """True if a loss or a score is not finite."""
-        return self.best_epoch is None
-
-
-class Run:
-    """A run while it trains: its optimiser, its learning curve, its best epoch."""
-
-    def __init__(self, number: int, recipe: Recipe, leaves: Sequence[Tensor]):
-        self.number = number
-        self.recipe = recipe
-        self.history: list[dict[str, float]] = []
-        self._best_epoch: int | None = None
-        self._best: Evaluation | None = None
-        self._predictions: list[dict[str, np.ndarray]] = []
-        self.optimizer = AdamW(leaves, recipe.weight_decay)
+        return bool(self.history) and self.best_epoch is None
 
     def end_epoch(
         self, epoch: int, train_loss: float, seconds: float, evaluation: Evaluation
     ) -> None:
+        """Add an epoch, which may be the best."""
         row = {"epoch": epoch, "train_loss": train_loss, "seconds": seconds}
         for split, by_metric in evaluation.scores.items():
             row |= {f"{split}/{metric}": score for metric, score in by_metric.items()}
         self.history.append(row)
-        self._predictions.append(evaluation.predictions)
+        self.predictions.append(evaluation.predictions)
+        is_first = self.best_epoch is None or not evaluation.scores
         if not all(map(math.isfinite, row.values())):
-            self._best, self._best_epoch = evaluation, None
-        elif (
-            not evaluation.scores
-            or not self._best
-            or evaluation.first_score > self._best.first_score
-        ):
-            self._best, self._best_epoch = evaluation, epoch
+            self.best, self.best_epoch = evaluation, None
+        elif is_first or evaluation.first_score > self.best.first_score:
+            self.best, self.best_epoch = evaluation, epoch
 
-    @property
-    def diverged(self) -> bool:
-        return bool(self.history) and self._best_epoch is None
+
+class Run:
+    """A run while it trains: its optimiser, and its result so far."""
+
+    def __init__(self, number: int, recipe: Recipe, leaves: Sequence[Tensor]):
+        self.number = number
+        self.recipe = recipe
+        self.optimizer = AdamW(leaves, recipe.weight_decay)
+        self.result = Result(sum(leaf.numel() for leaf in leaves))
 
     @property
     def has_ended(self) -> bool:
         """True if the run diverged, or has had no better score for ``patience`` epochs."""
-        patience, best = self.recipe.patience, self._best_epoch
-        is_patient = not patience or best is None or len(self.history) - best < patience
-        return self.diverged or not is_patient
-
-    def result(self) -> Result:
-        assert self._best is not None
-        trainable = sum(leaf.numel() for leaf in self.optimizer.leaves)
-        return Result(self.history, self._best_epoch, self._best, trainable, self._predictions)
+        patience, best = self.recipe.patience, self.result.best_epoch
+        is_patient = not patience or best is None or len(self.result.history) - best < patience
+        return self.result.diverged or not is_patient
 
     def state(self) -> State:
-        """Return values, the optimiser's averages, learning curve, predictions and best epoch, for
-        `restore`."""
-        best = self._best
+        """Return values, the optimiser's averages and the result so far, for `restore`."""
+        result, best = self.result, self.result.best
         return {
             "optimizer": self.optimizer.state(),
-            "history": self.history,
-            "predictions": self._predictions,
-            "best_epoch": self._best_epoch,
-            "best": best and [best.scores, to_stored(best.delta), best.changes],
+            "history": result.history,
+            "predictions": result.predictions,
+            "best_epoch": result.best_epoch,
+            "best": [best.scores, to_stored(best.delta), best.changes],
         }
 
     def restore(self, state: State) -> None:
         """Continue from a checkpoint of `state`."""
         self.optimizer.restore(state["optimizer"])
-        self.history = state["history"]
-        self._predictions = [
+        result, (scores, delta, changes) = self.result, state["best"]
+        result.history, result.best_epoch = state["history"], state["best_epoch"]
+        result.predictions = [
             {split: values.numpy() for split, values in by_split.items()}
             for by_split in state["predictions"]
         ]
-        self._best_epoch = state["best_epoch"]
-        if state["best"]:
-            scores, delta, changes = state["best"]
-            predictions = self._predictions[self._best_epoch - 1] if self._best_epoch else {}
-            changes = {name: (mean, size) for name, (mean, size) in changes.items()}
-            self._best = Evaluation(scores, predictions, from_stored(delta), changes)
+        predictions = result.predictions[result.best_epoch - 1] if result.best_epoch else {}
+        changes = {name: (mean, size) for name, (mean, size) in changes.items()}
+        result.best = Evaluation(scores, predictions, from_stored(delta), changes)

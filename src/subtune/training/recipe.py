@@ -91,14 +91,14 @@ def train(
             if keeper:
                 keeper.keep(group.states)
         # After a checkpoint, some runs may already be evaluated.
-        for run in (run for run in group.running if len(run.history) < group.epoch):
+        for run in (run for run in group.running if len(run.result.history) < group.epoch):
             report(run.number, line_of_epoch(group.evaluate(run), group.last_epoch, task))
-            if run.diverged:
+            if run.result.diverged:
                 report(run.number, DIVERGED)
             if keeper:
                 keeper.keep(group.states)
         group.end_epoch()
-    return [run.result() for run in group.runs]
+    return [run.result for run in group.runs]
 
 
 class _Group:
@@ -191,8 +191,8 @@ class _Group:
             precision = self._recipe.precision
             evaluation = evaluate(self._model, self._examples, self._task, precision, delta)
         seconds = self._seconds + time.monotonic() - started
-        run.end_epoch(self.epoch, mean, seconds, evaluation)
-        return run.history[-1]
+        run.result.end_epoch(self.epoch, mean, seconds, evaluation)
+        return run.result.history[-1]
 
     def end_epoch(self) -> None:
         """Drop runs that have ended, and begin the next epoch."""

@@ -16,7 +16,7 @@ from subtune.models.forward import logits, pack
 from subtune.models.operations import DropoutMasks
 from subtune.selections.added import Adapter, Peft
 from subtune.selections.entries import DiffPruning
-from subtune.selections.kind import Entries, Indices, LowRank, Whole
+from subtune.selections.kind import LowRank
 from subtune.selections.specs import Fit, Fold, Recipe, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
@@ -25,7 +25,7 @@ from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.diff_pruning import first_training
 from subtune.training.evaluation import Result, checked_for_padding
 from subtune.training.recipe import Member, line_of_epoch, train
-from subtune.training.values import ChangedEntries, StackedParameters, applied, is_matrix
+from subtune.training.values import StackedParameters, is_matrix
 
 # A function that writes a line to the log and, under its name if it has one, to the runs' records.
 Report = Callable[..., None]
@@ -111,13 +111,7 @@ class Job:
                 # A folder in the run's own, which is removed once the run is done.
                 keeper = Keeper(self.checkpoints, [f"{key}/first"], report)
             arguments = model, examples, self.task, spec.training, spec.seed, settings
-            delta = first_training(*arguments, keeper, share)
-            entries: Entries = {}
-            for tensor, change in delta.items():
-                entries[tensor] = Whole()
-                if isinstance(change, ChangedEntries):
-                    entries[tensor] = Indices(change.index.cpu().numpy())
-            start = applied({tensor: model.parameters[tensor] for tensor in delta}, delta)
+            entries, start = first_training(*arguments, keeper, share)
             return Member(entries, spec.training, spec.seed, start, name)
         ranking = spec.selection.ranking
         ranks = self.rankings[ranking] if ranking else None

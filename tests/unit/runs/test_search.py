@@ -49,9 +49,9 @@ def result_of(score):
     evaluation = Evaluation({"validation": {"accuracy": score}}, {"validation": NO_LOGITS}, {}, {})
     if math.isnan(score):
         evaluation = without_scores(TASK)
-    row = {"epoch": 1, "train_loss": 0.5, "seconds": 0.0, "validation/accuracy": score}
-    best_epoch = None if math.isnan(score) else 1
-    return Result([row], best_epoch, evaluation, 1, [evaluation.predictions])
+    result = Result(trainable=1)
+    result.end_epoch(1, 0.5, 0.0, evaluation)
+    return result
 
 
 @pytest.fixture

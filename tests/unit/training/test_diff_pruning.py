@@ -16,7 +16,7 @@ from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.diff_pruning import first_training
 from subtune.training.sweeps import Job
-from subtune.training.values import applied, to_stored
+from subtune.training.values import applied
 from tests.helpers import examples, plain_diff_pruning, reference
 
 TASK = TASKS["sst2"]
@@ -100,10 +100,11 @@ def test_a_first_training_that_was_stopped_goes_on_to_the_same_differences(tiny_
     settings = DiffPruningSettings(share=SHARE)
     recipe = examples.recipe(**RECIPE)
     arguments = model, rows["train"], TASK, recipe, SEED, settings
-    whole = to_stored(first_training(*arguments))
+    whole = first_training(*arguments)
     steps = iter([None, "a signal"])
     stopping = Checkpoints(tmp_path, 0, lambda: next(steps))
     with pytest.raises(StoppedError):
         first_training(*arguments, Keeper(stopping, ["run"], print))
     resumed = first_training(*arguments, Keeper(Checkpoints(tmp_path, 0), ["run"], print))
-    torch.testing.assert_close(to_stored(resumed), whole, rtol=0, atol=0)
+    assert str(resumed[0]) == str(whole[0])
+    torch.testing.assert_close(resumed[1], whole[1], rtol=0, atol=0)

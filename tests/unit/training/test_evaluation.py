@@ -18,7 +18,7 @@ from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.evaluation import (
     Evaluation,
-    Run,
+    Result,
     autocast,
     examples_that_train,
     in_training,
@@ -120,14 +120,13 @@ def test_fisher_information_is_that_of_standardised_labels(regression, tiny_bert
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_run_that_diverges_later_has_no_best_epoch(loss):
-    one = Run(0, examples.recipe(), [torch.nn.Parameter(torch.zeros(2))])
+    result = Result(trainable=2)
     delta = {"pooler.dense.bias": ChangedTensor(torch.zeros(2))}
     logits, changes = {"validation": np.zeros((3, 2))}, {"pooler": (0.1, 2)}
     good = Evaluation({"validation": {"accuracy": 0.9}}, logits, delta, changes)
-    one.end_epoch(1, 0.5, 1.0, good)
-    assert not one.diverged
-    one.end_epoch(2, loss, 1.0, without_scores(SST2))
-    result = one.result()
+    result.end_epoch(1, 0.5, 1.0, good)
+    assert not result.diverged
+    result.end_epoch(2, loss, 1.0, without_scores(SST2))
     assert result.diverged and result.best_epoch is None
     assert not result.best.delta and not result.best.predictions and not result.best.changes
     scores = [row["validation/accuracy"] for row in result.history]
