@@ -30,7 +30,7 @@ from subtune.training.evaluation import (
     weights_of,
     without_scores,
 )
-from subtune.training.values import Matrices, StackedParameters
+from subtune.training.values import TrainedValues
 
 DIVERGED = "the loss or a prediction is not finite: this run ends here"
 
@@ -129,11 +129,10 @@ class _Group:
         initial = with_new_classifier(model, seed)
         # A run with its own initial values is trained by itself.
         initial = replace(initial, parameters={**initial.parameters, **members[0].start})
-        self._stacked = StackedParameters(initial, [member.entries for member in members], seed)
-        self._matrices = Matrices(initial, members[0].entries)
+        self._values = TrainedValues(initial, [member.entries for member in members], seed)
         self.runs = [
-            Run(number, members[number].recipe, [values, *self._matrices.leaves])
-            for number, values in enumerate(self._stacked.values)
+            Run(number, member.recipe, self._values.leaves(number))
+            for number, member in enumerate(members)
         ]
         self.running = self.runs
         self.steps = math.ceil(share * len(self._batches) * recipe.epochs)
@@ -160,15 +159,14 @@ class _Group:
         losses = torch.zeros_like(self._losses)
         for packed in batches:
             with autocast(self.device, self._recipe.precision):
-                trained = self._stacked.weights() | self._matrices.weights()
-                predicted = logits(self._frozen, packed, trained, self._masks)
+                predicted = logits(self._frozen, packed, self._values.weights(), self._masks)
             part_losses = kind.losses(predicted, packed.labels, packed.read_of, weights)
             (part_losses.sum() / labels).backward()
             losses += part_losses.detach()
         for run in self.running:
             rate = learning_rate_at(self.step, self.steps, run.recipe)
             run.optimizer.step(rate, run.recipe.max_grad_norm)
-        self._matrices.write()
+        self._values.write()
         self._losses += losses
         self.step += 1
         self._seconds += (time.monotonic() - started) / len(self.running)
@@ -186,7 +184,7 @@ class _Group:
         mean *= self._unit.deviation**2
         evaluation = without_scores(self._task)
         if math.isfinite(mean):
-            delta = self._stacked.delta(position) | self._matrices.delta()
+            delta = self._values.delta(position)
             delta = in_own_unit(delta, self._model.parameters, self._unit)
             precision = self._recipe.precision
             evaluation = evaluate(self._model, self._examples, self._task, precision, delta)
@@ -223,7 +221,7 @@ class _Group:
         self._batches = self._batches_of_epoch()
         for run, state in zip(self.runs, states, strict=True):
             run.restore(state)
-        self._matrices.write()
+        self._values.write()
         self._keep([run.number for run in self.runs if not run.has_ended])
         for position, run in enumerate(self.running):
             self._losses[position] = states[run.number]["loss"]
@@ -241,7 +239,7 @@ class _Group:
     def _keep(self, positions: Sequence[int]) -> None:
         """Keep only the running runs at these positions, and set their losses to 0."""
         self.running = [self.running[position] for position in positions]
-        self._stacked.keep(positions)
+        self._values.keep(positions)
         self._losses = torch.zeros(len(self.running), device=self.device)
 
     def _batches_of_epoch(self) -> list[np.ndarray]:

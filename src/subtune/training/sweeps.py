@@ -25,7 +25,7 @@ from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.diff_pruning import first_training
 from subtune.training.evaluation import Result, checked_for_padding
 from subtune.training.recipe import Member, line_of_epoch, train
-from subtune.training.values import StackedParameters, is_matrix
+from subtune.training.values import TrainedValues, is_matrix
 
 # A function that writes a line to the log and, under its name if it has one, to the runs' records.
 Report = Callable[..., None]
@@ -306,14 +306,13 @@ def _gradients(
     index = np.arange(min(members[0].recipe.batch_size, len(train)))
     seed = members[0].seed
     initial = with_new_classifier(model, seed)
-    stacked = StackedParameters(initial, [member.entries for member in members], seed)
-    for number, values in enumerate(stacked.values, first):
+    trained = TrainedValues(initial, [member.entries for member in members], seed)
+    leaves = [leaf for run in range(len(members)) for leaf in trained.leaves(run)]
+    for number, values in enumerate(leaves, first):
         values.data.add_(0.1 * (number + 1))
     masks = DropoutMasks(seed, model.device)
-    computed = logits(model, pack(train, index, model), stacked.weights(), masks)
+    computed = logits(model, pack(train, index, model), trained.weights(), masks)
     # Factors must be unequal, because the gradients of a softmax's logits may sum to 0.
     factors = torch.linspace(-1, 1, computed[0].numel(), device=model.device)
     (computed * factors.view_as(computed[0])).sum().backward()
-    return [
-        values.new_zeros(()) if values.grad is None else values.grad for values in stacked.values
-    ]
+    return [values.new_zeros(()) if values.grad is None else values.grad for values in leaves]

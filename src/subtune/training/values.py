@@ -113,11 +113,13 @@ def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
     return not is_small and not isinstance(entry, LowRank)
 
 
-class StackedParameters:
-    """Trainable values of ``k`` runs, except matrices; an optimiser steps each run's ``values``.
+class TrainedValues:
+    """The trainable values of ``k`` runs; an optimiser steps each run's ``leaves``.
 
     ``members`` are the entries of each run. All start at the model's values. As in LoRA's code (Hu
-    et al., 2022), ``A`` is drawn, by ``seed``, like a linear layer's weights, and ``B`` is 0.
+    et al., 2022), ``A`` is drawn, by ``seed``, like a linear layer's weights, and ``B`` is 0. Only
+    a run by itself trains matrices, outside of the row. If only some entries of a matrix train, a
+    copy of the matrix has their values; `write` updates the copy after a step.
     """
 
     def __init__(self, model: Encoder, members: Sequence[Entries], seed: int):
@@ -148,14 +150,32 @@ class StackedParameters:
             torch.from_numpy(self._positions_in_row(entries)).to(model.device)
             for entries in self._members
         ]
-        self.values = [nn.Parameter(self._start[index].clone()) for index in self._indices]
+        self._values = [nn.Parameter(self._start[index].clone()) for index in self._indices]
+        matrices = [n for n, entry in members[0].items() if is_matrix(model, n, entry)]
+        # A gradient's norm is summed in this order: first the matrices that train whole.
+        matrices.sort(key=lambda name: isinstance(members[0][name], Indices))
+        self._matrices = {
+            name: _trained_matrix(model.parameters[name], members[0][name]) for name in matrices
+        }
+
+    def leaves(self, run: int) -> list[Tensor]:
+        """Return the tensors that an optimiser steps."""
+        matrices = self._matrices.values()
+        own = [part.values if isinstance(part, SparseEntries) else part for part in matrices]
+        return [self._values[run], *own]
+
+    def write(self) -> None:
+        """Write the leaves' values into the copies of matrices."""
+        for part in self._matrices.values():
+            if isinstance(part, SparseEntries):
+                part.matrix[part.rows, part.columns] = part.values.detach()
 
     def weights(self) -> dict[str, Weight]:
         """Return the weights for the forward pass."""
-        trained = zip(self._indices, self.values, strict=True)
+        trained = zip(self._indices, self._values, strict=True)
         rows = [self._start.index_copy(0, index, values) for index, values in trained]
         pieces = self._split(torch.stack(rows))
-        weights: dict[str, Weight] = {}
+        weights: dict[str, Weight] = {**self._matrices}
         for (name, part), stacked in pieces.items():
             if part == "values":
                 weights[name] = PerRun(stacked)
@@ -166,7 +186,7 @@ class StackedParameters:
 
     def delta(self, run: int) -> Delta:
         """Return a copy of a run's trained values."""
-        row = self._start.index_copy(0, self._indices[run], self.values[run].detach())
+        row = self._start.index_copy(0, self._indices[run], self._values[run].detach())
         pieces = self._split(row)
         delta: Delta = {}
         for name, entry in self._members[run].items():
@@ -180,13 +200,19 @@ class StackedParameters:
                 case LowRank(_, scale):
                     lora_a, lora_b = pieces[name, "lora_a"].clone(), pieces[name, "lora_b"].clone()
                     delta[name] = AddedUpdate(lora_a, lora_b, scale)
+        for name, matrix in self._matrices.items():
+            if isinstance(matrix, SparseEntries):
+                index = matrix.rows * matrix.matrix.shape[1] + matrix.columns
+                delta[name] = ChangedEntries(matrix.values.detach().clone(), index)
+            else:
+                delta[name] = ChangedTensor(matrix.detach().clone())
         return delta
 
     def keep(self, runs: Sequence[int]) -> None:
         """Keep only these runs."""
         self._members = [self._members[run] for run in runs]
         self._indices = [self._indices[run] for run in runs]
-        self.values = [self.values[run] for run in runs]
+        self._values = [self._values[run] for run in runs]
 
     def _split(self, rows: Tensor) -> dict[Piece, Tensor]:
         """Return the pieces of rows ``[…, p]``, each ``[…, *shape]``."""
@@ -208,45 +234,14 @@ class StackedParameters:
         return np.concatenate(positions)
 
 
-class Matrices:
-    """The matrices that one run trains; an optimiser steps ``leaves``.
-
-    If only some entries train, a copy of the matrix has their values; `write` updates the copy
-    after a step.
-    """
-
-    def __init__(self, model: Encoder, entries: Entries):
-        self._whole: dict[str, nn.Parameter] = {}
-        self._sparse: dict[str, SparseEntries] = {}
-        for name, entry in entries.items():
-            if not is_matrix(model, name, entry):
-                continue
-            matrix = model.parameters[name]
-            if isinstance(entry, Indices):
-                index = torch.from_numpy(entry.flat).to(matrix.device)
-                values = nn.Parameter(matrix.flatten()[index])
-                rows, columns = index // matrix.shape[1], index % matrix.shape[1]
-                self._sparse[name] = SparseEntries(matrix.clone(), values, rows, columns)
-            else:
-                self._whole[name] = nn.Parameter(matrix.clone())
-        self.leaves = [*self._whole.values(), *(part.values for part in self._sparse.values())]
-
-    def weights(self) -> dict[str, Weight]:
-        """Return the matrices for the forward pass."""
-        return {**self._whole, **self._sparse}
-
-    def write(self) -> None:
-        """Write the leaves' values into the copies."""
-        for part in self._sparse.values():
-            part.matrix[part.rows, part.columns] = part.values.detach()
-
-    def delta(self) -> Delta:
-        """Return a copy of the trained values."""
-        delta: Delta = {n: ChangedTensor(leaf.detach().clone()) for n, leaf in self._whole.items()}
-        for name, part in self._sparse.items():
-            index = part.rows * part.matrix.shape[1] + part.columns
-            delta[name] = ChangedEntries(part.values.detach().clone(), index)
-        return delta
+def _trained_matrix(matrix: Tensor, entry: Entry) -> nn.Parameter | SparseEntries:
+    """Return a copy of a matrix that trains, or of which some entries train."""
+    if not isinstance(entry, Indices):
+        return nn.Parameter(matrix.clone())
+    index = torch.from_numpy(entry.flat).to(matrix.device)
+    values = nn.Parameter(matrix.flatten()[index])
+    rows, columns = index // matrix.shape[1], index % matrix.shape[1]
+    return SparseEntries(matrix.clone(), values, rows, columns)
 
 
 class AdamW:
