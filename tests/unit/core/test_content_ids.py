@@ -7,39 +7,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from subtune.core.content_ids import Value, fingerprint
-from subtune.selections import SELECTION
-from subtune.selections.added import (
-    Adapter,
-    AdapterSettings,
-    Embeddings,
-    EmbeddingsSettings,
-    Lora,
-    LoraSettings,
-    Peft,
-    PeftSettings,
-)
-from subtune.selections.entries import (
-    DiffPruning,
-    DiffPruningSettings,
-    Draw,
-    Lines,
-    Random,
-    Ranked,
-    Top,
-)
+from subtune.selections import SELECTION, added, entries, specs
 from subtune.selections.kind import WholeTensors
 from subtune.selections.methods import METHODS
-from subtune.selections.specs import (
-    DataSpec,
-    FisherSpec,
-    Fit,
-    Fold,
-    ModelSpec,
-    RankingSpec,
-    Recipe,
-    RunSpec,
-    TokensSpec,
-)
 from subtune.tasks import TASKS
 from subtune.tasks.task import TaskSpec
 from tests.helpers.examples import recipe, run_spec
@@ -47,7 +17,7 @@ from tests.helpers.examples import recipe, run_spec
 # Every default of every value that has an id. Defaults are left out of ids and of records, so an
 # old record would be read with a new default.
 FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
-    ModelSpec: {"repository": None, "pooling": None},
+    specs.ModelSpec: {"repository": None, "pooling": None},
     TaskSpec: {
         "label": "label",
         "labels": None,
@@ -56,11 +26,17 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
         "sheet": None,
         "merge_labels": False,
     },
-    DataSpec: {"data_version": 1},
-    TokensSpec: {"doc_stride": None, "apart": False, "tokens_version": 1},
-    FisherSpec: {"rows": None, "seed": 0, "in_full": None, "labels": "raw", "fisher_version": 1},
-    RankingSpec: {"ranking_version": 1},
-    Recipe: {
+    specs.DataSpec: {"data_version": 1},
+    specs.TokensSpec: {"doc_stride": None, "apart": False, "tokens_version": 1},
+    specs.FisherSpec: {
+        "rows": None,
+        "seed": 0,
+        "in_full": None,
+        "labels": "raw",
+        "fisher_version": 1,
+    },
+    specs.RankingSpec: {"ranking_version": 1},
+    specs.Recipe: {
         "train_rows": None,
         "patience": None,
         "search_seed": None,
@@ -73,32 +49,32 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
         "refit": None,
         "class_weights": None,
     },
-    Fold: {"partition": 0, "rows": None},
-    Fit: {"train_rows": None, "fold": None, "refit": None, "class_weights": None},
-    RunSpec: {"recipe_version": 5},
+    specs.Fold: {"partition": 0, "rows": None},
+    specs.Fit: {"train_rows": None, "fold": None, "refit": None, "class_weights": None},
+    specs.RunSpec: {"recipe_version": 5},
     WholeTensors: {"without": None},
-    Draw: {"as_many_as": None, "count": None, "within": ("**",)},
-    Lines: {"whole": None},
-    Random: {},
-    LoraSettings: {},
-    Lora: {"parameters": None},
-    AdapterSettings: {"size": None, "reduction": None},
-    Adapter: {},
-    DiffPruningSettings: {
+    entries.Draw: {"as_many_as": None, "count": None, "within": ("**",)},
+    entries.Lines: {"whole": None},
+    entries.Random: {},
+    added.LoraSettings: {},
+    added.Lora: {"parameters": None},
+    added.AdapterSettings: {"size": None, "reduction": None},
+    added.Adapter: {},
+    entries.DiffPruningSettings: {
         "penalty": 1.25e-7,
         "structured": True,
         "gate_learning_rate": 0.1,
         "learning_rate": None,
     },
-    DiffPruning: {},
-    EmbeddingsSettings: {},
-    Embeddings: {},
-    PeftSettings: {"fields_as_json": ()},
-    Peft: {},
-    Ranked: {},
-    Top: {},
+    entries.DiffPruning: {},
+    added.EmbeddingsSettings: {},
+    added.Embeddings: {},
+    added.PeftSettings: {"fields_as_json": ()},
+    added.Peft: {},
+    entries.Ranked: {},
+    entries.Top: {},
 }
-COMPUTED_DEFAULTS = {TaskSpec: ["kind"], DataSpec: ["splits"]}
+COMPUTED_DEFAULTS = {TaskSpec: ["kind"], specs.DataSpec: ["splits"]}
 ADVICE = """
 The default of a field of {} has changed, or the field has gone. Ids and records leave defaults
 out: an old record would now be read with another value. Keep the default; or raise the version of
@@ -121,14 +97,14 @@ def test_no_computed_default_changes():
     numbers = {"name": "t", "text": ("a",), "metrics": ("pearsonr",)}
     assert TaskSpec(**words).kind == "classification", ADVICE.format("TaskSpec")
     assert TaskSpec(**numbers).kind == "regression", ADVICE.format("TaskSpec")
-    data = DataSpec(task=TASKS["mnli"], source="hub", version="1")
+    data = specs.DataSpec(task=TASKS["mnli"], source="hub", version="1")
     splits = ("train", "validation_matched", "validation_mismatched")
     assert data.splits == splits, ADVICE.format("DataSpec")
 
 
 def test_every_value_that_has_an_id_stands_in_the_table_of_defaults():
     found: set[Any] = set()
-    pending: list[Any] = [RunSpec, RankingSpec]
+    pending: list[Any] = [specs.RunSpec, specs.RankingSpec]
     while pending:
         kind = pending.pop()
         if isinstance(kind, type) and issubclass(kind, Value) and kind not in found:
@@ -148,7 +124,7 @@ def test_equal_specs_have_the_same_id_whatever_way_a_number_is_written():
 
 
 def test_a_default_that_is_written_out_changes_no_id():
-    written_out = RunSpec.model_validate(run_spec().model_dump())
+    written_out = specs.RunSpec.model_validate(run_spec().model_dump())
     assert written_out.id == run_spec().id
     assert "train_rows" not in run_spec().canonical()
 
@@ -161,13 +137,13 @@ def test_a_version_is_always_written():
 
 
 WHOLE = WholeTensors(parameters=("**.bias",), without=("pooler.**",))
-MODEL = ModelSpec(source="hub", repository="a/b", version="1")
+MODEL = specs.ModelSpec(source="hub", repository="a/b", version="1")
 DATA = [
-    DataSpec(task=TASKS[task], source="hub", version="1")
+    specs.DataSpec(task=TASKS[task], source="hub", version="1")
     for task in ("rte", "stsb", "mnli", "squad", "ud_ewt")
 ]
-TOKENS = TokensSpec(data=DATA[0], tokenizer="t", max_length=8)
-FISHER = FisherSpec(model=MODEL, tokens=TOKENS)
+TOKENS = specs.TokensSpec(data=DATA[0], tokenizer="t", max_length=8)
+FISHER = specs.FisherSpec(model=MODEL, tokens=TOKENS)
 RECIPES = [
     recipe(**changes)
     for changes in (
@@ -182,21 +158,21 @@ RECIPES = [
         {"precision": "bf16"},
         {"train_rows": 5},
         {"class_weights": "balanced"},
-        {"fold": Fold(of=5, number=0)},
+        {"fold": specs.Fold(of=5, number=0)},
     )
 ]
 EMBEDDINGS = METHODS["embeddings"]
-FITTED = run_spec().replaced(selection=EMBEDDINGS, recipe=Fit(train_rows=5))
+FITTED = run_spec().replaced(selection=EMBEDDINGS, recipe=specs.Fit(train_rows=5))
 SPECS = [
     *(MODEL, MODEL.replaced(pooling="mean"), MODEL.replaced(version="2")),
     *(*DATA, DATA[0].replaced(splits=("test",))),
     *(TOKENS, TOKENS.replaced(doc_stride=3), TOKENS.replaced(apart=True)),
     *(FISHER, FISHER.replaced(rows=5), FISHER.replaced(in_full=WHOLE)),
-    *(RankingSpec(of=WHOLE, fishers=fishers) for fishers in ((FISHER,), (FISHER, FISHER))),
+    *(specs.RankingSpec(of=WHOLE, fishers=fishers) for fishers in ((FISHER,), (FISHER, FISHER))),
     *(*RECIPES, *(run_spec().replaced(recipe=recipe) for recipe in RECIPES)),
     *(run_spec(), run_spec(task="cola"), run_spec(WHOLE), FITTED, FITTED.refit(3)),
 ]
-SELECTIONS = [*METHODS.values(), WHOLE, Top(top=Ranked(ranking="r", fraction=0.1))]
+SELECTIONS = [*METHODS.values(), WHOLE, entries.Top(top=entries.Ranked(ranking="r", fraction=0.1))]
 
 
 @pytest.mark.parametrize("value", [*SPECS, *SELECTIONS], ids=lambda value: value.id)
