@@ -5,7 +5,6 @@ has the state as JSON, with a number in place of each tensor, and a hash. A file
 another name, flushed to the disk and renamed. If it is damaged, the previous one is used.
 """
 
-import contextlib
 import hashlib
 import json
 import shutil
@@ -48,11 +47,11 @@ class Checkpoints:
     stopping: Callable[[], str | None] = lambda: None
 
     def groups(self, runs: Iterable[str]) -> list[list[str]]:
-        """Return the runs that have a checkpoint, grouped by the step of their newest one."""
-        by_step: dict[str, list[str]] = {}
+        """Return the runs grouped by the step of their newest checkpoint, if they have one."""
+        by_step: dict[str | None, list[str]] = {}
         for run in runs:
-            for newest in newest_first(self.folder / run)[:1]:
-                by_step.setdefault(newest.name, []).append(run)
+            newest = next((path.name for path in newest_first(self.folder / run)), None)
+            by_step.setdefault(newest, []).append(run)
         return list(by_step.values())
 
     def clear(self) -> None:
@@ -83,7 +82,8 @@ class Keeper:
             undamaged = [state for state in states if state is not None]
             if len(undamaged) == len(states):
                 return undamaged
-            self.report(f"{path} or a file of that name beside it is damaged, and ignored")
+            folder = self.checkpoints.folder
+            self.report(f"a checkpoint {path.name} in {folder} is damaged, and ignored")
         return None
 
     def keep(self, take: Callable[[], Sequence[State]]) -> None:
@@ -120,8 +120,6 @@ class Keeper:
 
 def write(folder: Path, state: State) -> None:
     """Write a run's state into its folder, completely or not at all, and remove older ones."""
-    folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / uuid4().hex
     tensors: dict[str, Tensor] = {}
 
     def numbered(values: Tensor | np.ndarray) -> dict[str, str]:
@@ -130,15 +128,16 @@ def write(folder: Path, state: State) -> None:
         return {TENSOR: number}
 
     facts = json.dumps(state, default=numbered)
+    header = {"facts": facts, "hash": _hash(tensors, facts)}
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / uuid4().hex
     try:
-        header = {"facts": facts, "hash": _hash(tensors, facts)}
         safetensors.torch.save_file(tensors, draft, header)
         flush(draft)
         draft.rename(folder / f"{state['step']:012d}{ENDING}")
         flush(folder)
     finally:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
     for path in newest_first(folder)[CHECKPOINTS_KEPT:]:
         path.unlink(missing_ok=True)
 

@@ -40,7 +40,7 @@ class Member:
     """One run of a sweep: its trainable entries, recipe and seed.
 
     ``start``: initial values that replace the model's own; they differ only in trainable entries.
-    ``name``: the run's name in the log; default: its id.
+    ``name``: the run's name in the log.
     """
 
     entries: Entries
@@ -55,7 +55,7 @@ def train(
     examples: Mapping[str, Examples],
     task: TaskSpec,
     members: Sequence[Member],
-    report: Callable[[int, str], None] = lambda number, report: None,
+    report: Callable[[str], None] = lambda line: None,
     keeper: Keeper | None = None,
     share: float = 1.0,
 ) -> list[Result]:
@@ -70,7 +70,7 @@ def train(
         examples: examples of the training split and of evaluation splits, if any.
         members: the runs. Their seed draws the classifier, the initial low-rank updates, the order
             of examples and dropout.
-        report: a function that gets each run's epochs, with the run's number, from 0.
+        report: a function that gets lines about each run's epochs, which begin with its name.
         keeper: writes checkpoints between steps, and reads those of an earlier attempt. On a CPU,
             resumed training gives bit-identical results to uninterrupted training.
         share: the share of the recipe's steps to take. The schedule is shortened to them, and runs
@@ -82,7 +82,7 @@ def train(
     group = _Group(model, examples, task, members, share)
     start = keeper.newest() if keeper else None
     if start is not None:
-        report(0, group.restore(start))
+        report(f"{members[0].name}  {group.restore(start)}")
         # The tensors of the checkpoint are copied.
         del start
     while group.running and group.epoch <= group.last_epoch:
@@ -92,9 +92,10 @@ def train(
                 keeper.keep(group.states)
         # After a checkpoint, some runs may already be evaluated.
         for run in (run for run in group.running if len(run.result.history) < group.epoch):
-            report(run.number, line_of_epoch(group.evaluate(run), group.last_epoch, task))
+            name, row = members[run.number].name, group.evaluate(run)
+            report(f"{name}  {line_of_epoch(row, group.last_epoch, task)}")
             if run.result.diverged:
-                report(run.number, DIVERGED)
+                report(f"{name}  {DIVERGED}")
             if keeper:
                 keeper.keep(group.states)
         group.end_epoch()

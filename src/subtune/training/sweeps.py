@@ -16,7 +16,7 @@ from subtune.models.forward import logits, pack
 from subtune.models.operations import DropoutMasks
 from subtune.selections.added import Adapter, Peft
 from subtune.selections.entries import DiffPruning
-from subtune.selections.kind import LowRank
+from subtune.selections.kind import Entries, LowRank
 from subtune.selections.specs import Fit, Fold, Recipe, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
@@ -89,20 +89,23 @@ class Job:
         for sweep in alike.values():
             first = next(iter(sweep.values()))
             model = model_of(first, self.model)
-            names = {spec.id + part: name for name, spec in sweep.items()}
-            members = {
-                key: self._member(key, name, sweep[name], model, report, share)
-                for key, name in names.items()
-            }
+            members = {}
+            for name, spec in sweep.items():
+                entries, start = self._entries(spec.id + part, spec, model, report, share)
+                member = Member(entries, spec.training, spec.seed, start, name)
+                members[spec.id + part] = member
             shared = model, self.examples_of(first.recipe), self.task
             limits = self.max_side_by_side, self.checkpoints, share
             for key, result in train_sweep(*shared, members, report, *limits):
-                yield names[key], result
+                yield members[key].name, result
 
-    def _member(
-        self, key: str, name: str, spec: RunSpec, model: Encoder, report: Report, share: float
-    ) -> Member:
-        """Return a run as a member, with its name in the log; ``key`` names its checkpoints."""
+    def _entries(
+        self, key: str, spec: RunSpec, model: Encoder, report: Report, share: float
+    ) -> tuple[Entries, Mapping[str, Tensor]]:
+        """Return a run's trainable entries, and their initial values if these are not the model's.
+
+        ``key`` names the run's checkpoints.
+        """
         if isinstance(spec.selection, DiffPruning):
             settings = spec.selection.diff_pruning
             examples = self.examples_of(spec.recipe)["train"]
@@ -111,12 +114,10 @@ class Job:
                 # A folder in the run's own, which is removed once the run is done.
                 keeper = Keeper(self.checkpoints, [f"{key}/first"], report)
             arguments = model, examples, self.task, spec.training, spec.seed, settings
-            entries, start = first_training(*arguments, keeper, share)
-            return Member(entries, spec.training, spec.seed, start, name)
+            return first_training(*arguments, keeper, share)
         ranking = spec.selection.ranking
         ranks = self.rankings[ranking] if ranking else None
-        resolved = spec.selection.resolve(shapes_of(model), spec.seed, ranks)
-        return Member(resolved, spec.training, spec.seed, name=name)
+        return spec.selection.resolve(shapes_of(model), spec.seed, ranks), {}
 
 
 def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:
@@ -166,7 +167,7 @@ def train_sweep(
 
     Args:
         members: the runs by their ids.
-        report: a function that gets each run's epochs, by its name.
+        report: a function that gets lines about each run's epochs.
         max_side_by_side: the largest number of runs in a group.
         share: the share of all steps to take.
 
@@ -181,29 +182,16 @@ def train_sweep(
     if model.transformers is not None and model.transformers.sees_padding:
         line = "padding changes this model's results: every pass has texts of one length"
         report(line, WITHOUT_PADDING)
-    resumed = checkpoints.groups(members) if checkpoints else []
-    new = [run for run in members if not any(run in runs for runs in resumed)]
-    waiting = [
-        [runs[number] for number in group]
-        for runs in [*resumed, new]
-        for group in group_runs(
-            model,
-            examples["train"],
-            [members[run] for run in runs],
-            max_side_by_side,
-            lambda line: report(line, ONE_BY_ONE),
-        )
-    ]
+    waiting: list[list[str]] = []
+    for runs in checkpoints.groups(members) if checkpoints else [members]:
+        alike = {run: members[run] for run in runs}
+        waiting += group_runs(model, examples["train"], alike, max_side_by_side, report)
     while waiting:
         runs = waiting.pop(0)
-
-        def report_run(number: int, line: str, runs: Sequence[str] = runs) -> None:
-            report(f"{members[runs[number]].name or runs[number]}  {line}")
-
         keeper = Keeper(checkpoints, runs, report) if checkpoints else None
         group = [members[run] for run in runs]
         try:
-            results = train(model, examples, task, group, report_run, keeper, share)
+            results = train(model, examples, task, group, report, keeper, share)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -227,36 +215,36 @@ def train_sweep(
 def group_runs(
     model: Encoder,
     train: Examples,
-    members: Sequence[Member],
+    members: Mapping[str, Member],
     max_side_by_side: int | None,
-    report: Callable[[str], None],
-) -> list[list[int]]:
-    """Return the numbers of the runs in each group, in the runs' order.
+    report: Report,
+) -> list[list[str]]:
+    """Return the ids of the runs in each group, in the runs' order.
 
     ``report`` gets the reason why runs train one by one, if it is the model.
     """
-    alike: dict[tuple, list[int]] = {}
-    for number, member in enumerate(members):
-        alike.setdefault(_shared_settings(model, member, number), []).append(number)
+    alike: dict[tuple, list[str]] = {}
+    for run, member in members.items():
+        alike.setdefault(_shared_settings(model, member, run), []).append(run)
     groups = []
-    for numbers in alike.values():
-        candidates = [members[number] for number in numbers]
+    for runs in alike.values():
+        candidates = [members[run] for run in runs]
         size = runs_at_once(model, train, candidates)
         size = min(size, max_side_by_side or size)
         if model.transformers is not None and size > 1:
             reason = reason_to_train_alone(model, train, candidates[:2])
             if reason:
-                report(f"these runs train one by one: {reason}")
+                report(f"these runs train one by one: {reason}", ONE_BY_ONE)
                 size = 1
-        groups += [numbers[start : start + size] for start in range(0, len(numbers), size)]
+        groups += [runs[start : start + size] for start in range(0, len(runs), size)]
     return groups
 
 
-def _shared_settings(model: Encoder, member: Member, number: int) -> tuple:
+def _shared_settings(model: Encoder, member: Member, run: str) -> tuple:
     """Return the settings that runs of a group share: batches, dropout and the work of a step."""
     matrices = any(is_matrix(model, name, entry) for name, entry in member.entries.items())
     if matrices or member.start:
-        return (number,)
+        return (run,)
     of = member.recipe
     ranks = [(n, e) for n, e in member.entries.items() if isinstance(e, LowRank)]
     reaches_encoder = not all(map(is_classifier, member.entries))

@@ -146,10 +146,7 @@ class TrainedValues:
             {n: entry for n, entry in entries.items() if not is_matrix(model, n, entry)}
             for entries in members
         ]
-        self._indices = [
-            torch.from_numpy(self._positions_in_row(entries)).to(model.device)
-            for entries in self._members
-        ]
+        self._indices = [self._positions(entries).to(model.device) for entries in self._members]
         self._values = [nn.Parameter(self._start[index].clone()) for index in self._indices]
         matrices = [n for n, entry in members[0].items() if is_matrix(model, n, entry)]
         # A gradient's norm is summed in this order: first the matrices that train whole.
@@ -222,16 +219,16 @@ class TrainedValues:
             for (piece, shape), values in zip(self._shapes.items(), pieces, strict=True)
         }
 
-    def _positions_in_row(self, entries: Entries) -> np.ndarray:
+    def _positions(self, entries: Entries) -> Tensor:
         """Return, in order, the positions within a row that a run trains."""
-        positions, start = [], 0
-        for (name, _), shape in self._shapes.items():
+        positions = []
+        for (name, _), piece in self._split(torch.arange(len(self._start))).items():
             if name in entries:
-                entry = entries[name]
-                flat = entry.flat if isinstance(entry, Indices) else np.arange(shape.numel())
-                positions.append(start + flat)
-            start += shape.numel()
-        return np.concatenate(positions)
+                entry, own = entries[name], piece.flatten()
+                if isinstance(entry, Indices):
+                    own = own[torch.from_numpy(entry.flat)]
+                positions.append(own)
+        return torch.cat(positions)
 
 
 def _trained_matrix(matrix: Tensor, entry: Entry) -> nn.Parameter | SparseEntries:

@@ -143,7 +143,7 @@ def test_a_prediction_that_is_not_finite_diverges_though_the_loss_is(model, toke
     rows = examples.examples_of(SST2, {**tokens, "validation": dev})
     lines = []
     members = [member("bitfit", model)]
-    [result] = train(model, rows, SST2, members, lambda number, line: lines.append(line))
+    [result] = train(model, rows, SST2, members, lines.append)
     [epoch] = result.history
     assert math.isfinite(epoch["train_loss"]) and math.isnan(epoch["validation/accuracy"])
     assert result.diverged and result.best_epoch is None
