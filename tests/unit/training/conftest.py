@@ -14,6 +14,13 @@ def model(tiny_bert):
     return load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASKS["sst2"].outputs)
 
 
+@pytest.fixture
+def directory(family, request, directory_of):
+    """A tiny model of the test's ``family``."""
+    packed = family in ("bert", "roberta")
+    return request.getfixturevalue(f"tiny_{family}") if packed else directory_of(family)
+
+
 @pytest.fixture(scope="package")
 def tokens(tiny_bert):
     return examples.tokens(TASKS["sst2"], tiny_bert)

@@ -1,5 +1,7 @@
 """Members of sweeps, and bitwise comparisons of their results."""
 
+from dataclasses import replace
+
 import torch
 
 from subtune.training.recipe import Member
@@ -8,6 +10,11 @@ from tests.helpers import examples
 
 # The files of a record that must be bit-identical.
 FILES = ("delta.safetensors", "predictions.parquet", "epochs.parquet", "changes.csv")
+
+
+def in_double(model):
+    """A model in float64."""
+    return replace(model, parameters={n: v.double() for n, v in model.parameters.items()})
 
 
 def member(kind, model, seed=0, **recipe):

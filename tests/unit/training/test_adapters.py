@@ -1,7 +1,5 @@
 """Adapters, compared with plain adapters in transformers' model and a plain loop of AdamW."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -19,6 +17,7 @@ from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples, plain_training
 from tests.helpers.plain_adapters import insert_houlsby, insert_pfeiffer
+from tests.unit.training.results import in_double
 
 TASK = TASKS["sst2"]
 SEED = 3
@@ -30,13 +29,11 @@ CASES = {
 
 
 @pytest.mark.parametrize("of_type", CASES)
-@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
-def test_training_ends_where_plain_adapters_and_adamw_end(of_type, family, request):
-    directory = request.getfixturevalue(family)
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_training_ends_where_plain_adapters_and_adamw_end(of_type, family, directory):
     insert, size = CASES[of_type]
     selection = SELECTION.validate_python({"adapter": {"type": of_type} | size})
-    base = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
-    base = replace(base, parameters={n: v.double() for n, v in base.parameters.items()})
+    base = in_double(load_model(directory, SEQUENCE_CLASSIFICATION, 2))
     model = with_adapters(base, selection.adapter, SEED)
     rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
     entries = selection.resolve(shapes_of(model), SEED)

@@ -1,7 +1,5 @@
 """Diff pruning, compared with plain trainings of transformers' model."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -18,17 +16,13 @@ from subtune.training.diff_pruning import first_training
 from subtune.training.sweeps import Job
 from subtune.training.values import applied
 from tests.helpers import examples, plain_diff_pruning, reference
+from tests.unit.training.results import in_double
 
 TASK = TASKS["sst2"]
 SEED = 3
 SHARE = 0.05
 TOLERANCE = 1e-10
 RECIPE = {"epochs": 1, "schedule": "linear", "warmup": 0.0, "learning_rate": 1e-3}
-
-
-def pretrained(directory):
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
-    return replace(model, parameters={n: v.double() for n, v in model.parameters.items()})
 
 
 def draws(model, steps, structured):
@@ -55,13 +49,12 @@ def batches(train, batch_size):
 
 
 @pytest.mark.parametrize("structured", [True, False])
-@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
-def test_both_trainings_end_where_plain_ones_end(structured, family, request, monkeypatch):
-    directory = request.getfixturevalue(family)
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_both_trainings_end_where_plain_ones_end(structured, family, directory, monkeypatch):
     # The published initial α leaves most gates open, so draws have little effect.
     monkeypatch.setattr(plain_diff_pruning, "FIRST_GATE", 1.0)
     monkeypatch.setattr("subtune.training.diff_pruning.FIRST_GATE", 1.0)
-    model = pretrained(directory)
+    model = in_double(load_model(directory, SEQUENCE_CLASSIFICATION, 2))
     settings = {"share": SHARE, "structured": structured, "penalty": 1e-5}
     selection = SELECTION.validate_python({"diff_pruning": settings})
     rows = examples.examples_of(TASK, examples.tokens(TASK, directory))

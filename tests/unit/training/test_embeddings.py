@@ -145,9 +145,8 @@ def test_a_limit_takes_the_rows_that_train_a_run_of_the_same_seed(tiny_bert):
     ],
 )
 def test_an_embedding_reads_the_tokens_that_its_model_was_made_for(
-    family, pooling, reads, request, directory_of
+    family, pooling, reads, directory
 ):
-    directory = request.getfixturevalue("tiny_bert") if family == "bert" else directory_of(family)
     model = load_model(directory, "sequence_classification", 2)
     assert embeddings.tokens_pooled(SPEC.replaced(pooling=pooling), model) == reads
 

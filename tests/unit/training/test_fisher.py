@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-from dataclasses import replace
 
 import datasets
 import numpy as np
@@ -18,6 +17,7 @@ from subtune.training import fisher
 from subtune.training.fisher import fisher_information
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
+from tests.unit.training.results import in_double
 
 TASK = examples.TASKS["sst2"]
 
@@ -82,20 +82,16 @@ def assert_agrees(estimate, expected, rtol=1e-3):
         ]
 
 
-@pytest.mark.parametrize("family", ["tiny_bert", "electra"])
-def test_in_float64_it_is_the_loops_for_several_labels(family, request, directory_of):
+@pytest.mark.parametrize("family", ["bert", "electra"])
+def test_in_float64_it_is_the_loops_for_several_labels(family, directory):
     task = examples.TASKS["toxic"]
-    directory = request.getfixturevalue(family) if family == "tiny_bert" else directory_of(family)
     tokens = examples.tokens(task, directory)["train"]
-    model = load_model(directory, task.of_kind.head, task.outputs)
-    double = {name: value.double() for name, value in model.parameters.items()}
-    model = replace(model, parameters=double)
-    in_full = matrices(model)
-    estimate = fisher_information(model, tokens, task, in_full=in_full)
+    model = in_double(load_model(directory, task.of_kind.head, task.outputs))
+    estimate = fisher_information(model, tokens, task, in_full=matrices(model))
     assert_agrees(estimate, loop(model, tokens, task), rtol=1e-6)
 
 
-PACKED = ("tiny_bert", "tiny_roberta")
+PACKED = ("bert", "roberta")
 CASES = [
     *itertools.product(PACKED, ["sst2", "mnli", "stsb", "ud_ewt", "squad", "toxic"]),
     *((family, "sst2") for family in FIELDS),
@@ -104,19 +100,15 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("family", ["tiny_bert", "mpnet"])
-def test_it_agrees_with_the_loop_for_the_mean_of_all_tokens(family, request, directory_of):
-    directory = request.getfixturevalue(family) if family in PACKED else directory_of(family)
+@pytest.mark.parametrize("family", ["bert", "mpnet"])
+def test_it_agrees_with_the_loop_for_the_mean_of_all_tokens(family, directory):
     tokens = examples.tokens(TASK, directory, rows=6)["train"]
     model = load_model(directory, TASK.of_kind.head, TASK.outputs, "mean")
     assert_agrees(fisher_information(model, tokens, TASK), loop(model, tokens, TASK))
 
 
 @pytest.mark.parametrize(("family", "task"), CASES)
-def test_it_agrees_with_the_loop_for_all_families_and_kinds_of_task(
-    family, task, request, directory_of
-):
-    directory = request.getfixturevalue(family) if family in PACKED else directory_of(family)
+def test_it_agrees_with_the_loop_for_all_families_and_kinds_of_task(family, task, directory):
     task = examples.TASKS[task]
     tokens = examples.tokens(task, directory, rows=12 if family in PACKED else 4)["train"]
     model = load_model(directory, task.of_kind.head, task.outputs)
@@ -129,9 +121,9 @@ def test_it_agrees_with_the_loop_for_all_families_and_kinds_of_task(
 
 
 @pytest.mark.parametrize("family", PACKED)
-def test_there_may_be_as_many_words_as_examples_but_not_one_in_each(family, request):
+def test_there_may_be_as_many_words_as_examples_but_not_one_in_each(family, directory):
     task = examples.TASKS["ud_ewt"]
-    model = load_model(request.getfixturevalue(family), task.of_kind.head, task.outputs)
+    model = load_model(directory, task.of_kind.head, task.outputs)
     ids = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
     columns = {"input_ids": ids, "reads": [[1, 3], [], [1], [4]], "label": [[0, 2], [], [2], [1]]}
     tokens = datasets.Dataset.from_dict(columns)

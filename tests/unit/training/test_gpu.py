@@ -39,10 +39,9 @@ def trained(model, rows, members, task="sst2", **options):
 @pytest.mark.parametrize("task", ["sst2", "stsb", "rte"])
 @pytest.mark.parametrize("family", ["bert", "modernbert", "gpt2"])
 @pytest.mark.parametrize("kind", ["layernorm", "top", "rand_row_col", "lora-II", "full"])
-def test_a_gpu_trains_what_a_cpu_trains(kind, family, task, tiny_bert, directory_of):
+def test_a_gpu_trains_what_a_cpu_trains(kind, family, task, directory):
     if family != "bert" and kind == "top":
         pytest.skip("the mask is over BERT's LayerNorm")
-    directory = tiny_bert if family == "bert" else directory_of(family)
     model = load_model(directory, SEQUENCE_CLASSIFICATION, TASKS[task].outputs)
     rows = examples.examples_of(TASKS[task], examples.tokens(TASKS[task], directory))
     one = member(kind, model, learning_rate=1e-3)
@@ -66,8 +65,7 @@ def test_a_gpu_trains_what_a_cpu_trains_in_modules_of_peft(of_type, tiny_bert, r
 
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
 @pytest.mark.parametrize("kinds", [("layernorm", "layernorm"), ("lora-II", "lora-II", "lora-II")])
-def test_on_a_gpu_a_run_beside_others_is_the_run_alone(kinds, family, tiny_bert, directory_of):
-    directory = tiny_bert if family == "bert" else directory_of(family)
+def test_on_a_gpu_a_run_beside_others_is_the_run_alone(kinds, family, directory):
     model = with_dropout(load_model(directory, SEQUENCE_CLASSIFICATION, 2)).to(GPU)
     rows = examples.examples_of(TASKS["sst2"], examples.tokens(TASKS["sst2"], directory))
     members = [member(kind, model, learning_rate=1e-3 * n) for n, kind in enumerate(kinds, 1)]
@@ -92,8 +90,7 @@ def test_on_a_gpu_training_goes_on_from_a_checkpoint(kinds, model, rows, tmp_pat
 
 
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
-def test_fisher_information_is_the_same_on_a_gpu(family, tiny_bert, directory_of):
-    directory = tiny_bert if family == "bert" else directory_of(family)
+def test_fisher_information_is_the_same_on_a_gpu(family, directory):
     task = TASKS["rte"]
     tokens = examples.tokens(task, directory)["train"]
     model = load_model(directory, SEQUENCE_CLASSIFICATION, task.outputs)

@@ -1,7 +1,6 @@
 """Selections of PEFT, compared with a plain loop over PEFT's model and AdamW."""
 
 import re
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -25,6 +24,7 @@ from subtune.training.sweeps import train_sweep
 from tests.helpers import examples, plain_training
 from tests.helpers.peft_types import SORTS, TARGETS, TYPES, selection_of
 from tests.helpers.project import ROOT
+from tests.unit.training.results import in_double
 
 # The trainings are in float64; transformers computes some norms in float32.
 TOLERANCE = 1e-5
@@ -48,16 +48,10 @@ def cases(types_of_bert):
         yield pytest.param(family, of_type, marks=[] if often else pytest.mark.nightly)
 
 
-@pytest.fixture
-def directory(family, tiny_bert, directory_of):
-    return tiny_bert if family == "bert" else directory_of(family)
-
-
 def pretrained(directory, of_type):
     model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
-    if of_type == "PSOFT":  # this type refuses float64
-        return model
-    return replace(model, parameters={n: v.double() for n, v in model.parameters.items()})
+    # This type refuses float64.
+    return model if of_type == "PSOFT" else in_double(model)
 
 
 def model_of_peft(directory, base, settings):
