@@ -34,7 +34,7 @@ TOLERANCE = 1e-10
 # Transformers always computes attention or norms of these families in float32.
 ROUNDED = ("gemma", "gemma2", "gemma3_text", "llama", "modernbert", "qwen2", "qwen3")
 TOLERANCE_OF_ROUNDED = 1e-5
-MODELS = ["tiny_bert", "tiny_roberta"]
+PACKED = ["bert", "roberta"]
 KINDS = ["full", "bitfit", "layernorm", "top", "random", "rand_row_col", "lora-II"]
 OF_PACKED = [
     *itertools.product(["sst2", "stsb"], KINDS),
@@ -59,24 +59,24 @@ OF_OTHERS = [
 ] + [("electra", ("toxic", "layernorm"), runs) for runs in (1, 3)]
 
 
-def is_tried_every_time(model, task, kind, runs):
+def is_tried_every_time(family, task, kind, runs):
     """One kind of each sort, and all kinds for BERT and sentences. All cases run every week."""
-    if model in MODELS:
-        is_first = model == "tiny_bert"
+    if family in PACKED:
+        is_first = family == "bert"
         often = kind in ("full", "layernorm", "lora-II") and (is_first or runs == 3)
         return often or (is_first and task == "sst2")
     return kind == ("full" if task == "sst2" else "layernorm")
 
 
 OF_PACKED_MODELS = [
-    (*case, runs) for case in itertools.product(MODELS, OF_PACKED) for runs in (1, 3)
+    (*case, runs) for case in itertools.product(PACKED, OF_PACKED) for runs in (1, 3)
 ]
 CASES = [
     pytest.param(
-        *(model, case, runs),
-        marks=[] if is_tried_every_time(model, *case, runs) else pytest.mark.nightly,
+        *(family, case, runs),
+        marks=[] if is_tried_every_time(family, *case, runs) else pytest.mark.nightly,
     )
-    for model, case, runs in OF_PACKED_MODELS + OF_OTHERS
+    for family, case, runs in OF_PACKED_MODELS + OF_OTHERS
 ]
 # A question makes several examples.
 ROWS = {"classification": 10, "multilabel": 10, "regression": 10, "tokens": 10, "span": 5}
@@ -247,17 +247,14 @@ def assert_ends_there(model, rows, task, members, weights=None):
 
 
 @pytest.mark.usefixtures("last_is_best")
-@pytest.mark.parametrize(("model", "case", "runs"), CASES)
-def test_training_ends_where_transformers_and_adamw_end(
-    model, case, runs, request, directory_of, monkeypatch
-):
+@pytest.mark.parametrize(("family", "case", "runs"), CASES)
+def test_training_ends_where_transformers_and_adamw_end(family, case, runs, directory, monkeypatch):
     # Such runs train one by one on a CPU, to save time.
     monkeypatch.setattr(sweeps, "runs_at_once", lambda model, train, members: len(members))
     if runs == 1:
         # Every length of texts gets a pass.
         monkeypatch.setitem(forward.TOKENS_OF_A_PASS, "cpu", 1)
     task, kind = examples.TASKS[case[0]], case[1]
-    directory = request.getfixturevalue(model) if model in MODELS else directory_of(model)
     rows = examples.examples_of(task, examples.tokens(task, directory, rows=ROWS[task.kind]))
     model = pretrained(directory, task)
     members = {

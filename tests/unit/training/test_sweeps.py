@@ -262,17 +262,15 @@ def test_what_transformers_code_raises_is_one_line(tiny, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("model", "task", "kinds"),
+    ("family", "task", "kinds"),
     [
-        ("tiny_bert", "sst2", "layernorm,top"),
-        pytest.param("tiny_roberta", "stsb", "rand_row_col,lora-II", marks=pytest.mark.nightly),
+        ("bert", "sst2", "layernorm,top"),
+        pytest.param("roberta", "stsb", "rand_row_col,lora-II", marks=pytest.mark.nightly),
         # Through transformers' own code.
         pytest.param("modernbert", "stsb", "layernorm", marks=pytest.mark.nightly),
     ],
 )
-def test_every_tensor_is_on_the_device_of_the_model(model, task, kinds, request, directory_of):
-    packed = model.startswith("tiny")
-    directory = request.getfixturevalue(model) if packed else directory_of(model)
+def test_every_tensor_is_on_the_device_of_the_model(family, task, kinds, directory):
     command = [sys.executable, "-m", "tests.helpers.other_device", str(directory)]
     done = subprocess.run([*command, task, kinds], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
