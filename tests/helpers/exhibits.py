@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from subtune import papers
-from subtune.papers.experiments import Results
+from subtune.exhibits.results import Results
 from subtune.papers.paper import Table
 from subtune.papers.shared import all_exhibits
 from subtune.tasks.task import Task, columns_of
@@ -27,6 +27,15 @@ def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def made(paper: str, name: str, tables: Mapping[str, Any], *style: Any, **others: Any) -> Any:
+def results(titles: Mapping[str, str], paper: str | None = None, **tables: Any) -> Results:
+    """Return tables with the tasks' titles, which are also those of the columns."""
+    tasks = {name: {"title": title, "columns": {name: title}} for name, title in titles.items()}
+    return Results(tables, tasks, papers.find(paper).printed)
+
+
+def made(
+    paper: str, name: str, tables: Mapping[str, Any], *style: Any, tasks: Any = None, **others: Any
+) -> Any:
     """Return an exhibit of these tables and of other fields of `Results`."""
-    return declared(paper, name).make(Results(papers.find(paper), tables, **others), *style)
+    of_paper = Results(tables, tasks or {}, papers.find(paper).printed, **others)
+    return declared(paper, name).make(of_paper, *style)

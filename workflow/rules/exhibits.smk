@@ -31,7 +31,7 @@ for name, experiment in CONFIG.experiments.items():
             },
             numbers=[
                 PATHS.data(name, table)
-                for table in experiments.tables_made(CONFIG, experiment)
+                for table in experiments.tables_made(experiment)
             ],
         log:
             PATHS.log(name, "exhibits"),

@@ -20,13 +20,14 @@ from subtune.analysis.scores import whole_methods
 from subtune.analysis.summary import remarks, title_with_mask
 from subtune.exhibits.methods import exhibit_scores
 from subtune.exhibits.output import DIVERGED, EMPTY, Styled, wrapped
+from subtune.exhibits.results import Results
 from subtune.tasks.metrics import TITLES
 
 
-def metrics(tasks: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def metrics(results: Results) -> pd.DataFrame:
     """Return the tasks' metrics. A task's first metric decides and is shown in the tables."""
     rows = []
-    for task in tasks:
+    for task in results.tasks.values():
         first, *others = [TITLES[name] for name in task["metrics"]]
         kinds = [split.removeprefix("validation_") for split in task["evaluation"]]
         if len(kinds) > 1:
@@ -35,19 +36,19 @@ def metrics(tasks: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["task", "metric", "also computed"])
 
 
-def choices(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> pd.DataFrame:
+def choices(results: Results) -> pd.DataFrame:
     """Return the learning rate and epoch of every score in a table, those of masks too.
 
     If a learning rate was searched, the table has the search's plateau.
     """
-    table = chosen[chosen["decides"]]
+    table = results["chosen"].query("decides")
     methods = zip(table["method"], table["fraction"], table["scope"], strict=True)
     has_plateau = table["plateau"].notna()
     plateaus = table["plateau"].where(has_plateau, "").str.split()
     choices_table = pd.DataFrame(
         {
             "model": table["model"],
-            "task": table["task"].map(task_titles),
+            "task": table["task"].map(results.task_titles),
             "method": [title_with_mask(*method) for method in methods],
             "seed": table["seed"],
             "learning rate": table["learning_rate"],
@@ -65,22 +66,20 @@ def choices(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> pd.DataFram
     return choices_table if has_plateau.any() else choices_table.drop(columns="plateau")
 
 
-def best_learning_rates(
-    chosen: pd.DataFrame, printed: pd.DataFrame, task_titles: Mapping[str, str], method: str
-) -> pd.DataFrame:
+def best_learning_rates(results: Results, printed: str, method: str) -> pd.DataFrame:
     """Return one method's best learning rate for each task, ours beside the paper's.
 
     Args:
-        printed: ``task``, and one column per model of the paper.
+        printed: the paper's table with ``task``, and one column per model.
     """
-    runs = whole_methods(chosen)
+    task_titles, runs = results.task_titles, whole_methods(results["chosen"])
     runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
     table = pd.DataFrame({"task": [*task_titles.values()]})
     for model in runs["model"].unique():
         model_runs = runs[runs["model"] == model].set_index("task")
         rates = model_runs["learning_rate"].map(short).where(model_runs["value"].notna(), DIVERGED)
         table[f"this run: {model}"] = [rates.get(task) for task in task_titles]
-    papers = printed.set_index("task")
+    papers = results.printed(printed).set_index("task")
     for model in papers:
         table[f"paper: {model}"] = [short(papers[model].get(task)) for task in task_titles]
     return table
@@ -131,21 +130,15 @@ def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
     return table.astype({"mean": object}).fillna({"mean": DIVERGED})
 
 
-def kruskal_wallis(
-    dev: pd.DataFrame,
-    printed: pd.DataFrame,
-    printed_scores: pd.DataFrame,
-    methods: Sequence[str],
-    test: pd.DataFrame | None = None,
-) -> pd.DataFrame:
+def kruskal_wallis(results: Results, methods: Sequence[str]) -> pd.DataFrame:
     """Compare two methods by our scores and by a paper's: dev scores, test scores, and both.
 
-    Args:
-        printed: ``scores`` (their exhibits) and the paper's ``p_value``.
-        test: like ``dev``, with test scores.
+    The paper's table has ``scores`` (their exhibits) and ``p_value``.
     """
-    ours = [statistics.scores_of(methods, table) for table in (dev, test) if table is not None]
-    ours += [] if test is None else [pd.concat(ours)]
+    printed, printed_scores = results.printed("kruskal_wallis"), results.printed("scores")
+    tables = [results.tables[name] for name in ("chosen", "test_scores") if name in results.tables]
+    ours = [statistics.scores_of(methods, table) for table in tables]
+    ours += [pd.concat(ours)] if len(ours) > 1 else []
     tested: list[tuple[str, Mapping[str, pd.Series] | pd.DataFrame, float | None]] = [
         (f"this run's {name.replace('table', 'table ')}", scores, None)
         for name, scores in zip(printed["scores"], ours, strict=False)
@@ -166,14 +159,10 @@ def kruskal_wallis(
     )
 
 
-def component_ranking(shares: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """Rank components by their Fisher information, beside a paper's ranks.
-
-    Args:
-        printed: ``component`` and ``rank``.
-    """
-    total = parameters.component_ranking(shares)
-    ranks = printed.set_index("component")["rank"]
+def component_ranking(results: Results, printed: str) -> pd.DataFrame:
+    """Rank components by their Fisher information, beside a paper's ``rank`` of each."""
+    total = parameters.component_ranking(results["component_shares"])
+    ranks = results.printed(printed).set_index("component")["rank"]
     return pd.DataFrame(
         {
             "rank": range(1, len(total) + 1),
@@ -184,12 +173,7 @@ def component_ranking(shares: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFra
     )
 
 
-def choice_by_information(
-    sizes: pd.DataFrame,
-    parameter_information: pd.DataFrame,
-    task_titles: Mapping[str, str],
-    methods: Sequence[str],
-) -> pd.DataFrame:
+def choice_by_information(results: Results, methods: Sequence[str]) -> pd.DataFrame:
     """Rank methods of one parameter each by Fisher information and by score.
 
     Args:
@@ -199,7 +183,8 @@ def choice_by_information(
         One row per model, task and number of training rows: both orders, and the score lost by
         trusting information. Runs that diverged have no rank.
     """
-    rows_of_methods = parameter_information[parameter_information["parameter"].isin(methods)]
+    sizes, information = results["sizes"], results["parameter_information"]
+    rows_of_methods = information[information["parameter"].isin(methods)]
     wide = rows_of_methods.pivot(index="task", columns="parameter", values="information")
     shares = wide.div(wide.sum(axis=1), axis=0)
     rows = []
@@ -211,7 +196,7 @@ def choice_by_information(
         rows.append(
             {
                 "model": model,
-                "task": task_titles[task],
+                "task": results.task_titles[task],
                 "training rows": f"{number:,}",
                 "by information": ", ".join(f"{name} {value:.1%}" for name, value in share.items()),
                 "by score": ", ".join(f"{name} {value:.4f}" for name, value in scores.items()),

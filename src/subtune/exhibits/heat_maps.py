@@ -1,12 +1,13 @@
 """Heat maps by layer: changes of parameters, and LayerNorm's Fisher information."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from subtune.exhibits.output import COLUMN, new_figure, panels_of, without_numbers
+from subtune.exhibits.results import Results, Style
 from subtune.families.base import in_order
 from subtune.selections.methods import LAYER_PARAMETERS, title_of
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-PARTS = ("weight", "bias")
+PARTS = ["weight", "bias"]
 HEIGHT_OF_LAYER = 0.14
 # The style of a cell without a number.
 MISSING: dict[str, Any] = {
@@ -23,25 +24,23 @@ MISSING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def component_changes(
-    changes: pd.DataFrame, task_titles: Mapping[str, str], style: Mapping[str, Any]
-) -> "Figure":
+def component_changes(results: Results, style: Style) -> "Figure":
     """Draw the mean |change| of each component (rows) in each layer (columns), a panel per task."""
     from matplotlib.colors import LogNorm
 
+    changes = results["changes"]
     if changes.empty:
         return without_numbers(style["width"])
-    tasks = [task for task in task_titles if task in set(changes["task"])]
+    tasks = [task for task in results.task_titles if task in set(changes["task"])]
     figure, panels = panels_of(len(tasks), style["width"], height_of_panel=0.62)
     positive = changes.loc[changes["change"] > 0, "change"]
     norm = LogNorm(positive.min(), positive.max()) if len(positive) else None
     components = in_order(changes["component"])
     for panel, task in zip(panels, tasks, strict=False):
-        grid = _grid(changes[changes["task"] == task], "component", "change").reindex(components)
-        image = panel.imshow(grid, aspect="auto", cmap=style["colormap"], norm=norm)
-        panel.set_title(task_titles[task])
-        _name_layers(panel, grid)
-        panel.set_yticks(range(len(components)), components, fontsize=6)
+        of_task = changes[changes["task"] == task].set_index("component")
+        image = _draw_layers(panel, of_task, components, cmap=style["colormap"], norm=norm)
+        panel.set_title(results.task_titles[task])
+        panel.tick_params("y", labelsize=6)
     for panel in panels:
         panel.label_outer()
     figure.supxlabel("layer")
@@ -50,19 +49,12 @@ def component_changes(
     return figure
 
 
-def parameter_changes(
-    changes: pd.DataFrame,
-    task_titles: Mapping[str, str],
-    method: str,
-    task: str,
-    style: Mapping[str, Any],
-) -> "Figure":
+def parameter_changes(results: Results, style: Style, method: str, task: str) -> "Figure":
     """Draw the mean |change| of each parameter (rows) in each layer (columns), a panel per model.
 
-    Args:
-        changes: ``model``, ``method``, ``task``, ``parameter`` (a name of
-            `subtune.selections.methods.LAYER_PARAMETERS`), ``layer``, ``change``.
+    Parameters are named as in `subtune.selections.methods.LAYER_PARAMETERS`.
     """
+    changes = results["parameter_changes"]
     changes = changes[(changes["method"] == method) & (changes["task"] == task)]
     if changes.empty:
         return without_numbers(style["width"])
@@ -72,29 +64,37 @@ def parameter_changes(
     figure = new_figure(width, 0.9 + 0.2 * len(order))
     panels = figure.subplots(1, len(models), squeeze=False).ravel()
     for axes, model in zip(panels, models, strict=True):
-        grid = _grid(changes[changes["model"] == model], "parameter", "change").reindex(order)
-        image = axes.imshow(grid, aspect="auto", cmap=style["colormap"], vmin=0)
-        axes.set_title(f"{title_of(method)}, {task_titles[task]}\n({model})")
-        _name_layers(axes, grid)
-        axes.set_yticks(range(len(order)), order)
+        of_model = changes[changes["model"] == model].set_index("parameter")
+        image = _draw_layers(axes, of_model, order, cmap=style["colormap"], vmin=0)
+        axes.set_title(f"{title_of(method)}, {results.task_titles[task]}\n({model})")
         axes.set_xlabel("layer")
         figure.colorbar(image, ax=axes).set_label("mean |change|\n(parameter units)")
     return figure
 
 
-def information_by_task(
-    shares: pd.DataFrame,
-    printed: pd.DataFrame,
-    task_titles: Mapping[str, str],
-    style: Mapping[str, Any],
-) -> "Figure":
+def _draw_layers(
+    panel: "Axes", changes: pd.DataFrame, rows: Sequence[str], **colours: Any
+) -> "AxesImage":
+    """Draw each ``change`` as a colour, with the index's names as ``rows`` and layers as columns.
+
+    About six layers are named.
+    """
+    grid = changes.pivot(columns="layer", values="change").reindex(rows)
+    image = panel.imshow(grid, aspect="auto", **colours)
+    layers = grid.columns
+    positions = range(0, len(layers), max(1, len(layers) // 6))
+    panel.set_xticks(positions, [str(layers[position]) for position in positions])
+    panel.set_yticks(range(len(rows)), rows)
+    return image
+
+
+def information_by_task(results: Results, style: Style) -> "Figure":
     """Draw LayerNorm's Fisher information, layer × task, for weight and bias: ours and the paper's.
 
-    Args:
-        shares: ``task``, ``layer``, ``part``, ``share`` of the task's LayerNorm information.
-        printed: ``task``, ``layer``, ``part``, ``value`` as the paper prints them; values that
-            cannot be read are missing.
+    Ours are shares of the task's LayerNorm information. The paper's values that cannot be read are
+    missing.
     """
+    shares, printed = results["layernorm_information"], results.printed("figure3")
     layers = [shares["layer"].nunique(), printed["layer"].nunique()]
     figure = new_figure(style["width"], 2.6 + HEIGHT_OF_LAYER * sum(layers))
     panels = figure.subplots(2, 2, height_ratios=layers)
@@ -108,9 +108,9 @@ def information_by_task(
     for axes_of_row, row, label in zip(panels, rows, labels, strict=True):
         title, table, largest, number = row
         for axes, part in zip(axes_of_row, PARTS, strict=True):
-            grid = _grid(table[table["part"] == part], "layer", "value", columns="task")
-            tasks = [task for task in task_titles if task in grid.columns]
-            grid = grid[tasks].rename(columns=task_titles)
+            grid = table[table["part"] == part].pivot(index="layer", columns="task", values="value")
+            tasks = [task for task in results.task_titles if task in grid.columns]
+            grid = grid[tasks].rename(columns=results.task_titles)
             image = _heat_map(axes, grid, style["colormap"], (0, largest), number)
             axes.set_title(f"{title}: {part}")
         axes_of_row[0].set_ylabel("layer")
@@ -118,21 +118,16 @@ def information_by_task(
     return figure
 
 
-def global_information(
-    shares: pd.DataFrame, printed: pd.DataFrame, style: Mapping[str, Any]
-) -> "Figure":
+def global_information(results: Results, style: Style) -> "Figure":
     """Draw LayerNorm's global Fisher information, layer × part: ours and the paper's.
 
     Every column adds up to the number of tasks. For norms without biases there is one column. Both
     share one scale of colours: multiples of an even share per layer.
-
-    Args:
-        printed: ``layer``, ``part``, ``value``, on the same scale.
     """
-    tables = {"this run": shares.rename(columns={"share": "value"}), "paper": printed}
+    shares = results["global_layernorm_information"].rename(columns={"share": "value"})
     grids = {
-        title: _grid(table, "layer", "value", columns="part").reindex(columns=PARTS)
-        for title, table in tables.items()
+        title: table.pivot(index="layer", columns="part", values="value").reindex(columns=PARTS)
+        for title, table in (("this run", shares), ("paper", results.printed("figure4")))
     }
     even_shares = {title: float(np.nanmean(grid)) for title, grid in grids.items()}
     multiples = np.concatenate([np.ravel(g / even_shares[title]) for title, g in grids.items()])
@@ -148,16 +143,6 @@ def global_information(
         bar.set_label(f"sum over {round(grid.sum().max())} tasks")
     panels[0].set_ylabel("layer")
     return figure
-
-
-def _grid(table: pd.DataFrame, rows: str, value: str, columns: str = "layer") -> pd.DataFrame:
-    return table.pivot(index=rows, columns=columns, values=value)
-
-
-def _name_layers(panel: "Axes", grid: pd.DataFrame) -> None:
-    """Label about six of the grid's columns, which are layers, below a panel."""
-    positions = range(0, len(grid.columns), max(1, len(grid.columns) // 6))
-    panel.set_xticks(positions, [str(grid.columns[position]) for position in positions])
 
 
 def _heat_map(

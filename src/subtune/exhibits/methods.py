@@ -1,13 +1,13 @@
 """Tables of methods: their scores beside a paper's, and the parameters that they train."""
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 
 import pandas as pd
 
 from subtune.analysis.scores import trained_beside_classifier, whole_methods
 from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
 from subtune.exhibits.output import EMPTY, MARK, Styled, cell
+from subtune.exhibits.results import Results
 from subtune.models.dimensions import dimensions_in, parameter_counts
 from subtune.selections import SELECTION
 from subtune.selections.methods import title_of
@@ -17,7 +17,6 @@ from subtune.tasks.task import columns_of
 
 # The metric of a mean over tasks.
 AVERAGE = "average"
-NO_METHODS: Mapping[str, str] = {}
 NOTE = (
     f"{MARK} differs from Full over the tasks (Wilcoxon signed-rank test, p < {SIGNIFICANCE}, "
     "uncorrected). Best scores are bold. Parameters of this run include the classifier, which "
@@ -27,16 +26,13 @@ GAP_TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
 
 
 def comparison(
-    chosen: pd.DataFrame,
-    printed: pd.DataFrame,
-    counts: pd.DataFrame,
-    column_titles: Mapping[str, str],
-    source: str,
-    exhibits: Sequence[str] = (),
-    split: str | None = None,
-    printed_tasks: Sequence[str] = (),
-    quoted: Mapping[str, str] = NO_METHODS,
-    not_competing: Sequence[str] = (),
+    results: Results,
+    exhibits: Collection[str] = (),
+    *,
+    test: bool = False,
+    printed_tasks: Collection[str] = (),
+    quoted: Mapping[str, str] | None = None,
+    not_competing: Collection[str] = (),
 ) -> Styled:
     """Return a row per model and method, a column per task, and the average if the paper has one.
 
@@ -45,23 +41,23 @@ def comparison(
     that we have not run, our average has a separate column.
 
     Args:
-        counts: the paper's table `parameter_counts`.
-        source: the rows of our scores, in words.
         exhibits: the paper's exhibits with the scores.
-        split: show printed scores of this split only.
+        test: show scores of test sets only.
         printed_tasks: further tasks whose printed scores are shown.
         quoted: methods whose scores the paper quotes, to its names for them.
         not_competing: methods that do not compete for the best score.
     """
+    chosen, source = results["test_scores" if test else "chosen"], results.source
+    printed, column_titles = results.printed("scores"), results.column_titles
     others = [TASKS[task] for task in printed_tasks if task not in column_titles]
     titles = {**column_titles, **{c.key: c.title for c in columns_of(others, {})}}
     below = exhibit_scores(printed, exhibits)
-    if split:
-        below = below[below["split"] == split]
+    if test:
+        below, source = below[below["split"] == "test"], "test set"
     if not printed_tasks and not set(column_titles) <= set(printed["task"]):
         # The paper lacks some of our tasks, so its other methods cannot be compared.
         below = below[below["method"].isin(chosen["method"])]
-    below = below.assign(title=[quoted.get(m, title_of(m)) for m in below["method"]])
+    below = below.assign(title=[(quoted or {}).get(m, title_of(m)) for m in below["method"]])
     averaged = averaged_tasks(below)
     means = _means(averaged, [*titles])
     runs = whole_methods(chosen)
@@ -70,7 +66,7 @@ def comparison(
     runs = runs[~runs["method"].isin(_printed_elsewhere(printed, below, [*titles]))]
     rows = _rows_of_runs(runs, [*titles], means.values(), source)
     is_printed = [over == averaged for over in means.values()]
-    rows += _rows_of_paper(below, counts, [*titles], is_printed)
+    rows += _rows_of_paper(below, results.printed("parameter_counts"), [*titles], is_printed)
     heading = ["scores of", "method", "parameters", "% of full", *titles.values(), *means]
     table = pd.DataFrame(rows, columns=heading)
     numbers = table.iloc[:, 4:].apply(
@@ -164,16 +160,15 @@ def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
     return means if set(averaged) <= set(keys) else means | {"average of this run": keys}
 
 
-def scores_by_train_rows(
-    sizes: pd.DataFrame, column_titles: Mapping[str, str], methods: Sequence[str] | None = None
-) -> Styled:
+def scores_by_train_rows(results: Results, methods: Sequence[str] | None = None) -> Styled:
     """Return a row per model, task, metric and number of training rows, a column per method.
 
     The best mean over seeds of each row is bold.
     """
+    sizes = results["sizes"]
     methods = methods or list(sizes["method"].unique())
     cells, means = [], []
-    for column, title in column_titles.items():
+    for column, title in results.column_titles.items():
         column_scores = sizes[sizes["column"] == column]
         for (model, metric), scores in column_scores.groupby(["model", "metric"], sort=False):
             for rows, same in scores.groupby("train_rows"):
@@ -188,14 +183,13 @@ def scores_by_train_rows(
     return Styled(table, bold=best)
 
 
-def generalisation_gap(
-    scores: pd.DataFrame, column_titles: Mapping[str, str], printed: pd.DataFrame
-) -> pd.DataFrame:
+def generalisation_gap(results: Results) -> pd.DataFrame:
     """Return train score, dev score and their difference per model, method and task.
 
-    Args:
-        printed: a paper's statements: ``method``, ``score`` (train, dev or gap), ``printed``.
+    Beside them is what the paper says of a ``method`` and ``score`` (train, dev or gap).
     """
+    scores, column_titles = results["train_scores"], results.column_titles
+    printed = results.printed("generalisation_gap")
     statements = printed.set_index(["method", "score"])["printed"]
     rows = []
     for (model, method), rows_of_method in scores.groupby(["model", "method"], sort=False):
@@ -211,17 +205,13 @@ def generalisation_gap(
     )
 
 
-def methods_and_parameters(
-    models: Mapping[str, Path], printed: pd.DataFrame, selections: Mapping[str, str], labels: int
-) -> Styled:
+def methods_and_parameters(results: Results, labels: int) -> Styled:
     """Return what each method trains, and its number of parameters beside the paper's.
 
     Args:
-        models: their names to directories.
-        printed: the paper's counts: ``model``, ``method``, ``printed``.
-        selections: what each method trains, as JSON.
         labels: the number of the classifier's labels.
     """
+    models, selections = results.models, results.selections
     selected = {method: SELECTION.validate_json(text) for method, text in selections.items()}
     counts = parameter_counts({m: dimensions_in(models[m]) for m in models}, selected, labels)
     numbers = counts.set_index(["model", "method"])["parameters"]
@@ -230,7 +220,7 @@ def methods_and_parameters(
     for model in models:
         parameters = [numbers[model, method] for method in selections]
         table[f"parameters: {model}"] = [f"{number / 1e6:.2f}M" for number in parameters]
-    for model, rows in printed.groupby("model", sort=False):
+    for model, rows in results.printed("parameter_counts").groupby("model", sort=False):
         count = rows.set_index("method")["printed"]
         table[f"paper: {model}"] = [count.get(method, EMPTY) for method in selections]
     return Styled(table, wide={"trains": 0.5})

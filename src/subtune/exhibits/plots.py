@@ -20,6 +20,7 @@ from subtune.exhibits.output import (
     panels_of,
     without_numbers,
 )
+from subtune.exhibits.results import Results, Style
 from subtune.selections.methods import title_of
 
 if TYPE_CHECKING:
@@ -45,30 +46,25 @@ LINE, TOP = 0.18, 0.9
 BEYOND = 0.04
 
 
-def learning_curves(
-    chosen: pd.DataFrame,
-    curves: pd.DataFrame,
-    task_titles: Mapping[str, str],
-    style: Mapping[str, Any],
-) -> "Figure":
+def learning_curves(results: Results, style: Style) -> "Figure":
     """Draw the dev score by epoch: a line per method, a panel per task and model.
 
-    Args:
-        chosen: the runs of the best learning rates; only each method's best seed is drawn.
+    Only each method's best seed is drawn, at its best learning rate.
     """
     from matplotlib.ticker import MaxNLocator
 
-    runs = best_of_seeds(chosen)[["model", "task", "method", "run"]]
-    curves = runs.merge(curves, on="run")
+    runs = best_of_seeds(results["chosen"])[["model", "task", "method", "run"]]
+    curves = runs.merge(results["learning_curves"], on="run")
     several = curves["model"].nunique() > 1
-    panels = _in_panels(curves, ["model", "task"], task_titles)
+    panels = _in_panels(curves, ["model", "task"], results.task_titles)
     figure, axes = panels_of(len(panels), style["width"], height_of_panel=0.6)
     for panel, ((model, task), lines) in zip(axes, panels.items(), strict=False):
         for number, method in enumerate(curves["method"].unique()):
             line = lines[lines["method"] == method]
             look = {**_look(number), "marker": "."}
             panel.plot(line["epoch"], line["score"], label=title_of(method), **look)
-        name_panel(panel, task_titles[task], lines["metric"].iloc[0], model if several else None)
+        title = results.task_titles[task]
+        name_panel(panel, title, lines["metric"].iloc[0], model if several else None)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.supxlabel("epoch")
     _legend_above(figure, axes[0], columns=4)
@@ -76,11 +72,7 @@ def learning_curves(
 
 
 def score_by_fraction(
-    chosen: pd.DataFrame,
-    column_titles: Mapping[str, str],
-    scopes: Sequence[str],
-    references: Sequence[str],
-    style: Mapping[str, Any],
+    results: Results, style: Style, scopes: Sequence[str], references: Sequence[str] = ()
 ) -> "Figure":
     """Draw the dev score against the trained fraction of LayerNorm, a panel per column.
 
@@ -90,8 +82,8 @@ def score_by_fraction(
     """
     from matplotlib.ticker import PercentFormatter
 
-    scores = with_whole_selection(chosen)
-    columns = [column for column in column_titles if column in set(scores["column"])]
+    scores = with_whole_selection(results["chosen"])
+    columns = [column for column in results.column_titles if column in set(scores["column"])]
     scopes = [scope for scope in scopes if scope in set(scores["scope"])]
     figure, panels = panels_of(len(columns), style["width"], height_of_panel=0.6)
     for panel, column in zip(panels, columns, strict=False):
@@ -105,7 +97,7 @@ def score_by_fraction(
         for scope in scopes:
             seeds = masks[masks["scope"] == scope].groupby("fraction")["value"]
             _plot_with_band(panel, seeds.mean(), seeds.std(), SCOPES[scope] | {"markersize": 2.5})
-        name_panel(panel, column_titles[column], scores_of_column["metric"].iloc[0])
+        name_panel(panel, results.column_titles[column], scores_of_column["metric"].iloc[0])
         panel.set_xlim(left=0)
         panel.xaxis.set_major_formatter(PercentFormatter(xmax=1))
     figure.supxlabel("trained share of LayerNorm's parameters")
@@ -116,9 +108,8 @@ def score_by_fraction(
 
 
 def score_by_train_rows(
-    sizes: pd.DataFrame,
-    task_titles: Mapping[str, str],
-    style: Mapping[str, Any],
+    results: Results,
+    style: Style,
     metric: str | None = None,
     methods: Sequence[str] | None = None,
 ) -> "Figure":
@@ -130,6 +121,7 @@ def score_by_train_rows(
     Args:
         metric: the metric to show; default: the one by which each task's runs are chosen.
     """
+    sizes, task_titles = results["sizes"], results.task_titles
     deciding_metric = sizes[sizes["decides"]].groupby("task")["metric"].first()
     shown = sizes[sizes["metric"] == (metric or sizes["task"].map(deciding_metric))]
     methods = [m for m in methods or shown["method"].unique() if m in set(shown["method"])]
@@ -190,9 +182,7 @@ def _legend_above(figure: "Figure", panel: "Axes", columns: int) -> None:
     figure.legend(handles, labels, loc="outside upper center", ncols=columns)
 
 
-def reproduction(
-    table: pd.DataFrame, column_titles: Mapping[str, str], style: Mapping[str, Any]
-) -> "Figure":
+def reproduction(results: Results, style: Style) -> "Figure":
     """Draw a point for each printed score that we have too.
 
     Points on the diagonal agree. Scores of test sets have half-filled markers.
@@ -200,9 +190,10 @@ def reproduction(
     width = style["width"] * COLUMN
     figure = new_figure(width, width * 1.05)
     axes = figure.subplots()
+    table = results["reproduction"]
     table = table[table["metric"] != AVERAGE]
     both = table.dropna(subset=["ours"]).drop_duplicates([*CELL, "our_model"])
-    tasks = [task for task in column_titles if task in set(both["task"])]
+    tasks = [task for task in results.column_titles if task in set(both["task"])]
     for (number, task), split in itertools.product(enumerate(tasks), SPLITS):
         points = both[(both["task"] == task) & (both["split"] == split)]
         # When the colours repeat, markers are open.
@@ -217,7 +208,7 @@ def reproduction(
             markersize=3.5,
             fillstyle="bottom" if split == "test" else fill,
             elinewidth=0.8,
-            label=column_titles[task] if split == "validation" else None,
+            label=results.column_titles[task] if split == "validation" else None,
         )
     low = min([0.0, *both["ours"], *both["reported"]])
     axes.plot([low, 1], [low, 1], color="0.6", linewidth=1, zorder=0)
@@ -235,13 +226,13 @@ def reproduction(
     return figure
 
 
-def critical_difference(chosen: pd.DataFrame, style: Mapping[str, Any]) -> "Figure":
+def critical_difference(results: Results, style: Style) -> "Figure":
     """Draw methods on a line by their mean rank, the best at the left (Demšar, 2006).
 
     A bar joins methods whose ranks differ by less than the critical difference, which is drawn
     above.
     """
-    ranks, difference = mean_ranks(chosen)
+    ranks, difference = mean_ranks(results["chosen"])
     if math.isnan(difference):
         needed = f"at least {FEWEST_METHODS} methods and {FEWEST_COLUMNS} tasks"
         return without_numbers(style["width"], f"ranks need {needed} on which all have a score")

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from subtune.config import Config, Experiment
 from subtune.core.errors import SubtuneError, one_of
 from subtune.exhibits.methods import reproduction
 from subtune.exhibits.output import save_figure, write_table
-from subtune.papers.paper import DATA, Figure, Needs, Paper, Table
+from subtune.exhibits.results import Results
+from subtune.papers.paper import DATA, INFORMATION, Figure, Needs, Paper, Table
 from subtune.papers.shared import SUBMISSION, all_exhibits
 from subtune.planning.jobs import submissions
 from subtune.planning.plan import Plan
@@ -83,10 +84,12 @@ def paper_of(experiment: Experiment) -> Paper:
 
 def exhibits_of(config: Config, experiment: Experiment) -> dict[str, Table]:
     """Return the tables and figures for which an experiment has the runs, by name, in order."""
+    tables = {*tables_read(config, experiment), *tables_made(experiment)}
+    tables |= {"submission"} if submissions(config, experiment) else set()
     return {
         exhibit.name: exhibit
         for exhibit in all_exhibits(paper_of(experiment))
-        if meets(config, experiment, exhibit.needs)
+        if _meets(experiment, exhibit.needs, tables)
         and set(left_out(experiment, exhibit)) < set(experiment.tasks)
     }
 
@@ -100,47 +103,35 @@ def left_out(experiment: Experiment, exhibit: Table) -> list[str]:
     return [task for task in experiment.tasks if task in apart]
 
 
-def meets(config: Config, experiment: Experiment, needs: Needs) -> bool:
-    """Return whether an experiment has the runs that an exhibit needs."""
+def _meets(experiment: Experiment, needs: Needs, tables: set[str]) -> bool:
+    """Return whether an experiment has the runs that an exhibit needs, and its ``tables``."""
     return (
         set(needs.methods) <= set(experiment.all_methods())
         and set(needs.tasks) <= set(experiment.tasks)
+        and set(needs.tables) <= tables
         and needs.seeds <= len(experiment.seeds)
-        and needs.sizes <= max(len(experiment.settings(t).train_rows) for t in experiment.tasks)
         and needs.questions <= len(experiment.models) * len(experiment.tasks)
         and (not needs.fractions or experiment.fractions is not None)
-        and (not needs.information or paper_of(experiment).shows_information())
-        and (not needs.printed or _are_printed(experiment))
-        and (not needs.test_scores or config.test_scores is not None)
-        and (not needs.submissions or bool(submissions(config, experiment)))
     )
-
-
-def _are_printed(experiment: Experiment) -> bool:
-    paper, tasks = paper_of(experiment), set(experiment.tasks)
-    printed_tasks = set(paper.printed("scores")["task"])
-    return bool(printed_tasks & tasks if tasks <= set(paper.tasks_apart) else printed_tasks)
 
 
 def tables_read(config: Config, experiment: Experiment) -> list[str]:
     """Return the tables of an experiment's runs that its exhibits read."""
     always = ["scores", "chosen", "row_scores", "learning_curves", "changes", "parameter_changes"]
-    if meets(config, experiment, Needs(sizes=2)):
+    if any(len(experiment.settings(task).train_rows) > 1 for task in experiment.tasks):
         always.append("sizes")
     return [*always, "test_scores"] if config.test_scores else always
 
 
-def tables_made(config: Config, experiment: Experiment) -> list[str]:
+def tables_made(experiment: Experiment) -> list[str]:
     """Return the other tables that are made and stored with an experiment's exhibits."""
-    paper = paper_of(experiment)
-    information = [
-        "component_shares", "parameter_information", "layernorm_information",
-        "global_layernorm_information",
-    ]  # fmt: skip
+    paper, tasks = paper_of(experiment), set(experiment.tasks)
+    printed_tasks = set(paper.printed("scores")["task"])
+    are_printed = printed_tasks & tasks if tasks <= set(paper.tasks_apart) else printed_tasks
     return [
         *(["claims"] if paper.claims_on(experiment.tasks) else []),
-        *(["reproduction"] if _are_printed(experiment) else []),
-        *(information if paper.shows_information() else []),
+        *(["reproduction"] if are_printed else []),
+        *(INFORMATION if paper.shows_information() else []),
         *(["train_scores"] if paper.scored_on_training_rows else []),
     ]
 
@@ -169,7 +160,7 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
         },
         "models": list(experiment.models),
         "selections": {m: config.selection(m).canonical() for m in experiment.all_methods()},
-        "tables": tables_made(config, experiment),
+        "tables": tables_made(experiment),
         "exhibits": {
             exhibit.name: {
                 "title": exhibit.title,
@@ -206,58 +197,8 @@ def parameters_drawn(config: Config, experiment: Experiment) -> list[dict[str, s
     return [
         {"method": exhibit.needs.methods[0], "task": exhibit.needs.tasks[0]}
         for exhibit in exhibits_of(config, experiment).values()
-        if exhibit.needs.parameter_changes
+        if "parameter_changes" in exhibit.needs.tables
     ]
-
-
-@dataclass(frozen=True)
-class Results:
-    """Numbers of an experiment's runs, and facts about its tasks from the configuration.
-
-    Attributes:
-        paper: the paper that the experiment reproduces.
-        tables: names in `subtune.papers.paper.DATA` to tables; an experiment may lack some.
-        tasks: each task to its ``title``, the titles of its ``columns``, its ``metrics``, its
-            splits for ``evaluation``, and the ``source`` of its rows in words.
-        models: directories by name.
-        selections: each method's selection as canonical JSON.
-    """
-
-    paper: Paper = papers.NO_PAPER
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    models: Mapping[str, Path] = field(default_factory=dict)
-    selections: Mapping[str, str] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> pd.DataFrame:
-        return self.tables[name]
-
-    def printed(self, name: str) -> pd.DataFrame:
-        """Return a table that the paper prints."""
-        return self.paper.printed(name)
-
-    @property
-    def task_titles(self) -> dict[str, str]:
-        return {task: about["title"] for task, about in self.tasks.items()}
-
-    @property
-    def column_titles(self) -> dict[str, str]:
-        return {key: t for about in self.tasks.values() for key, t in about["columns"].items()}
-
-    @property
-    def source(self) -> str:
-        return " and ".join(dict.fromkeys(about["source"] for about in self.tasks.values()))
-
-    def without(self, tasks: Sequence[str]) -> "Results":
-        """Return the results of all other tasks."""
-        return replace(
-            self,
-            tasks={task: about for task, about in self.tasks.items() if task not in tasks},
-            tables={
-                name: table[~table["task"].isin(tasks)] if "task" in table else table
-                for name, table in self.tables.items()
-            },
-        )
 
 
 def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
@@ -298,7 +239,7 @@ def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
             paper.tasks_apart,
         )
     models = dict(zip(about["models"], map(Path, files["models"]), strict=True))
-    return Results(paper, tables, tasks, models, about["selections"])
+    return Results(tables, tasks, paper.printed, models, about["selections"])
 
 
 def write_exhibit(
@@ -315,7 +256,7 @@ def make(name: str, about: Mapping[str, Any], results: Results) -> Any:
     Args:
         about: from `about`.
     """
-    [exhibit] = [e for e in all_exhibits(results.paper) if e.name == name]
+    [exhibit] = [e for e in all_exhibits(papers.find(about["paper"])) if e.name == name]
     own = about["exhibits"][name]
     shown = results.without(own["left_out"])
     return exhibit.make(shown, own["style"]) if own["style"] else exhibit.make(shown)

@@ -16,9 +16,17 @@ from subtune.analysis.claims import Claim
 from subtune.core.layout import read_yaml
 from subtune.exhibits.methods import AVERAGE
 
+# Tables of the Fisher information of one model on every task.
+INFORMATION = (
+    "component_shares",
+    "parameter_information",
+    "layernorm_information",
+    "global_layernorm_information",
+)
 # Tables that exhibits and claims read. ``sizes`` has all numbers of training rows in every metric,
 # ``chosen`` only the largest number. Claims can also read ``printed`` (the paper's own scores) and
-# ``train_rows`` (the number of training rows of each task).
+# ``train_rows`` (the number of training rows of each task); an exhibit can read ``submission``
+# (the files for the GLUE server).
 DATA = (
     "scores",
     "chosen",
@@ -31,10 +39,7 @@ DATA = (
     "reproduction",
     "changes",
     "parameter_changes",
-    "component_shares",
-    "parameter_information",
-    "layernorm_information",
-    "global_layernorm_information",
+    *INFORMATION,
 )
 # Columns of the printed tables that every paper has, even if they are empty.
 COUNTS = ["model", "method", "printed"]
@@ -49,24 +54,17 @@ COLUMNS = {
 class Needs:
     """The runs that an experiment must have for a table or a figure.
 
-    ``seeds``, ``sizes`` and ``questions`` are minimum counts of seeds, of different numbers of
-    training rows, and of pairs of model and task. ``parameter_changes``: the changes of the one
-    method on the one task. ``information``: the Fisher information of one model on every task.
-    ``printed``: printed scores for some of the tasks. ``test_scores``: scores from the GLUE server.
-    ``submissions``: files for the server.
+    ``seeds`` and ``questions`` are minimum counts of seeds, and of pairs of model and task.
+    ``tables`` are names in `DATA` that not every experiment has. ``parameter_changes`` are those of
+    the one method on the one task.
     """
 
     methods: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     seeds: int = 1
-    sizes: int = 1
     questions: int = 1
     fractions: bool = False
-    parameter_changes: bool = False
-    information: bool = False
-    printed: bool = False
-    test_scores: bool = False
-    submissions: bool = False
+    tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,8 +75,7 @@ class Table:
         name: the name of its files; ``table2`` is shown as Table 2.
         title: its heading.
         caption: all explanations that a reader needs.
-        make: the function that makes it from `subtune.papers.experiments.Results`, as a data frame
-            or a `Styled` table.
+        make: the function that makes it from `Results`, as a data frame or a `Styled` table.
         needs: the runs that it needs; without them an experiment does not have it.
         tasks: the tasks that it shows. By default it shows all; a paper's own exhibit then leaves
             out the tasks that the paper treats apart.
@@ -97,12 +94,10 @@ class Figure(Table):
     """A figure, drawn as PNG and PDF.
 
     The second argument of ``make`` is the figure's style. ``style`` is the key of its settings
-    under ``figures`` in a configuration; default: the figure's own name. ``numbers`` is the name of
-    the data that the report offers with it.
+    under ``figures`` in a configuration; default: the figure's own name.
     """
 
     style: str = ""
-    numbers: str | None = None
 
     @property
     def style_name(self) -> str:
@@ -141,7 +136,7 @@ class Paper:
 
     def shows_information(self) -> bool:
         """Return whether the paper shows the Fisher information of an experiment's model."""
-        return any(exhibit.needs.information for exhibit in self.exhibits)
+        return any({*exhibit.needs.tables} & {*INFORMATION} for exhibit in self.exhibits)
 
     def claims_on(self, tasks: Collection[str]) -> list[Claim]:
         """Return the claims about at least one of these tasks."""

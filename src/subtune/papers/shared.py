@@ -1,6 +1,6 @@
 """Tables and figures that every experiment has, and declarations that papers share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
@@ -11,7 +11,6 @@ from subtune.exhibits.findings import checklist, choices, contents, metrics
 from subtune.exhibits.front import score_by_parameters
 from subtune.exhibits.heat_maps import parameter_changes
 from subtune.exhibits.methods import comparison, scores_by_train_rows
-from subtune.exhibits.output import Styled
 from subtune.exhibits.plots import (
     critical_difference,
     learning_curves,
@@ -39,32 +38,24 @@ COMPARED = (
 )
 
 
-def compared(scores: str, **options: Any) -> Callable[..., Styled]:
-    """Return a function that makes a table of our scores by method and task, above the printed
-    ones.
+def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
+    """Return a table of dev scores above those that a paper's exhibits print.
 
     Args:
-        scores: the name of the table of our scores.
         options: options of `subtune.exhibits.methods.comparison`.
     """
-    return lambda results: comparison(
-        results[scores],
-        results.printed("scores"),
-        results.printed("parameter_counts"),
-        results.column_titles,
-        **{"source": results.source, **options},
-    )
-
-
-def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
-    """Return a table of dev scores above those that a paper's exhibits print."""
-    return Table(name, title, COMPARED, compared("chosen", exhibits=exhibits, **options))
+    return Table(name, title, COMPARED, lambda results: comparison(results, exhibits, **options))
 
 
 def test_scores(name: str, exhibits: Sequence[str]) -> Table:
     """Return a table of the GLUE server's test scores above printed ones."""
-    make = compared("test_scores", exhibits=exhibits, split="test", source="test set")
-    return Table(name, "Test scores", COMPARED, make, needs=Needs(test_scores=True))
+    return Table(
+        name,
+        "Test scores",
+        COMPARED,
+        make=lambda results: comparison(results, exhibits, test=True),
+        needs=Needs(tables=("test_scores",)),
+    )
 
 
 def metrics_of_tasks(name: str) -> Table:
@@ -73,7 +64,7 @@ def metrics_of_tasks(name: str) -> Table:
         name,
         "Metrics",
         "Each task's metric, which also selects epoch and learning rate, and its other metrics.",
-        make=lambda results: metrics([*results.tasks.values()]),
+        make=metrics,
     )
 
 
@@ -85,10 +76,8 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
         "Mean absolute change of a layer's biases and LayerNorm weights after fine-tuning "
         "(BitFit, section 4). Each figure has its own scale. Layers count from 0. Parameters that "
         "the method does not train are not shown.",
-        make=lambda results, style: parameter_changes(
-            results["parameter_changes"], results.task_titles, method, task, style
-        ),
-        needs=Needs(methods=(method,), tasks=(task,), parameter_changes=True),
+        make=lambda results, style: parameter_changes(results, style, method, task),
+        needs=Needs(methods=(method,), tasks=(task,), tables=("parameter_changes",)),
         style="changes",
     )
 
@@ -162,16 +151,15 @@ SCORES = Table(
     "Dev scores",
     "Scores at each method's best learning rate. The best are bold; † marks methods that "
     "differ from full fine-tuning. " + DIVERGED,
-    make=compared("chosen"),
+    make=lambda results: comparison(results),
 )
 REPRODUCTION = Figure(
     "reproduction",
     "Every printed score beside ours",
     "Every printed score that these runs have too: the reported score against ours. Test scores "
     f"are included once they are entered. Bars are {SEVERAL_SEEDS}.",
-    make=lambda results, style: reproduction(results["reproduction"], results.column_titles, style),
-    needs=Needs(printed=True),
-    numbers="reproduction",
+    make=reproduction,
+    needs=Needs(tables=("reproduction",)),
 )
 PAIRED_TESTS = Table(
     "paired_tests",
@@ -188,7 +176,7 @@ RANKS = Figure(
     "Mean rank of each method over columns and models; rank 1 is the best score. Bars join methods "
     "that do not differ in Nemenyi's test at 5 %: their ranks differ by less than the critical "
     "difference. Methods without a score in every column are left out.",
-    make=lambda results, style: critical_difference(results["chosen"], style),
+    make=critical_difference,
     needs=Needs(questions=2),
 )
 CHOICES = Table(
@@ -197,16 +185,14 @@ CHOICES = Table(
     "The learning rate, the run and its best epoch for every score of the tables. The plateau is "
     f"the searched rates whose scores are at most {PLATEAU} lower than the search's best. "
     + REMARKS,
-    make=lambda results: choices(results["chosen"], results.task_titles),
+    make=choices,
 )
 LEARNING_CURVES = Figure(
     "learning_curves",
     "Learning curves",
     "Dev score by epoch, for each method at its best learning rate and with its best seed. The "
     "curve of a diverged run ends where it diverged.",
-    make=lambda results, style: learning_curves(
-        results["chosen"], results["learning_curves"], results.task_titles, style
-    ),
+    make=learning_curves,
 )
 SIZES = Figure(
     "sizes",
@@ -215,8 +201,8 @@ SIZES = Figure(
     f"number. Larger training sets contain the smaller ones. Bands are {SEVERAL_SEEDS}. A line has "
     "a gap "
     "where a run diverged.",
-    make=lambda results, style: score_by_train_rows(results["sizes"], results.task_titles, style),
-    needs=Needs(sizes=2),
+    make=lambda results, style: score_by_train_rows(results, style),
+    needs=Needs(tables=("sizes",)),
 )
 SCORES_BY_SIZE = Table(
     "scores_by_size",
@@ -224,8 +210,8 @@ SCORES_BY_SIZE = Table(
     "Dev scores in every metric. Each method has its best learning rate for that number of "
     "training rows, by the metric of the other tables. The best of each row is bold; if the best "
     "method changes between rows, curves cross.",
-    make=lambda results: scores_by_train_rows(results["sizes"], results.column_titles),
-    needs=Needs(sizes=2),
+    make=lambda results: scores_by_train_rows(results),
+    needs=Needs(tables=("sizes",)),
 )
 # This table is made with the zip files, so that other exhibits need not wait for them.
 SUBMISSION = Table(
@@ -235,7 +221,7 @@ SUBMISSION = Table(
     "reason why all its predictions are equal. Predictions come from the epoch that is best by "
     "the task's first metric.",
     make=lambda results: contents(results["submission"]),
-    needs=Needs(submissions=True),
+    needs=Needs(tables=("submission",)),
 )
 
 

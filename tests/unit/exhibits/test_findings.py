@@ -4,13 +4,16 @@ import math
 
 import pandas as pd
 
-from subtune import papers
 from subtune.exhibits import findings
 from subtune.exhibits.output import EMPTY
 from subtune.tasks import TASKS
 from tests.helpers.examples import scored
-from tests.helpers.exhibits import made, titled
+from tests.helpers.exhibits import made, results, titled
 from tests.unit.analysis.test_statistics import sizes
+
+
+def choices_of(chosen):
+    return findings.choices(results({"rte": "RTE", "cola": "CoLA"}, chosen=chosen))
 
 
 def test_the_papers_best_learning_rates_are_beside_ours():
@@ -19,11 +22,11 @@ def test_the_papers_best_learning_rates_are_beside_ours():
         ("cola", "bitfit", 1.0, None, 1e-3, 0, 0.5),
     ]
     tasks = {"rte": "RTE", "cola": "CoLA"}
-    printed_rates = papers.find("bitfit").printed("table6")
-    table = findings.best_learning_rates(scored(*rows), printed_rates, tasks, "bitfit")
+    ours = results(tasks, "bitfit", chosen=scored(*rows))
+    table = findings.best_learning_rates(ours, "table6", "bitfit")
     assert table.iloc[0].tolist() == ["RTE", "diverged", "1e-3", "4e-4"]
     assert table["this run: minilm"].tolist() == ["diverged", "1e-3"]
-    assert findings.choices(scored(*rows), tasks)["dev score"].tolist() == ["diverged", 0.5]
+    assert findings.choices(ours)["dev score"].tolist() == ["diverged", 0.5]
 
 
 def test_a_chosen_learning_rate_at_the_edge_has_a_remark():
@@ -31,7 +34,7 @@ def test_a_chosen_learning_rate_at_the_edge_has_a_remark():
         ("rte", "bitfit", 1.0, None, 1e-3, 0, 0.5),
         ("cola", "frozen", 1, None, math.nan, 0, 0.5),
     ]
-    table = findings.choices(scored(*rows).assign(at_edge=[True, False]), {"rte": "", "cola": ""})
+    table = choices_of(scored(*rows).assign(at_edge=[True, False]))
     assert table["remarks"].fillna("").tolist() == ["at the edge", ""]
     assert findings.short(math.nan) is None
 
@@ -41,9 +44,9 @@ def test_a_searched_learning_rate_has_the_plateau_of_its_search():
         ("rte", "bitfit", 1.0, None, 3e-3, 0, 0.5),
         ("rte", "full", 1.0, None, 1e-4, 0, 0.5),
     ]
-    table = findings.choices(scored(*rows).assign(plateau=["0.001 0.003", None]), {"rte": ""})
+    table = choices_of(scored(*rows).assign(plateau=["0.001 0.003", None]))
     assert table["plateau"].tolist() == ["1e-3, 3e-3", EMPTY]
-    assert "plateau" not in findings.choices(scored(*rows), {"rte": ""})
+    assert "plateau" not in choices_of(scored(*rows))
 
 
 def test_the_choices_have_a_row_per_mask_named_as_in_the_other_tables():
@@ -51,15 +54,15 @@ def test_the_choices_have_a_row_per_mask_named_as_in_the_other_tables():
         ("rte", "layernorm", 1.0, None, 3e-3, 0, 0.5),
         ("rte", "layernorm", 0.2, "individual", 1e-3, 0, 0.4),
     ]
-    table = findings.choices(scored(*rows).assign(plateau=[None, "0.001 0.003"]), {"rte": ""})
+    table = choices_of(scored(*rows).assign(plateau=[None, "0.001 0.003"]))
     assert table["method"].tolist() == ["LayerNorm", "LayerNorm, top 20%, individual"]
     assert table["learning rate"].tolist() == [3e-3, 1e-3]
     assert table["plateau"].tolist() == [EMPTY, "1e-3, 3e-3"]
 
 
 def test_table_4_names_the_metrics_of_the_paper():
-    tasks = [TASKS[name].model_dump() for name in ("mnli", "cola", "mrpc", "stsb", "qqp")]
-    table = findings.metrics(tasks).set_index("task")["metric"]
+    tasks = {name: TASKS[name].model_dump() for name in ("mnli", "cola", "mrpc", "stsb", "qqp")}
+    table = made("layernorm", "table4", {}, tasks=tasks).set_index("task")["metric"]
     assert table["MNLI"] == "matched accuracy / mismatched accuracy"
     assert (table["CoLA"], table["MRPC"]) == ("Matthews correlation", "F1")
     assert (table["STS-B"], table["QQP"]) == ("Spearman correlation", "F1")

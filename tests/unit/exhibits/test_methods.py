@@ -20,7 +20,7 @@ from subtune.selections.methods import named
 from subtune.tasks import TASKS
 from subtune.tasks.task import columns_of
 from tests.helpers.examples import scored
-from tests.helpers.exhibits import made, titled
+from tests.helpers.exhibits import made, results, titled
 from tests.unit.analysis.test_statistics import sizes
 
 
@@ -180,21 +180,22 @@ def test_scores_on_a_treebank_are_in_the_column_of_its_name():
     assert table["POS (PTB)"].tolist()[:2] == ["0.9000", "0.9720"]
 
 
-COLUMNS = {"squad": "SQuAD"}
+def by_train_rows(table, *methods):
+    return scores_by_train_rows(results({"squad": "SQuAD"}, sizes=table), *methods)
 
 
 def test_a_row_is_a_number_of_training_rows_and_a_column_a_method():
     table = sizes({"full": {1000: 0.9, 100: 0.5}, "bitfit": {100: 0.6}})
-    shown = scores_by_train_rows(table, COLUMNS)
+    shown = by_train_rows(table)
     assert shown.table.to_numpy().tolist() == [
         ["minilm", "SQuAD", "exact match", "100", "0.5000", "0.6000"],
         ["minilm", "SQuAD", "exact match", "1,000", "0.9000", "–"],
     ]
     assert list(shown.table)[-2:] == ["Full", "BitFit"]
     assert shown.bold[["Full", "BitFit"]].to_numpy().tolist() == [[False, True], [True, False]]
-    assert list(scores_by_train_rows(table, COLUMNS, ["bitfit"]).table)[-1:] == ["BitFit"]
+    assert list(by_train_rows(table, ["bitfit"]).table)[-1:] == ["BitFit"]
     diverged = pd.concat([table, sizes({"full": {100: float("nan")}}, seed=1)])
-    shown = scores_by_train_rows(diverged, COLUMNS)
+    shown = by_train_rows(diverged)
     assert shown.table["Full"].tolist() == ["diverged", "0.9000"]
     assert shown.bold["BitFit"].tolist() == [True, False]
 

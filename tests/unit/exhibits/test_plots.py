@@ -7,13 +7,13 @@ import pytest
 
 from subtune import papers
 from subtune.exhibits import heat_maps, methods, output, plots
-from subtune.exhibits.plots import joined, score_by_train_rows
+from subtune.exhibits.plots import joined
 from tests.helpers.examples import scored
+from tests.helpers.exhibits import results
 from tests.unit.analysis import test_statistics
 
 STYLE = {"width": 6.3, "colormap": "viridis"}
-TITLES = {"rte": "RTE", "cola": "CoLA"}
-SQUAD = {"squad": "SQuAD"}
+TITLES = {"rte": "RTE", "cola": "CoLA", "squad": "SQuAD"}
 
 
 def sizes(metric="exact_match", seed=0, **scores):
@@ -21,6 +21,10 @@ def sizes(metric="exact_match", seed=0, **scores):
     numbers = (100, 1000, 10_000)
     by_rows = {method: dict(zip(numbers, v, strict=False)) for method, v in scores.items()}
     return test_statistics.sizes(by_rows, metric, decides=metric == "exact_match", seed=seed)
+
+
+def by_train_rows(table, *options):
+    return plots.score_by_train_rows(results(TITLES, sizes=table), STYLE, *options)
 
 
 def drawn_without_complaint(figure, path, recwarn):
@@ -35,9 +39,13 @@ def test_a_curve_has_a_gap_where_a_run_diverged(tmp_path, recwarn):
     diverged = ("rte", "full", 1.0, None, 1e-5, 0, math.nan)
     curve = pd.DataFrame({"run": "r", "metric": "accuracy", "epoch": [1, 2, 3], "score": scores})
     for figure in (
-        plots.score_by_fraction(scored(*rows, diverged), TITLES, ["cv"], ["full"], STYLE),
-        plots.learning_curves(scored(diverged), curve, TITLES, STYLE),
-        score_by_train_rows(sizes(full=scores), SQUAD, STYLE),
+        plots.score_by_fraction(
+            results(TITLES, chosen=scored(*rows, diverged)), STYLE, ["cv"], ["full"]
+        ),
+        plots.learning_curves(
+            results(TITLES, chosen=scored(diverged), learning_curves=curve), STYLE
+        ),
+        by_train_rows(sizes(full=scores)),
     ):
         [line] = figure.axes[0].lines
         assert pd.isna(line.get_ydata()).tolist() == [False, True, False]
@@ -47,15 +55,17 @@ def test_a_curve_has_a_gap_where_a_run_diverged(tmp_path, recwarn):
 def test_where_every_run_diverged_a_figure_says_so(tmp_path, recwarn):
     none = pd.DataFrame(columns=["model", "task", "method", "parameter", "component", "layer"])
     for figure in (
-        heat_maps.component_changes(none, TITLES, STYLE),
-        heat_maps.parameter_changes(none, TITLES, "bitfit", "rte", STYLE),
+        heat_maps.component_changes(results(TITLES, changes=none), STYLE),
+        heat_maps.parameter_changes(
+            results(TITLES, parameter_changes=none), STYLE, "bitfit", "rte"
+        ),
     ):
         assert "diverged" in figure.get_suptitle()
         drawn_without_complaint(figure, tmp_path, recwarn)
 
 
 def test_a_method_is_a_line_over_the_numbers_of_rows():
-    [panel] = score_by_train_rows(sizes(full=[0.1, 0.6], bitfit=[0.3, 0.5]), SQUAD, STYLE).axes
+    [panel] = by_train_rows(sizes(full=[0.1, 0.6], bitfit=[0.3, 0.5])).axes
     assert panel.get_xscale() == "log" and panel.get_title() == "SQuAD"
     lines = {line.get_label(): line.get_ydata().tolist() for line in panel.lines}
     assert lines == {"Full": [0.1, 0.6], "BitFit": [0.3, 0.5]}
@@ -65,7 +75,7 @@ def test_a_method_is_a_line_over_the_numbers_of_rows():
 
 def test_a_band_shows_the_spread_over_seeds():
     seeds = [sizes(full=[0.1 + seed / 10, 0.6 + seed / 10], seed=seed) for seed in range(3)]
-    [panel] = score_by_train_rows(pd.concat(seeds), SQUAD, STYLE).axes
+    [panel] = by_train_rows(pd.concat(seeds)).axes
     assert panel.lines[0].get_ydata().tolist() == pytest.approx([0.2, 0.7])
     [band] = panel.collections
     heights = band.get_paths()[0].vertices[:, 1]
@@ -78,7 +88,7 @@ def test_a_figure_shows_the_deciding_metric_or_the_one_that_is_asked_for():
         ([], "exact match", [[0.1], [0.2]]),
         (["f1", ["bitfit"]], "F1", [[0.4]]),
     ):
-        [panel] = score_by_train_rows(table, SQUAD, STYLE, *options).axes
+        [panel] = by_train_rows(table, *options).axes
         assert panel.get_ylabel() == label
         assert [line.get_ydata().tolist() for line in panel.lines] == values
 
@@ -86,7 +96,7 @@ def test_a_figure_shows_the_deciding_metric_or_the_one_that_is_asked_for():
 def test_every_task_and_model_has_a_panel():
     squad = sizes(full=[0.1, 0.6])
     table = pd.concat([squad, squad.assign(model="other"), squad.assign(task="rte", column="rte")])
-    panels = score_by_train_rows(table, TITLES | SQUAD, STYLE).axes
+    panels = by_train_rows(table).axes
     assert [p.get_title() for p in panels] == ["RTE (minilm)", "SQuAD (minilm)", "SQuAD (other)"]
 
 
@@ -99,7 +109,7 @@ DEV = scored(("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7))
 )
 def test_dev_and_test_scores_are_told_apart_and_counted(test, words):
     table = methods.reproduction(DEV, papers.find("layernorm").printed("scores"), test)
-    [axes] = plots.reproduction(table, TITLES, STYLE).axes
+    [axes] = plots.reproduction(results(TITLES, reproduction=table), STYLE).axes
     assert axes.get_title() == f"1 of the 36 dev scores that the paper prints{words}"
     points = {line.get_fillstyle(): len(line.get_xdata()) for line in axes.lines}
     assert points["bottom"] == bool(words)

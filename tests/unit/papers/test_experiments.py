@@ -5,11 +5,10 @@ import pytest
 from subtune import papers
 from subtune.core.errors import SubtuneError
 from subtune.papers import experiments
-from subtune.papers.experiments import Results, make
+from subtune.papers.experiments import make
 from subtune.planning.plan import plan
-from subtune.tasks import TASKS
 from tests.helpers.examples import config, experiment, scored
-from tests.helpers.exhibits import titled
+from tests.helpers.exhibits import results
 
 FRACTIONS = {"values": [0.2], "learning_rates": [1e-3]}
 # Exhibits of every experiment, in order.
@@ -145,8 +144,8 @@ def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
 def test_tasks_that_are_left_out_have_no_rows_and_no_titles(left_out, columns):
     rows = [(task, method, 1.0, None, 1e-3, 0, 0.5) for task in ("rte", "squad")
             for method in ("full", "bitfit")]  # fmt: skip
-    results = Results(tables={"chosen": scored(*rows)}, tasks=titled(TASKS["rte"], TASKS["squad"]))
+    both = results({"rte": "RTE", "squad": "SQuAD"}, chosen=scored(*rows))
     own = {"left_out": left_out, "style": None}
-    table = make("paired_tests", {"exhibits": {"paired_tests": own}}, results)
+    table = make("paired_tests", {"paper": None, "exhibits": {"paired_tests": own}}, both)
     assert table["pairs"].tolist() == [columns]
-    assert len(results.without(left_out).column_titles) == columns
+    assert len(both.without(left_out).column_titles) == columns

@@ -17,8 +17,8 @@ EXHIBITS = (
         "because its tables were not available. A notebook in the paper's repository has one run "
         "per bias on 1,000 rows of SST-2, with BERT-base: 0.858 with b_v, 0.800 with b_q "
         "and 0.772 with b_k. The code also trains the pooler's bias.",
-        make=lambda results: scores_by_train_rows(results["sizes"], results.column_titles, BIASES),
-        needs=Needs(methods=BIASES, sizes=2),
+        make=lambda results: scores_by_train_rows(results, BIASES),
+        needs=Needs(methods=BIASES, tables=("sizes",)),
     ),
     Table(
         "choice_by_information",
@@ -29,10 +29,8 @@ EXHIBITS = (
         "score minus that of the bias with the most information: 0 if that choice is right. The "
         "paper's code squares the gradient of a batch's mean loss; subtune squares the gradients "
         "of single rows.",
-        make=lambda results: choice_by_information(
-            results["sizes"], results["parameter_information"], results.task_titles, BIASES
-        ),
-        needs=Needs(methods=BIASES, sizes=2, information=True),
+        make=lambda results: choice_by_information(results, BIASES),
+        needs=Needs(methods=BIASES, tables=("sizes", "parameter_information")),
     ),
 )
 PAPER = Paper(

@@ -18,6 +18,8 @@ from subtune.papers.shared import (
 
 PART_OF_SPEECH = ("ptb", "ud_ewt")
 SQUAD = ("squad",)
+# The methods of the figures on SQuAD.
+SIZES_OF = ("full", "bitfit")
 
 
 def on_squad(name: str, metric: str, title: str) -> Figure:
@@ -28,11 +30,9 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
         f"{title} on SQuAD's dev set by the number of training examples, on a logarithmic axis, at "
         f"each method's best learning rate for that number. Bands are {SEVERAL_SEEDS}. The paper "
         "prints its curves without numbers, so they are not shown.",
-        make=lambda results, style: score_by_train_rows(
-            results["sizes"], results.task_titles, style, metric=metric, methods=("full", "bitfit")
-        ),
+        make=lambda results, style: score_by_train_rows(results, style, metric, SIZES_OF),
         style="sizes",
-        needs=Needs(methods=("full", "bitfit"), sizes=2),
+        needs=Needs(methods=SIZES_OF, tables=("sizes",)),
         tasks=SQUAD,
     )
 
@@ -51,9 +51,7 @@ EXHIBITS = (
         "Train score, dev score, and the gap (train minus dev), at each method's best learning "
         "rate and epoch. The last column has the accuracies that the text of section 4 of the "
         "paper mentions; the paper has no such table.",
-        make=lambda results: generalisation_gap(
-            results["train_scores"], results.column_titles, results.printed("generalisation_gap")
-        ),
+        make=generalisation_gap,
     ),
     replace(
         dev_scores("pos", "Part-of-speech tagging", ["pos"], printed_tasks=["ptb"]),
@@ -68,9 +66,7 @@ EXHIBITS = (
         "table6",
         "Best learning rates",
         "The learning rate with the best dev score, by task and model, beside the paper's.",
-        make=lambda results: best_learning_rates(
-            results["chosen"], results.printed("table6"), results.task_titles, method="bitfit"
-        ),
+        make=lambda results: best_learning_rates(results, "table6", method="bitfit"),
     ),
     changes("figure3", "Change of the biases, CoLA", "bitfit", "cola"),
     changes("figure4", "Change of the biases, MRPC", "bitfit", "mrpc"),

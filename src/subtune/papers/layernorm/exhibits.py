@@ -1,8 +1,5 @@
 """Tables and figures of the LayerNorm paper."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 from subtune.exhibits.findings import component_ranking, kruskal_wallis
 from subtune.exhibits.heat_maps import (
     component_changes,
@@ -14,23 +11,13 @@ from subtune.papers.layernorm import claims
 from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
 from subtune.papers.shared import SEVERAL_SEEDS, dev_scores, metrics_of_tasks, test_scores
 
-
-def by_fraction(scopes: Sequence[str], references: Sequence[str]) -> Callable[..., Any]:
-    """Return a function that draws scores by trained fraction, with lines for whole methods."""
-    return lambda results, style: score_by_fraction(
-        results["chosen"], results.column_titles, scopes, references, style
-    )
-
-
 EXHIBITS = (
     Figure(
         "figure1",
         "Change of each component in full fine-tuning",
         "Mean absolute change (LayerNorm paper, Eq. 1) of every component in every layer after "
         "full fine-tuning, one panel per task, on one logarithmic scale. Layers count from 0.",
-        make=lambda results, style: component_changes(
-            results["changes"], results.task_titles, style
-        ),
+        make=component_changes,
         needs=Needs(methods=("full",)),
     ),
     Table(
@@ -38,10 +25,8 @@ EXHIBITS = (
         "Components by Fisher information",
         "Components by Fisher information before fine-tuning: averaged within each component, "
         "divided by the task's sum, summed over tasks. The paper's rank is shown beside it.",
-        make=lambda results: component_ranking(
-            results["component_shares"], results.printed("table1")
-        ),
-        needs=Needs(information=True),
+        make=lambda results: component_ranking(results, "table1"),
+        needs=Needs(tables=("component_shares",)),
     ),
     dev_scores("table2", "Dev scores", ["table2"]),
     test_scores("table3", ["table3"]),
@@ -50,20 +35,14 @@ EXHIBITS = (
         "BitFit against LayerNorm",
         "P-values of the Kruskal–Wallis test between the scores of BitFit and of LayerNorm, "
         "computed from these runs and from the paper's tables, and as the paper reports them.",
-        make=lambda results: kruskal_wallis(
-            results["chosen"],
-            results.printed("kruskal_wallis"),
-            results.printed("scores"),
-            methods=["bitfit", "layernorm"],
-            test=results.tables.get("test_scores"),
-        ),
+        make=lambda results: kruskal_wallis(results, ["bitfit", "layernorm"]),
     ),
     Figure(
         "figure2",
         "Dev score by trained fraction, masks of the task itself",
         "Dev score against the trained fraction of LayerNorm, with each task's own mask. At 100 "
         "%, all of LayerNorm trains.",
-        make=by_fraction(["individual"], references=[]),
+        make=lambda results, style: score_by_fraction(results, style, ["individual"]),
         needs=Needs(fractions=True),
     ),
     Figure(
@@ -74,10 +53,8 @@ EXHIBITS = (
         "state their scale; they are neither shares nor relative to the largest value. The six "
         "hatched cells cannot be read. Statistics of the paper's numbers omit layers with hatched "
         "cells.",
-        make=lambda results, style: information_by_task(
-            results["layernorm_information"], results.printed("figure3"), results.task_titles, style
-        ),
-        needs=Needs(information=True),
+        make=information_by_task,
+        needs=Needs(tables=("layernorm_information",)),
     ),
     Figure(
         "figure4",
@@ -87,10 +64,8 @@ EXHIBITS = (
         "are beside it; they follow from its Figure 3 in the same way. (Global masks use weights "
         "and biases together, as section 3.4 says.) Colours are multiples of an even share, on "
         "one scale.",
-        make=lambda results, style: global_information(
-            results["global_layernorm_information"], results.printed("figure4"), style
-        ),
-        needs=Needs(information=True),
+        make=global_information,
+        needs=Needs(tables=("global_layernorm_information",)),
     ),
     Figure(
         "figure5",
@@ -100,7 +75,9 @@ EXHIBITS = (
         "addition to the paper's three curves, lines show all of LayerNorm and full fine-tuning. "
         "Bands "
         f"are {SEVERAL_SEEDS}.",
-        make=by_fraction(["individual", "global", "cv"], references=["layernorm", "full"]),
+        make=lambda results, style: score_by_fraction(
+            results, style, ["individual", "global", "cv"], references=["layernorm", "full"]
+        ),
         needs=Needs(fractions=True),
     ),
     metrics_of_tasks("table4"),

@@ -14,9 +14,7 @@ EXHIBITS = (
         "Full BitFit is the selection with the paper's count. The paper's description, the biases "
         "of all layers, gives a hundredth of it.",
         # The largest task has three labels.
-        make=lambda results: methods_and_parameters(
-            results.models, results.printed("parameter_counts"), results.selections, labels=3
-        ),
+        make=lambda results: methods_and_parameters(results, labels=3),
     ),
     dev_scores("table2", "Dev scores", ["table2"], not_competing=["full"]),
 )

@@ -1,0 +1,57 @@
+"""What tables and figures are made of: an experiment's numbers, and a paper's printed ones."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+# A figure's ``width`` in inches, and its ``colormap``.
+Style = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Results:
+    """Numbers of an experiment's runs, and facts about its tasks from the configuration.
+
+    Attributes:
+        tables: names in `subtune.papers.paper.DATA` to tables; an experiment may lack some.
+        tasks: each task to its ``title``, the titles of its ``columns``, its ``metrics``, its
+            splits for ``evaluation``, and the ``source`` of its rows in words.
+        printed: the function that returns a table of the experiment's paper by its name.
+        models: directories by name.
+        selections: each method's selection as canonical JSON.
+    """
+
+    tables: Mapping[str, pd.DataFrame]
+    tasks: Mapping[str, Mapping[str, Any]]
+    printed: Callable[[str], pd.DataFrame]
+    models: Mapping[str, Path] = field(default_factory=dict)
+    selections: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        return self.tables[name]
+
+    @property
+    def task_titles(self) -> dict[str, str]:
+        return {task: about["title"] for task, about in self.tasks.items()}
+
+    @property
+    def column_titles(self) -> dict[str, str]:
+        return {key: t for about in self.tasks.values() for key, t in about["columns"].items()}
+
+    @property
+    def source(self) -> str:
+        return " and ".join(dict.fromkeys(about["source"] for about in self.tasks.values()))
+
+    def without(self, tasks: Sequence[str]) -> "Results":
+        """Return the results of all other tasks."""
+        return replace(
+            self,
+            tasks={task: about for task, about in self.tasks.items() if task not in tasks},
+            tables={
+                name: table[~table["task"].isin(tasks)] if "task" in table else table
+                for name, table in self.tables.items()
+            },
+        )
