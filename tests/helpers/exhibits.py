@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from subtune import papers
+from subtune.analysis.predictions import NO_ROWS
 from subtune.exhibits.results import Results
 from subtune.papers.paper import Table
 from subtune.papers.shared import all_exhibits
@@ -29,6 +30,7 @@ def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
 
 def results(titles: Mapping[str, str], paper: str | None = None, **tables: Any) -> Results:
     """Return tables with the tasks' titles, which are also those of the columns."""
+    tables = {"row_scores": NO_ROWS, **tables}
     tasks = {name: {"title": title, "columns": {name: title}} for name, title in titles.items()}
     return Results(tables, tasks, papers.find(paper).printed)
 

@@ -22,6 +22,7 @@ from subtune.interface.workflow import preflight
 from subtune.models.dimensions import dimensions_in
 from subtune.selections import SELECTION
 from subtune.tasks.task import KINDS
+from tests.helpers.exhibits import results
 from tests.helpers.project import ROOT
 
 README = ROOT / "README.md"
@@ -147,9 +148,9 @@ def test_the_answer_shown_is_that_of_the_recorded_scores(tmp_path, monkeypatch):
     example = ROOT / "results" / "example" / "packages"
     chosen = read_scores(example / "chosen.csv")
     row_scores = pd.read_csv(example / "row_scores.csv", dtype={"run": str})
+    ours = results({"packages": "packages"}, chosen=chosen, row_scores=row_scores)
     for name, make in (("answers", decisions), ("summary", methods_by_score)):
-        made = make(chosen, {"packages": "packages"}, row_scores)
-        output.write_table(made, [tmp_path / f"{name}.csv"])
+        output.write_table(make(ours), [tmp_path / f"{name}.csv"])
     lines = answers_in_lines(tmp_path / "answers.csv").splitlines()
     answer = "\n".join(lines[lines.index("minilm:") : -2])
     assert textwrap.indent(answer, "    ") in README.read_text(encoding="utf-8")

@@ -58,8 +58,8 @@ rule summary:
     conda:
         CPU
     params:
-        task_titles=lambda w: {
-            name: CONFIG.all_tasks()[name].title
+        tasks=lambda w: {
+            name: {"title": CONFIG.all_tasks()[name].title}
             for experiment in CONFIG.experiments.values()
             for name in experiment.tasks
         },

@@ -9,11 +9,14 @@ with job(snakemake.log[0]):
     from subtune.exhibits.answers import decisions, methods_by_score
     from subtune.exhibits.front import score_by_parameters
     from subtune.exhibits.output import save_figure, write_table
+    from subtune.exhibits.results import Results
+    from subtune.papers import NO_PAPER
 
-    chosen = merged_experiments([read_scores(path) for path in snakemake.input.chosen])
-    rows = read_row_scores(snakemake.input.row_scores)
-    titles = snakemake.params.task_titles
-    write_table(decisions(chosen, titles, rows), snakemake.output.answers)
-    write_table(methods_by_score(chosen, titles, rows), snakemake.output.summary)
-    front = score_by_parameters(chosen, rows, titles, snakemake.params.style)
-    save_figure(front, snakemake.output.front)
+    tables = {
+        "chosen": merged_experiments([read_scores(path) for path in snakemake.input.chosen]),
+        "row_scores": read_row_scores(snakemake.input.row_scores),
+    }
+    results = Results(tables, snakemake.params.tasks, NO_PAPER.printed)
+    write_table(decisions(results), snakemake.output.answers)
+    write_table(methods_by_score(results), snakemake.output.summary)
+    save_figure(score_by_parameters(results, snakemake.params.style), snakemake.output.front)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.predictions import NO_ROWS
 from subtune.analysis.scores import read_scores
 from subtune.analysis.summary import (
     ALL_TASKS,
@@ -18,7 +17,6 @@ from subtune.analysis.summary import (
     from_the_smallest,
     is_sure,
     remarks,
-    summary,
     title_with_mask,
 )
 from subtune.exhibits.output import (
@@ -31,6 +29,7 @@ from subtune.exhibits.output import (
     signed,
     wrapped,
 )
+from subtune.exhibits.results import Results
 from subtune.selections.methods import title_of
 from subtune.tasks.metrics import TITLES
 
@@ -54,9 +53,7 @@ MOST_READ = 0.95
 QUESTION = "Which few parameters are worth fine-tuning?"
 
 
-def decisions(
-    chosen: pd.DataFrame, task_titles: Mapping[str, str], row_scores: pd.DataFrame = NO_ROWS
-) -> Styled:
+def decisions(results: Results) -> Styled:
     """Return the method to train, and below it every method's loss against full.
 
     The CSV file has a row per model and task, and one for all tasks of a model that has several:
@@ -67,13 +64,14 @@ def decisions(
     ``more_seeds`` or ``more_rows`` that would make a probable method sure; and ``answer``, in
     sentences.
     """
-    found = answers(chosen, row_scores)
-    titles = {**task_titles, ALL_TASKS: ALL_TASKS}
+    chosen = results["chosen"]
+    found = answers(chosen, results["row_scores"])
+    titles = {**results.task_titles, ALL_TASKS: ALL_TASKS}
     rows = [_numbers(answer, titles[answer.task]) for answer in found]
     sentences = [f"* {escaped(f'{a.model}, {titles[a.task]}')}: {in_words(a)}" for a in found]
     judged = chosen[chosen["judges"]]
     by_dev_rows = ON_SAME_ROWS if judged["decides"].any() else CHOSEN_ON_DEV
-    methods = from_the_smallest(summary(chosen, row_scores))
+    methods = from_the_smallest(results.summary)
     return Styled(
         pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(WHOLE, "Int64")),
         losses_of(methods, titles),
@@ -235,15 +233,13 @@ def answers_in_lines(path: Path) -> str:
     return "\n".join([*lines, f"More in {path.parent}: {', '.join(shown)}."])
 
 
-def methods_by_score(
-    chosen: pd.DataFrame, task_titles: Mapping[str, str], row_scores: pd.DataFrame = NO_ROWS
-) -> Styled:
+def methods_by_score(results: Results) -> Styled:
     """Return a row per model, task and method; the highest score of a task is first.
 
     Methods on the Pareto front of score and parameters are bold.
     """
-    rows = summary(chosen, row_scores)
-    shown = pd.DataFrame([_shown(row, task_titles) for row in rows.to_dict("records")])
+    rows = results.summary
+    shown = pd.DataFrame([_shown(row, results.task_titles) for row in rows.to_dict("records")])
     return Styled(rows, shown, bold=pd.DataFrame({"method": rows["on_front"]}))
 
 

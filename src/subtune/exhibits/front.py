@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.summary import QUESTION, REFERENCE, is_sure, summary
+from subtune.analysis.summary import QUESTION, REFERENCE, is_sure
 from subtune.exhibits.output import (
     COLOURS,
     COLUMN,
@@ -16,6 +16,7 @@ from subtune.exhibits.output import (
     panels_of,
     without_numbers,
 )
+from subtune.exhibits.results import Results, Style
 from subtune.selections.methods import title_of
 
 if TYPE_CHECKING:
@@ -36,12 +37,7 @@ MOST_NAMES, LONGEST_NAME, NAMES_APART = 8, 24, 0.08
 OTHERS = "0.75"
 
 
-def score_by_parameters(
-    chosen: pd.DataFrame,
-    row_scores: pd.DataFrame,
-    task_titles: Mapping[str, str],
-    style: Mapping[str, Any],
-) -> "Figure":
+def score_by_parameters(results: Results, style: Style) -> "Figure":
     """Draw the dev score against trained parameters, a panel per model and task.
 
     A method is a point, with a bar of one standard deviation if it has several seeds. The point is
@@ -53,7 +49,7 @@ def score_by_parameters(
     """
     from matplotlib.ticker import NullFormatter
 
-    rows = summary(chosen, row_scores).dropna(subset="score")
+    rows = results.summary.dropna(subset="score")
     if rows.empty:
         return without_numbers(style["width"])
     masks = "masked" if rows["scope"].nunique() == 1 else "{}"
@@ -83,7 +79,8 @@ def score_by_parameters(
         if len(points):
             panel.set_xlim(*_sizes(points["trained"].min(), points["trained"].max()))
         _draw(panel, methods, looks)
-        name_panel(panel, task_titles[task], metric, model if several else None, grid="0.92")
+        title = results.task_titles[task]
+        name_panel(panel, title, metric, model if several else None, grid="0.92")
     figure.supxlabel("trained parameters, without the classifier")
     return figure
 

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
+from subtune.analysis.summary import summary
 
 # A figure's ``width`` in inches, and its ``colormap``.
 Style = Mapping[str, Any]
@@ -44,6 +47,11 @@ class Results:
     @property
     def source(self) -> str:
         return " and ".join(dict.fromkeys(about["source"] for about in self.tasks.values()))
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """The table of `subtune.analysis.summary.summary`, which takes a second to make."""
+        return summary(self["chosen"], self["row_scores"])
 
     def without(self, tasks: Sequence[str]) -> "Results":
         """Return the results of all other tasks."""

@@ -80,6 +80,8 @@ class Comparison:
         from subtune.analysis.predictions import read_row_scores
         from subtune.config.schema import Style
         from subtune.exhibits.front import score_by_parameters
+        from subtune.exhibits.results import Results
+        from subtune.papers import NO_PAPER
 
         if "ipykernel" in sys.modules:
             # Notebooks show matplotlib's figures after `%matplotlib inline`.
@@ -87,9 +89,14 @@ class Comparison:
             from IPython.core.pylabtools import select_figure_formats
 
             select_figure_formats(get_ipython(), {"png"})
-        titles = dict(self._read("answers")[["task", "title"]].itertuples(index=False))
-        rows = read_row_scores(self._data("row_scores"))
-        return score_by_parameters(self._chosen, rows, titles, Style().model_dump())
+        tables = {
+            "chosen": self._chosen,
+            "row_scores": read_row_scores(self._data("row_scores")),
+        }
+        titles = self._read("answers")[["task", "title"]].itertuples(index=False)
+        tasks = {task: {"title": title} for task, title in titles}
+        results = Results(tables, tasks, NO_PAPER.printed)
+        return score_by_parameters(results, Style().model_dump())
 
     def export(self, method: str, to: str | Path) -> Path:
         """Write a method's best run as a model that transformers or PEFT loads.

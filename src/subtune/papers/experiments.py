@@ -258,5 +258,5 @@ def make(name: str, about: Mapping[str, Any], results: Results) -> Any:
     """
     [exhibit] = [e for e in all_exhibits(papers.find(about["paper"])) if e.name == name]
     own = about["exhibits"][name]
-    shown = results.without(own["left_out"])
+    shown = results.without(own["left_out"]) if own["left_out"] else results
     return exhibit.make(shown, own["style"]) if own["style"] else exhibit.make(shown)

@@ -94,7 +94,7 @@ ANSWERS = Table(
     "bold. Chances are over seeds and judging rows, both paired; with a single seed, over rows "
     "alone. They are not corrected for comparing several methods. Parameters are counted without "
     "the classifier, which every method trains.",
-    make=lambda results: decisions(results["chosen"], results.task_titles, results["row_scores"]),
+    make=decisions,
 )
 SUMMARY = Table(
     "summary",
@@ -108,9 +108,7 @@ SUMMARY = Table(
     "them. Seconds and the best epoch are medians over seeds. Methods are bold if no other is "
     "better in both score and parameters. One answer: the method predicted the "
     "same for every row. " + DIVERGED + " " + REMARKS,
-    make=lambda results: methods_by_score(
-        results["chosen"], results.task_titles, results["row_scores"]
-    ),
+    make=methods_by_score,
 )
 FRONT = Figure(
     "front",
@@ -123,9 +121,7 @@ FRONT = Figure(
     "Names stand at the right, from the highest score to the lowest. At most eight methods of a "
     "panel are named; the others are grey. A number stands beside the name of a line that is "
     "outside the panel. Masks of one kind are joined. Methods that diverged are not shown.",
-    make=lambda results, style: score_by_parameters(
-        results["chosen"], results["row_scores"], results.task_titles, style
-    ),
+    make=score_by_parameters,
 )
 # Exhibits that are also made from the runs of all experiments together.
 SUMMARIES = (ANSWERS, FRONT, SUMMARY)

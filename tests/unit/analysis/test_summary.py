@@ -14,6 +14,7 @@ from subtune.analysis import intervals, summary
 from subtune.analysis.predictions import NO_ROWS, NUMBERS
 from subtune.exhibits.answers import decisions, methods_by_score
 from tests.helpers.examples import scored
+from tests.helpers.exhibits import results
 
 CLASSIFIER = 10
 TRAINED = {"full": 10_000, "lora-I": 900, "bitfit": 400, "layernorm": 100, "frozen": 0}
@@ -42,7 +43,7 @@ def runs(scores, task="rte", fraction=1.0, scope=None):
 
 def answer_of(table, task="rte", row_scores=NO_ROWS):
     titles = {name: name for name in table["task"]}
-    rows = decisions(table, titles, row_scores).table
+    rows = decisions(results(titles, chosen=table, row_scores=row_scores)).table
     return rows[rows["task"] == task].iloc[0]
 
 
@@ -59,11 +60,13 @@ def test_the_summary_has_methods_from_the_highest_score_with_their_costs():
 def test_a_score_of_one_answer_for_every_row_says_of_how_many_seeds():
     table = runs({"full": [0.9, 0.8], "bitfit": [0.5, 0.5]})
     table["one_answer"] = table["method"] == "bitfit"
-    said = methods_by_score(table, {"rte": "RTE"}).shown.set_index("method")["score"]
+    said = methods_by_score(results({"rte": "RTE"}, chosen=table))
+    said = said.shown.set_index("method")["score"]
     assert said["BitFit"] == "0.5000 ± 0.0000 (one answer)"
     assert "answer" not in said.drop("BitFit").item()
     table.loc[table["seed"] == 0, "one_answer"] = False
-    said = methods_by_score(table, {"rte": "RTE"}).shown.set_index("method")["score"]
+    said = methods_by_score(results({"rte": "RTE"}, chosen=table))
+    said = said.shown.set_index("method")["score"]
     assert said["BitFit"] == "0.5000 ± 0.0000 (one answer in 1 of 2)"
 
 
@@ -234,7 +237,8 @@ def test_rows_that_chose_nothing_judge_where_there_are_some():
     scores = {"full": [0.8, 0.801, 0.802], "bitfit": [0.799, 0.8, 0.801]}
     test = runs(scores).assign(judges=True, decides=False, column="rte_test")
     table = pd.concat([dev, test], ignore_index=True)
-    made = decisions(table, {"rte": "RTE"}, numbers_of(test, 0.2))
+    both = results({"rte": "RTE"}, chosen=table, row_scores=numbers_of(test, 0.2))
+    made = decisions(both)
     row = made.table.iloc[0]
     assert (row["score"], row["full"]) == pytest.approx((0.8, 0.801))
     assert row["over"] == "3 seeds and 400 test rows"
@@ -243,7 +247,8 @@ def test_rows_that_chose_nothing_judge_where_there_are_some():
 
 
 def test_a_title_is_no_link_in_the_sentences():
-    made = decisions(runs({"full": [0.9], "bitfit": [0.9]}), {"rte": "[mine](https://a.b)"})
+    chosen = runs({"full": [0.9], "bitfit": [0.9]})
+    made = decisions(results({"rte": "[mine](https://a.b)"}, chosen=chosen))
     assert "\\[mine](https://a.b): Probably" in made.before
 
 

@@ -11,6 +11,7 @@ from subtune.exhibits.answers import (
     file_size,
     methods_by_score,
 )
+from tests.helpers.exhibits import results
 from tests.unit.analysis.test_summary import runs
 
 TITLES = {"rte": "RTE"}
@@ -19,7 +20,7 @@ SCORES = {"full": [0.9] * 3, "bitfit": [0.89] * 3, "frozen": [0.5, 0.6, float("n
 
 
 def test_programs_read_numbers_and_people_words(tmp_path):
-    made = methods_by_score(runs(SCORES), TITLES)
+    made = methods_by_score(results(TITLES, chosen=runs(SCORES)))
     output.write_table(made, [tmp_path / "summary.csv", tmp_path / "summary.md"])
     numbers = pd.read_csv(tmp_path / "summary.csv")
     assert numbers["score"].tolist()[:2] == pytest.approx([0.9, 0.89])
@@ -41,13 +42,14 @@ def test_programs_read_numbers_and_people_words(tmp_path):
     ],
 )
 def test_what_is_not_tuned_or_not_done_has_a_remark(tmp_path, at_edge, curve, remark):
-    made = methods_by_score(runs({"full": [0.9]}).assign(at_edge=at_edge, curve=curve), TITLES)
+    chosen = runs({"full": [0.9]}).assign(at_edge=at_edge, curve=curve)
+    made = methods_by_score(results(TITLES, chosen=chosen))
     assert made.shown["remarks"].tolist() == [remark]
     assert made.table[["at_edge", "curve"]].to_numpy().tolist() == [[at_edge, curve]]
 
 
 def test_methods_are_listed_from_the_smallest_with_loss_and_chance():
-    made = decisions(runs(SCORES), TITLES)
+    made = decisions(results(TITLES, chosen=runs(SCORES)))
     assert made.shown[["method", *LOSSES]].to_numpy().tolist() == [
         ["Frozen", "0", "diverged", "–", "–", "–"],
         ["BitFit", "400", "0.8900", "0.0100", "0.0100", "> 99 %"],
@@ -67,7 +69,7 @@ def test_a_chance_is_never_certain(chance, words):
 def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     path = tmp_path / "answers.csv"
-    output.write_table(decisions(runs(SCORES), TITLES), [path])
+    output.write_table(decisions(results(TITLES, chosen=runs(SCORES))), [path])
     lines = answers_in_lines(path).splitlines()
     assert lines[1] == "Which few parameters are worth fine-tuning?"
     assert "  RTE: Train BitFit (400 parameters" in answers_in_lines(path)
@@ -76,7 +78,7 @@ def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
 
 def test_a_single_question_has_the_losses_below_its_answer(tmp_path):
     for name, make in (("answers", decisions), ("summary", methods_by_score)):
-        output.write_table(make(runs(SCORES), TITLES), [tmp_path / f"{name}.csv"])
+        output.write_table(make(results(TITLES, chosen=runs(SCORES))), [tmp_path / f"{name}.csv"])
     table = answers_in_lines(tmp_path / "answers.csv").split("\n\n")[-2].splitlines()
     assert table[0].split()[:4] == ["method", "parameters", "score", "loss"]
     assert table[2].split()[:4] == ["BitFit", "400", "0.8900", "0.0100"]

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from subtune.analysis.predictions import NO_ROWS
 from subtune.exhibits import output
 from subtune.exhibits.front import NAMES_APART, score_by_parameters
+from tests.helpers.exhibits import results
 from tests.unit.analysis.test_summary import runs
 
 STYLE = {"width": 6.3, "colormap": "viridis"}
@@ -16,7 +16,7 @@ SCORES = {"full": [1.0, 0.75], "bitfit": [0.9, 0.8], "layernorm": [0.8, 0.8], "f
 
 
 def drawn(table, titles=None):
-    return score_by_parameters(table, NO_ROWS, titles or {"rte": "RTE"}, STYLE)
+    return score_by_parameters(results(titles or {"rte": "RTE"}, chosen=table), STYLE)
 
 
 def panel_of(scores):
