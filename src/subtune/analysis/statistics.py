@@ -11,7 +11,6 @@ differ.
 """
 
 import itertools
-import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
@@ -27,8 +26,6 @@ CELL = ["model", "column", "seed"]
 # The fewest pairs for a rank correlation.
 FEWEST_PAIRS = 3
 SIGNIFICANCE = 0.05
-# The fewest methods and columns for a test of ranks.
-FEWEST_METHODS, FEWEST_COLUMNS = 3, 2
 
 
 def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
@@ -326,21 +323,3 @@ def holm(p_values: pd.Series) -> pd.Series:
     known = p_values.dropna().sort_values()
     factors = np.arange(len(known), 0, -1)
     return (known * factors).cummax().clip(upper=1).reindex(p_values.index)
-
-
-def mean_ranks(chosen: pd.DataFrame) -> tuple[pd.Series, float]:
-    """Return each method's mean rank over columns, best first, and the critical difference.
-
-    Methods whose mean ranks differ by more are different in Nemenyi's test at 5 % (Demšar, 2006,
-    section 3.2.2). Methods without a score in every column are left out. With too few methods or
-    columns the difference is NaN.
-    """
-    from scipy import stats
-
-    means = by_method(chosen).dropna(axis="columns")
-    columns, methods = means.shape
-    ranks = means.rank(axis="columns", ascending=False).mean().sort_values(kind="stable")
-    if methods < FEWEST_METHODS or columns < FEWEST_COLUMNS:
-        return ranks, math.nan
-    quantile = stats.studentized_range.ppf(1 - SIGNIFICANCE, methods, math.inf) / math.sqrt(2)
-    return ranks, float(quantile * math.sqrt(methods * (methods + 1) / (6 * columns)))

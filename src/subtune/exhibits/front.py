@@ -73,7 +73,7 @@ def score_by_parameters(results: Results, style: Style) -> "Figure":
     share = COLUMN if len(questions) == 1 else 1
     figure, panels = panels_of(len(questions), share * style["width"], 0.65, most_columns=3)
     several = rows["model"].nunique() > 1
-    for panel, ((model, task, metric), methods) in zip(panels, questions, strict=False):
+    for panel, ((model, task, metric), methods) in zip(panels, questions, strict=True):
         panel.set_xscale("log")
         panel.xaxis.set_minor_formatter(NullFormatter())
         if len(points):

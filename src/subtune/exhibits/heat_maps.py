@@ -36,7 +36,7 @@ def component_changes(results: Results, style: Style) -> "Figure":
     positive = changes.loc[changes["change"] > 0, "change"]
     norm = LogNorm(positive.min(), positive.max()) if len(positive) else None
     components = in_order(changes["component"])
-    for panel, task in zip(panels, tasks, strict=False):
+    for panel, task in zip(panels, tasks, strict=True):
         of_task = changes[changes["task"] == task].set_index("component")
         image = _draw_layers(panel, of_task, components, cmap=style["colormap"], norm=norm)
         panel.set_title(results.task_titles[task])

@@ -144,8 +144,6 @@ SETTINGS: dict[Any, Any] = {
 DOTS_PER_INCH = 220
 # A narrow figure's share of the text's width.
 COLUMN = 0.5
-# The most panels of a figure; more take minutes to lay out.
-MOST_PANELS = 60
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKERS = "osD^v<>P*X"
@@ -172,33 +170,23 @@ def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
 def panels_of(
     count: int, width: float, height_of_panel: float, most_columns: int = 4
 ) -> "tuple[Figure, list[Axes]]":
-    """Return a figure with ``count`` panels; the height is a share of a panel's width.
-
-    If there are more than `MOST_PANELS`, the last place says how many are left out.
-    """
-    places = min(count, MOST_PANELS)
-    shown = places if places == count else places - 1
+    """Return a figure with ``count`` panels; the height is a share of a panel's width."""
     # Rows have four panels, or three if fewer places stay empty.
-    columns = min((4, 3), key=lambda width: -places % width) if places > 4 else places
+    columns = min((4, 3), key=lambda width: -count % width) if count > 4 else count
     columns = min(columns, most_columns)
-    rows = math.ceil(places / columns)
+    rows = math.ceil(count / columns)
     height = 0.8 + rows * height_of_panel * width / columns * 1.2
     figure = new_figure(width, height)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for spare in axes[places:]:
+    for spare in axes[count:]:
         spare.remove()
-    for note in axes[shown:places]:
-        note.set_axis_off()
-        note.text(0.5, 0.5, f"{count - shown:,} more:\nsee the tables", ha="center", va="center")
-    return figure, list(axes[:shown])
+    return figure, list(axes[:count])
 
 
-def without_numbers(
-    width: float, reason: str = "every run diverged: there is nothing to draw"
-) -> "Figure":
+def without_numbers(width: float) -> "Figure":
     """Return a figure that says why it is empty."""
     figure = new_figure(width, 1)
-    figure.suptitle(reason)
+    figure.suptitle("every run diverged: there is nothing to draw")
     return figure
 
 

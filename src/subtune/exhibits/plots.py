@@ -1,14 +1,12 @@
-"""Figures of scores: curves, points against a paper's scores, and ranks."""
+"""Figures of scores: curves, and points against a paper's scores."""
 
 import itertools
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from subtune.analysis.scores import best_of_seeds, masked, whole_methods, with_whole_selection
-from subtune.analysis.statistics import FEWEST_COLUMNS, FEWEST_METHODS, mean_ranks
 from subtune.exhibits.methods import AVERAGE
 from subtune.exhibits.output import (
     COLOURS,
@@ -18,7 +16,6 @@ from subtune.exhibits.output import (
     name_panel,
     new_figure,
     panels_of,
-    without_numbers,
 )
 from subtune.exhibits.results import Results, Style
 from subtune.selections.methods import title_of
@@ -40,10 +37,6 @@ REFERENCE_STYLES: tuple[dict[str, Any], ...] = (
 )
 CELL = ["split", "model", "method", "task"]
 SPLITS = ("validation", "test")
-# The heights of a line of text, and of the space above the first line, in inches.
-LINE, TOP = 0.18, 0.9
-# The length by which a bar extends beyond its ranks.
-BEYOND = 0.04
 
 
 def learning_curves(results: Results, style: Style) -> "Figure":
@@ -58,7 +51,7 @@ def learning_curves(results: Results, style: Style) -> "Figure":
     several = curves["model"].nunique() > 1
     panels = _in_panels(curves, ["model", "task"], results.task_titles)
     figure, axes = panels_of(len(panels), style["width"], height_of_panel=0.6)
-    for panel, ((model, task), lines) in zip(axes, panels.items(), strict=False):
+    for panel, ((model, task), lines) in zip(axes, panels.items(), strict=True):
         for number, method in enumerate(curves["method"].unique()):
             line = lines[lines["method"] == method]
             look = {**_look(number), "marker": "."}
@@ -86,7 +79,7 @@ def score_by_fraction(
     columns = [column for column in results.column_titles if column in set(scores["column"])]
     scopes = [scope for scope in scopes if scope in set(scores["scope"])]
     figure, panels = panels_of(len(columns), style["width"], height_of_panel=0.6)
-    for panel, column in zip(panels, columns, strict=False):
+    for panel, column in zip(panels, columns, strict=True):
         scores_of_column = scores[scores["column"] == column]
         whole = whole_methods(scores_of_column)
         for method, line_style in zip(references, REFERENCE_STYLES, strict=False):
@@ -129,7 +122,7 @@ def score_by_train_rows(
     panels = _in_panels(shown, ["model", "task", "column"], task_titles)
     share = COLUMN if len(panels) == 1 else 1
     figure, axes = panels_of(len(panels), share * style["width"], height_of_panel=0.6)
-    for panel, ((model, task, column), scores) in zip(axes, panels.items(), strict=False):
+    for panel, ((model, task, column), scores) in zip(axes, panels.items(), strict=True):
         for number, method in enumerate(methods):
             seeds = scores[scores["method"] == method].groupby("train_rows")["value"]
             mean = seeds.mean().where(seeds.apply(lambda values: values.notna().all()))
@@ -224,53 +217,3 @@ def reproduction(results: Results, style: Style) -> "Figure":
     if tasks:
         axes.legend(fontsize=6, loc="upper left")
     return figure
-
-
-def critical_difference(results: Results, style: Style) -> "Figure":
-    """Draw methods on a line by their mean rank, the best at the left (Demšar, 2006).
-
-    A bar joins methods whose ranks differ by less than the critical difference, which is drawn
-    above.
-    """
-    ranks, difference = mean_ranks(results["chosen"])
-    if math.isnan(difference):
-        needed = f"at least {FEWEST_METHODS} methods and {FEWEST_COLUMNS} tasks"
-        return without_numbers(style["width"], f"ranks need {needed} on which all have a score")
-    count = len(ranks)
-    bars = [*joined(ranks.tolist(), difference)]
-    lines = math.ceil(count / 2)
-    depth = len(bars) + 1 + lines
-    figure = new_figure(style["width"], TOP + LINE * depth)
-    axes = figure.subplots()
-    axes.set_axis_off()
-    axes.set_xlim(1 - 0.35 * count, count + 0.35 * count)
-    axes.set_ylim(-depth, 2.5)
-    line: dict[str, Any] = {"color": "black", "linewidth": 0.8}
-    axes.plot([1, count], [0, 0], **line)
-    for rank in range(1, count + 1):
-        axes.plot([rank, rank], [0, 0.3], **line)
-        axes.text(rank, 0.4, str(rank), ha="center", va="bottom", fontsize=7)
-    axes.plot([1, 1 + difference], [1.7, 1.7], color="0.35", linewidth=2)
-    text = f"critical difference {difference:.2f}"
-    axes.text(1 + difference / 2, 1.8, text, ha="center", va="bottom", fontsize=7)
-    for number, (low, high) in enumerate(bars, 1):
-        axes.plot([low - BEYOND, high + BEYOND], [-0.6 * number] * 2, color="0.35", linewidth=3)
-    for number, (method, rank) in enumerate(ranks.items()):
-        is_left = number < lines
-        row = number if is_left else count - 1 - number
-        y, end = -len(bars) - 1 - row, 1 - 0.1 * count if is_left else count + 0.1 * count
-        axes.plot([rank, rank, end], [0, y, y], **line)
-        label = f"{title_of(str(method))} {rank:.1f}"
-        side = "right" if is_left else "left"
-        axes.text(end, y, f" {label} ", ha=side, va="center", fontsize=7)
-    return figure
-
-
-def joined(ranks: list[float], difference: float) -> Iterator[tuple[float, float]]:
-    """Yield the lowest and highest rank of each maximal group within the difference."""
-    reached = -1
-    for first, low in enumerate(ranks):
-        last = max(n for n, rank in enumerate(ranks) if rank - low <= difference)
-        if last > max(first, reached):
-            yield low, ranks[last]
-            reached = last

@@ -1,6 +1,5 @@
 """Papers of a configuration's experiments: each experiment's exhibits, and their results."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -28,21 +27,13 @@ def with_papers(config: Config) -> Config:
     """Return the configuration; in it, experiments with a paper's name reproduce that paper.
 
     Raises:
-        SubtuneError: a paper or a figure is unknown, an experiment's name is nearly a paper's, or
-            an experiment has several models but its paper shows the Fisher information of one.
+        SubtuneError: a paper or a figure is unknown, or an experiment has several models but its
+            paper shows the Fisher information of one.
     """
     problems, named = [], {}
     for name, experiment in config.experiments.items():
-        if "paper" not in experiment.model_fields_set:
-            near = difflib.get_close_matches(name, papers.names(), n=1, cutoff=0.8)
-            if near == [name]:
-                experiment = experiment.model_copy(update={"paper": name})
-            elif near:
-                problems.append(
-                    f"experiments.{name}: found a name that looks like a paper's, expected "
-                    f"{near[0]}, or `paper: {near[0]}`, or `paper: null` for the exhibits of no "
-                    "paper"
-                )
+        if "paper" not in experiment.model_fields_set and name in papers.names():
+            experiment = experiment.model_copy(update={"paper": name})
         named[name] = experiment
         if experiment.paper and experiment.paper not in papers.names():
             known = one_of(experiment.paper, papers.names())

@@ -12,7 +12,6 @@ from subtune.exhibits.front import score_by_parameters
 from subtune.exhibits.heat_maps import parameter_changes
 from subtune.exhibits.methods import comparison, scores_by_train_rows
 from subtune.exhibits.plots import (
-    critical_difference,
     learning_curves,
     reproduction,
     score_by_train_rows,
@@ -166,15 +165,6 @@ PAIRED_TESTS = Table(
     make=lambda results: paired_tests(results["chosen"]),
     needs=Needs(questions=2),
 )
-RANKS = Figure(
-    "ranks",
-    "Ranks of methods",
-    "Mean rank of each method over columns and models; rank 1 is the best score. Bars join methods "
-    "that do not differ in Nemenyi's test at 5 %: their ranks differ by less than the critical "
-    "difference. Methods without a score in every column are left out.",
-    make=critical_difference,
-    needs=Needs(questions=2),
-)
 CHOICES = Table(
     "choices",
     "What was chosen",
@@ -224,7 +214,7 @@ SUBMISSION = Table(
 def all_exhibits(paper: Paper) -> list[Table]:
     """Return all tables and figures of an experiment that reproduces a paper, in order."""
     claims = [CLAIMS] if paper.claims else []
-    last = [PAIRED_TESTS, RANKS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE, SUBMISSION]
+    last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE, SUBMISSION]
     if not paper.name:
         return [*SUMMARIES, *claims, SCORES, *last]
     return [*paper.exhibits, *claims, REPRODUCTION, *SUMMARIES, *last]

@@ -11,7 +11,6 @@ from subtune.analysis.statistics import (
     changes_to_largest_other,
     holm,
     kruskal_wallis,
-    mean_ranks,
     minus_by_rows,
     minus_on_rows,
     minus_printed,
@@ -199,21 +198,3 @@ def test_holm_multiplies_p_values_and_keeps_their_order():
     expected = [0.09, 0.04, math.nan, 0.09, 0.5]
     assert holm(p_values).tolist() == pytest.approx(expected, nan_ok=True)
     assert holm(pd.Series([0.6, 0.7])).tolist() == [1.0, 1.0]
-
-
-def test_the_critical_difference_is_the_printed_one():
-    generator = np.random.default_rng(0)
-    chosen = scored(
-        *(
-            (f"task{task}", method, 1.0, None, 1e-3, 0, 0.1 * number + generator.normal(0, 0.1))
-            for task in range(14)
-            for number, method in enumerate(("full", "bitfit", "layernorm", "frozen"))
-        )
-    )
-    ranks, difference = mean_ranks(chosen)
-    # Demšar (2006), section 3.2.2: four classifiers, fourteen data sets.
-    assert difference == pytest.approx(1.25, abs=0.005)
-    assert list(ranks.index) == ["frozen", "layernorm", "bitfit", "full"]
-    assert ranks.sum() == pytest.approx(1 + 2 + 3 + 4)
-    two = chosen[chosen["method"].isin(["full", "bitfit"])]
-    assert math.isnan(mean_ranks(two)[1])

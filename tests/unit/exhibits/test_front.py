@@ -108,15 +108,6 @@ def test_a_figure_is_written_twice_alike(tmp_path):
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
-def test_a_figure_of_too_many_tasks_draws_the_first_and_counts_the_others(monkeypatch):
-    monkeypatch.setattr(output, "MOST_PANELS", 2)
-    titles = {name: name.upper() for name in ("a", "b", "c")}
-    table = pd.concat([runs(SCORES, task=task) for task in titles], ignore_index=True)
-    first, note = drawn(table, titles).axes
-    assert first.get_title() == "A"
-    assert [text.get_text() for text in note.texts] == ["2 more:\nsee the tables"]
-
-
 def test_long_names_stay_within_the_figure():
     others = {name: [0.8] for name in ("b_m2,b_q", "bitfit without b_m2,b_q", "rand_uniform")}
     figure = drawn(runs(SCORES | others))

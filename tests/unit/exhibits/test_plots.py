@@ -7,7 +7,6 @@ import pytest
 
 from subtune import papers
 from subtune.exhibits import heat_maps, methods, output, plots
-from subtune.exhibits.plots import joined
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import results
 from tests.unit.analysis import test_statistics
@@ -113,9 +112,3 @@ def test_dev_and_test_scores_are_told_apart_and_counted(test, words):
     assert axes.get_title() == f"1 of the 36 dev scores that the paper prints{words}"
     points = {line.get_fillstyle(): len(line.get_xdata()) for line in axes.lines}
     assert points["bottom"] == bool(words)
-
-
-def test_a_bar_joins_the_largest_groups_within_the_difference():
-    assert [*joined([1.0, 1.5, 2.4, 3.9, 4.0], 1.5)] == [(1.0, 2.4), (2.4, 3.9), (3.9, 4.0)]
-    assert [*joined([1.0, 3.0], 1.5)] == []
-    assert [*joined([1.0, 1.2, 1.4], 1.5)] == [(1.0, 1.4)]
