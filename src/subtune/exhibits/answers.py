@@ -25,8 +25,8 @@ from subtune.exhibits.output import (
     Styled,
     escaped,
     interval,
+    number,
     share,
-    signed,
     wrapped,
 )
 from subtune.exhibits.results import Results
@@ -104,19 +104,15 @@ def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = Non
                 **question,
                 "method": title_with_mask(*(row[name] for name in METHOD)),
                 "parameters": f"{row['trained']:,}",
-                "score": _digits(row["score"], DIVERGED),
+                "score": number(row["score"], missing=DIVERGED),
                 # Adding 0.0 turns -0.0 into 0.0.
-                "loss": _digits(0.0 - round(row["difference"], 4)),
-                "at most": _digits(row["most_lost"]),
+                "loss": number(0.0 - round(row["difference"], 4)),
+                "at most": number(row["most_lost"]),
                 f"within {row['margin']:g}": chance_in_words(row["chance"]),
             }
         )
     # Each margin has its own column.
     return pd.DataFrame(rows).fillna(EMPTY)
-
-
-def _digits(value: float, missing: str = EMPTY) -> str:
-    return missing if pd.isna(value) else f"{value:.4f}"
 
 
 def chance_in_words(chance: float) -> str:
@@ -188,7 +184,7 @@ def _what_tells(answer: Answer, candidate: Candidate) -> str:
         return "Full fine-tuning is the safe choice; `seeds: [0, 1, 2]` would tell more."
     more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []
     if answer.more_seeds:
-        unused = (number for number in itertools.count() if number not in candidate.seeds)
+        unused = (seed for seed in itertools.count() if seed not in candidate.seeds)
         seeds = [*candidate.seeds, *itertools.islice(unused, answer.more_seeds)]
         more.append(f"`seeds: {seeds}`")
     tells = f"; about {' or '.join(more)} would tell" if more else ""
@@ -250,13 +246,13 @@ def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, 
         "metric": TITLES[row["metric"]],
         "method": title_with_mask(*(row[name] for name in METHOD)),
         "score": _score(row),
-        "minus full": signed(row["difference"]),
+        "minus full": number(row["difference"], "+.4f"),
         "95 % interval": interval(row["low"], row["high"]),
         "parameters": f"{row['trained']:,}",
         "share of full": EMPTY if pd.isna(row["share"]) else share(row["share"]),
         "on disk": file_size(row["delta_bytes"]),
         "seconds": f"{row['seconds']:,.0f}",
-        "best epoch": EMPTY if pd.isna(row["epoch"]) else f"{row['epoch']:g}",
+        "best epoch": number(row["epoch"], "g"),
         "remarks": remarks(row) or EMPTY,
     }
 

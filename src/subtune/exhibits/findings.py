@@ -19,7 +19,7 @@ from subtune.analysis.claims import (
 from subtune.analysis.scores import whole_methods
 from subtune.analysis.summary import remarks, title_with_mask
 from subtune.exhibits.methods import exhibit_scores
-from subtune.exhibits.output import DIVERGED, EMPTY, Styled, wrapped
+from subtune.exhibits.output import DIVERGED, EMPTY, Styled, interval, number, wrapped
 from subtune.exhibits.results import Results
 from subtune.tasks.metrics import TITLES
 
@@ -105,8 +105,8 @@ def contents(parts: pd.DataFrame) -> pd.DataFrame:
             "file": parts["file"],
             "made of": parts["made_of"],
             "learning rate": [short(rate) or EMPTY for rate in parts["learning_rate"]],
-            "seed": [EMPTY if pd.isna(seed) else f"{seed:g}" for seed in parts["seed"]],
-            "dev score": [EMPTY if pd.isna(v) else f"{v:.4f}" for v in parts["dev_score"]],
+            "seed": [number(seed, "g") for seed in parts["seed"]],
+            "dev score": [number(score) for score in parts["dev_score"]],
         }
     )
 
@@ -189,7 +189,7 @@ def choice_by_information(results: Results, methods: Sequence[str]) -> pd.DataFr
     shares = wide.div(wide.sum(axis=1), axis=0)
     rows = []
     decide = sizes[sizes["decides"] & sizes["method"].isin(methods)]
-    for (model, task, number), same in decide.groupby(["model", "task", "train_rows"], sort=False):
+    for (model, task, count), same in decide.groupby(["model", "task", "train_rows"], sort=False):
         scores = same.groupby("method")["value"].mean().dropna().sort_values(ascending=False)
         share = shares.loc[task].dropna().sort_values(ascending=False)
         loss = scores.max() - scores.get(share.index[0], float("nan"))
@@ -197,10 +197,10 @@ def choice_by_information(results: Results, methods: Sequence[str]) -> pd.DataFr
             {
                 "model": model,
                 "task": results.task_titles[task],
-                "training rows": f"{number:,}",
+                "training rows": f"{count:,}",
                 "by information": ", ".join(f"{name} {value:.1%}" for name, value in share.items()),
                 "by score": ", ".join(f"{name} {value:.4f}" for name, value in scores.items()),
-                "choice scores less by": EMPTY if pd.isna(loss) else f"{loss:.4f}",
+                "choice scores less by": number(loss),
             }
         )
     return pd.DataFrame(rows)
@@ -239,7 +239,6 @@ def papers_in_lines(papers: Mapping[str, Sequence[Path]]) -> str:
 
 
 def _row(claim: dict[str, Any]) -> dict[str, str]:
-    interval = f"{_number(claim['low'])} to {_number(claim['high'])}"
     return {
         "claim": claim["claim"],
         "as the paper judges": claim["judged"],
@@ -247,8 +246,8 @@ def _row(claim: dict[str, Any]) -> dict[str, str]:
         "this run": _decides(claim, "ours", "cells", "judged"),
         "paper": _decides(claim, "paper", "paper_cells", "paper_judged"),
         "by the interval": EMPTY if pd.isna(claim["verdict"]) else claim["verdict"],
-        "mean": _number(claim["mean"]),
-        "95 % interval": EMPTY if pd.isna(claim["low"]) else interval,
+        "mean": number(claim["mean"], ".3f"),
+        "95 % interval": interval(claim["low"], claim["high"], ".3f"),
         "over": _over(claim) if claim["units"] else EMPTY,
         "statistic": claim["statistic"],
         "printed in": claim["printed_in"],
@@ -264,7 +263,7 @@ def _decides(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
         return str(claim[judged])
     if claim["judged_by"].startswith("at least"):
         return f"{claim[value]:.0f} of {claim[cells]}"
-    return _number(claim[value])
+    return number(claim[value], ".3f")
 
 
 def _over(claim: dict[str, Any]) -> str:
@@ -272,7 +271,3 @@ def _over(claim: dict[str, Any]) -> str:
     parts = str(claim["unit"]).split(" × ")
     plural = "" if claim["units"] == 1 else "s"
     return f"{claim['units']} " + " × ".join(f"{part}{plural}" for part in parts)
-
-
-def _number(value: float) -> str:
-    return EMPTY if pd.isna(value) else f"{value:.3f}"

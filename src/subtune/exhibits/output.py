@@ -101,14 +101,14 @@ def wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, width, subsequent_indent="    ")
 
 
-def signed(value: float) -> str:
-    """Return a difference with its sign, or a dash if it is missing."""
-    return EMPTY if pd.isna(value) else f"{value:+.4f}"
+def number(value: float, form: str = ".4f", missing: str = EMPTY) -> str:
+    """Return a number in a format, or a dash if it is missing."""
+    return missing if pd.isna(value) else format(value, form)
 
 
-def interval(low: float, high: float) -> str:
-    """Return the ends of an interval, or a dash if they are missing."""
-    return EMPTY if pd.isna(low) else f"{signed(low)} to {signed(high)}"
+def interval(low: float, high: float, form: str = "+.4f") -> str:
+    """Return the ends of an interval in a format, or a dash if they are missing."""
+    return EMPTY if pd.isna(low) else f"{low:{form}} to {high:{form}}"
 
 
 def share(value: float) -> str:

@@ -140,6 +140,7 @@ CLAIMS = Table(
     "are "
     "counted without the classifier; a method that diverged counts as the worst.",
     make=lambda results: checklist(results["claims"]),
+    needs=Needs(tables=("claims",)),
 )
 SCORES = Table(
     "scores",
@@ -213,8 +214,7 @@ SUBMISSION = Table(
 
 def all_exhibits(paper: Paper) -> list[Table]:
     """Return all tables and figures of an experiment that reproduces a paper, in order."""
-    claims = [CLAIMS] if paper.claims else []
     last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE, SUBMISSION]
     if not paper.name:
-        return [*SUMMARIES, *claims, SCORES, *last]
-    return [*paper.exhibits, *claims, REPRODUCTION, *SUMMARIES, *last]
+        return [*SUMMARIES, SCORES, *last]
+    return [*paper.exhibits, CLAIMS, REPRODUCTION, *SUMMARIES, *last]

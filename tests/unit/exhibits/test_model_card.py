@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
@@ -105,71 +104,42 @@ def shared(tmp_path_factory, tiny_bert):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("task", "family", "method", "adapter"),
+    ("task", "family", "method", "pooling", "adapter"),
     [
-        ("rte", "bert", "layernorm", False),
-        ("rte", "bert", "lora-II", True),
-        ("stsb", "roberta", "bitfit", False),
-        ("toxic", "bert", "bitfit", False),
-        ("sst2", "roberta", "layernorm", True),
-        ("sst2", "gpt2", "lora-I", True),
-        ("sst2", "gpt2", "bitfit", False),
-        ("sst2", "bert", "ia3", False),
+        ("rte", "bert", "layernorm", None, False),
+        ("rte", "bert", "lora-II", None, True),
+        ("stsb", "roberta", "bitfit", None, False),
+        ("toxic", "bert", "bitfit", None, False),
+        ("sst2", "roberta", "layernorm", None, True),
+        ("sst2", "gpt2", "lora-I", None, True),
+        ("sst2", "gpt2", "bitfit", None, False),
+        ("sst2", "bert", "ia3", None, False),
+        ("sst2", "bert", "layernorm", "mean", False),
+        ("stsb", "bert", "layernorm", "mean", False),
+        ("sst2", "bert", "lora-I", "mean", True),
+        ("sst2", "bert", "ia3", "mean", True),
+        ("sst2", "bert", "embeddings", "mean", False),
+        ("rte", "bert", "embeddings", None, False),
+        ("stsb", "mpnet", "embeddings", "mean", False),
     ],
 )
 def test_a_cards_code_gives_the_logits_of_the_record(
-    task, family, method, adapter, tmp_path, base_of, exported_code
+    task, family, method, pooling, adapter, tmp_path, base_of, exported_code
 ):
-    spec, _ = recorded(tmp_path, base_of(family), METHODS[method], task)
-    said = said_by(exported_code(spec, adapter))
-    with torch.inference_mode():
-        logits = [
-            said["model"](**said["tokenizer"](*row, truncation=True, **said["settings"])).logits[0]
-            for row in texts_of(task)
-        ]
-    assert np.stack(logits) == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["sst2", "stsb"])
-def test_a_cards_code_gives_the_logits_of_a_mean_over_tokens(
-    task, tmp_path, base_of, exported_code
-):
-    spec, _ = recorded(tmp_path, base_of("bert"), METHODS["layernorm"], task, pooling="mean")
-    said = said_by(exported_code(spec))
+    if method == "embeddings":
+        spec = recorded_embeddings(tmp_path, base_of(family), task, pooling)
+    else:
+        spec, _ = recorded(tmp_path, base_of(family), METHODS[method], task, pooling=pooling)
+    code = exported_code(spec, adapter)
     data = ModelCard((tmp_path / "out" / "README.md").read_text(encoding="utf-8")).data
-    assert data.library_name == "sentence-transformers"
+    encodes = not adapter and (pooling == "mean" or method == "embeddings")
+    assert (data.library_name == "sentence-transformers") is encodes
     assert data.pipeline_tag == "text-classification"
-    texts = [list(row) if len(row) > 1 else row[0] for row in texts_of(task)]
-    expected = logits_on_record(tmp_path, spec)
-    assert said["model"].encode(texts) == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("task", "family", "pooling"),
-    [("sst2", "bert", "mean"), ("rte", "bert", None), ("stsb", "mpnet", "mean")],
-)
-def test_a_cards_code_applies_a_regression_to_embeddings(
-    task, family, pooling, tmp_path, base_of, exported_code
-):
-    spec = recorded_embeddings(tmp_path, base_of(family), task, pooling)
-    code = exported_code(spec)
     for texts, expected in zip(texts_of(task), logits_on_record(tmp_path, spec), strict=True):
         own = code
         for place, text in zip(("A first text.", "A second text."), texts, strict=False):
             own = own.replace(json.dumps(place), repr(text))
-        assert said_by(own)["logits"] == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["lora-I", "ia3"])
-def test_a_cards_code_of_an_adapter_averages_over_tokens(method, tmp_path, base_of, exported_code):
-    spec, _ = recorded(tmp_path, base_of("bert"), METHODS[method], "sst2", pooling="mean")
-    code = exported_code(spec, adapter=True)
-    for [text], expected in zip(texts_of("sst2"), logits_on_record(tmp_path, spec), strict=True):
-        said = said_by(code.replace('"A first text."', repr(text)))
-        assert said["logits"].numpy() == pytest.approx(expected, abs=1e-5)
+        assert np.asarray(said_by(own)["logits"]) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.slow
