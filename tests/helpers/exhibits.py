@@ -6,14 +6,8 @@ from typing import Any
 from subtune import papers
 from subtune.analysis.predictions import NO_ROWS
 from subtune.exhibits.results import Results
-from subtune.papers.paper import Table
 from subtune.papers.shared import all_exhibits
 from subtune.tasks.task import Task, columns_of
-
-
-def declared(paper: str | None, name: str) -> Table:
-    [exhibit] = [e for e in all_exhibits(papers.find(paper)) if e.name == name]
-    return exhibit
 
 
 def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
@@ -40,4 +34,5 @@ def made(
 ) -> Any:
     """Return an exhibit of these tables and of other fields of `Results`."""
     of_paper = Results(tables, tasks or {}, papers.find(paper).printed, **others)
-    return declared(paper, name).make(of_paper, *style)
+    [exhibit] = [e for e in all_exhibits(papers.find(paper)) if e.name == name]
+    return exhibit.make(of_paper, *style)

@@ -2,6 +2,7 @@
 
 import base64
 import math
+import mimetypes
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,14 +26,8 @@ from subtune.analysis.summary import (
 from subtune.core.layout import path_of
 from subtune.exhibits.answers import from_the_smallest, in_brief, losses_of
 from subtune.exhibits.findings import short
-from subtune.exhibits.output import DOTS_PER_INCH, EMPTY, cell, interval
+from subtune.exhibits.output import DIVERGED, DOTS_PER_INCH, EMPTY, interval, number
 
-MEDIA_TYPES = {
-    ".csv": "text/csv",
-    ".tex": "text/x-tex",
-    ".pdf": "application/pdf",
-    ".png": "image/png",
-}
 # Byte offsets of a PNG's width, and page pixels per inch.
 WIDTH_IN_PNG = slice(16, 20)
 PIXELS_PER_INCH = 96
@@ -100,9 +95,9 @@ def page(
 
 def heading(exhibit: Mapping[str, Any]) -> str:
     """Return a title with the paper's number: ``Table 2. Dev scores``."""
-    number = NUMBERED.match(exhibit["name"])
+    found = NUMBERED.match(exhibit["name"])
     title = exhibit["title"]
-    return f"{number[1].capitalize()} {number[2]}. {title}" if number else title
+    return f"{found[1].capitalize()} {found[2]}. {title}" if found else title
 
 
 def markdown_table(text: str) -> Markup:
@@ -113,7 +108,7 @@ def markdown_table(text: str) -> Markup:
 def data_address(path: Path) -> str:
     """Return a data URL with the whole file."""
     content = base64.b64encode(path.read_bytes()).decode()
-    return f"data:{MEDIA_TYPES[path.suffix]};base64,{content}"
+    return f"data:{mimetypes.guess_type(path)[0]};base64,{content}"
 
 
 def width_of(path: Path) -> int:
@@ -138,7 +133,7 @@ def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
                 "training rows": f"{row['train_rows']:,}",
                 "learning rate": short(row["learning_rate"]) or EMPTY,
                 "seed": row["seed"],
-                "score": cell(pd.Series([row["value"]])),
+                "score": number(row["value"], missing=DIVERGED),
                 "curve": curve,
             }
         )
@@ -151,8 +146,8 @@ def sparkline(scores: Sequence[float], best_epoch: int) -> str:
     across, up = (WIDTH - 2 * PADDING) / max(1, len(scores) - 1), HEIGHT - 2 * PADDING
     heights = [(score - low) / (high - low) if high > low else 0.5 for score in scores]
     points = [
-        (PADDING + number * across, HEIGHT - PADDING - up * height)
-        for number, height in enumerate(heights)
+        (PADDING + epoch * across, HEIGHT - PADDING - up * height)
+        for epoch, height in enumerate(heights)
     ]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     x, y = points[best_epoch - 1]

@@ -39,17 +39,7 @@ def test_a_chosen_learning_rate_at_the_edge_has_a_remark():
     assert findings.short(math.nan) is None
 
 
-def test_a_searched_learning_rate_has_the_plateau_of_its_search():
-    rows = [
-        ("rte", "bitfit", 1.0, None, 3e-3, 0, 0.5),
-        ("rte", "full", 1.0, None, 1e-4, 0, 0.5),
-    ]
-    table = choices_of(scored(*rows).assign(plateau=["0.001 0.003", None]))
-    assert table["plateau"].tolist() == ["1e-3, 3e-3", EMPTY]
-    assert "plateau" not in choices_of(scored(*rows))
-
-
-def test_the_choices_have_a_row_per_mask_named_as_in_the_other_tables():
+def test_the_choices_have_a_row_per_mask_and_the_plateau_of_a_search():
     rows = [
         ("rte", "layernorm", 1.0, None, 3e-3, 0, 0.5),
         ("rte", "layernorm", 0.2, "individual", 1e-3, 0, 0.4),
@@ -58,6 +48,7 @@ def test_the_choices_have_a_row_per_mask_named_as_in_the_other_tables():
     assert table["method"].tolist() == ["LayerNorm", "LayerNorm, top 20%, individual"]
     assert table["learning rate"].tolist() == [3e-3, 1e-3]
     assert table["plateau"].tolist() == [EMPTY, "1e-3, 3e-3"]
+    assert "plateau" not in choices_of(scored(*rows))
 
 
 def test_table_4_names_the_metrics_of_the_paper():

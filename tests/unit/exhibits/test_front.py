@@ -55,10 +55,6 @@ def test_a_method_sure_to_be_within_the_margin_is_filled_and_its_name_is_bold():
     assert bold == {"BitFit", "classifier alone"}
 
 
-def test_names_stand_in_the_order_of_scores():
-    assert names(panel_of(SCORES)) == ["classifier alone", "LayerNorm", "BitFit", "Full"]
-
-
 def test_eight_methods_are_named_and_the_others_are_grey():
     others = {f"own_{number}": [0.7 + number / 100] for number in range(10)}
     panel = panel_of({"full": [0.9], **others})
