@@ -23,7 +23,7 @@ from subtune.exhibits.findings import papers_in_lines
 from subtune.interface.workflow import Jobs, preflight, say_progress
 from subtune.papers import experiments
 from subtune.papers.paper import Figure
-from subtune.papers.shared import ANSWERS, FRONT, REPRODUCTION, SUBMISSION, SUMMARIES, SUMMARY
+from subtune.papers.shared import ANSWERS, FRONT, SUBMISSION, SUMMARIES, SUMMARY
 from subtune.planning.jobs import submissions
 
 
@@ -155,7 +155,7 @@ def endings_of(exhibit):
     if not isinstance(exhibit, Figure):
         return layout.TABLE_ENDINGS
     # The printed scores lie beside their figure.
-    return [*layout.FIGURE_ENDINGS, *["csv"] * (exhibit is REPRODUCTION)]
+    return [*layout.FIGURE_ENDINGS, *["csv"] * (exhibit.name == "reproduction")]
 
 
 def files_of_all_experiments(exhibit):

@@ -1,4 +1,4 @@
-"""What tables and figures are made of: an experiment's numbers, and a paper's printed ones."""
+"""Numbers of an experiment and of its paper, from which tables and figures are made."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

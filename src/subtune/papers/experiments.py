@@ -236,13 +236,7 @@ def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
 def write_exhibit(
     name: str, about: Mapping[str, Any], results: Results, outputs: Sequence[str | Path]
 ) -> None:
-    """Write a table or figure of an experiment's results, in the format of each output's suffix."""
-    write = save_figure if about["exhibits"][name]["style"] else write_table
-    write(make(name, about, results), outputs)
-
-
-def make(name: str, about: Mapping[str, Any], results: Results) -> Any:
-    """Return a table or figure of an experiment's results.
+    """Write a table or figure of an experiment's results, in the format of each output's suffix.
 
     Args:
         about: from `about`.
@@ -250,4 +244,7 @@ def make(name: str, about: Mapping[str, Any], results: Results) -> Any:
     [exhibit] = [e for e in all_exhibits(papers.find(about["paper"])) if e.name == name]
     own = about["exhibits"][name]
     shown = results.without(own["left_out"]) if own["left_out"] else results
-    return exhibit.make(shown, own["style"]) if own["style"] else exhibit.make(shown)
+    if isinstance(exhibit, Figure):
+        save_figure(exhibit.make(shown, own["style"]), outputs)
+    else:
+        write_table(exhibit.make(shown), outputs)

@@ -1,10 +1,10 @@
 """An experiment makes the tables and figures for which it has the runs."""
 
+import pandas as pd
 import pytest
 
 from subtune import papers
 from subtune.papers import experiments
-from subtune.papers.experiments import make
 from subtune.planning.plan import plan
 from tests.helpers.examples import config, experiment, scored
 from tests.helpers.exhibits import results
@@ -132,11 +132,11 @@ def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
 
 
 @pytest.mark.parametrize(("left_out", "columns"), [([], 2), (["squad"], 1)])
-def test_tasks_that_are_left_out_have_no_rows_and_no_titles(left_out, columns):
+def test_tasks_that_are_left_out_have_no_rows_and_no_titles(left_out, columns, tmp_path):
     rows = [(task, method, 1.0, None, 1e-3, 0, 0.5) for task in ("rte", "squad")
             for method in ("full", "bitfit")]  # fmt: skip
     both = results({"rte": "RTE", "squad": "SQuAD"}, chosen=scored(*rows))
-    own = {"left_out": left_out, "style": None}
-    table = make("paired_tests", {"paper": None, "exhibits": {"paired_tests": own}}, both)
-    assert table["pairs"].tolist() == [columns]
+    about = {"paper": None, "exhibits": {"paired_tests": {"left_out": left_out}}}
+    experiments.write_exhibit("paired_tests", about, both, [tmp_path / "t.csv"])
+    assert pd.read_csv(tmp_path / "t.csv")["pairs"].tolist() == [columns]
     assert len(both.without(left_out).column_titles) == columns

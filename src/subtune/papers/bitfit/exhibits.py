@@ -18,8 +18,8 @@ from subtune.papers.shared import (
 
 PART_OF_SPEECH = ("ptb", "ud_ewt")
 SQUAD = ("squad",)
-# The methods of the figures on SQuAD.
-SIZES_OF = ("full", "bitfit")
+# Methods of the figures on SQuAD and of the generalisation gap.
+COMPARED_IN_DETAIL = ("full", "bitfit")
 
 
 def on_squad(name: str, metric: str, title: str) -> Figure:
@@ -30,9 +30,9 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
         f"{title} on SQuAD's dev set by the number of training examples, on a logarithmic axis, at "
         f"each method's best learning rate for that number. Bands are {SEVERAL_SEEDS}. The paper "
         "prints its curves without numbers, so they are not shown.",
-        make=lambda results, style: score_by_train_rows(results, style, metric, SIZES_OF),
+        make=lambda results, style: score_by_train_rows(results, style, metric, COMPARED_IN_DETAIL),
         style="sizes",
-        needs=Needs(methods=SIZES_OF, tables=("sizes",)),
+        needs=Needs(methods=COMPARED_IN_DETAIL, tables=("sizes",)),
         tasks=SQUAD,
     )
 
@@ -80,6 +80,6 @@ PAPER = Paper(
     claims=read_claims(__package__, claims),
     printed_data={"train_rows": "train_rows"},
     printed_learning_rates={"bitfit": "table6"},
-    scored_on_training_rows=("full", "bitfit"),
+    scored_on_training_rows=COMPARED_IN_DETAIL,
     tasks_apart=(*PART_OF_SPEECH, *SQUAD),
 )
