@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from subtune import cli
 from subtune.analysis.scores import PLATEAU
 from subtune.config.schema import SEARCHED
 from tests.helpers import recipes
@@ -178,6 +179,12 @@ def test_spafit_is_scored_in_its_own_metrics(results):
     assert (list(metrics["stsb"]), list(metrics["rte"])) == (["pearsonr"], ["accuracy"])
 
 
+def test_repeated_runs_have_a_spread(results):
+    table = pd.read_csv(results / "experiments" / "bitfit_plus" / "repeat_variance.csv")
+    assert set(table["seeds"]) == {2}
+    assert len(table) == 4
+
+
 def test_training_scores_stand_beside_dev_scores(results):
     table = pd.read_csv(results / "experiments" / "bitfit" / "data" / "train_scores.csv")
     assert set(table["method"]) == {"full", "bitfit"}
@@ -290,3 +297,10 @@ def test_the_record_of_a_search_has_what_was_tried_and_the_tables_what_was_found
         assert found["learning_rate"] == row["learning_rate"]
         # The first seed searched.
         assert row["seed"] == 1 or found["score"] == row["value"]
+
+
+def test_runs_are_listed_with_what_they_found(searched, results, capsys):
+    assert cli.main(["runs", "--results", str(results)]) == 0
+    listed = capsys.readouterr().out
+    for run in searched["run"]:
+        assert run in listed
