@@ -9,7 +9,6 @@ tokens of all windows, ``r`` questions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from subtune.core.errors import SubtuneError
 from subtune.tasks.examples import Examples
 from subtune.tasks.formats import Text, problem_in, read_text, shown
 from subtune.tasks.metrics import METRICS
-from subtune.tasks.task_kind import Columns, PlacedRow, Row, SpecialTokens, TaskKind
+from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,31 +85,34 @@ class Span(TaskKind):
         ``last`` are the characters of the context at which each token begins and ends, or
         `OUTSIDE`.
         """
-        special = SpecialTokens(tokenizer, 2)
-        text_room = max_length - special.count
-        longest_question = min(LONGEST_QUESTION, text_room // 2)
+        text_room = max_length - tokenizer.num_special_tokens_to_add(is_pair=True)
+        asked, read = (
+            tokenizer.encode_batch(rows[name], add_special_tokens=False) for name in self.text
+        )
         examples = []
-        # Questions share contexts.
-        encode = cache(partial(tokenizer.encode, add_special_tokens=False))
-        cells_of_rows = (rows[name] for name in ("idx", "question", "context", "answers", "label"))
-        for row, question, context, texts, starts in zip(*cells_of_rows, strict=True):
-            question_ids, encoded_context = encode(question).ids[:longest_question], encode(context)
-            room = text_room - len(question_ids)
-            before = [OUTSIDE] * (special.before + len(question_ids))
-            behind = [OUTSIDE] * (special.count - special.before)
-            for window in _windows(len(encoded_context.ids), room, doc_stride or room):
-                ids, types = special.around(question_ids, encoded_context.ids[window])
-                offsets = encoded_context.offsets[window]
+        names = ("idx", "context", "answers", "label")
+        for question, windows, row, context, texts, starts in zip(
+            asked, read, *(rows[name] for name in names), strict=True
+        ):
+            question.truncate(min(LONGEST_QUESTION, text_room // 2))
+            room = text_room - len(question)
+            # The tokenizer calls the number of tokens that two windows share the stride.
+            windows.truncate(room, stride=room - min(doc_stride or room, room))
+            for window in (windows, *windows.overflowing):
+                whole = tokenizer.post_process(question, window)
+                inside = np.array([part == 1 for part in whole.sequence_ids])
+                places = np.full((len(whole), 2), OUTSIDE)
+                places[inside] = np.reshape(window.offsets, (-1, 2))
                 label = [0, 0]
                 if texts:
-                    label = _positions(offsets, starts[0], starts[0] + len(texts[0]), len(before))
+                    label = _positions(places, starts[0], starts[0] + len(texts[0]))
                 row_cells = {"row": row, "context": context, "answers": texts}
                 window_cells = {
-                    "input_ids": ids,
+                    "input_ids": whole.ids,
                     "label": label,
-                    "first": [*before, *(first for first, _ in offsets), *behind],
-                    "last": [*before, *(last for _, last in offsets), *behind],
-                    "token_type_ids": types,
+                    "first": places[:, 0].tolist(),
+                    "last": places[:, 1].tolist(),
+                    "token_type_ids": whole.type_ids,
                 }
                 examples.append(row_cells | window_cells)
         return {name: [example[name] for example in examples] for name in examples[0]}
@@ -177,26 +179,17 @@ class Span(TaskKind):
         return table["prediction"].tolist(), table["answers"].map(list).tolist()
 
 
-def _windows(tokens: int, room: int, doc_stride: int) -> Iterator[slice]:
-    """Yield windows that together cover every token. The last one ends with the text."""
-    start = 0
-    while start + room < tokens:
-        yield slice(start, start + room)
-        start += min(doc_stride, room)
-    yield slice(start, tokens)
-
-
-def _positions(offsets: Sequence[tuple[int, int]], start: int, end: int, before: int) -> list[int]:
+def _positions(places: np.ndarray, start: int, end: int) -> list[int]:
     """Return the positions of an answer's first and last token, or 0 twice if the window lacks it.
 
-    ``offsets`` are the first and last characters of the window's tokens of the context; ``before``
-    is the number of tokens before these.
+    ``places`` are the first and last character of each token ``[tokens, 2]``, or `OUTSIDE`.
     """
-    if not offsets or offsets[0][0] > start or offsets[-1][1] < end:
+    [inside] = np.nonzero(places[:, 0] != OUTSIDE)
+    begins, ends = places[inside].T
+    if not len(inside) or begins[0] > start or ends[-1] < end:
         return [0, 0]
-    first = max(number for number, (begins, _) in enumerate(offsets) if begins <= start)
-    last = min(number for number, (_, ends) in enumerate(offsets) if ends >= end)
-    return [before + first, before + max(first, last)]
+    first = inside[begins <= start].max()
+    return [int(first), int(max(first, inside[ends >= end].min()))]
 
 
 def _best_pair(logits: np.ndarray) -> tuple[float, int, int]:

@@ -213,31 +213,3 @@ def require_some(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
                 f"found label {cut(word)!r} in {'all' if count else 'none'} of {labels:,} rows to "
                 "train on, expected some with and some without it"
             )
-
-
-class SpecialTokens:
-    """The special tokens that a tokenizer puts around one or two texts.
-
-    ``count`` is their number; ``before`` is the number before the last text.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, texts: int):
-        probe = tokenizer.encode("a", "a" if texts > 1 else None)
-        # Text number, id and token type of each special token and of each text's first token.
-        self._parts: list[tuple[int | None, int, int]] = []
-        for part in zip(probe.sequence_ids, probe.ids, probe.type_ids, strict=True):
-            if part[0] is None or part[0] not in [text for text, *_ in self._parts]:
-                self._parts.append(part)
-        order = [text for text, *_ in self._parts]
-        self.count = order.count(None)
-        self.before = order[: order.index(texts - 1)].count(None)
-
-    def around(self, *texts: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Return an example's token ids and token types, from its texts' token ids."""
-        ids: list[int] = []
-        types: list[int] = []
-        for text, token, token_type in self._parts:
-            tokens = [token] if text is None else texts[text]
-            ids += tokens
-            types += [token_type] * len(tokens)
-        return ids, types

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.examples import Examples
 from subtune.tasks.formats import Text, json_rows, problem_in, read_text, shown
 from subtune.tasks.sentences import NO_LABEL
-from subtune.tasks.task_kind import Columns, PlacedRow, Row, SpecialTokens, TaskKind
+from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,24 +103,29 @@ class Tokens(TaskKind):
 
         ``reads`` has the position of each word's first piece.
         """
-        special = SpecialTokens(tokenizer, 1)
-        room = max_length - special.count
+        room = max_length - tokenizer.num_special_tokens_to_add(is_pair=False)
 
         @cache
-        def pieces_of(word: str) -> list[int]:
+        def pieces_of(word: str) -> Encoding:
             # Some tokenizers recognise the start of a word only by the space before it.
-            pieces = tokenizer.encode(f" {word}", add_special_tokens=False).ids[:room]
-            return pieces or [_unknown(tokenizer, word)]
+            pieces = tokenizer.encode(f" {word}", add_special_tokens=False)
+            pieces.truncate(room)
+            return pieces if pieces.ids else _unknown(tokenizer, word)
 
         examples = []
         for row, words, labels in zip(rows["idx"], rows["words"], rows["label"], strict=True):
             pieces = [pieces_of(word) for word in words]
             for part in _parts(list(map(len, pieces)), room):
-                ids, types = special.around([piece for word in pieces[part] for piece in word])
+                whole = tokenizer.post_process(Encoding.merge(pieces[part], growing_offsets=False))
                 lengths = np.array([len(word) for word in pieces[part]])
-                reads = special.before + lengths.cumsum() - lengths
-                example = {"row": row, "input_ids": ids, "reads": reads, "label": labels[part]}
-                examples.append(example | {"token_type_ids": types})
+                reads = whole.sequence_ids.index(0) + lengths.cumsum() - lengths
+                example = {
+                    "row": row,
+                    "input_ids": whole.ids,
+                    "reads": reads,
+                    "label": labels[part],
+                }
+                examples.append(example | {"token_type_ids": whole.type_ids})
         return {name: [example[name] for example in examples] for name in examples[0]}
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
@@ -156,12 +161,13 @@ def _parts(lengths: Sequence[int], room: int) -> Iterator[slice]:
     yield slice(start, len(lengths))
 
 
-def _unknown(tokenizer: Tokenizer, word: str) -> int:
+def _unknown(tokenizer: Tokenizer, word: str) -> Encoding:
     """Return the unknown token, for a word that the tokenizer removes."""
-    number = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
-    if number is None:
+    name = getattr(tokenizer.model, "unk_token", None) or ""
+    token = tokenizer.encode(name, add_special_tokens=False)
+    if len(token) != 1:
         raise SubtuneError(f"the tokenizer has no token for the word {word!r}")
-    return number
+    return token
 
 
 def conll_sentences(
