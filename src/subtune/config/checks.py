@@ -67,15 +67,15 @@ def problems_of(config: Config) -> Iterator[str]:
 def _tasks(
     config: Config, path: str, experiment: Experiment, tasks: Sequence[Task]
 ) -> Iterator[str]:
-    """Yield a line per task that does not suit the tables, the source, the length or a model."""
-    headings, all_models = {*HEADINGS}, config.all_models()
+    """Yield a line per task that does not suit the tables or the source."""
+    headings = {*HEADINGS}
     has_rows = {
         "hub": is_on_hub,
         "tsv": lambda name: name not in RELEASES,
         "builtin": lambda name: name in MINI_TASKS,
     }[config.source]
     for task in tasks:
-        name, kind, max_length = task.name, task.of_kind, experiment.settings(task.name).max_length
+        name = task.name
         for _, title in task.columns():
             if title in headings:
                 yield (
@@ -89,18 +89,6 @@ def _tasks(
                 f"{path}.tasks: found {name!r}, which `source: {config.source}` does not have, "
                 f"expected {own if name in RELEASES else 'another source'}"
             )
-        if max_length < kind.least_length:
-            yield (
-                f"{path}.max_length: found {max_length} for task {name!r}, expected at least "
-                f"{kind.least_length}"
-            )
-        for model in experiment.models if kind.head != SEQUENCE_CLASSIFICATION else ():
-            if model in all_models and all_models[model].pooling:
-                yield (
-                    f"models.{model}.pooling: found {all_models[model].pooling!r} for task "
-                    f"{name!r}, expected none: every word or position has its own prediction; "
-                    "name the model twice"
-                )
 
 
 def _methods(

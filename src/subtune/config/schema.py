@@ -35,6 +35,8 @@ ALL_ROWS: Literal["all"] = "all"
 MARGIN = 0.02
 # Tables and random generators hold no larger whole numbers.
 LARGEST = 2**63 - 1
+# RoBERTa's four special tokens for two texts, and a token of each.
+SHORTEST = 6
 # The learning rates that `search` tries: the first suit full fine-tuning of large models, the last
 # suit selections of few numbers.
 SEARCHED = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
@@ -311,7 +313,7 @@ class TaskSettings(Section):
     """examples per training step"""
     epochs: Count | None = None
     """passes over the training set"""
-    max_length: int | None = Field(default=None, ge=4, le=512)
+    max_length: int | None = Field(default=None, ge=SHORTEST, le=512)
     """most tokens of an example"""
     train_rows: NumbersOfRows | None = None
     """number of training rows, `all`, or a list of them"""
@@ -371,7 +373,7 @@ class Experiment(Section):
     """passes over the training set"""
     batch_size: Count
     """examples per training step"""
-    max_length: int = Field(default=128, ge=4, le=512)
+    max_length: int = Field(default=128, ge=SHORTEST, le=512)
     """most tokens of an example; longer texts are cut, or split into examples"""
     doc_stride: Count = 128
     """tokens from the start of one window of a long context to the start of the next; at most a

@@ -49,8 +49,6 @@ class Span(TaskKind):
     labels_are = ""
     formats = (".json",)
     head = "question_answering"
-    # RoBERTa's four special tokens, and one token each of question and context.
-    least_length = 6
     overlaps = True
 
     def outputs(self, task: TaskSpec) -> int:

@@ -46,8 +46,7 @@ class TaskKind(ABC):
     default label column. With ``has_label_columns`` each label word may have a column.
     ``labels_are`` is the end of the message that all labels are the same; it is empty if they may
     be. ``formats`` are file endings. ``head`` is a name in `subtune.families.base`, and
-    ``problem_type`` the problem type of exported models in transformers. ``least_length`` is the
-    smallest `max_length` with which every model reads a part of each text. With ``overlaps`` long
+    ``problem_type`` the problem type of exported models in transformers. With ``overlaps`` long
     rows are cut into overlapping examples.
     """
 
@@ -64,7 +63,6 @@ class TaskKind(ABC):
     formats: tuple[str, ...]
     head: str
     problem_type: str | None = None
-    least_length: int = 4
     overlaps: bool = False
 
     @property

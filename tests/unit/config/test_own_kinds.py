@@ -111,10 +111,3 @@ def test_a_key_that_is_none_of_the_kind_is_refused_in_a_line(name, tmp_path):
         planned(settings(tmp_path, case, **changes))
     assert message in str(raised.value)
     assert len(str(raised.value).strip().splitlines()) == 1
-
-
-def test_windows_have_room_for_something_of_question_and_context(tmp_path):
-    data = settings(tmp_path, ANSWERS)
-    data["experiments"]["e"]["max_length"] = 5
-    with pytest.raises(SubtuneError, match="max_length: found 5 for task 'mine', expected"):
-        config.check(data)
