@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from subtune.config.schema import PATTERNS_IN_WORDS, Config, Experiment
 from subtune.core.errors import SubtuneError, cut, key_path, listed, one_of
@@ -19,16 +20,10 @@ from subtune.selections.added import Embeddings
 from subtune.selections.kind import require_whole
 from subtune.selections.methods import is_built_in
 from subtune.tasks import TASKS, Task
+from subtune.tasks.formats import text_of
 
 # Headings in tables of scores that are not titles of tasks.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
-# Types as YAML calls them.
-IN_YAML = {
-    "tuple_type": "a list",
-    "dict_type": "keys and values",
-    "model_type": "keys and values",
-    "string_type": "text",
-}
 
 
 def problems_of(config: Config) -> Iterator[str]:
@@ -171,37 +166,27 @@ def lines_of(error: ValidationError) -> list[str]:
     ]
 
 
-def _line(problem: Any) -> str:
+def _line(problem: ErrorDetails) -> str:
     # Steps that pydantic adds begin with "["; an unknown key, the last step, may do so too.
     *above, last = problem["loc"] or ["["]
     path = [step for step in above if not str(step).startswith("[")]
     if problem["type"] == "extra_forbidden":
         return f"{key_path([*path, last])}: unknown key, {one_of(str(last), _keys_at(path))}"
     path += [] if str(last).startswith("[") else [last]
-    return ": ".join([*([key_path(path)] if path else []), text_of(problem)])
+    return ": ".join([*([key_path(path)] if path else []), _problem(problem)])
 
 
-def text_of(problem: Any) -> str:
+def _problem(problem: ErrorDetails) -> str:
     """Return what was found and what was expected, without the path."""
-    value = problem["input"]
-    kind = problem["type"]
+    value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
     if isinstance(value, bool):
         return f"found {value}, expected a number or text; in YAML yes, no and on need quotes"
-    if kind == "too_short":
-        return f"found {value!r}, expected at least {problem['ctx']['min_length']}"
-    if kind == "missing":
-        return "required, but missing"
-    if kind == "value_error":
-        return str(problem["ctx"]["error"])
     if kind == "literal_error":
-        allowed = problem["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
+        allowed = context["expected"].replace("'", "").replace(" or ", ", ").split(", ")
         return one_of(value, allowed)
     if kind == "string_pattern_mismatch":
-        return f"found {cut(value)!r}, expected {PATTERNS_IN_WORDS[problem['ctx']['pattern']]}"
-    if kind in IN_YAML:
-        return f"found {cut(repr(value))}, expected {IN_YAML[kind]}"
-    message = problem["msg"].removeprefix("Input should be ").removeprefix("String should have ")
-    return f"found {cut(repr(value))}, expected {message[0].lower()}{message[1:]}"
+        return f"found {cut(value)!r}, expected {PATTERNS_IN_WORDS[context['pattern']]}"
+    return text_of(problem)
 
 
 def _keys_at(path: list) -> list[str]:

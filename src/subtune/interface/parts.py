@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from pydantic import ValidationError
 
-from subtune.config.checks import text_of
 from subtune.core import jobs
 from subtune.core.errors import SubtuneError
 from subtune.data import files
@@ -27,6 +26,7 @@ from subtune.selections.added import Embeddings
 from subtune.selections.methods import named
 from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks.examples import Examples
+from subtune.tasks.formats import text_of
 from subtune.training.evaluation import Result
 from subtune.training.fisher import Fisher, fisher_information
 from subtune.training.sweeps import Job

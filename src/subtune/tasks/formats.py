@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, ValidationError
+from pydantic_core import ErrorDetails
 
 from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
 
@@ -28,13 +29,11 @@ FEW = 0.01
 # Characters of broken files: NUL and surrogates.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 # The expected values, by the type of pydantic's error.
-EXPECTED = {
-    "missing": "a value",
-    "model_type": "an object",
-    "list_type": "a list",
+IN_WORDS = {
+    "tuple_type": "a list",
+    "dict_type": "keys and values",
+    "model_type": "keys and values",
     "string_type": "text",
-    "int_type": "a whole number",
-    "too_short": "at least one value",
 }
 # os.path returns False for names that the system refuses; methods of pathlib may raise.
 is_file = os.path.isfile
@@ -95,15 +94,23 @@ def problem_in(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
     place = "".join(steps).removeprefix(".")
-    if first["type"] == "value_error":
-        problem_line = str(first["ctx"]["error"])
-    elif first["type"] == "json_invalid":
-        problem_line = f"found no JSON ({first['ctx']['error']}), expected a whole file"
-    else:
-        found = "nothing" if first["type"] == "missing" else in_words(first["input"])
-        expected = EXPECTED.get(first["type"]) or first["msg"].splitlines()[0]
-        problem_line = f"found {found}, expected {expected}"
-    return f"{place}: {problem_line}" if place else problem_line
+    return f"{place}: {text_of(first)}" if place else text_of(first)
+
+
+def text_of(problem: ErrorDetails) -> str:
+    """Return what pydantic found and expected, without the path."""
+    value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
+    if kind == "too_short":
+        return f"found {value!r}, expected at least {context['min_length']}"
+    if kind == "missing":
+        return "found nothing, expected a value"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "json_invalid":
+        return f"found no JSON ({context['error']}), expected a whole file"
+    message = problem["msg"].removeprefix("Input should be ").removeprefix("String should have ")
+    expected = IN_WORDS.get(kind, f"{message[0].lower()}{message[1:]}")
+    return f"found {cut(repr(value))}, expected {expected}"
 
 
 def in_words(value: Any) -> str:

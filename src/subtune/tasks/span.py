@@ -206,16 +206,15 @@ def _best_pair(logits: np.ndarray) -> tuple[float, int, int]:
 # The layout of a file. Other keys of objects are ignored.
 class _Answer(BaseModel):
     text: Text
-    # Counted in characters of the context, from 0.
-    answer_start: int
+    # Counted in characters of the context.
+    answer_start: int = Field(ge=0)
 
 
 class _Question(BaseModel):
     id: Text
     question: Text
-    # Read only if labels are needed.
-    answers: Any = None
-    is_impossible: bool | None = None
+    # Test files have none.
+    answers: list[_Answer] = []
 
 
 class _Paragraph(BaseModel):
@@ -231,54 +230,38 @@ class _File(BaseModel):
     data: list[_Article]
 
 
-class _Labels(BaseModel):
-    answers: list[_Answer] = Field(min_length=1)
-
-
 def questions(path: Path, *, labelled: bool) -> Iterator[PlacedRow]:
-    """Read the questions of a SQuAD v1.1 file with their contexts and, if ``labelled``, their
-    answers.
+    """Read the questions of a SQuAD v1.1 file with their contexts and answers.
 
     A row is ``{"question", "context", "answers": {"text": […], "answer_start": […]}}``.
 
     Raises:
-        SubtuneError: the file is not in the format of SQuAD v1.1, a text is empty, or an answer is
-            not at its place in the context.
+        SubtuneError: the file is not in the format of SQuAD v1.1, a text is empty, an answer is not
+            at its place in the context, or a question has no answer although ``labelled``.
     """
     try:
         file = _File.model_validate_json(read_text(path), strict=True)
     except ValidationError as error:
         raise SubtuneError(f"{path}: {problem_in(error)}") from None
     for paragraph in (paragraph for article in file.data for paragraph in article.paragraphs):
+        context = paragraph.context
         for question in paragraph.qas:
             place = f"question {shown(question.id)}"
-            answers = _answers(question, paragraph.context, f"{path}: {place}") if labelled else []
-            texts = [answer.text for answer in answers]
-            starts = [answer.answer_start for answer in answers]
-            accepted = {"text": texts, "answer_start": starts}
-            row = {"question": question.question, "context": paragraph.context, "answers": accepted}
-            yield place, row
-
-
-def _answers(question: _Question, context: str, place: str) -> list[_Answer]:
-    if question.is_impossible:
-        raise SubtuneError(
-            f"{place}: found 'is_impossible', as in SQuAD v2, expected questions of SQuAD v1.1, "
-            "which all have an answer"
-        )
-    try:
-        answers = _Labels.model_validate({"answers": question.answers}, strict=True).answers
-    except ValidationError as error:
-        raise SubtuneError(f"{place}: {problem_in(error)}") from None
-    for number, answer in enumerate(answers):
-        start = answer.answer_start
-        if start < 0 or not context.startswith(answer.text, start):
-            found = context[max(start, 0) : max(start, 0) + len(answer.text)]
-            starts = [at for at in range(len(context)) if context.startswith(answer.text, at)]
-            nearest = min(starts, key=lambda at: abs(at - start), default=None)
-            hint = "is not in it" if nearest is None else f"begins at {nearest}"
-            raise SubtuneError(
-                f"{place}: answers[{number}].answer_start: found {shown(found)} at {start} of the "
-                f"context, expected {shown(answer.text)}, which {hint}"
-            )
-    return answers
+            if labelled and not question.answers:
+                raise SubtuneError(
+                    f"{path}: {place}: found no answer, as in SQuAD v2, expected questions of "
+                    "SQuAD v1.1, which all have one"
+                )
+            for answer in question.answers:
+                start = answer.answer_start
+                found = context[start : start + len(answer.text)]
+                if found != answer.text:
+                    raise SubtuneError(
+                        f"{path}: {place}: found {shown(found)} at {start} of the context, "
+                        f"expected the answer {shown(answer.text)}"
+                    )
+            accepted = {
+                "text": [answer.text for answer in question.answers],
+                "answer_start": [answer.answer_start for answer in question.answers],
+            }
+            yield place, {"question": question.question, "context": context, "answers": accepted}

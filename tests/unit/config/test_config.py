@@ -86,7 +86,7 @@ MISTAKES = {
         ("E.fractions.scopes", ["golbal"], ".0", "individual, global, cv (did you mean 'global'?)"),
     ],
     "missing": [
-        ("experiments", NO_LONGER, "", "required, but missing"),
+        ("experiments", NO_LONGER, "", "found nothing, expected a value"),
         ("E.train_rows", [], "", "found [], expected at least 1"),
         ("tasks.mood.text", [], "", "found none, expected 1 or 2 columns"),
         ("assumptions", {"teraflops": {"fp32": 1}}, ".teraflops", "expected at least 2"),

@@ -128,9 +128,12 @@ def split(*rows):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"words": [], "tags": []}, "f: row 2: words: found an empty list, expected at least one"),
-        ({"words": None, "tags": ["B"]}, "f: row 2: words: found null, expected a list"),
-        ({"words": ["a", ["b"]], "tags": ["B"]}, r"row 2: words\[1\]: found a list, expected text"),
+        ({"words": [], "tags": []}, r"f: row 2: words: found \[\], expected at least 1"),
+        ({"words": None, "tags": ["B"]}, "f: row 2: words: found None, expected a valid list"),
+        (
+            {"words": ["a", ["b"]], "tags": ["B"]},
+            r"words\[1\]: found \['b'\], expected text",
+        ),
         ({"words": ["\0"], "tags": ["B"]}, r"row 2: words\[0\]: found '\\x00', expected text"),
         ({"words": ["a"], "tags": [" "]}, r"row 2: tags\[0\]: found ' ', expected text"),
         ({"words": ["a"], "tag": ["B"]}, "f: row 2: no such column: found 'tags', expected"),
