@@ -81,9 +81,7 @@ def rows_of_folds(train: Examples, task: TaskSpec, folds: int, partition: int) -
 
 def _texts(train: Examples) -> np.ndarray:
     """Return a number for each row's text; equal texts have the same number."""
-    seen: dict[tuple[bytes, ...], int] = {}
-    ends = np.searchsorted(train.row, train.row_numbers, "right")
-    ids = [train.inputs["input_ids"][number].tobytes() for number in range(len(train))]
-    starts = [0, *ends[:-1]]
-    rows = (tuple(ids[start:end]) for start, end in zip(starts, ends, strict=True))
-    return np.array([seen.setdefault(row, len(seen)) for row in rows])
+    import pandas as pd
+
+    ids = pd.Series([ids.tobytes() for ids in train.inputs["input_ids"]])
+    return ids.groupby(train.row).agg(tuple).factorize()[0]

@@ -157,18 +157,14 @@ class Sentences(TaskKind):
         uncut example.
         """
         texts = [*self.texts(rows)] if TEXTS[1] in rows else rows[TEXTS[0]]
+        whole_length = [len(whole) for whole in tokenizer.encode_batch_fast(texts)]
         tokenizer.enable_truncation(max_length)
-        encodings = tokenizer.encode_batch(texts)
+        encodings = tokenizer.encode_batch_fast(texts)
         tokenizer.no_truncation()
-        lengths = [len(encoding.ids) for encoding in encodings]
-        full = [number for number, length in enumerate(lengths) if length >= max_length]
-        whole = tokenizer.encode_batch([texts[number] for number in full])
-        for number, encoding in zip(full, whole, strict=True):
-            lengths[number] = len(encoding.ids)
         return {
             "input_ids": [encoding.ids for encoding in encodings],
             "label": rows["label"],
-            "whole_length": lengths,
+            "whole_length": whole_length,
             "token_type_ids": [encoding.type_ids for encoding in encodings],
         }
 
@@ -281,10 +277,6 @@ class MultiLabel(Sentences):
                 f"labels between '|' or ';'"
             )
         numbers = [number_of(word, task, place) for word in words]
-        if twice := [number for number in numbers if numbers.count(number) > 1]:
-            raise SubtuneError(
-                f"{place}: label: found {known[twice[0]]!r} twice, expected each label once"
-            )
         return [int(number in numbers) for number in range(len(known))]
 
     def no_label(self, task: TaskSpec) -> list[int]:
