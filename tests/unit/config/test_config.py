@@ -239,11 +239,10 @@ NOT_A_CONFIGURATION = {
     "experiments: &a {x: *a}": "experiments.x",
     "mine:\n  epochs: 1\n  epochs: 2\n": "config.yaml: line 3: found 'epochs' a second time, the "
     "first is in line 2, expected each key once",
-    "full: {a: 1, a: 2}": "config.yaml: line 1: found 'a' a second time, the first is in line 1",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "message"), NOT_A_CONFIGURATION.items(), ids=range(6))
+@pytest.mark.parametrize(("text", "message"), NOT_A_CONFIGURATION.items(), ids=range(5))
 def test_the_command_names_what_is_wrong_and_fails(tmp_path, text, message, capsys):
     path = tmp_path / "config.yaml"
     path.write_text(text)
@@ -251,10 +250,9 @@ def test_the_command_names_what_is_wrong_and_fails(tmp_path, text, message, caps
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
-def test_a_configuration_in_another_encoding_is_one_line(tmp_path, encoding, capsys):
+def test_a_configuration_in_another_encoding_is_one_line(tmp_path, capsys):
     path = tmp_path / "config.yaml"
-    path.write_text("results: é", encoding)
+    path.write_text("results: é", "latin-1")
     assert cli.main(["check", str(path)]) == 1
     said = capsys.readouterr().err
     assert "expected a file in UTF-8" in said and said.count("\n") == 1

@@ -88,7 +88,6 @@ def test_what_is_wrong_in_a_file_is_said_before_any_work(tmp_path):
 
 
 BROKEN_KEYS = {
-    "kind": (NAMED, {"kind": "token"}, "tasks.mine.kind: found 'token', expected"),
     "without labels": (NAMED, {"labels": None},
      "tasks.mine.labels: found none, expected label words"),
     "two columns of words": (NAMED, {"text": ["form", "lemma"]},
@@ -97,9 +96,6 @@ BROKEN_KEYS = {
      "tasks.mine.text: found context, question, expected question, context, or no `text`"),
     "other label of spans": (ANSWERS, {"label": "answer"},
      "tasks.mine.label: found 'answer', expected 'answers', or no `label`"),
-    "metrics of words": (NAMED, {"metrics": ["exact_match"]},
-     "tasks.mine.metrics: found exact_match, expected some of those of 'tokens' tasks"),
-    "ending of words": (NAMED, {"ending": "csv"}, "tasks.mine.files.train: found '.csv', expected"),
     "column without name": (NAMED, {"label": "pos"}, "no such column: found 'pos', expected"),
 }  # fmt: skip
 

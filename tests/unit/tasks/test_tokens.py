@@ -1,6 +1,5 @@
 """Words with labels: files, examples, predictions, and refusals."""
 
-import codecs
 import re
 from pathlib import Path
 
@@ -130,10 +129,7 @@ def split(*rows):
     [
         ({"words": [], "tags": []}, r"f: row 2: words: found \[\], expected at least 1"),
         ({"words": None, "tags": ["B"]}, "f: row 2: words: found None, expected a valid list"),
-        (
-            {"words": ["a", ["b"]], "tags": ["B"]},
-            r"words\[1\]: found \['b'\], expected text",
-        ),
+        ({"words": ["a", 1], "tags": ["B"]}, r"row 2: words\[1\]: found 1, expected text"),
         ({"words": ["\0"], "tags": ["B"]}, r"row 2: words\[0\]: found '\\x00', expected text"),
         ({"words": ["a"], "tags": [" "]}, r"row 2: tags\[0\]: found ' ', expected text"),
         ({"words": ["a"], "tag": ["B"]}, "f: row 2: no such column: found 'tags', expected"),
@@ -153,11 +149,6 @@ def test_json_lines_are_read_as_they_stand(tmp_path, labelled, labels):
     rows = TOKENS.read(CHUNKS, path, labelled)
     columns = TOKENS.from_rows(CHUNKS, rows, labelled=labelled, source="f")
     assert columns == {"idx": [0, 1], "words": [["A", "3.50"], ["A b"]], "label": labels}
-
-
-def test_a_split_without_sentences_is_refused():
-    with pytest.raises(SubtuneError, match="f: found no rows, expected at least one"):
-        split()
 
 
 def test_from_the_same_label_everywhere_nothing_is_learnt(tmp_path):
@@ -203,25 +194,19 @@ TEN = "id, form, lemma, upos, xpos, feats, head, deprel, deps, misc"
 
 TABS = f"expected 10, separated by tabs ({TEN})"
 COUNTED = "words are counted from 1, and a blank line ends a sentence"
-LATIN = codecs.BOM_UTF8 + (A_DOG + "\n\n\n\xe9").encode("latin-1")
 # Contents of a CoNLL-U file whose words and tags are read, and the message after its name.
 BROKEN_CONLLU = [
     (A_DOG + "3\tbarks\t_\t_\tVBZ\t_\t_\t_\t_\n", f"line 3: found 9 columns, {TABS}"),
-    (A_DOG.replace("\t", " "), f"line 1: found 1 columns, {TABS}"),
     (conllu_line(1, "A", ""), "line 1: column 'xpos': found '', expected text"),
     (
         "# a comment counts\n" + conllu_line("1-2", "x", "_") + conllu_line(1, "  ", "DT"),
         "line 3: column 'form': found '  ', expected text",
     ),
     (A_DOG + DOGS, f"line 3: found the id '1', expected 3; {COUNTED}"),
-    (A_DOG + conllu_line(4, ".", "."), f"line 3: found the id '4', expected 3; {COUNTED}"),
-    (LATIN, "line 6: found the byte 0xe9, which is not UTF-8, expected a file in UTF-8, or a"),
-    (A_DOG + conllu_line(3, "a\0b", "NN"), "line 3: found '\\x00', expected text"),
 ]
 SPACES = "expected 2, separated by spaces, as in line"
 BROKEN_CONLL = [
     ("-DOCSTART-\n\nA DT\ndog NN\n\nDogs\n", f"line 6: found 1 columns, {SPACES} 3"),
-    ("A\tDT\ndog NN\n", "line 2: found 1 columns, expected 2, separated by tabs, as in line 1"),
     ("A DT\n\n# text = Dogs\nDogs NNS\n", f"line 3: found 4 columns, {SPACES} 1"),
     ("A\tDT\ndog\t\n", "line 2: column '2': found '', expected text"),
 ]
@@ -333,8 +318,6 @@ def test_words_and_tags_are_read_as_they_stand_and_traces_left_out(tmp_path):
         ("( (NP (NN a) )\n( (NP (NN b)) )\n", "line 2: found '( ', expected words as (TAG word)"),
         ("( (NP (NN a)) )\n( (NP (NN b))) )\n", "line 2: found ')', expected words as (TAG word)"),
         ("( (NP\na (NN b)) )", "line 2: found 'a', expected words as (TAG word), and a ')' for"),
-        ("words/NNS\n", "line 1: found 'words/NNS', expected words as (TAG word), and a ')' for"),
-        ("( (NP (NN a)) )\0", "line 1: found '\\x00', expected text"),
     ],
 )
 def test_a_broken_tree_is_refused_with_its_line(tmp_path, content, message):
