@@ -111,8 +111,6 @@ def text_of(problem: ErrorDetails) -> str:
 def in_words(value: Any) -> str:
     """Return the phrase that messages use for a JSON value."""
     match value:
-        case []:
-            return "an empty list"
         case list():
             return "a list"
         case dict():
