@@ -22,6 +22,9 @@ from subtune.selections.methods import is_built_in
 from subtune.tasks import TASKS, Task
 from subtune.tasks.formats import text_of
 
+# Headings in tables of scores that are not titles of tasks.
+HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
+
 
 def problems_of(config: Config) -> Iterator[str]:
     """Yield one line per mistake in a configuration whose single sections are valid."""
@@ -48,7 +51,7 @@ def problems_of(config: Config) -> Iterator[str]:
         ):
             yield from (f"{path}.{key}: {one_of(n, known)}" for n in names if n not in known)
         own = [tasks[task] for task in experiment.tasks if task in tasks]
-        yield from _tasks(config, path, experiment)
+        yield from _tasks(config, path, experiment, own)
         yield from _methods(config, path, experiment, own)
         if experiment.fractions:
             yield from _fractions(config, path, experiment)
@@ -56,14 +59,25 @@ def problems_of(config: Config) -> Iterator[str]:
             yield from _folds(config, path, experiment)
 
 
-def _tasks(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield a line per task that the source does not have."""
+def _tasks(
+    config: Config, path: str, experiment: Experiment, tasks: Sequence[Task]
+) -> Iterator[str]:
+    """Yield a line per task that does not suit the tables or the source."""
+    headings = {*HEADINGS}
     has_rows = {
         "hub": is_on_hub,
         "tsv": lambda name: name not in RELEASES,
         "builtin": lambda name: name in MINI_TASKS,
     }[config.source]
-    for name in experiment.tasks:
+    for task in tasks:
+        name = task.name
+        for _, title in task.columns():
+            if title in headings:
+                yield (
+                    f"{path}.tasks: found {name!r} with the title {title!r}, expected a `title` "
+                    "that no other column of a table has"
+                )
+            headings.add(title)
         if name in TASKS and name not in config.directories and not has_rows(name):
             own = f"`directories.{name}`, the directory with its files"
             yield (

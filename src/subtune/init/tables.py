@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from subtune.config.checks import HEADINGS
 from subtune.core.errors import SubtuneError, listed, one_of
 from subtune.init import DEFAULTS
 from subtune.tasks import TASKS
@@ -176,7 +177,7 @@ def task_named_after(path: Path) -> str:
     For ``train.csv`` it is the folder's name.
     """
     subject = SPLIT.sub("", path.stem) or SPLIT.sub("", path.resolve().parent.name)
-    return named_like(subject, TASKS, "task")
+    return named_like(subject, [*TASKS, *HEADINGS], "task")
 
 
 def named_like(text: str, taken: Collection[str], kind: str) -> str:

@@ -182,6 +182,15 @@ def test_a_mistake_gets_one_line_that_says_where_what_and_what_instead(
     assert kind != "unknown key" or ": unknown key, found " in line
 
 
+@pytest.mark.parametrize("title", ["method", "paper", "% of full", "RTE"])
+def test_a_task_is_not_titled_as_another_column_of_a_table(title):
+    own = {**GOOD["tasks"]["mood"], "title": title}
+    experiment = {**GOOD["experiments"]["layernorm"], "tasks": ["rte", "mood"]}
+    data = {**GOOD, "tasks": {"mood": own}, "experiments": {"mine": experiment}}
+    with pytest.raises(SubtuneError, match="found 'mood' with the title"):
+        config.check(data)
+
+
 def test_every_mistake_is_named_at_once():
     data = changed("E.epochs", 0)
     data["experiments"]["layernorm"]["batch_size"] = 0

@@ -139,6 +139,7 @@ def test_a_text_that_cannot_be_guessed_is_asked_for(columns, message):
         ("größe & Güte TRAIN.csv", "groe-Gute"),
         ("критика.csv", "my-task"),
         ("rte-train.csv", "rte-task"),
+        ("score.csv", "score-task"),
         (f"{'long' * 40}.csv", "long" * 14),
     ],
 )
