@@ -143,7 +143,7 @@ def init(request: Request) -> Iterator[str]:
     at_once, speed = settings.count_jobs_at_once(), settings.estimated_speed()
     windows = settings.windows(found.counts, model.longest_text)
     width, seeds = model.hidden_size, folds or DEFAULTS.seeds
-    choices = [*settings.choices(rows, windows, width, methods, seeds)]
+    choices = settings.choices(rows, windows, width, methods, seeds)
     sizes: Mapping[str, TaskSize] = {}
     for chosen in choices:
         lengths = lengths_of(found.counts, chosen.max_length, model.has_tokenizer)

@@ -4,7 +4,7 @@ import importlib.util
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -184,8 +184,8 @@ class Settings(NamedTuple):
 
 def choices(
     rows: int, windows: Sequence[int], hidden_size: int, methods: Iterable[str], seeds: int
-) -> Iterator[Settings]:
-    """Yield settings for a table and a model, the best first and the quickest last.
+) -> list[Settings]:
+    """Return settings for a table and a model, the best first and the quickest last.
 
     The first settings give methods of few parameters more epochs than the others. Later ones have
     fewer epochs, then shorter windows, fewer methods, fewer rows, and finally still fewer epochs
@@ -206,30 +206,26 @@ def choices(
     while parts[-1] // 2 >= DEFAULTS.fewest_rows:
         parts.append(parts[-1] // 2)
     usual = [window for window in windows if window > DEFAULTS.shortest["window"]] or windows
-    for train_rows in parts:
+    last = usual[-1]
+    steps = [(rows, window, DEFAULTS.shorter[0]) for window in usual[:-1]]
+    steps += [(part, last, shorter) for part in parts for shorter in DEFAULTS.shorter]
+    steps += [(parts[-1], w, DEFAULTS.shortest) for w in dict.fromkeys((last, windows[-1]))]
+    found = []
+    for train_rows, max_length, shorter in steps:
         size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
-        steps = [(shorter, usual[-1]) for shorter in DEFAULTS.shorter]
-        if train_rows == rows:
-            steps[:1] = [(DEFAULTS.shorter[0], window) for window in usual]
-        if train_rows == parts[-1]:
-            steps += [(DEFAULTS.shortest, w) for w in dict.fromkeys((usual[-1], windows[-1]))]
-        for shorter, max_length in steps:
-            fewest = math.ceil(shorter["epochs"] * size["epochs"])
-            for epochs in range(size["epochs"], fewest - 1, -1):
-                settings = Settings(
-                    methods={m: rates[m] for m in rates if m not in shorter["without"]},
-                    seeds=tuple(range(seeds)),
-                    epochs=epochs,
-                    batch_size=size["batch_size"],
-                    max_length=max_length,
-                    train_rows=train_rows,
-                )
-                first = rows, windows[0], size["epochs"]
-                if (train_rows, max_length, epochs) == first and not shorter["without"]:
-                    longer = [method for method in rates if method in DEFAULTS.longer["methods"]]
-                    for times in DEFAULTS.longer["times"]:
-                        yield settings._replace(own_epochs=dict.fromkeys(longer, times * epochs))
-                yield settings
+        fewest = math.ceil(shorter["epochs"] * size["epochs"])
+        shortest = Settings(
+            methods={m: rates[m] for m in rates if m not in shorter["without"]},
+            seeds=tuple(range(seeds)),
+            epochs=fewest,
+            batch_size=size["batch_size"],
+            max_length=max_length,
+            train_rows=train_rows,
+        )
+        found += [shortest._replace(epochs=n) for n in range(size["epochs"], fewest - 1, -1)]
+    best, longer = found[0], [method for method in rates if method in DEFAULTS.longer["methods"]]
+    own = (dict.fromkeys(longer, times * best.epochs) for times in DEFAULTS.longer["times"])
+    return [*(best._replace(own_epochs=epochs) for epochs in own), *found]
 
 
 def windows(counts: np.ndarray, longest: int) -> list[int]:

@@ -286,7 +286,7 @@ def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(tmp_path):
     measured = Assumptions(device="two: 'cores'", teraflops={"fp32": 0.1, "bf16": 1e-05})
     text = first_configuration.text_of(
         task,
-        next(choices(200, [32], 384, ["full", "frozen"], 3)),
+        choices(200, [32], 384, ["full", "frozen"], 3)[0],
         assumptions=measured,
         command="subtune run mine.yaml",
         results="results/mine",
