@@ -24,7 +24,6 @@ from subtune.init import DEFAULTS, messages, settings, tables
 from subtune.init.look import (
     Kind,
     Look,
-    highest_constant_f1,
     lengths_of,
     look_at,
     names_of,
@@ -113,9 +112,6 @@ def init(request: Request) -> Iterator[str]:
     paths, model, parts = found.paths, found.model, found.look.parts
     columns = files.columns_of(task, files.own_paths(paths, task, may_lack="validation"))
     yield f"metrics: {', '.join(task.metrics)}"
-    if task.kind == "multilabel":
-        score = highest_constant_f1(parts.get("validation", parts["train"]))
-        yield f"always answering the same labels has an f1_micro of at most {score:.2f}"
     folds, rows = None, len(columns["train"]["label"])
     if "validation" not in paths:
         size = size_of_columns(task, columns)

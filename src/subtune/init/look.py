@@ -322,16 +322,6 @@ def lengths_of(counts: np.ndarray, max_length: int, are_counted: bool) -> Length
     )
 
 
-def highest_constant_f1(part: Part) -> float:
-    """Return the highest ``f1_micro`` of predicting one set of labels for every row.
-
-    A set with the ``k`` most frequent labels, in ``c`` rows each, has 2Σc / (n·k + all labels).
-    """
-    counts = sorted(part.labels.values(), reverse=True)
-    total = sum(counts)
-    return max(2 * sum(counts[:k]) / (part.rows * k + total) for k in range(1, len(counts) + 1))
-
-
 def require_labels(read: Mapping[str, Table], look: Look) -> None:
     """Refuse labels from which nothing can be learnt.
 

@@ -2,18 +2,15 @@
 
 import json
 from collections.abc import Mapping
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.metrics import f1_score
 
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.init.look import (
     Look,
-    highest_constant_f1,
     lengths_of,
     look_at,
     near_equal,
@@ -184,16 +181,6 @@ def test_a_row_may_have_several_labels():
     assert found.parts["train"].missing == {"label": ["line 6"]}
     assert (found.most_frequent, found.constant) == ("no label", 0.6)
     assert found.conflicts[0].labels == {"a, b": ["line 2"], "no label": ["line 4"]}
-
-
-def test_the_best_constant_labels_have_the_f1_that_scikit_learn_computes():
-    part = look(labelled(["a|b", "b", "b|c", "a", "b|c", "c", "b"])).parts["train"]
-    rows = [[1, 1, 0], [0, 1, 0], [0, 1, 1], [1, 0, 0], [0, 1, 1], [0, 0, 1], [0, 1, 0]]
-    scores = (
-        f1_score(rows, 7 * [same], average="micro", zero_division=0)
-        for same in product([0, 1], repeat=3)
-    )
-    assert highest_constant_f1(part) == pytest.approx(max(scores))
 
 
 def test_numbers_have_no_classes():
