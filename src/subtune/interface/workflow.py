@@ -10,7 +10,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
 
@@ -113,8 +112,12 @@ def train_all(
     places = [Path(Layout(str(results)).records(), run) for run in runs]
     with log.open("ab") as file, log.open("rb") as lines, _progress_bar(len(places)) as bar:
         lines.seek(0, os.SEEK_END)
-        show = partial(_show, bar, places, lines)
-        _wait_for_others(file, show)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            says = "an earlier call is still running here; this one waits"
+            print(says, file=sys.stderr, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
         start = file.tell()
         # Snakemake and its jobs keep the file open, which is the lock. Only this process gets an
         # interrupt; it then stops the others.
@@ -127,7 +130,7 @@ def train_all(
         )
         try:
             while process.poll() is None:
-                show()
+                _show(bar, places, lines)
                 time.sleep(SECONDS_BETWEEN_LOOKS)
         except BaseException:
             print("stopping; runs write checkpoints", file=sys.stderr, flush=True)
@@ -143,21 +146,6 @@ def train_all(
         raise SubtuneError(
             "\n".join([f"training stopped; {log} ends with:", *log_lines[-LAST_LINES:]])
         )
-
-
-def _wait_for_others(file: IO[bytes], show: Callable[[], object]) -> None:
-    """Lock a file once no other process has it."""
-    waits = False
-    while True:
-        try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not waits:
-                says = "an earlier call is still running here; this one waits"
-                print(says, file=sys.stderr, flush=True)
-            waits = True
-            show()
-            time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
 def _progress_bar(runs: int) -> Any:
