@@ -31,11 +31,6 @@ def test_where_a_locale_lacks_letters_they_are_spelled_out(monkeypatch):
     assert r"\u2013" in terminal.read()
 
 
-def test_the_number_of_labels_is_positive(capsys):
-    assert cli.main(["params", "bitfit", "--labels", "-3"]) == 1
-    assert capsys.readouterr().err == "--labels: found -3, expected at least 1\n"
-
-
 def test_standard_output_that_is_full_or_closed_is_no_traceback(monkeypatch, capsys):
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)

@@ -162,7 +162,9 @@ def init(request: Request) -> Iterator[str]:
             break
     yield messages.run_line(chosen)
     yield from messages.time_lines(choices[0], chosen, lengths, model, seconds, request.minutes)
-    write(request.target, text)
+    target = request.target
+    with one_line(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:
+        file.write(text)
 
 
 def next_steps(target: Path) -> Iterator[str]:
@@ -336,13 +338,3 @@ def _rates(rates: Sequence[float]) -> str:
     """Return learning rates as YAML: one as a list, several as a search."""
     written = yaml.safe_dump([*rates], default_flow_style=True).strip()
     return f"{{search: {written}}}" if len(rates) > 1 else written
-
-
-def write(path: Path, text: str) -> None:
-    """Write a new file.
-
-    Raises:
-        SubtuneError: the file exists, or cannot be written.
-    """
-    with one_line(f"--to: cannot write {path}"), path.open("x", encoding="utf-8") as file:
-        file.write(text)
