@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 from transformers import AutoModelForSequenceClassification
 
 import subtune
-from subtune import cli
+from subtune import cli, config
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import snakemake_command
 from subtune.interface import workflow
@@ -144,7 +144,11 @@ def test_an_export_trains_once_more_on_all_rows_and_finds_it_made(answer, tmp_pa
 def planned(answer, tiny_bert, monkeypatch):
     """A function that calls again and returns the runs that the call has."""
     found: list = []
-    monkeypatch.setattr(workflow, "train_all", lambda _, results, runs, place: found.extend(runs))
+
+    def train_all(configuration, *_):
+        found.extend(workflow.preflight(config.read(configuration))[1].runs)
+
+    monkeypatch.setattr(workflow, "train_all", train_all)
 
     def again(**changes):
         call = {"train": FILE, "model": str(tiny_bert), "minutes": 0.1, "results": answer.results}

@@ -192,7 +192,7 @@ def print_answers(written):
 
 
 def start_saying_progress():
-    """Print the call's progress, unless there is a bar or the call must be quiet."""
+    """Print the call's progress, unless it has a terminal or must be quiet."""
     dag, scheduler = workflow.persistence.dag, workflow.scheduler
     if sys.stderr.isatty() or not scheduler.print_progress:
         return

@@ -312,13 +312,13 @@ def compare(
                 f"results: {place} was {written.results} before; move it back to continue, or "
                 "open it with subtune.load"
             )
-        _, plan, _ = workflow.preflight(written)
+        workflow.preflight(written)
         if is_new:
             (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
             # Its first lines say how to call it.
             draft.write_text(draft.read_text("utf-8").replace(draft.name, CONFIGURATION), "utf-8")
             draft.replace(configuration)
-    workflow.train_all(configuration, place, plan.runs, place)
+    workflow.train_all(configuration, place, place)
     return load(place)
 
 

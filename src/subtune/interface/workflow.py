@@ -8,10 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from tqdm import tqdm
 
@@ -33,7 +32,6 @@ LAST_LINES = 12
 SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_LOOKS = 30, 0.5
 # Lines of `say_progress` in the log.
 PROGRESS = re.compile(rb"[\d:]+  \d+ of \d+ jobs")
-BAR = "{desc}: {n_fmt} of {total_fmt} |{bar}| {elapsed} {postfix}"
 # The share of the work that is estimated at the plan's pace. The first records say little, because
 # runs that share steps are recorded together.
 PLANNED = 0.25
@@ -92,16 +90,15 @@ def _all_cores() -> list[str]:
 def train_all(
     configuration: Path,
     results: Path,
-    runs: Collection[str],
     directory: Path,
     targets: Sequence[str] = (),
 ) -> None:
-    """Make all results of a configuration, or some targets, with a progress bar of its runs.
+    """Make all results of a configuration, or some targets, and print lines about the progress.
 
-    Without a terminal, lines show the progress. The configuration's paths are relative to
-    ``directory``. An interrupt stops Snakemake as Ctrl-C does: runs write checkpoints, from which
-    the next call continues. A second interrupt does not wait for checkpoints. If the kernel of a
-    notebook dies, Snakemake keeps running, and the next call waits for it.
+    The configuration's paths are relative to ``directory``. An interrupt stops Snakemake as Ctrl-C
+    does: runs write checkpoints, from which the next call continues. A second interrupt does not
+    wait for checkpoints. If the kernel of a notebook dies, Snakemake keeps running, and the next
+    call waits for it.
 
     Raises:
         SubtuneError: a job failed. The text ends with the last lines of the log.
@@ -109,16 +106,14 @@ def train_all(
     log = results / "snakemake.log"
     options = [f"--configfile={configuration}", f"--directory={directory}", "--nolock"]
     options += ["--rerun-incomplete", "--nocolor", *_all_cores(), *targets]
-    places = [Path(Layout(str(results)).records(), run) for run in runs]
-    with log.open("ab") as file, log.open("rb") as lines, _progress_bar(len(places)) as bar:
-        lines.seek(0, os.SEEK_END)
+    with log.open("ab") as file, log.open("rb") as lines:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             says = "an earlier call is still running here; this one waits"
             print(says, file=sys.stderr, flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
-        start = file.tell()
+        start = lines.seek(0, os.SEEK_END)
         # Snakemake and its jobs keep the file open, which is the lock. Only this process gets an
         # interrupt; it then stops the others.
         process = subprocess.Popen(
@@ -130,7 +125,8 @@ def train_all(
         )
         try:
             while process.poll() is None:
-                _show(bar, places, lines)
+                for line in filter(PROGRESS.match, lines):
+                    print(line.decode(), end="", file=sys.stderr, flush=True)
                 time.sleep(SECONDS_BETWEEN_LOOKS)
         except BaseException:
             print("stopping; runs write checkpoints", file=sys.stderr, flush=True)
@@ -146,25 +142,6 @@ def train_all(
         raise SubtuneError(
             "\n".join([f"training stopped; {log} ends with:", *log_lines[-LAST_LINES:]])
         )
-
-
-def _progress_bar(runs: int) -> Any:
-    is_seen = sys.stderr.isatty() or "ipykernel" in sys.modules
-    with warnings.catch_warnings():
-        # A notebook without widgets gets a bar of text.
-        warnings.simplefilter("ignore")
-        from tqdm.auto import tqdm as tqdm_here
-
-        return tqdm_here(total=runs, desc="runs", disable=not is_seen, bar_format=BAR)
-
-
-def _show(bar: Any, places: Sequence[Path], log: IO[bytes]) -> None:
-    """Show the number of recorded runs; without a bar, the log's lines about progress."""
-    for line in log if bar.disable else ():
-        if PROGRESS.match(line):
-            print(line.decode(), end="", file=sys.stderr, flush=True)
-    bar.n = sum(place.exists() for place in places)
-    bar.set_postfix_str("tables and figures" if bar.n == bar.total else "training")
 
 
 def run_to_export(results: Path, run: str, configuration: Path, directory: Path) -> str:
@@ -200,7 +177,7 @@ def run_to_export(results: Path, run: str, configuration: Path, directory: Path)
             f"which has run {run}; call from the folder to which its paths are relative"
         )
     target = Layout(own).refit(*names)
-    train_all(configuration, results, [], directory, [target])
+    train_all(configuration, results, directory, [target])
     return _run_in(refit_table)
 
 
@@ -238,7 +215,7 @@ def say_progress(
     look: Callable[[], Jobs],
     say: Callable[[str], object],
 ) -> None:
-    """Say a line every half minute, and when training begins and ends, until all jobs are done.
+    """Say a line every half minute until all jobs are done.
 
     Args:
         planned: the call's runs to their planned seconds.
@@ -247,21 +224,19 @@ def say_progress(
         look: a function that returns the call's jobs.
         say: a function that gets the lines.
     """
-    began = time.time()
-    before = _names(store)
-    new = {run: seconds for run, seconds in planned.items() if run not in before}
-    trains = bool(new)
-    next_line = began if trains else began + SECONDS_BETWEEN_LINES
+    began, new = time.time(), _missing(planned, store)
     while (jobs := look()).done < jobs.all:
-        now, names = time.time(), _names(store)
-        missing = {run: seconds for run, seconds in new.items() if run not in names}
-        if now >= next_line or (trains and not missing):
-            left = seconds_left(new, missing, now - began, at_once)
-            counts = len(planned) - len(missing), len(planned)
-            is_measured = len(missing) < len(new)
-            say(progress_line(now - began, jobs, *counts, left, is_measured=is_measured))
-            trains, next_line = bool(missing), now + SECONDS_BETWEEN_LINES
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        missing, seconds = _missing(new, store), time.time() - began
+        left = seconds_left(new, missing, seconds, at_once)
+        counts = len(planned) - len(missing), len(planned)
+        is_measured = len(missing) < len(new)
+        say(progress_line(seconds, jobs, *counts, left, is_measured=is_measured))
+        time.sleep(SECONDS_BETWEEN_LINES)
+
+
+def _missing(planned: Mapping[str, float], store: Path) -> dict[str, float]:
+    """Return the runs that are not recorded, to their planned seconds."""
+    return {run: seconds for run, seconds in planned.items() if not (store / run).exists()}
 
 
 def seconds_left(
@@ -300,7 +275,3 @@ def progress_line(
         time_left = f"about {in_words(left)}" if left >= 55 else "less than a minute"
         parts.append(f"{time_left} of training {'left' if is_measured else 'by the plan'}")
     return f"{tqdm.format_interval(seconds)}  {', '.join(parts)}"
-
-
-def _names(store: Path) -> set[str]:
-    return {path.name for path in store.iterdir()} if store.is_dir() else set()

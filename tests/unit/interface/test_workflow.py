@@ -133,7 +133,7 @@ def test_the_run_that_snakemake_made_is_exported(runs, exported, tmp_path, monke
     fold, _, plain = runs
     made = tmp_path / "experiments/mine/data/refit/tiny/sst2/layernorm.csv"
 
-    def train_all(of, results, runs, directory, targets):
+    def train_all(of, results, directory, targets):
         # The table of a run that is not recorded was removed.
         assert not made.exists() and targets == [str(made)]
         made.parent.mkdir(parents=True, exist_ok=True)
@@ -199,58 +199,25 @@ def test_the_time_left_is_that_of_the_plan_at_the_pace_of_the_runs(missing, seco
     assert seconds_left(PLANNED, rest, seconds, at_once=2) == pytest.approx(left)
 
 
-@pytest.fixture
-def said(tmp_path, monkeypatch):
-    """A function that returns the lines of a call whose runs are recorded at these seconds."""
-    clock = SimpleNamespace(now=0)
-    monkeypatch.setattr(workflow.time, "time", lambda: clock.now)
-    monkeypatch.setattr(workflow.time, "sleep", lambda seconds: tick(seconds))
-    recorded_at: dict[str, int] = {}
+def test_lines_come_every_half_minute_until_all_jobs_are_done(monkeypatch, tmp_path):
+    clock, recorded_at = SimpleNamespace(now=0), {"a": 0, "b": 40, "c": 75}
 
-    def tick(seconds):
+    def sleep(seconds):
         clock.now += seconds
-        for run, time in recorded_at.items():
-            if time <= clock.now:
-                (tmp_path / run).mkdir(exist_ok=True)
+        for run in (run for run, time in recorded_at.items() if time <= clock.now):
+            (tmp_path / run).mkdir(exist_ok=True)
 
-    def called(recorded: dict[str, int], end: int) -> list[str]:
-        recorded_at.update(recorded)
-        tick(0)
-        lines: list[str] = []
+    monkeypatch.setattr(workflow, "time", SimpleNamespace(time=lambda: clock.now, sleep=sleep))
+    sleep(0)
+    lines: list[str] = []
 
-        def look() -> Jobs:
-            return Jobs(3 if clock.now >= end else 1, 3, 0)
+    def look() -> Jobs:
+        return Jobs(3 if clock.now >= 110 else 1, 3, 0)
 
-        say_progress({"a": 70, "b": 70}, tmp_path, 2, look, lines.append)
-        return lines
-
-    return called
-
-
-def test_lines_come_every_half_minute_and_when_training_ends(said):
-    times = [line.split(", ", 1) for line in said({"a": 40, "b": 75}, 110)]
-    assert [(begin[:5], runs[:11]) for begin, runs in times] == [
-        ("00:00", "0 of 2 runs"),
-        ("00:30", "0 of 2 runs"),
-        ("01:00", "1 of 2 runs"),
-        ("01:15", "2 of 2 runs"),
-        ("01:45", "2 of 2 runs"),
+    say_progress({"a": 70, "b": 70, "c": 70}, tmp_path, 2, look, lines.append)
+    assert lines == [
+        "00:00  1 of 3 jobs, 1 of 3 runs, about a minute of training by the plan",
+        "00:30  1 of 3 jobs, 1 of 3 runs, about a minute of training by the plan",
+        "01:00  1 of 3 jobs, 2 of 3 runs, less than a minute of training left",
+        "01:30  1 of 3 jobs, 3 of 3 runs",
     ]
-
-
-@pytest.mark.parametrize(
-    ("recorded", "end", "lines"),
-    [
-        # A resumed call counts the runs that are recorded.
-        (
-            {"a": 0, "b": 500},
-            10,
-            ["00:00  1 of 3 jobs, 1 of 2 runs, less than a minute of training by the plan"],
-        ),
-        # A short call without training prints nothing; a long one prints its jobs.
-        ({"a": 0, "b": 0}, 29, []),
-        ({"a": 0, "b": 0}, 40, ["00:30  1 of 3 jobs, 2 of 2 runs"]),
-    ],
-)
-def test_recorded_runs_are_counted_from_the_start(said, recorded, end, lines):
-    assert said(recorded, end) == lines
