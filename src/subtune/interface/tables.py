@@ -42,24 +42,17 @@ class Split:
     frame: Callable[[Path], "pd.DataFrame | None"]
     path: Path | None = None
 
-    def written(self, results: Path, target: Path) -> Path | None:
-        """Return a file of the rows: the user's own, or ``target``, which is then written as JSON
-        lines."""
-        if self.path:
-            return self.path.resolve()
-        if (frame := self.frame(results)) is None:
-            return None
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(_json_lines(frame), encoding="utf-8")
-        return target
-
 
 def write_all(splits: Mapping[str, Split], results: Path, folder: Path) -> dict[str, Path]:
-    """Return a file for each split that has rows. New files are written into ``folder``."""
+    """Return a file for each split that has rows: the user's own, or a new one in ``folder``."""
     paths = {}
     for name, split in splits.items():
-        if path := split.written(results, folder / f"{name}.jsonl"):
-            paths[name] = path
+        if split.path:
+            paths[name] = split.path.resolve()
+        elif (frame := split.frame(results)) is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            paths[name] = folder / f"{name}.jsonl"
+            paths[name].write_text(_json_lines(frame), encoding="utf-8")
     return paths
 
 

@@ -10,13 +10,13 @@ import pytest
 from subtune.core.errors import SubtuneError
 from subtune.init.tables import read
 from subtune.interface import tables as interface_tables
-from subtune.interface.tables import errors_in_python, name_of, splits_of
+from subtune.interface.tables import errors_in_python, name_of, splits_of, write_all
 
 ROWS = pd.DataFrame({"text": [f"text {n}" for n in range(10)], "label": ["a", "b"] * 5})
 
 
 def lines(split, tmp_path) -> list[dict]:
-    path = split.written(tmp_path, tmp_path / "rows.jsonl")
+    path = write_all({"rows": split}, tmp_path, tmp_path)["rows"]
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -42,9 +42,9 @@ def test_a_data_frame_becomes_json_lines(tmp_path):
 )
 def test_cells_of_any_type_are_what_a_file_with_them_says(tmp_path, labels, words):
     frame = ROWS.assign(label=labels).set_index(pd.Index([7] * 10))
-    split = splits_of(frame)["train"]
+    written = write_all(splits_of(frame), tmp_path, tmp_path)["train"]
     frame.to_parquet(tmp_path / "rows.parquet")
-    for path in (split.written(tmp_path, tmp_path / "rows.jsonl"), tmp_path / "rows.parquet"):
+    for path in (written, tmp_path / "rows.parquet"):
         assert read(path).cells("label") == words
 
 
@@ -103,7 +103,7 @@ def test_rows_need_no_dev_rows(tmp_path, monkeypatch):
     hub = {"train": datasets.Dataset.from_pandas(ROWS)}
     monkeypatch.setattr(interface_tables, "_downloaded", lambda *asked: hub)
     of_hub = splits_of("someone/reviews")
-    assert of_hub["validation"].written(tmp_path, tmp_path / "dev.jsonl") is None
+    assert [*write_all(of_hub, tmp_path, tmp_path)] == ["train"]
     assert len(lines(of_hub["train"], tmp_path)) == 10
     with pytest.raises(SubtuneError, match="dev: found no 'valid' in someone/reviews"):
         splits_of("someone/reviews", "valid")["validation"].frame(tmp_path)
