@@ -83,9 +83,9 @@ class Look:
 
     ``not_read``: unused columns to ``ids`` or ``dates``. ``guessed``: the options that were not
     given. ``judges``: the split that gives the scores. ``numbers``: the least and the largest label
-    of a regression, and ``not_numbers`` its labels that are none. ``near_equal``: classes with
-    several spellings. ``most_frequent``: the most frequent label, or set of labels, of training
-    rows. ``constant``: the share of judging rows with this label.
+    of a regression. ``near_equal``: classes with several spellings. ``most_frequent``: the most
+    frequent label, or set of labels, of training rows. ``constant``: the share of judging rows with
+    this label.
     """
 
     columns: tuple[str, ...]
@@ -97,7 +97,6 @@ class Look:
     judges: str
     parts: dict[str, Part]
     numbers: tuple[float, float] | None
-    not_numbers: list[str]
     near_equal: list[list[str]]
     most_frequent: str | None
     constant: float | None
@@ -187,7 +186,6 @@ def look_at(
         judges=[*read][-1],
         parts=parts,
         numbers=(min(numbers), max(numbers)) if is_measured and numbers else None,
-        not_numbers=[word for word in words if is_measured and number_in(word) is None],
         near_equal=[] if is_measured else near_equal(words),
         most_frequent=most_frequent,
         constant=constant,

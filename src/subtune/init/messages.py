@@ -43,8 +43,6 @@ def look_lines(look: Look) -> Iterator[str]:
         is_only = "label" in look.guessed and not is_usual
         where = f"column {shown(look.label)}{', the only one that can be it' * is_only}"
     yield f"label: {where}{_guess(look, 'label')}"
-    if look.not_numbers:
-        yield f"labels that are no numbers: {listed(look.not_numbers, NAMED, 'and')}"
     if look.numbers:
         low, high = look.numbers
         yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
@@ -101,7 +99,7 @@ def _class_lines(look: Look, judging: str) -> Iterator[str]:
         where, end = ("", hint) if split == "train" else (f" in the {ROWS[split]}rows", "")
         yield f"{len(named)} {what}{where}: {listed(named, NAMED, 'and')}{end}"
     answer = f"always answering {listed([str(look.most_frequent)])}"
-    yield f"{answer} is right in {_percent(look.constant or 0)} of the {judging}"
+    yield f"{answer} is right in {look.constant or 0:.1%} of the {judging}"
     for group in look.near_equal:
         yield f"labels that may be one: {', '.join(map(shown, group))}"
     for word in sorted({word for part in look.parts.values() for word in part.labels}, key=order):
@@ -119,12 +117,6 @@ def share_read(lengths: Lengths) -> str:
         return "which cuts none"
     read = "almost all" if lengths.read >= 0.9995 else f"{lengths.read:.1%}"
     return f"which cuts {lengths.cut:.1%} of them and reads {read} of their tokens"
-
-
-def _percent(share: float) -> str:
-    """Return a share in whole percents, or in tenths if it would wrongly be 0 % or 100 %."""
-    rounded = f"{share:.0%}"
-    return f"{share:.1%}" if rounded in ("0%", "100%") and 0 < share < 1 else rounded
 
 
 def _guess(look: Look, option: str) -> str:

@@ -85,7 +85,7 @@ def test_any_number_of_labels_are_a_task_of_their_own(in_lists, here, written):
     assert task.label == ("labels" if in_lists else ("toxic", "insult"))
     assert task.labels == (("insult", "toxic") if in_lists else ("toxic", "insult"))
     assert "insult (8)" in said
-    assert "always answering toxic is right in 33% of the rows" in said
+    assert "always answering toxic is right in 33.3% of the rows" in said
 
 
 # GLUE's task, its rows and label words, and the metric and epochs that suit it.

@@ -56,7 +56,7 @@ def test_the_share_of_the_answer_that_is_always_the_same():
         "label: column 'label'",
         "2 classes: rare (20), usual (380)",
         "2 classes in the dev rows: rare (10), usual (190)",
-        "always answering usual is right in 95% of the dev rows",
+        "always answering usual is right in 95.0% of the dev rows",
         "lengths: half of the texts have up to 6 tokens, the longest 30; max_length 8, which cuts "
         "33.3% of them and reads 45.0% of their tokens",
         "200 dev rows show differences in accuracy from about 0.05 at best; smaller ones may be "
@@ -81,10 +81,7 @@ def test_repeated_texts_and_those_with_different_labels():
         ("y", {"a": ["line 4", "line 7"], "b": ["line 5"]}),
         (
             "z",
-            {
-                "b": ["line 6", "line 3 of validation.csv"],
-                "a": ["line 2 of validation.csv"],
-            },
+            {"b": ["line 6", "line 3 of validation.csv"], "a": ["line 2 of validation.csv"]},
         ),
     ]
     assert [*look_lines(found)][7:13] == [
@@ -138,7 +135,7 @@ def test_labels_of_one_file_alone_and_of_several_spellings():
     assert [*look_lines(found)][4:11] == [
         "3 classes: A (1), a (1), b (1)",
         "2 classes in the dev rows: a (2), c (1)",
-        "always answering a is right in 67% of the dev rows",
+        "always answering a is right in 66.7% of the dev rows",
         "labels that may be one: 'A', 'a'",
         "label 'A' is in no dev row: no score includes it",
         "label 'b' is in no dev row: no score includes it",
@@ -185,13 +182,11 @@ def test_a_row_may_have_several_labels():
 
 def test_numbers_have_no_classes():
     found = look(labelled([*map(str, range(20)), "7.5", "?"]), kind="regression")
-    assert (found.numbers, found.not_numbers) == ((0, 19), ["?"])
+    assert found.numbers == (0, 19)
     assert (found.most_frequent, found.constant, found.smallest_difference) == (None, None, None)
     assert found.parts["train"].labels == {}
-    assert [*look_lines(found)][3:5] == [
-        "labels that are no numbers: ?",
-        "regression: numbers from 0 to 19 (if they are classes: --classes)",
-    ]
+    line = "regression: numbers from 0 to 19 (if they are classes: --classes)"
+    assert [*look_lines(found)][3] == line
     # 1 and 1.0 are the same score.
     assert not look([("x", "1"), ("x", "1.0")], kind="regression").conflicts
 
@@ -224,7 +219,6 @@ def test_the_window_of_a_look():
 
 
 FLAGS = ("text", "a", "b")
-SET = "expected a list, labels between"
 
 
 @pytest.mark.parametrize(
@@ -235,18 +229,8 @@ SET = "expected a list, labels between"
         (["a", "a"], None, None, "train.csv: found no label but a, expected at least two"),
         (["a", "b"], ["c", "d"], None, "validation.csv: column 'label': found c, d in most rows"),
         ([f"w{n}" for n in range(12)], None, None, "--label: found 12 different labels in 12 row"),
-        (
-            ["a", "A", "a", "b"],
-            None,
-            None,
-            "train.csv: line 3: found the label 'A' (1 in",
-        ),
-        (
-            ["[]", "a", None],
-            None,
-            "multilabel",
-            f"train.csv: line 4: column label: found None, {SET}",
-        ),
+        (["a", "A", "a", "b"], None, None, "train.csv: line 3: found the label 'A' (1 in all), "),
+        (["[]", "a", None], None, "multilabel", "train.csv: line 4: column label: found None, ex"),
         (["[]", '["a"]'], None, "multilabel", "train.csv: found no label but a, expected at lea"),
         (["[]", ""], None, "multilabel", "train.csv: found no label but none, expected at least"),
     ],
@@ -262,7 +246,7 @@ def test_labels_that_nothing_can_be_learnt_from_are_refused(train, dev, kind, me
 def test_columns_that_are_no_0_and_1_are_refused():
     read = {"train": table([("t", "0", "1"), ("t", "2", "1")], FLAGS)}
     found = look_at(read, ("text",), ("a", "b"), LENGTHS)
-    with pytest.raises(SubtuneError, match=f"line 3: column a, b: found 2, 1, {SET}"):
+    with pytest.raises(SubtuneError, match="line 3: column a, b: found 2, 1, expected a list, "):
         require_labels(read, found)
 
 
