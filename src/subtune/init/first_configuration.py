@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import jinja2
 import numpy as np
@@ -138,31 +138,36 @@ def init(request: Request) -> Iterator[str]:
     yield from (f"method {method} is left out: {why}" for method, why in problems.items())
     at_once, speed = settings.count_jobs_at_once(), settings.estimated_speed()
     windows = settings.windows(found.counts, model.longest_text)
-    width, seeds = model.hidden_size, folds or DEFAULTS.seeds
-    choices = settings.choices(rows, windows, width, methods, seeds)
+    seeds, target = folds or DEFAULTS.seeds, request.target
+    choices = settings.choices(rows, windows, model.hidden_size, methods, seeds)
+    other_metrics = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
+    has_fast_bf16 = speed.teraflops["bf16"] > NATIVE * speed.teraflops["fp32"]
     sizes: Mapping[str, TaskSize] = {}
     for chosen in choices:
         lengths = lengths_of(found.counts, chosen.max_length, model.has_tokenizer)
-        text = text_of(
-            task,
-            chosen,
-            assumptions=speed,
-            command=_command(request.target),
-            results=request.results or f"results/{request.task}",
+        text = _template().render(
+            request=request,
             files=paths,
+            task=task,
+            other_metrics=[m for m in other_metrics if m != "f1" or task.outputs == 2],
             model=model,
+            settings=chosen,
+            steps=-(-chosen.train_rows // chosen.batch_size) * chosen.epochs,
             rows=rows,
             folds=folds,
             cut_share=messages.share_read(lengths),
             at_once=at_once,
-            margin=float(request.margin),
+            assumptions=speed,
+            precision="bf16" if has_fast_bf16 else "fp32",
+            command=_command(target),
+            experiment=EXPERIMENT,
+            defaults=DEFAULTS,
         )
         sizes, seconds = _estimate(config.check(yaml.safe_load(text)), model, sizes, at_once)
         if seconds is None or seconds <= 60 * request.minutes:
             break
     yield messages.run_line(chosen)
     yield from messages.time_lines(choices[0], chosen, lengths, model, seconds, request.minutes)
-    target = request.target
     with one_line(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:
         file.write(text)
 
@@ -288,30 +293,6 @@ def _command(target: Path) -> str:
     name = "subtune"
     program = name if shutil.which(name) else str(Path(sys.executable).with_name(name))
     return shlex.join([program, "run", str(target)])
-
-
-def text_of(task: Task, chosen: settings.Settings, **others: Any) -> str:
-    """Return the whole file, from the template beside this module.
-
-    Args:
-        others: the template's ``assumptions`` (estimated speed of this machine), ``command`` (which
-            trains it), ``results`` (their directory), ``files`` (path of each split), ``model`` (a
-            `StartingModel`), ``rows`` (the number that a run can train on), ``folds`` (None with
-            dev rows), ``cut_share`` (the share of cut texts, in words), ``at_once`` (the number of
-            jobs that train at the same time), ``margin`` (of the answer).
-    """
-    metrics = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
-    teraflops = others["assumptions"].teraflops
-    return _template().render(
-        others,
-        task=task,
-        settings=chosen,
-        steps=-(-chosen.train_rows // chosen.batch_size) * chosen.epochs,
-        other_metrics=[m for m in metrics if m != "f1" or task.outputs == 2],
-        experiment=EXPERIMENT,
-        precision="bf16" if teraflops["bf16"] > NATIVE * teraflops["fp32"] else "fp32",
-        defaults=DEFAULTS,
-    )
 
 
 @cache

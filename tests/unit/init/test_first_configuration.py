@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,8 @@ from snakemake.common.configfile import load_configfile
 from subtune import cli, config
 from subtune.config.schema import Assumptions
 from subtune.init import first_configuration, settings
-from subtune.init.settings import StartingModel, choices
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan as plan_of
-from subtune.tasks import Task
 from tests.helpers.tables import glue_csv, write
 
 MINE = Path("mine.yaml")
@@ -260,7 +259,6 @@ AWKWARD = (
     *("&a", "!a", "%a", "@a", "`a", "a, b", "|", ">", "?", "größer", "日本", "a\tb", "a\nb", "<<"),
     *("=", "1.0", "+1", "-1", "\u2028", "\x85", "😀", "a\\b", "__use_yte__", "a" * 300),
 )
-MODEL = StartingModel(source="path", reference="models/mein Modell: 1", reason="")
 
 
 def with_examples(test):
@@ -277,37 +275,32 @@ def test_any_text_comes_back_as_it_was(text):
     assert yaml.safe_load(f"{{{quoted}: [{quoted}]}}") == {text: [text]}
 
 
-def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(tmp_path):
-    labels = tuple(text for text in AWKWARD if text == text.strip())
-    columns = {"text": ("a: b", "²"), "label": "yes", "labels": labels}
-    task = Task(name="123", title="123", metrics=("accuracy",), **columns)
-    files = {"train": "mein Ordner/größe #1.csv", "validation": "no: 'dev'.csv"}
+def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(
+    here, call, tiny_bert, monkeypatch
+):
+    labels = sorted(text for text in AWKWARD if text == text.strip())
+    rows = [{"a: b": f"one {n}", "²": "two", "yes": label} for n, label in enumerate(3 * labels)]
+    files = {"train": "größe #1/123-train.csv", "validation": "größe #1/no: 'dev'.csv"}
+    (here / "größe #1").mkdir()
+    for name in files.values():
+        write(here / name, (*rows[0],), rows)
+    model = "mein Modell: 1"
+    shutil.copytree(tiny_bert, here / model)
     measured = Assumptions(device="two: 'cores'", teraflops={"fp32": 0.1, "bf16": 1e-05})
-    text = first_configuration.text_of(
-        task,
-        choices(200, [32], 384, ["full", "frozen"], 3)[0],
-        assumptions=measured,
-        command="subtune run mine.yaml",
-        results="results/mine",
-        files=files,
-        model=MODEL,
-        rows=200,
-        folds=None,
-        cut_share="which cuts none",
-        at_once=2,
-        margin=0.02,
-    )
-    path = tmp_path / "größe.yaml"
-    path.write_text(text, "utf-8")
+    monkeypatch.setattr(settings, "estimated_speed", lambda: measured)
+    columns = "--text 'a: b' --text2 ² --label yes --classes"
+    places = "--train '{train}' --dev \"{validation}\"".format(**files)
+    path = here / "größe.yaml"
+    assert call(f"{places} {columns} --model '{model}' --to {path}")[::2] == (0, "")
     checked = config.read(path)
-    written = checked.tasks["123"]
-    assert (written.text, written.label, written.labels) == (("a: b", "²"), "yes", labels)
-    assert written.files == files
-    assert checked.models["mein-Modell-1"].path == MODEL.reference
+    task = checked.tasks["123"]
+    assert (task.text, task.label, {*task.labels}) == (("a: b", "²"), "yes", {*labels})
+    assert task.files == files
+    assert checked.models["mein-Modell-1"].path == model
     assert checked.experiments["mine"].methods["full"].search == (5e-5, 1e-4, 2e-4)
     assert checked.assumptions == measured
     as_snakemake_reads = json.loads(json.dumps(load_configfile(path)))
-    assert as_snakemake_reads == yaml.safe_load(text)
+    assert as_snakemake_reads == yaml.safe_load(path.read_text("utf-8"))
     assert config.check(as_snakemake_reads) == checked
 
 
