@@ -82,6 +82,7 @@ def test_any_number_of_labels_are_a_task_of_their_own(in_lists, here, written):
     checked, _, said = written("--train train.csv")
     [task] = (task for task in checked.all_tasks().values() if task.kind == "multilabel")
     assert task.label == ("labels" if in_lists else ("toxic", "insult"))
+    assert task.metrics == ("f1_micro", "f1_macro", "accuracy")
     assert task.labels == (("insult", "toxic") if in_lists else ("toxic", "insult"))
     assert "insult (8)" in said
     assert "always answering toxic is right in 33.3% of the rows" in said

@@ -164,10 +164,6 @@ PLANNED = {"a": 60.0, "b": 60.0, "c": 60.0, "d": 60.0}
     ("arguments", "line"),
     [
         (
-            (90, Jobs(18, 52, 0), 24, 83, 250, True),
-            "01:30  18 of 52 jobs, 24 of 83 runs, about 4 minutes of training left",
-        ),
-        (
             (3700, Jobs(18, 52, 0), 82, 83, 20, True),
             "1:01:40  18 of 52 jobs, 82 of 83 runs, less than a minute of training left",
         ),
@@ -175,7 +171,6 @@ PLANNED = {"a": 60.0, "b": 60.0, "c": 60.0, "d": 60.0}
             (90, Jobs(18, 52, 1), 24, 83, 250, True),
             "01:30  18 of 52 jobs, 1 failed, 24 of 83 runs",
         ),
-        ((90, Jobs(40, 52, 0), 83, 83, 0, True), "01:30  40 of 52 jobs, 83 of 83 runs"),
         ((90, Jobs(1, 2, 0), 0, 0, 0, False), "01:30  1 of 2 jobs"),
     ],
 )
