@@ -181,17 +181,6 @@ def test_a_named_column_is_not_guessed(here, written, tiny_bert):
     assert "a guess" not in said
 
 
-def test_files_may_be_called_anything_and_be_of_any_format(here, written, tiny_bert):
-    folder = here / "größere Tabellen: 1"
-    folder.mkdir()
-    lines = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows_of())
-    (folder / "Güte train.jsonl").write_text(lines)
-    (folder / "dev #2.tsv").write_text("label\tsentence\ngood\ta b\nbad\tc d\n")
-    train, dev = f"{folder.name}/Güte train.jsonl", f"{folder.name}/dev #2.tsv"
-    checked, _, _ = written(f"--train '{train}' --dev '{dev}' --model {tiny_bert}")
-    assert tuple(checked.tasks["Gute"].files.values()) == (train, dev)
-
-
 def test_methods_that_a_decoder_has_not_are_left_out(written, directory_of, capsys):
     model = directory_of("llama")
     capsys.readouterr()
