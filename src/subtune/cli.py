@@ -276,6 +276,8 @@ def _params(options: Namespace) -> None:
     from subtune.models.files import sequence_head
     from subtune.selections.methods import COMBINATIONS, METHODS, named
 
+    if options.labels < 1:
+        raise SubtuneError(f"--labels: found {options.labels}, expected at least 1")
     selections = config.read(options.config).selections if options.config else {}
     models: dict[str, dimensions.AnyDimensions] = {
         name: dimensions.dimensions_by(fields)
