@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subtune.core.errors import cut
+from subtune.core.errors import SubtuneError, cut
 from subtune.core.layout import path_of
 from subtune.data import files
 from subtune.families.base import SEQUENCE_CLASSIFICATION
@@ -134,12 +134,19 @@ def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
     texts = {split: list(task.of_kind.texts(cells)) for split, cells in columns.items()}
     train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
     counts = {"different texts": len(set(map(tuple, train)))}
-    if task.labels and task.of_kind.head == SEQUENCE_CLASSIFICATION:
-        # The most frequent label must be in every fold; rarer labels need not.
-        strata = task.of_kind.strata(np.array(columns["train"]["label"]))
-        [(label, rows)] = Counter(strata.tolist()).most_common(1)
-        name = "none" if label == NO_LABEL else cut(task.labels[label])
-        counts[f"rows of label {name!r}"] = rows
+    weighed = None
+    if task.labels:
+        by_row, every = task.of_kind.head == SEQUENCE_CLASSIFICATION, columns["train"]["label"]
+        labels = np.array(every) if by_row else np.concatenate(every)
+        if by_row:
+            # The most frequent label must be in every fold; rarer labels need not.
+            [(label, rows)] = Counter(task.of_kind.strata(labels).tolist()).most_common(1)
+            name = "none" if label == NO_LABEL else cut(task.labels[label])
+            counts[f"rows of label {name!r}"] = rows
+        try:
+            task.of_kind.balanced(task, labels)
+        except SubtuneError as error:
+            weighed = str(error)
     words = sum(len(text.split()) for row in train for text in row)
     return TaskSize(
         train_rows=len(train),
@@ -147,4 +154,5 @@ def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
         test_rows=sum(map(len, texts.values())) - len(train) - evaluation,
         tokens=SPECIAL_TOKENS + TOKENS_PER_WORD * words / len(train),
         scarcest=min(counts.items(), key=itemgetter(1)),
+        weighed=weighed,
     )

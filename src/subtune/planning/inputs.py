@@ -113,6 +113,9 @@ def train_tokens(
             f"experiments.{name}.folds: found {folds} with {scarcest[1]} {scarcest[0]} to train on "
             f"in task {task.name!r}, expected at least one for each fold"
         )
+    problem = sizes[rows.key].weighed
+    if experiment.settings(task.name).class_weights and problem:
+        raise SubtuneError(f"experiments.{name}.class_weights: task {task.name!r}: {problem}")
     return _tokens_of(rows, experiment, model)
 
 

@@ -116,7 +116,8 @@ class TaskSize(Value):
 
     ``tokens`` is the mean number of tokens of a training row, often an estimate. ``scarcest``
     limits the number of folds if rows are read before training: its name (different texts, or rows
-    of the most frequent label) and its number.
+    of the most frequent label) and its number. ``weighed`` is the reason why labels cannot be
+    weighted by frequency, if there is one.
     """
 
     train_rows: int
@@ -124,6 +125,7 @@ class TaskSize(Value):
     test_rows: int
     tokens: float
     scarcest: tuple[str, int] | None = None
+    weighed: str | None = None
 
     @property
     def all_rows(self) -> int:

@@ -278,6 +278,18 @@ def plan_table(tmp_path):
     return planned
 
 
+def test_weights_of_a_label_without_a_row_are_one_line(plan_table):
+    task = TASK | {"labels": ["bad", "fair", "good"]}
+    message = (
+        r"experiments.mine.class_weights: task 'mood': found label 'fair' in none of 20 rows to "
+        "train on, expected some with and some without it"
+    )
+    with pytest.raises(SubtuneError, match=message):
+        plan_table(task=task, class_weights="balanced")
+    plan_table(class_weights="balanced")
+    plan_table(task=task)
+
+
 def test_every_run_of_label_words_has_the_class_weights(plan_table):
     _, planned = plan_table(class_weights="balanced")
     runs = [of.run for of in planned.experiments["mine"]]
