@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -15,45 +16,61 @@ if TYPE_CHECKING:
 Reads = Literal["first", "last", "marked", "all"]
 
 
+class Lists(Sequence[np.ndarray]):
+    """The lists of numbers in an Arrow column, as one array. ``lengths`` has each list's length."""
+
+    def __init__(self, column: Any):
+        lists = column.combine_chunks()
+        self._numbers = lists.flatten().to_numpy()
+        self.lengths = lists.value_lengths().to_numpy().astype(np.int64)
+        self._ends = self.lengths.cumsum()
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, number: Any) -> Any:
+        end = self._ends[number]
+        return self._numbers[end - self.lengths[number] : end].astype(np.int64)
+
+
 class Examples:
     """One split in memory. Examples of one row are neighbours.
 
     ``inputs`` has ``input_ids`` and, for models that distinguish two texts, ``token_type_ids``.
     ``reads`` has, for each example, the positions of the tokens that the head reads; None means the
     first token. ``labels`` are ``[n]`` numbers, ``[n, 2]`` positions, or one number per token that
-    is read. ``lengths`` ``[n]`` are numbers of tokens. ``row`` ``[n]`` is the number of each
-    example's row; `part` does not change it.
+    is read. ``row`` ``[n]`` is the number of each example's row; `part` does not change it.
     """
 
     def __init__(self, split: datasets.Dataset, reads: Reads = "first"):
         self._split, self._reads = split.with_format(None), reads
         arrow, numpy = (split.with_format(name) for name in ("arrow", "numpy"))
-
-        def lists(name: str) -> list[np.ndarray]:
-            return list(arrow[name][:].to_numpy())
-
-        names = ("input_ids", "token_type_ids")
-        self.inputs = {name: lists(name) for name in names if name in split.column_names}
-        self.lengths = np.array([len(ids) for ids in self.inputs["input_ids"]], dtype=np.int64)
-        self.reads: list[np.ndarray] | None = None
+        self.inputs = {
+            name: Lists(arrow[name][:])
+            for name in ("input_ids", "token_type_ids")
+            if name in split.column_names
+        }
+        self.reads: Sequence[np.ndarray] | None = None
         if reads == "marked":
-            self.reads = lists("reads")
+            self.reads = Lists(arrow["reads"][:])
         elif reads == "last":
-            self.reads = list((self.lengths - 1)[:, None])
+            self.reads = [*(self.lengths - 1)[:, None]]
         elif reads == "all":
             # Views of one array.
             positions = np.arange(self.lengths.max(initial=0))
             self.reads = [positions[:length] for length in self.lengths]
-        self.labels: list[np.ndarray] | np.ndarray = (
-            [labels.astype(np.int64) for labels in lists("label")]
-            if reads == "marked"
-            else np.asarray(numpy["label"][:])
-        )
+        marked = reads == "marked"
+        self.labels = [*Lists(arrow["label"][:])] if marked else np.asarray(numpy["label"][:])
         has_rows = "row" in split.column_names
         self.row = np.asarray(numpy["row"][:]) if has_rows else np.arange(len(split))
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of tokens of each example."""
+        return self.inputs["input_ids"].lengths
 
     @property
     def share_read(self) -> float | None:

@@ -246,7 +246,7 @@ def test_states_are_those_of_transformers_model_without_a_head(family, reads, ti
     plain = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
     expected = []
     for number in TEXTS:
-        inputs = {name: torch.tensor([ids[number].tolist()]) for name, ids in split.inputs.items()}
+        inputs = {name: torch.tensor(split.inputs[name][number])[None] for name in split.inputs}
         with torch.inference_mode():
             expected.append(plain(**inputs).last_hidden_state[0, READ[reads]])
     with torch.inference_mode():

@@ -60,3 +60,12 @@ def test_a_head_reads_first_tokens_or_marked_ones_or_all(reads, labels, position
         assert examples.read_counts.tolist() == list(map(len, positions))
     assert [np.asarray(label).tolist() for label in examples.labels] == labels
     assert len(examples.labels_at(np.array([1, 0]))) == units
+
+
+def test_lists_in_one_array_are_those_of_the_rows_that_were_selected():
+    parts = [{"input_ids": ids, "label": [0] * len(ids)} for ids in (IDS, [[2, 9, 3], []], IDS)]
+    split = datasets.concatenate_datasets([datasets.Dataset.from_dict(part) for part in parts])
+    for rows in (split, split.select([9, 5, 4, 4, 0]), split.select(range(3, 7))):
+        examples = Examples(rows)
+        assert [ids.tolist() for ids in examples.inputs["input_ids"]] == rows["input_ids"][:]
+        assert examples.lengths.tolist() == list(map(len, rows["input_ids"]))
