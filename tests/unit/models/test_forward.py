@@ -188,7 +188,7 @@ def test_a_pass_computes_as_much_as_its_dimensions_say(model):
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_an_activation_is_what_transformers_calls_by_its_name(name):
     x = torch.linspace(-5, 5, 101)
-    assert torch.equal(forward.ACTIVATIONS[name](x), ACT2FN[name](x))
+    assert torch.equal(forward.activation(name)(x), ACT2FN[name](x))
 
 
 @pytest.mark.parametrize(("cost", "grids"), [(0, 4), (10, 3), (30, 2)])
