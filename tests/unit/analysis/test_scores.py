@@ -168,6 +168,19 @@ def test_epoch_and_rate_are_best_by_the_metric_that_the_paper_shows(
     assert scores.choose(table)["run"].tolist() == [best_run]
 
 
+def test_other_folds_choose_an_epoch_by_their_mean_score(tmp_path):
+    """The third fold's others have their highest score at epoch 1, their highest mean at 2."""
+    curves = {"a": [0.9, 0.7], "b": [0.2, 0.6], "c": [0.5, 0.4]}
+    about = {"model": "tiny", "task": "rte", "method": "full", "fraction": None, "scope": None}
+    about |= {"train_rows": 100, "learning_rate": 1e-3, "seed": 0, "partition": 0}
+    for run, curve in curves.items():
+        recorded(tmp_path, run, "rte", [(score,) for score in curve])
+    planned = [{**about, "run": run, "fold": fold} for fold, run in enumerate(curves)]
+    table = scores.collect(planned, tmp_path, columns_of([TASKS["rte"]], {}), apart=True)
+    assert table["judged_at"].tolist() == ["2", "1", "2"]
+    assert table["value"].tolist() == [0.7, 0.2, 0.4]
+
+
 def test_what_trains_is_counted_with_the_classifier_and_without(tmp_path):
     recorded(tmp_path, "a", "rte", [(0.9,)])
     table = collected(tmp_path, "bitfit", "rte", [("a", 1e-3)])

@@ -145,14 +145,26 @@ def test_the_answer_is_the_smallest_method_within_the_margin(scores, decision, m
 
 
 @pytest.mark.parametrize(
-    ("margin", "decision"), [(0.005, "everything"), (0.02, "probably"), (0.1, "train")]
+    ("margin", "decision", "chance"),
+    [(0.005, "everything", 0.0371), (0.02, "probably", 0.8873), (0.1, "train", 0.9994)],
 )
-def test_the_smallest_margin_of_the_experiments_decides(margin, decision):
+def test_the_smallest_margin_of_the_experiments_decides(margin, decision, chance):
+    """Student's t is -2√3, √3 or 17√3, with the chance 1/2 + t / (2 √(2 + t²))."""
     table = runs({"full": [0.9] * 3, "bitfit": [0.88, 0.885, 0.89]})
     table["margin"] = table["method"].map({"full": margin, "bitfit": 0.1})
     row = answer_of(table)
     assert (row["margin"], row["decision"]) == (margin, decision)
-    assert set(summary.summary(table)["margin"]) == {margin}
+    methods = summary.summary(table).set_index("method")
+    assert set(methods["margin"]) == {margin}
+    assert methods.loc["bitfit", "chance"] == pytest.approx(chance, abs=5e-5)
+
+
+def test_candidates_train_less_than_full_and_have_all_scores():
+    scores = {"full": [0.9] * 2, "bitfit": [0.8, 0.9], "layernorm": [0.9, math.nan]}
+    table = runs(scores | {"lora-I": [0.9] * 2})
+    table.loc[table["method"] == "lora-I", "trainable"] = TRAINED["full"] + CLASSIFIER
+    found = summary.candidates(summary.with_differences(table), NO_ROWS)
+    assert [candidate.title for candidate in found] == ["BitFit"]
 
 
 def test_a_mask_is_an_answer_too():
@@ -299,7 +311,7 @@ def test_methods_on_all_tasks_are_compared_by_their_mean_over_tasks():
     ("scores", "part"),
     [
         ({"bitfit": [0.9]}, "add `full`"),
-        ({"full": [math.nan], "bitfit": [0.9]}, "Full has no score: if it diverged"),
+        ({"full": [0.9, math.nan], "bitfit": [0.9] * 2}, "Full has no score: if it diverged"),
         ({"full": [0.9]}, "No method that trains less than full has a score"),
         ({"full": [0.7] * 3, "bitfit": [0.9] * 3}, "Full scores 0.200 less than BitFit"),
     ],
