@@ -8,9 +8,11 @@ import pytest
 
 from subtune.analysis.statistics import (
     best_minus,
+    best_on_average_minus,
     changes_to_largest_other,
     holm,
     kruskal_wallis,
+    minus,
     minus_by_rows,
     minus_on_rows,
     minus_printed,
@@ -52,6 +54,13 @@ def test_the_best_of_a_family_is_compared_on_the_digits_that_are_printed():
     assert best_minus(table, "a.*", "b.*", 2).tolist() == [0.0]
     assert best_minus(table, "a-1", "[ab].*", 1).tolist() == [0.0]
     assert best_minus(table, "a.*", "b.*", 1, "min").tolist() == pytest.approx([-0.1])
+
+
+def test_families_are_patterns_of_whole_names_and_the_best_method_is_itself():
+    table = scores([("rte", "a", 0.1), ("rte", "a+b", 0.5), ("rte", "c[1]", 0.3)])
+    assert minus(table, "a", r"c\[1\]").tolist() == pytest.approx([-0.2])
+    assert minus(table, r"a\+b|c.*", "a").tolist() == pytest.approx([0.3])
+    assert best_on_average_minus(table, "a.*", "c.*").tolist() == pytest.approx([0.2])
 
 
 def test_scores_are_compared_with_printed_ones_of_the_same_model_alone():
