@@ -51,7 +51,7 @@ def problems_of(config: Config) -> Iterator[str]:
         ):
             yield from (f"{path}.{key}: {one_of(n, known)}" for n in names if n not in known)
         own = [tasks[task] for task in experiment.tasks if task in tasks]
-        yield from _tasks(config, path, experiment, own)
+        yield from _tasks(config, path, own)
         yield from _methods(config, path, experiment, own)
         if experiment.fractions:
             yield from _fractions(config, path, experiment)
@@ -59,9 +59,7 @@ def problems_of(config: Config) -> Iterator[str]:
             yield from _folds(config, path, experiment)
 
 
-def _tasks(
-    config: Config, path: str, experiment: Experiment, tasks: Sequence[Task]
-) -> Iterator[str]:
+def _tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[str]:
     """Yield a line per task that does not suit the tables or the source."""
     headings = {*HEADINGS}
     has_rows = {
