@@ -56,7 +56,8 @@ def read_text(path: Path, encoding: str | None = None) -> str:
     The default ``encoding`` is UTF-16 if the file begins with its byte-order mark, else UTF-8.
 
     Raises:
-        SubtuneError: the file cannot be read or decoded, or Python does not know the encoding.
+        SubtuneError: the file cannot be read or decoded, has a NUL, or Python does not know the
+            encoding.
     """
     try:
         content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
@@ -66,7 +67,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     name = encoding or ("UTF-16" if is_utf16 else "UTF-8")
     try:
-        return content.decode(name)
+        text = content.decode(name)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise SubtuneError(
@@ -77,6 +78,10 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         raise SubtuneError(
             f"encoding: found {name!r}, expected one such as latin-1 or utf-16"
         ) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise SubtuneError(f"{path}: line {line}: found '\\x00', expected text")
+    return text
 
 
 def shown(text: str) -> str:

@@ -41,6 +41,7 @@ CSV = [
     ("text,label,by\nx,sad,me\ny,happy\n", "line 3: found 2 cells, expected 3 (text, label, by)"),
     ("text,label\nx,sad\n , \n", "line 3: found no text, expected some"),
     ("text,label\nx\0,sad\n", "line 2: found '\\x00', expected text"),
+    ("text,label\nx,sad\0\n", "line 2: found '\\x00', expected text"),
     ("text,label,text\nx,sad,y\n", "line 1: found column 'text' twice, expected it once"),
     ('text,label\n"x\ny",hapy\n', "line 2: label: found 'hapy', expected one of sad, happy, 0, 1"),
     ("", "found no rows, expected at least one"),
