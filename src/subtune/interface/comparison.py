@@ -22,6 +22,7 @@ from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
 from subtune.core.layout import Layout, require_new
 from subtune.init.first_configuration import Request, init, require_between
 from subtune.init.look import Kind
+from subtune.init.messages import sheet_lines
 from subtune.interface import workflow
 from subtune.interface.tables import (
     Rows,
@@ -295,7 +296,10 @@ def compare(
                 margin=float(margin),
                 **options,
             )
-            for line in chain(init(request), [f"{configuration} has these settings"]):
+            # `init` does not see the file whose rows are divided.
+            divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
+            messages = (*map(sheet_lines, divided), init(request))
+            for line in chain(*messages, [f"{configuration} has these settings"]):
                 line = line.replace(f"{Path.cwd()}{os.sep}", "")
                 say(line) if say else print(in_python(line), flush=True)
         else:

@@ -1,4 +1,4 @@
-"""Predictions of a comparison's method."""
+"""A comparison's messages, and predictions of its methods."""
 
 from typing import ClassVar
 
@@ -7,7 +7,8 @@ import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.interface.comparison import Comparison
+from subtune.interface import workflow
+from subtune.interface.comparison import Comparison, compare
 from subtune.runs.export import export_model
 from subtune.selections.methods import METHODS
 from tests.helpers.records import recorded
@@ -46,3 +47,17 @@ def test_texts_that_are_no_pairs_are_refused_where_a_task_has_pairs(pair, answer
     expected = r"texts: text 2: found .*, expected tuples of sentence1, sentence2"
     with pytest.raises(SubtuneError, match=expected):
         answer.predict("layernorm", [PAIRS[0], pair])
+
+
+def test_the_sheet_of_a_workbook_that_is_divided_is_said(tmp_path, monkeypatch):
+    rows = pd.DataFrame({"text": [f"text {n}" for n in range(40)], "label": ["a", "b"] * 20})
+    with pd.ExcelWriter(tmp_path / "book.xlsx") as book:
+        for name in ("one", "two"):
+            rows.to_excel(book, sheet_name=name, index=False)
+    monkeypatch.setattr(workflow, "preflight", lambda configuration: None)
+    monkeypatch.setattr(
+        workflow, "train_all", lambda _, results, *__: (results / "report.html").touch()
+    )
+    said: list[str] = []
+    compare(tmp_path / "book.xlsx", dev=0.2, results=tmp_path / "results", say=said.append)
+    assert "sheet 'one' of one, two (the first; --sheet names another)" in said[0]
