@@ -213,8 +213,8 @@ class _Answer(BaseModel):
 class _Question(BaseModel):
     id: Text
     question: Text
-    # Test files have none.
-    answers: list[_Answer] = []
+    # Test files have none, or null.
+    answers: list[_Answer] | None = None
 
 
 class _Paragraph(BaseModel):
@@ -231,7 +231,7 @@ class _File(BaseModel):
 
 
 def questions(path: Path, *, labelled: bool) -> Iterator[PlacedRow]:
-    """Read the questions of a SQuAD v1.1 file with their contexts and answers.
+    """Read the questions of a SQuAD v1.1 file with their contexts and, if ``labelled``, answers.
 
     A row is ``{"question", "context", "answers": {"text": […], "answer_start": […]}}``.
 
@@ -247,12 +247,13 @@ def questions(path: Path, *, labelled: bool) -> Iterator[PlacedRow]:
         context = paragraph.context
         for question in paragraph.qas:
             place = f"question {shown(question.id)}"
-            if labelled and not question.answers:
+            answers = (labelled and question.answers) or []
+            if labelled and not answers:
                 raise SubtuneError(
                     f"{path}: {place}: found no answer, as in SQuAD v2, expected questions of "
                     "SQuAD v1.1, which all have one"
                 )
-            for answer in question.answers:
+            for answer in answers:
                 start = answer.answer_start
                 found = context[start : start + len(answer.text)]
                 if found != answer.text:
@@ -261,7 +262,7 @@ def questions(path: Path, *, labelled: bool) -> Iterator[PlacedRow]:
                         f"expected the answer {shown(answer.text)}"
                     )
             accepted = {
-                "text": [answer.text for answer in question.answers],
-                "answer_start": [answer.answer_start for answer in question.answers],
+                "text": [answer.text for answer in answers],
+                "answer_start": [answer.answer_start for answer in answers],
             }
             yield place, {"question": question.question, "context": context, "answers": accepted}

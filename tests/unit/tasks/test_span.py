@@ -314,9 +314,11 @@ def test_questions_have_their_context_and_all_their_answers(tmp_path):
 
 
 def test_questions_to_predict_need_no_answers(tmp_path):
-    path = written(tmp_path, of_question(answers=None))
-    ((_, row),) = questions(path, labelled=False)
-    assert row["answers"] == {"text": [], "answer_start": []}
+    off = [{"text": "bees", "answer_start": 10}]
+    unread = [of_paragraph(qas=[{**KEPT, "answers": answers}]) for answers in (None, [], off)]
+    for content in (of_question(answers=None), *unread):
+        ((_, row),) = questions(written(tmp_path, content), labelled=False)
+        assert row["answers"] == {"text": [], "answer_start": []}
 
 
 @pytest.mark.parametrize(("split", "count"), [("train", 1_181), ("dev", 354)])
