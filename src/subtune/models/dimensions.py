@@ -222,18 +222,22 @@ def trained_tensors(
     for (module, _, how, shape), names in alike.items():
         everywhere = len(names) == in_all_layers[module]
         for run in [names] if everywhere else _in_a_row(names):
-            tensor, own = run[0], own_names.get(run[0], run[0])
-            if len(run) > 1:
-                layers = "*" if everywhere else f"{_layer_of(run[0])}-{_layer_of(run[-1])}"
-                tensor, own = _in_layers(tensor, layers), _in_layers(own, layers)
+            first, last = run[0], run[-1]
+            tensor = _joined(first, last, everywhere)
+            own = _joined(own_names.get(first, first), own_names.get(last, last), everywhere)
             trains = count({name: entries[name] for name in run}, shapes)
             rows.append((tensor, len(run), own, shape, trains, how))
     return pd.DataFrame(rows, columns=["tensor", "times", "own", "shape", "trains", "how"])
 
 
-def _in_layers(name: str, layers: str = "*") -> str:
-    """Return the pattern of a name in several layers."""
-    return LAYER_NUMBER.sub(f".{layers}.", name)
+def _in_layers(name: str) -> str:
+    return LAYER_NUMBER.sub(".*.", name)
+
+
+def _joined(first: str, last: str, everywhere: bool) -> str:
+    """Return the pattern of names from the first layer to the last; other numbers stay."""
+    parts = zip(first.split("."), last.split("."), strict=True)
+    return ".".join(a if a == b else "*" if everywhere else f"{a}-{b}" for a, b in parts)
 
 
 def _layer_of(name: str) -> int:
