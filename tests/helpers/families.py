@@ -89,6 +89,7 @@ UNDESCRIBED: dict[str, dict[str, Any]] = {
     },
     "fnet": {"type_vocab_size": 4},
     "ibert": {"type_vocab_size": 2},
+    "longformer": {"attention_window": 4},
 }
 
 

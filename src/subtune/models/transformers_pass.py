@@ -10,7 +10,6 @@ Shapes: ``k`` runs, ``n`` examples, ``l`` tokens of the longest, ``q`` tokens th
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -79,11 +78,15 @@ def hidden_states(model: Encoder, batch: Packed) -> Tensor:
     """
     theirs = model.transformers
     assert theirs is not None, "packed families have a forward pass of their own"
-    base = theirs.module.get_submodule(str(theirs.module.base_model_prefix))
-    found: list[Tensor] = []
-    with base.register_forward_hook(lambda _, __, outputs: found.append(outputs.last_hidden_state)):
-        logits(model, replace(batch, reads=None))
-    [every] = found
+    prefix = f"{theirs.module.base_model_prefix}."
+    base = theirs.module.eval().get_submodule(prefix[:-1])
+    tensors = dict(theirs.buffers)
+    for name, value in model.parameters.items():
+        tensors[theirs.own_names[name]] = value.mT if model.is_transposed(name) else value
+    tensors = {own.removeprefix(prefix): t for own, t in tensors.items() if own.startswith(prefix)}
+    with _in_one_line(model.config.model_type):
+        outputs = functional_call(base, tensors, (), _inputs(model, batch))
+    every = outputs.last_hidden_state
     reads = batch.first if batch.reads is None else batch.reads
     return every[batch.read_of, reads - batch.first[batch.read_of]]
 

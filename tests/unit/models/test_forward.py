@@ -237,7 +237,8 @@ TEXTS = np.array([3, 0, 5])
 READ = {"first": slice(1), "last": slice(-1, None), "all": slice(None)}
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert", "gpt2", "qwen2"])
+# Longformer's classifier gives the first token another attention.
+@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert", "gpt2", "qwen2", "longformer"])
 @pytest.mark.parametrize("reads", READ)
 def test_states_are_those_of_transformers_model_without_a_head(family, reads, tiny):
     directory = tiny(family)
