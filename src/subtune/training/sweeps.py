@@ -77,7 +77,8 @@ class Job:
         """
         # A trial's checkpoints must not be mistaken for those of the full run.
         part = "" if share == 1 else f"@{share}"
-        alike: dict[tuple, dict[str, RunSpec]] = {}
+        # Searches of several seeds name the same run.
+        alike: dict[tuple, dict[str, tuple[str, RunSpec]]] = {}
         for name, spec in runs.items():
             if isinstance(spec.recipe, Fit):
                 examples = self.examples_of(spec.recipe)
@@ -85,15 +86,14 @@ class Job:
                 report(f"{name}  {line_of_epoch(result.history[0], 1, self.task)}")
                 yield name, result
             else:
-                alike.setdefault(_shared_start(spec), {})[name] = spec
+                alike.setdefault(_shared_start(spec), {})[spec.id + part] = name, spec
         for sweep in alike.values():
-            first = next(iter(sweep.values()))
+            _, first = next(iter(sweep.values()))
             model = model_of(first, self.model)
             members = {}
-            for name, spec in sweep.items():
-                entries, start = self._entries(spec.id + part, spec, model, report, share)
-                member = Member(entries, spec.training, spec.seed, start, name)
-                members[spec.id + part] = member
+            for key, (name, spec) in sweep.items():
+                entries, start = self._entries(key, spec, model, report, share)
+                members[key] = Member(entries, spec.training, spec.seed, start, name)
             shared = model, self.examples_of(first.recipe), self.task
             limits = self.max_side_by_side, self.checkpoints, share
             for key, result in train_sweep(*shared, members, report, *limits):

@@ -1,5 +1,7 @@
 """Diff pruning, compared with plain trainings of transformers' model."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 import torch
@@ -59,7 +61,11 @@ def test_both_trainings_end_where_plain_ones_end(structured, family, directory, 
     selection = SELECTION.validate_python({"diff_pruning": settings})
     rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
     spec = examples.run_spec(selection, **RECIPE).replaced(seed=SEED)
-    [(_, result)] = Job(model, rows, TASK, {}, None, None).train({"run": spec}, lambda of: None)
+    once = Mock(wraps=first_training)
+    monkeypatch.setattr("subtune.training.sweeps.first_training", once)
+    named = {"run": spec, "the same run": spec}
+    [(_, result)] = Job(model, rows, TASK, {}, None, None).train(named, lambda of: None)
+    once.assert_called_once()
 
     theirs = AutoModelForSequenceClassification.from_pretrained(
         directory, num_labels=2, dtype=torch.float64
