@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 from tokenizers import Encoding, Tokenizer
+from tokenizers.models import WordLevel
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.examples import Examples
@@ -164,10 +165,11 @@ def _parts(lengths: Sequence[int], room: int) -> Iterator[slice]:
 def _unknown(tokenizer: Tokenizer, word: str) -> Encoding:
     """Return the unknown token, for a word that the tokenizer removes."""
     name = getattr(tokenizer.model, "unk_token", None) or ""
-    token = tokenizer.encode(name, add_special_tokens=False)
-    if len(token) != 1:
+    number = tokenizer.token_to_id(name)
+    if number is None:
         raise SubtuneError(f"the tokenizer has no token for the word {word!r}")
-    return token
+    # The tokenizer itself may cut the token's name into pieces.
+    return Tokenizer(WordLevel({name: number}, name)).encode(name)
 
 
 def conll_sentences(

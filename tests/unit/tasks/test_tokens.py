@@ -1,5 +1,6 @@
 """Words with labels: files, examples, predictions, and refusals."""
 
+import json
 import re
 from pathlib import Path
 
@@ -113,7 +114,9 @@ def test_each_word_is_in_one_example_and_in_its_order(bytes_pieces, sentences, m
 
 
 @pytest.mark.parametrize("word", ["\x07", "\u200b", "\u00ad"])
-def test_a_word_without_pieces_is_the_unknown_token(wordpiece, word):
+@pytest.mark.parametrize("added", [{}, {"added_tokens": []}])
+def test_a_word_without_pieces_is_the_unknown_token(wordpiece, word, added):
+    wordpiece = Tokenizer.from_str(json.dumps(json.loads(wordpiece.to_str()) | added))
     assert wordpiece.encode(word, add_special_tokens=False).ids == []
     columns = encoded(wordpiece, [["the", word, "a"]])
     assert columns["reads"][0].tolist() == [1, 2, 3]
