@@ -177,6 +177,7 @@ def test_a_trial_takes_the_share_of_the_steps_that_is_asked(tmp_path, tiny_bert,
     lines = record(tmp_path, [asked], tiny_bert)
     ends = [line for line in lines if "on trial" in line and "epoch 4/4" in line]
     assert len(ends) == len(GRID)
+    assert asked.whole_runs == pytest.approx(len(GRID) * 0.34 + 3)
 
 
 def test_finalists_that_are_on_record_are_not_trained_again(tmp_path, tiny_bert, searching):
