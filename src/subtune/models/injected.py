@@ -151,8 +151,10 @@ def shapes_with(
         module = _without_values(dimensions, outputs, head, device)
         return _inject(module, own_names, settings, head, seed=0)
 
+    # Only a real forward pass shows whether virtual tokens fit.
     try:
-        module, names = inject("meta")
+        module, names = inject("cpu" if settings.virtual_tokens else "meta")
+        _require_input(module, settings)
     except RuntimeError:
         # Some initialisations read the model's values.
         module, names = inject("cpu")
@@ -215,6 +217,22 @@ def _names(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
         if id(value) not in unused:
             names[name] = own
     return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
+
+
+def _require_input(module: peft.PeftModel, settings: PeftSettings) -> None:
+    """Refuse a type whose code fails on this model.
+
+    On ``meta`` the pass stops where it needs a value, after PEFT has checked its inputs.
+    """
+    device = next(module.parameters()).device
+    ids = torch.ones(1, 4, dtype=torch.long, device=device)
+    try:
+        with device, torch.no_grad(), quiet():
+            module(input_ids=ids, attention_mask=torch.ones_like(ids))
+    except Exception as error:
+        if device.type == "meta" and isinstance(error, RuntimeError):
+            return
+        raise SubtuneError(f"peft: {settings.type}: {reason_of(error)}") from None
 
 
 def _without_values(
