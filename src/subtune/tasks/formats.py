@@ -7,6 +7,7 @@ None; lists and objects are not converted.
 import codecs
 import csv
 import io
+import itertools
 import json
 import os
 import re
@@ -23,7 +24,8 @@ FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
 PlacedRows = Iterator[tuple[str, dict[str, Any]]]
 # Delimiters to try if a header lacks the usual one.
 OTHERS = ";\t,|"
-EXCEL = "expected a readable .xlsx file without a password"
+# The first bytes of Excel files from before 2007, and of Excel files with a password.
+NO_ZIP = b"\xd0\xcf\x11\xe0"
 # The largest share of rows without a label that are left out.
 FEW = 0.01
 # Characters of broken files: NUL and surrogates.
@@ -288,44 +290,57 @@ def _text(cell: Any) -> Any:
 
 def sheets(path: Path) -> list[str]:
     """Return the names of an Excel file's sheets."""
-    # Importing pandas takes a while.
-    import pandas as pd
-
-    with one_line(f"{path}: {EXCEL}"), pd.ExcelFile(path, engine="openpyxl") as book:
-        return [str(name) for name in book.sheet_names]
+    return [sheet.title for sheet in _workbook(path, read_only=True).worksheets]
 
 
 def excel_rows(path: Path, columns: Collection[str], sheet: str | None = None) -> PlacedRows:
     """Read the rows below the header, which is the first row that is not empty.
 
-    Errors such as ``#DIV/0!`` and formulas without a computed value count as empty cells.
-
     Raises:
-        SubtuneError: the file cannot be read, has no such sheet, or has a repeated column.
+        SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
+            formulas without values, errors, or a repeated column.
     """
-    import pandas as pd
-
-    names = sheets(path)
+    book = _workbook(path, data_only=True)
+    names = [of_book.title for of_book in book.worksheets]
     if sheet is not None and sheet not in names:
         raise SubtuneError(f"{path}: sheet: {one_of(sheet, names)}")
     name = sheet or names[0]
-    with one_line(f"{path}: {EXCEL}"):
-        # Pandas would read words such as "null" as empty cells, too.
-        table = pd.read_excel(
-            path,
-            sheet_name=name,
-            header=None,
-            dtype=object,
-            keep_default_na=False,
-            na_values=[""],
-            engine="openpyxl",
+    found, place = book[name], f"{path}: sheet {shown(name)}"
+    for merged in found.merged_cells.ranges:
+        raise SubtuneError(
+            f"{place}: found the merged cells {merged}, expected a cell for each row; unmerge them"
         )
-    texts = ((number, [_text(cell) for cell in row]) for number, row in enumerate(table.values, 1))
+    cells = [*found.iter_rows()]
+    for cell in itertools.chain(*cells):
+        if cell.data_type == "e":
+            raise SubtuneError(
+                f"{place}: {cell.coordinate}: found the error {cell.value}, expected a value"
+            )
+    if any(cell.value is None for row in cells for cell in row):
+        written = (cell for row in _workbook(path)[name].iter_rows() for cell in row)
+        formulas = [cell.coordinate for cell in written if cell.data_type == "f"]
+        if formulas and all(found[formula].value is None for formula in formulas):
+            raise SubtuneError(
+                f"{place}: {formulas[0]}: found a formula without its value, expected both; a "
+                "spreadsheet program that opens and saves the file computes it"
+            )
+    texts = ((number, [_text(cell.value) for cell in row]) for number, row in enumerate(cells, 1))
     (first, header), *rows = [row for row in texts if any(row[1])] or [(1, [])]
-    _require_once(columns, header, f"{path}: sheet {shown(name)}: row {first}")
+    _require_once(columns, header, f"{place}: row {first}")
     for number, row in rows:
         by_column = zip(header, row, strict=True)
         yield f"row {number}", {column: cell for column, cell in by_column if column}
+
+
+def _workbook(path: Path, **how: bool) -> Any:
+    # Importing openpyxl takes a while.
+    import openpyxl
+
+    with one_line(f"{path}: expected a readable .xlsx file"):
+        content = path.read_bytes()
+        if content.startswith(NO_ZIP):
+            raise ValueError("this one has a password, or is of Excel before 2007")
+        return openpyxl.load_workbook(io.BytesIO(content), **how)
 
 
 def parquet_rows(path: Path) -> PlacedRows:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
-from subtune.tasks.formats import json_rows, rows_of, sheets, with_labels
+from subtune.tasks.formats import NO_ZIP, json_rows, rows_of, sheets, with_labels
 from subtune.tasks.span import questions
 from subtune.tasks.tokens import conll_sentences, treebank_sentences
 
@@ -76,29 +76,39 @@ def test_of_several_sheets_the_first_is_read_or_the_one_that_is_named(tmp_path):
 
 def test_rows_are_counted_as_excel_counts_them_and_empty_ones_are_none(tmp_path):
     book = openpyxl.Workbook()
-    rows = ["text", None, "label"], ["null", "under no header", 1], [], ["c", None, "#N/A"]
-    for row in ([], *rows, ["=1-1", None, "a formula without its value"]):
+    for row in ([], ["text", None, "label"], ["a", "under no header", "b"], [], ["c", None, None]):
         book.active.append(row)
-    book.active.merge_cells("A6:B7")
     book.save(tmp_path / "t.xlsx")
     read = [*rows_of(tmp_path / "t.xlsx")]
     assert read == [
-        ("row 3", {"text": "null", "label": "1"}),
+        ("row 3", {"text": "a", "label": "b"}),
         ("row 5", {"text": "c", "label": None}),
-        ("row 6", {"text": None, "label": "a formula without its value"}),
     ]
+
+
+def merged(path):
+    book = workbook(path)
+    book.active.merge_cells("B2:B3")
+    book.save(path)
 
 
 # A function that writes a file, and the message about it.
 REFUSED = [
+    ("xlsx", merged, "sheet 'reviews': found the merged cells B2:B3, expected a cell for each row"),
+    ("xlsx", lambda path: workbook(path, B3="=1-1"), "sheet 'reviews': B3: found a formula withou"),
+    (
+        "xlsx",
+        lambda path: workbook(path, B3="#N/A"),
+        "sheet 'reviews': B3: found the error #N/A",
+    ),
     ("xlsx", lambda path: workbook(path, C1="text"), "sheet 'reviews': row 1: found column 'text'"),
     (
         "xlsx",
-        # Files with a password begin so.
-        lambda path: path.write_bytes(b"\xd0\xcf\x11\xe0" + bytes(600)),
-        "expected a readable .xlsx file without a password: File is not",
+        lambda path: path.write_bytes(NO_ZIP + bytes(600)),
+        "expected a readable .xlsx file: this one has a",
     ),
-    ("xlsx", lambda path: path.mkdir(), "expected a readable .xlsx file without a password: Is a"),
+    ("xlsx", lambda path: path.write_bytes(b"PK"), "expected a readable .xlsx file: File is not"),
+    ("xlsx", lambda path: path.mkdir(), "expected a readable .xlsx file: Is a directory"),
     ("parquet", lambda path: path.write_bytes(b"PAR1"), "expected a readable .parquet file: Parq"),
     (
         "json",
