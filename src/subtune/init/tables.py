@@ -133,7 +133,7 @@ def text_columns(table: Table, labels: Collection[str]) -> tuple[str, ...]:
     texts = [column for column in likely if _holds_sentences(table.cells(column))]
     # If no column has sentences, titles or names are texts if most of them occur once.
     words = [column for column in likely if _holds_words(table.cells(column))]
-    once = [column for column in words if 2 * len({*table.cells(column)}) > len(table.rows)]
+    once = [c for c in words if 2 * len(set(map(str, table.cells(c)))) > len(table.rows)]
     columns = texts or once or words
     if len(columns) in (1, 2):
         return tuple(columns)

@@ -109,6 +109,8 @@ def test_each_column_that_cannot_be_the_label_has_its_reason():
             ("review",),
         ),
         ({"review": [*SENTENCES, None], "year": "1234"}, ("review",)),
+        # A list among texts is refused with its line once the rows are read.
+        ({"review": [*SENTENCES, ["a"]], "year": "1234"}, ("review",)),
     ],
 )
 def test_the_text_is_in_the_columns_that_hold_sentences(columns, texts):
