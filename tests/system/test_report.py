@@ -242,3 +242,5 @@ def test_a_sentence_says_once_what_is_missing_on_several_tasks():
     rows = [(None, None, title, missing) for title in ("RTE", "CoLA")]
     answers = pd.DataFrame(rows, columns=["decision", "method", "title", "answer"])
     assert in_brief(answers.assign(seeds=None)) == missing
+    answers.loc[2] = ["train", "BitFit", "SST-2", "Train BitFit."]
+    assert in_brief(answers.assign(seeds=3)) == f"Train BitFit on SST-2. On RTE, CoLA: {missing}"

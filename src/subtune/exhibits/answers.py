@@ -204,7 +204,11 @@ def in_brief(answers: pd.DataFrame) -> str:
         named = [f"{name} on {', '.join(titles)}" for name, titles in titles_by_method]
         sentences += [f"{beginning} {'; '.join(named)}."] if named else []
     # There is no decision if full fine-tuning has no score.
-    sentences += answers.loc[answers["decision"].isna(), "answer"].unique().tolist()
+    undecided = answers.loc[answers["decision"].isna(), "title"].groupby(answers["answer"])
+    are_some = bool(sentences)
+    sentences += [
+        f"On {', '.join(titles)}: {answer}" if are_some else answer for answer, titles in undecided
+    ]
     if (answers["seeds"] == 1).all():
         sentences.append("Only one seed was trained: how seeds differ is not in it.")
     return " ".join(sentences)
