@@ -1,7 +1,7 @@
 """The few parameters of a pretrained model that are worth fine-tuning.
 
-`compare` answers the question for someone's rows and model, and `load` opens earlier results.
-`fisher`, `selection` and `train` are the parts that they are made of.
+`compare` finds them for your rows and model, and `load` opens earlier results.
+`fisher`, `selection` and `train` are single steps of a comparison.
 """
 
 from typing import TYPE_CHECKING, Any

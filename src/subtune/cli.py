@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     add("method", nargs="*", help="a name, 'a,b' or 'a without b'; default: all")
     add("--model", type=Path, help="a local model; default: the papers' models")
     add("--config", type=Path, help="a configuration with selections of your own")
-    add("--labels", type=int, default=2, help="of the classifier; default: 2")
+    add("--labels", type=int, default=2, help="outputs of the classifier; default: 2")
     _add_json(add)
 
     does = "count runs, jobs, hours and disk, and what is recorded so far"
@@ -151,9 +151,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--to", type=Path, required=True, metavar="FILE", help="a new CSV file")
     add("--text", metavar="COLUMN", help="default: as in training")
     add("--text2", metavar="COLUMN", help="column of the second text of a pair")
-    add("--encoding", help="of the table, such as latin-1; default: UTF-8 or -16")
-    add("--sheet", help="of an Excel file; default: the first")
-    add("--base", type=Path, metavar="DIR", help="of an adapter, if it has moved")
+    add("--encoding", help="the table's encoding, such as latin-1; default: UTF-8 or -16")
+    add("--sheet", help="sheet of an Excel file; default: the first")
+    add("--base", type=Path, metavar="DIR", help="an adapter's base model, if it has moved")
     return parser
 
 
@@ -170,8 +170,8 @@ def _add_columns(add: Add) -> None:
         does = f"each text has {has}; default: a guess"
         add(option, dest="kind", action="store_const", const=kind, help=does)
     add("--model", help="a directory, a package, or a repository on the hub")
-    add("--encoding", help="of the files, such as latin-1; default: UTF-8 or -16")
-    add("--sheet", help="of Excel files; default: the first")
+    add("--encoding", help="the files' encoding, such as latin-1; default: UTF-8 or -16")
+    add("--sheet", help="sheet of Excel files; default: the first")
     does = "merge labels that differ only in capitals"
     add("--merge-labels", action="store_true", help=does)
 

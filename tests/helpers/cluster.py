@@ -159,9 +159,9 @@ def _named(name: str) -> list[psutil.Process]:
 
 
 def _kill_trees(processes: list[psutil.Process]) -> None:
-    """Kill processes with all that they started, and wait until they have ended.
+    """Kill processes and their descendants, and wait until they have ended.
 
-    One that writes to the disk ends when its write has.
+    A process that is writing to the disk ends after the write.
     """
     found = processes + [child for one in processes for child in one.children(recursive=True)]
     for one in found:

@@ -21,7 +21,7 @@ from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, Token
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
 
-# A task of any number of labels, beside the built-in ones.
+# A multi-label task; none of the built-in tasks is one.
 TOXIC = Task(
     name="toxic",
     title="Toxic",

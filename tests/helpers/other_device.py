@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import torch
 
-# It reads torch's classes when it is imported first, which must be before they are replaced.
+# Imported before torch's classes are replaced, because its first import reads them.
 import transformers.initialization  # noqa: F401
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -51,9 +51,9 @@ class OnHost:
 
 
 def on_host(value: object) -> object:
-    """A part of a state as a file would have it.
+    """Return a part of a state as a file would keep it.
 
-    A generator's state is always on the CPU, with its values.
+    A generator's state is always a real tensor on the CPU.
     """
     if isinstance(value, np.ndarray):
         return torch.from_numpy(value)

@@ -29,7 +29,7 @@ class Project:
 
     def __init__(self, directory: Path, model: Path):
         self.directory = directory
-        # Added to the environment of every call, and the first words of its command.
+        # Environment variables of every call, and a prefix of its command.
         self.environment: dict[str, str] = {}
         self.before: list[str] = []
         if not (directory / "Snakefile").exists():

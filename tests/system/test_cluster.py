@@ -44,7 +44,7 @@ def reference(finished_project, tmp_path_factory) -> Project:
 
 @pytest.fixture
 def project(reference, tmp_path, slurm) -> Project:
-    """The reference's project as it was before it trained."""
+    """The reference's project before training."""
     copied = reference.copy(tmp_path / "project")
     for name in ("sweeps", "runs", "logs", "checkpoints"):
         shutil.rmtree(copied.directory / "results" / name, ignore_errors=True)
@@ -53,7 +53,7 @@ def project(reference, tmp_path, slurm) -> Project:
 
 @pytest.fixture
 def submit() -> Iterator[Callable[..., "Submitted"]]:
-    """A function that starts a `Submitted`. The test's end stops what still runs."""
+    """A function that starts a `Submitted`. After the test, those that still run are stopped."""
     started: list[Submitted] = []
 
     def start(*arguments, **options) -> Submitted:

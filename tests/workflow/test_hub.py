@@ -69,7 +69,7 @@ def write(path: Path, label_names: list[str] | None, **columns) -> None:
 
 @pytest.fixture
 def reach(monkeypatch, tmp_path):
-    """A function that lets this process find the hub at an address; it has an empty cache."""
+    """A function that points this process, with an empty cache, to a hub's address."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
@@ -91,7 +91,7 @@ def reach(monkeypatch, tmp_path):
 
 @pytest.fixture
 def hub(root, reach):
-    """The address of the hub, at which this process reaches it."""
+    """The address of a local hub, which this process then uses."""
     with serving(root) as address:
         reach(address)
         yield address

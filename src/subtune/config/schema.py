@@ -327,7 +327,7 @@ class MethodSettings(Section):
     """Settings of one method that differ from the experiment's and its tasks'."""
 
     epochs: Count
-    """passes over the training set; few parameters need more of them than many"""
+    """passes over the training set; few parameters need more passes than many"""
 
 
 class ModelSettings(Section):
@@ -341,8 +341,8 @@ class Experiment(Section):
     """A grid of runs: model × task × method × learning rate × seed, and the fractions."""
 
     paper: str | None = None
-    """paper whose tables and figures to make, in addition to those of every experiment; default:
-    the paper that has the experiment's name, if there is one"""
+    """paper whose tables and figures are made in addition to those of every experiment; default:
+    the paper with the experiment's name, if there is one"""
     models: Names
     """names of models"""
     tasks: Names
@@ -367,8 +367,8 @@ class Experiment(Section):
     """one run per seed"""
     folds: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
     """cross-validation: the number of folds of the training rows. Each seed's run trains on all
-    folds but one, and is judged on that one instead of dev rows. After so many seeds, the next ones
-    divide the rows again. Default: dev rows judge"""
+    folds but one, and is judged on that one instead of dev rows. After this many seeds, the
+    next ones divide the rows again. Default: dev rows judge"""
     epochs: Count
     """passes over the training set"""
     batch_size: Count

@@ -18,7 +18,7 @@ EVALUATION_TOKENS = 2048
 GPU_EVALUATION_TOKENS = 16384
 # A group of runs keeps the newest checkpoint and the one before it.
 CHECKPOINTS_KEPT = 2
-# The most bins of labels by which the folds of a regression are stratified.
+# The largest number of label bins by which folds of a regression are stratified.
 BINS = 10
 
 
@@ -46,7 +46,7 @@ def in_length_order(lengths: np.ndarray, tokens: int = EVALUATION_TOKENS) -> Ite
 
 
 def divided(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
-    """Return the training examples outside a fold, and those inside that judge."""
+    """Return the training examples outside a fold, and the fold's judging examples."""
     judging = rows_of_folds(train, task, fold.of, fold.partition)[fold.number]
     others = np.setdiff1d(np.arange(train.rows), judging)
     if fold.rows is not None:

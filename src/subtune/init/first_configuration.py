@@ -43,7 +43,7 @@ SOME_COMMIT = "0" * 40
 OTHER_SECONDS = 25
 # The name of the only experiment. A paper's name would make the paper's tables.
 EXPERIMENT = "mine"
-# Hardware with bf16 multiplies it at least so many times as fast as fp32.
+# Hardware with native bf16 multiplies bf16 at least this many times as fast as fp32.
 NATIVE = 1.3
 
 
@@ -51,9 +51,10 @@ class Request(NamedTuple):
     """The options of `subtune init`. Those that are None are guessed.
 
     ``kind``: kind of task. ``model``: a directory, a package, or a repository on the hub.
-    ``minutes``: the time for training and tables here. ``to``: path of the configuration.
-    ``sheet``: the sheet of Excel files. ``merge_labels``: whether to merge labels that differ only
-    in capitals. ``margin``: the acceptable loss of score. ``results``: directory of the results.
+    ``minutes``: the time for training and tables on this machine. ``to``: path of the
+    configuration. ``sheet``: the sheet of Excel files. ``merge_labels``: whether to merge labels
+    that differ only in capitals. ``margin``: the acceptable loss of score. ``results``: directory
+    of the results.
     """
 
     train: Path

@@ -81,7 +81,7 @@ class Lengths:
 class Look:
     """The facts about some tables.
 
-    ``not_read``: unused columns to ``ids`` or ``dates``. ``guessed``: the options that were not
+    ``not_read``: ``ids`` or ``dates``, by unused column. ``guessed``: the options that were not
     given. ``judges``: the split that gives the scores. ``numbers``: the least and the largest label
     of a regression. ``near_equal``: classes with several spellings. ``most_frequent``: the most
     frequent label, or set of labels, of training rows. ``constant``: the share of judging rows with

@@ -30,9 +30,9 @@ from subtune.tasks.formats import is_directory
 START_MINUTES = 0.15
 # Training on two busy cores has about this share of a large product's speed.
 SHARE_OF_PRODUCT = 0.33
-# Milliseconds per layer that a step takes in addition to its products.
+# Milliseconds per layer of a training step, without its matrix products.
 MILLISECONDS_PER_LAYER = 3.0
-# Rows and columns of the matrices.
+# Rows and columns of the matrices that are multiplied to measure the speed.
 WIDTH = 1024
 # The seconds for which each product is repeated; the fastest repetition counts.
 SECONDS = 0.2
@@ -50,7 +50,7 @@ class StartingModel(Value):
 
     @property
     def name(self) -> str:
-        """Return its name in the configuration."""
+        """Return the model's name in the configuration."""
         if self.reference in HUB_MODELS.values():
             return next(name for name, hub in HUB_MODELS.items() if hub == self.reference)
         if self.reference in DEFAULTS.model.values():

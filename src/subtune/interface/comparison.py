@@ -250,8 +250,8 @@ def compare(
         text: the column of the text, or two columns of pairs; default: a guess.
         label: the column of the label, or several of 0 and 1, one for each label; default: a guess.
         kind: the kind of task; default: a guess.
-        encoding: of the files, such as latin-1; default: UTF-8 or UTF-16.
-        sheet: of Excel files; default: the first.
+        encoding: the files' encoding, such as latin-1; default: UTF-8 or UTF-16.
+        sheet: the sheet of Excel files; default: the first.
         merge_labels: whether to merge labels that differ only in capitals.
         revision: commit, branch or tag of the dataset on the hub.
         results: directory; default: one below ``results`` whose name depends on the arguments.

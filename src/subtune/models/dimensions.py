@@ -61,7 +61,7 @@ class OtherDimensions:
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
         """Return the floating-point operations of one example's forward pass of so many tokens.
 
-        Every token passes through all matrices but the tables that ids look up.
+        Every token passes through all matrices except embedding tables.
         """
         read = sum(
             math.prod(shape)
@@ -148,8 +148,8 @@ def parameter_counts(
 ) -> "pd.DataFrame":
     """Count the parameters that each method trains in each model, one row per pair.
 
-    The classifier always trains. It is counted, but left out of the share (as in BitFit, Table 1),
-    because families' classifiers differ in size by more than some methods train in all.
+    The classifier always trains. Counts include it, but the share does not (as in BitFit, Table 1):
+    its size varies between families by more parameters than some methods train.
 
     Returns:
         ``model``, ``method``, ``parameters`` (with the classifier's), ``classifier`` (the

@@ -33,7 +33,7 @@ DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
 class TransformersModule:
     """Transformers' model without its weights.
 
-    ``module``: the model, with empty parameters. ``own_names``: canonical name to the module's
+    ``module``: the model, with empty parameters. ``own_names``: the module's names by canonical
     name. ``transposed``: own names of matrices that the module stores as ``[i, o]``. ``buffers``:
     the module's buffers by own name. ``without_effect``: canonical names of parameters that change
     no output. ``sees_padding``: whether padding changes a text's result, so that batches must have
@@ -54,8 +54,8 @@ class Encoder:
     """A pretrained encoder or decoder with a head.
 
     ``parameters``: every weight by canonical name, in the model's order, the classifier's last.
-    ``head``: a key of `HEADS`. ``transformers``: the module, outside the packed families.
-    ``adapters``: the settings of adapters, in a packed family's model that has some.
+    ``head``: a key of `HEADS`. ``transformers``: transformers' module, unless the family is packed.
+    ``adapters``: the settings of adapters, if a packed family's model has some.
     """
 
     config: PretrainedConfig
@@ -116,7 +116,7 @@ class Encoder:
 
 
 def shapes_of(model: Encoder) -> dict[str, tuple[int, ...]]:
-    """Return canonical name to shape of every parameter, classifier included."""
+    """Return the shape of every parameter by canonical name, classifier included."""
     return {name: tuple(value.shape) for name, value in model.parameters.items()}
 
 

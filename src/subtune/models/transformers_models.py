@@ -85,7 +85,7 @@ def with_values(model: Encoder, **settings: Any) -> PreTrainedModel:
 
 
 def read_dimensions(directory: Path) -> OtherDimensions:
-    """Return the dimensions of a model in a directory, which needs no weights.
+    """Return the dimensions of a model in a directory; its weights are not needed.
 
     Raises:
         SubtuneError: the configuration cannot be read, or transformers has no head for it.
@@ -216,7 +216,7 @@ def _with_weights(
 
 
 def _own_names(module: PreTrainedModel) -> dict[str, str]:
-    """Map canonical to own names of every parameter, in order, the classifier's last."""
+    """Map every parameter's canonical name to its own name, in order, the classifier's last."""
     naming = naming_of(module.config.model_type)
     names = {
         naming.canonical(own, module.base_model_prefix): own for own, _ in module.named_parameters()

@@ -26,7 +26,7 @@ from subtune.models.encoder import Encoder, TransformersModule
 from subtune.models.forward import Packed
 from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun, SparseEntries, Weight
 
-# A module's name to the two matrices of its low-rank update, ``[r, i]`` and ``[o, r]``.
+# The two matrices of a low-rank update, ``[r, i]`` and ``[o, r]``, by module name.
 Updates = Mapping[str, tuple[Tensor, Tensor]]
 
 
@@ -173,7 +173,7 @@ def _noise(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[N
 
 
 class _Dropout(TorchFunctionMode):
-    """Dropout with the masks of a run's seed, which runs side by side share."""
+    """Dropout with masks drawn from a seed; all runs in a pass share the masks."""
 
     def __init__(self, masks: DropoutMasks | None):
         super().__init__()

@@ -99,7 +99,7 @@ def _jobs_of_equal_work(plan: "Plan", runs: list[str], config: Config) -> Iterab
     def load(job: list[str]) -> float:
         return sum(work[run] for run in job)
 
-    # Learning rates of one selection and seed share steps.
+    # Runs of one selection and seed share steps.
     parts = _with_shared_searches(plan, runs, lambda spec: (spec.selection.canonical(), spec.seed))
     dealt: list[list[str]] = [[] for _ in range(config.jobs_at_once or 1)]
     for part in sorted(parts, key=load, reverse=True):

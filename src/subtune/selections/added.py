@@ -86,7 +86,7 @@ class AdapterSettings(Value):
         return self
 
     def shapes(self, layers: int, width: int) -> dict[str, Shape]:
-        """Return the names and shapes of all adapters' parameters, in a model so wide."""
+        """Return the names and shapes of all adapters' parameters in a model of this width."""
         size = self.size or width // (self.reduction or 1)
         if not 1 <= size <= width:
             raise SubtuneError(f"adapter: found a size of {size}, expected 1 to {width}, the width")
@@ -101,7 +101,7 @@ class AdapterSettings(Value):
 
 
 class Adapter(AbstractSelection):
-    """Adapters. With those of Houlsby et al. all norms train, too."""
+    """Adapters. With Houlsby adapters, all norms train, too."""
 
     usual_work = Work.LOW_RANK
     adapter: AdapterSettings
@@ -121,7 +121,7 @@ class Adapter(AbstractSelection):
 
 
 def down_and_up(part: str) -> tuple[str, str]:
-    """Return the names of an adapter's two projections; it stands behind a part of a layer."""
+    """Return the names of the two projections of the adapter behind a part of a layer."""
     return f"{ADDED}.{part}.dense.adapter.down", f"{ADDED}.{part}.dense.adapter.up"
 
 

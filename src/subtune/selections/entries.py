@@ -177,8 +177,8 @@ class DiffPruningSettings(Value):
 
     ``share`` of all entries stay. ``penalty`` is λ of the expected number of differences (section
     3.1). ``structured`` adds a gate for each tensor (section 3.3). Gates train at
-    ``gate_learning_rate``, as in the published code; differences at ``learning_rate``, or at the
-    run's own without one.
+    ``gate_learning_rate``, as in the published code; differences at ``learning_rate`` or, if it is
+    None, at the run's learning rate.
     """
 
     share: Fraction

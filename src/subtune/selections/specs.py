@@ -21,7 +21,7 @@ FISHER_VERSION = 1
 RANKING_VERSION = 1
 RECIPE_VERSION = 5
 
-# A search tries each learning rate for this share of all steps, and for at least so many steps.
+# A search tries each learning rate for this share of all steps, and for at least this many steps.
 TRIAL, TRIAL_STEPS = 0.1, 45
 # Then it trains the best one and its two neighbours to the end.
 FINALISTS = 3
@@ -102,9 +102,9 @@ class TokensSpec(Value):
 class FisherSpec(Value):
     """Fisher information of one task before fine-tuning.
 
-    Every entry of vectors is kept, and every entry of the matrices that ``in_full`` selects. Of
-    other matrices only the sum is kept. ``rows`` is the number of training examples to sample.
-    ``seed`` draws the sample and the untrained classifier. ``labels`` are those of a `Recipe`.
+    Every entry of vectors is kept, and every entry of the matrices that ``in_full`` selects. Other
+    matrices keep only their sum. ``rows`` is the number of training examples to sample. ``seed``
+    draws the sample and the untrained classifier. ``labels`` are those of a `Recipe`.
     """
 
     model: ModelSpec
@@ -129,11 +129,11 @@ class RankingSpec(Value):
 
 
 class Fold(Value):
-    """A fold of cross-validation: a run trains on all other training rows, and its rows judge.
+    """A fold of cross-validation: its rows judge the run that trains on all other training rows.
 
-    ``number`` counts from 0 the folds ``of`` a ``partition`` of the training rows, which
-    `subtune.data.batches` draws. They take the place of the task's first evaluation split. With
-    ``rows``, at most so many of the fold's rows judge.
+    ``number`` is the fold's index, from 0, among the ``of`` folds of a ``partition`` of the
+    training rows, which `subtune.data.batches` draws. The fold's rows replace the task's first
+    evaluation split. With ``rows``, at most this many of the fold's rows judge.
     """
 
     of: int = Field(ge=2)
@@ -146,19 +146,19 @@ class Recipe(Value):
     """The recipe of a run: AdamW on the selected entries, with an evaluation after every epoch.
 
     Attributes:
-        learning_rate: one, or those with which a search begins (`subtune.runs.search`).
+        learning_rate: one rate, or the rates with which a search begins (`subtune.runs.search`).
         warmup: the share of all steps in which the learning rate rises from 0.
-        train_rows: how many rows train: the first of the training set's first shuffle.
-        patience: the run ends after so many epochs without a better score.
+        train_rows: the number of rows that train, the first of the training set's first shuffle.
+        patience: the run ends after this many epochs without a better score.
         search_seed: the seed of the search's runs; default: the run's own.
         trial: the share of all steps for which a search first trains each learning rate.
-        tie: a search takes scores of trials as equal within this distance.
+        tie: a search treats trial scores within this distance of the highest as equal.
         labels: with ``standard``, a regression trains on labels with mean 0 and deviation 1.
-        fold: the run trains on the rows outside the fold and judges itself by those inside.
-        search_folds: the first of so many folds judges the runs of a search, so that the rows that
-            judge the run itself choose no learning rate.
-        search_rows: at most so many rows of that fold judge.
-        refit: the run ends after so many epochs of its schedule and keeps the last; nothing judges.
+        fold: the run trains on the rows outside the fold and is judged by those inside.
+        search_folds: the first of this many folds judges the runs of a search, so that the rows
+            that judge the run itself choose no learning rate.
+        search_rows: the largest number of rows of that fold that judge.
+        refit: the run ends after this many epochs of its schedule and keeps the last, unjudged.
         class_weights: the loss weighs each label word by the inverse of its frequency.
     """
 
@@ -197,8 +197,9 @@ class Recipe(Value):
 class Fit(Value):
     """The recipe of a run that trains nothing: a regression is fitted to frozen embeddings.
 
-    With ``train_rows`` it reads those rows that train a run of the same seed, and with a ``fold``
-    those outside it. With ``refit`` nothing judges. ``class_weights`` are those of a `Recipe`.
+    With ``train_rows``, the regression is fitted to the rows that a run of the same seed trains on;
+    with a ``fold``, to the rows outside it. With ``refit``, nothing judges. ``class_weights`` are
+    those of a `Recipe`.
     """
 
     train_rows: int | None = Field(default=None, ge=1)
@@ -259,7 +260,7 @@ class RunSpec(Value):
     def candidate(self, learning_rate: float) -> "RunSpec":
         """Return the run that a search trains with one learning rate.
 
-        The seed that searches for all is that of the first fold.
+        If one seed searches for all, the run is that of the first fold.
         """
         recipe = self.training
         if recipe.search_folds:
@@ -281,8 +282,7 @@ class RunSpec(Value):
     def whole_runs(self) -> float:
         """The cost in whole runs; the seed that searches counts the trials and finalists.
 
-        It leaves out the learning rates that a search trains after these, whose number no one knows
-        before.
+        Learning rates that a search adds later are left out, because their number is not known.
         """
         if not (self.recipe.searched and self.training.search_seed in (None, self.seed)):
             return 1

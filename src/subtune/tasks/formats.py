@@ -159,7 +159,7 @@ def rows_of(
 def with_labels(
     rows: Sequence[tuple[str, Mapping[str, Any]]], column: str
 ) -> tuple[list, list[str]]:
-    """Return the rows with a label, and the places of rows without, if there are few of them.
+    """Return the rows with a label, and the places of rows without one, if these are few.
 
     Many rows without a label are a mistake: they are returned too, and refused later with their
     place.
@@ -177,20 +177,20 @@ def delimited_rows(
     is_row: Callable[[Mapping[str, str]], bool],
     encoding: str | None = None,
 ) -> PlacedRows:
-    """Read the rows below the header of a CSV or TSV file, each with its first line.
+    """Read the rows below the header of a CSV or TSV file, each with the place of its first line.
 
     A cell that begins with ``"`` ends with the next one; in between ``""`` stands for a quotation
-    mark, and line ends are text. In other cells a ``"`` is a letter.
+    mark, and line ends are text. In other cells, ``"`` is an ordinary character.
 
-    ``is_row`` returns whether a line's cells can be a whole row. If every line of a row is one, a
-    quotation mark is not closed.
+    ``is_row`` returns whether a line's cells can be a whole row. If every line of a multi-line row
+    can be one, a quotation mark is not closed.
 
     Raises:
         SubtuneError: the file cannot be read, a row has more or fewer cells than the header, a
             column is repeated, or a quotation mark is not closed.
     """
-    # Python's reader is strict about quotation marks and has line numbers. Those of pandas and
-    # pyarrow silently fill short rows or drop quotation marks.
+    # Python's reader is strict about quotation marks and has line numbers. The readers of
+    # pandas and pyarrow silently fill short rows or drop quotation marks.
     lines = list(io.StringIO(read_text(path, encoding), newline=""))
     delimiter = _delimiter(path, lines)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -206,7 +206,7 @@ def delimited_rows(
                     f"{path}: line {first}: found {len(cells)} cells, expected {len(header)} "
                     f"({listed(header)}){hint if len(cells) > len(header) else ''}"
                 )
-            # The row's lines, with quotation marks read as letters.
+            # The row's lines, with quotation marks read as text.
             parsed_rows = csv.reader(
                 lines[first - 1 : reader.line_num], delimiter=delimiter, quoting=csv.QUOTE_NONE
             )
@@ -245,7 +245,7 @@ def json_rows(path: Path) -> PlacedRows:
     """Read objects: one on each line, or all in one list. Numbers are kept as written.
 
     Raises:
-        SubtuneError: the file is not UTF-8, or has another value than objects.
+        SubtuneError: the file is not UTF-8, or has a value that is not an object.
     """
     content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
     parts: Iterator[tuple[str, Any]]
