@@ -1,4 +1,4 @@
-"""Checks of a whole configuration, and its mistakes as lines for people.
+"""Checks of a whole configuration, and its mistakes as readable lines.
 
 Pydantic checks each section by itself. These checks compare sections: one may use a name that
 another must define.
@@ -137,12 +137,12 @@ def _folds(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
     if seeds % folds:
         yield (
             f"{path}.folds: found {folds} with {seeds} seeds, expected a multiple of {folds} "
-            "seeds: each seed's run is judged on one fold, and each fold must judge equally often"
+            "seeds: each seed's run is scored on one fold, and all folds must be used equally often"
         )
     if experiment.fractions:
         yield (
             f"{path}.folds: found {folds} with `fractions`, expected one of the two: "
-            "the Fisher information would include the rows that judge"
+            "the Fisher information would include the rows that are scored"
         )
     for name in experiment.tasks:
         if name in config.tasks and "validation" in config.tasks[name].files:

@@ -314,7 +314,7 @@ class TaskSettings(Section):
     epochs: Count | None = None
     """passes over the training set"""
     max_length: int | None = Field(default=None, ge=SHORTEST, le=512)
-    """most tokens of an example"""
+    """largest number of tokens of an example"""
     train_rows: NumbersOfRows | None = None
     """number of training rows, `all`, or a list of them"""
     labels: Labels | None = None
@@ -367,14 +367,14 @@ class Experiment(Section):
     """one run per seed"""
     folds: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
     """cross-validation: the number of folds of the training rows. Each seed's run trains on all
-    folds but one, and is judged on that one instead of dev rows. After this many seeds, the
-    next ones divide the rows again. Default: dev rows judge"""
+    folds but one, and is scored on that one instead of dev rows. After this many seeds, the next
+    ones divide the rows again. Default: runs are scored on dev rows"""
     epochs: Count
     """passes over the training set"""
     batch_size: Count
     """examples per training step"""
     max_length: int = Field(default=128, ge=SHORTEST, le=512)
-    """most tokens of an example; longer texts are cut, or split into examples"""
+    """largest number of tokens of an example; longer texts are cut, or split into examples"""
     doc_stride: Count = 128
     """tokens from the start of one window of a long context to the start of the next; at most a
     whole window"""
@@ -392,10 +392,10 @@ class Experiment(Section):
     models are in the labels' own unit"""
     class_weights: ClassWeights | None = None
     """`balanced`: the loss weights labels by the inverse of their frequency among the training
-    rows, rows/(labels × rows of the label); in a multi-label task, a label that a row has by rows
-    without it/rows with it. Default: all rows have the same weight"""
+    rows, rows/(labels × rows of the label); in a multi-label task, the weight of a label that a row
+    has is rows without it/rows with it. Default: all rows have the same weight"""
     patience: Count | None = None
-    """a run ends after so many epochs without a better score; default: it never ends early"""
+    """a run ends after this many epochs without a better score; default: it never ends early"""
     margin: float = Field(default=MARGIN, gt=0, lt=1)
     """the acceptable loss of score against full fine-tuning; the answer names the smallest method
     within it"""
@@ -437,8 +437,7 @@ class Experiment(Section):
         return {number: number if number < rows else None for number in numbers}
 
     def fold_of(self, seed: int) -> Fold | None:
-        """Return the fold that judges a seed's runs: it follows from the seed's position in the
-        list."""
+        """Return the fold on which a seed's runs are scored, by the seed's position in the list."""
         if self.folds is None:
             return None
         partition, number = divmod(self.seeds.index(seed), self.folds)
@@ -512,18 +511,18 @@ class Config(Section):
     experiments: dict[Name, Experiment] = Field(min_length=1)
     """experiments by name"""
     runs_per_job: Count = 8
-    """most runs that one job trains"""
+    """largest number of runs that one job trains"""
     jobs_at_once: Count | None = None
-    """jobs that train at once on this machine: runs are split into as many jobs, of about the same
-    work, and `runs_per_job` is ignored"""
+    """jobs that train at once on this machine: runs are split into this many jobs, of about the
+    same work, and `runs_per_job` is ignored"""
     million_examples_per_job: float = Field(default=64, gt=0)
-    """most training examples of one job, in millions, over all its runs and epochs; a run that
-    trains alone counts six times"""
+    """largest number of training examples of one job, in millions, over all its runs and epochs; a
+    run that trains alone counts six times"""
     runs_at_once: Count | None = None
-    """most runs of a job that train side by side; default: as many as save time"""
+    """largest number of runs of a job that train side by side; default: as many as save time"""
     checkpoint_minutes: FromZero = 10
-    """minutes between checkpoints, which an interrupted job repeats at most; 0 saves after every
-    step"""
+    """minutes between checkpoints; an interrupted job repeats at most this time. 0 saves after
+    every step"""
     assumptions: Assumptions = Assumptions()
     figures: dict[str, Style] = {}
     """the look of figures by name; `changes` stands for all heat maps"""

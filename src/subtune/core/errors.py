@@ -1,4 +1,4 @@
-"""Errors for people: one line that says what is wrong, what was expected and what to do."""
+"""Errors for users: one line that says what is wrong, what was expected and what to do."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -10,9 +10,9 @@ MOST_NAMES = 300
 
 
 class SubtuneError(Exception):
-    """A problem that the user can mend. Its text is shown without a traceback.
+    """A problem that the user can fix. Its text is shown without a traceback.
 
-    Control characters are spelled out, because names of files and columns may have them.
+    Control characters are escaped, because names of files and columns may have them.
     """
 
     def __str__(self) -> str:
@@ -20,7 +20,7 @@ class SubtuneError(Exception):
 
 
 def printable(text: str) -> str:
-    """Return text with its control characters spelled out, except for line breaks."""
+    """Return text with escaped control characters, except for line breaks."""
     return "".join(
         letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text
     )

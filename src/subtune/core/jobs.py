@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from subtune.core.errors import SubtuneError
 
-# Importing torch takes a second, and a job's log begins before.
+# Importing torch takes a second, and a job's log must begin earlier.
 if TYPE_CHECKING:
     import torch
 
@@ -51,7 +51,7 @@ def job(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[None]:
     With a ``hub_cache``, which keeps its downloads, the job may use the network. A `SubtuneError`
     or a full disk ends the job with one line and no traceback.
     """
-    # Progress bars make a log file unreadable; thread pools warn in it.
+    # Progress bars make a log file unreadable; thread pools write warnings into it.
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -87,7 +87,7 @@ def skip_final_garbage_collection() -> None:
 
 
 def message_of(error: BaseException) -> str | None:
-    """Return the line to show for an error that users can mend, else None."""
+    """Return the line to show for an error that users can fix, else None."""
     if isinstance(error, SubtuneError):
         return str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -114,7 +114,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 def stop_requests() -> Iterator[Callable[[], str | None]]:
     """Yield a function that returns the name of the first signal that came, or None.
 
-    Inside, `SIGNALS` do not end the process, except for a second one from the keyboard.
+    Inside the context, `SIGNALS` do not end the process, except for a second one from the keyboard.
     """
     received: list[str] = []
     before = {number: signal.getsignal(number) for number in SIGNALS}

@@ -1,6 +1,6 @@
 """Paths: below a results directory, of the package's data, and of the workflow's files.
 
-Directories are written whole or not at all.
+Directories are written completely or not at all.
 """
 
 import os
@@ -25,7 +25,7 @@ TABLE_ENDINGS, FIGURE_ENDINGS = ("csv", "md", "tex"), ("png", "pdf")
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths as text, so that Snakemake's wildcards can stand in them.
+    """Paths as text, so that they may contain Snakemake's wildcards.
 
     ``experiment`` is an experiment's name; the other arguments are keys and ids of a plan.
     """
@@ -65,7 +65,7 @@ class Layout:
         return f"{self.results}/damaged"
 
     def repair(self, run: str) -> str:
-        """Return the empty file by which a run that was set aside trains again."""
+        """Return the empty file that makes a run train again after its record was set aside."""
         return f"{self.results}/repairs/{run}"
 
     def sweep(self, sweep: str) -> str:
@@ -94,7 +94,7 @@ class Layout:
         return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
 
     def data(self, experiment: str, name: str) -> str:
-        # Readers open the printed scores, so their table lies beside its figure.
+        # Readers open the printed scores, so their table is in their figure's directory.
         inner = "" if name == "reproduction" else "data/"
         return f"{self.results}/experiments/{experiment}/{inner}{name}.csv"
 
@@ -117,12 +117,13 @@ class Layout:
 
 @contextmanager
 def new_directory(target: Path) -> Iterator[Path]:
-    """Yield a hidden directory to write into. It gets the name ``target`` once it is on the disk.
+    """Yield a hidden directory to write into.
 
-    After an error it is removed.
+    The directory is renamed to ``target`` once it is on the disk, and removed after an error.
 
     Raises:
-        SubtuneError: ``target`` is there already, the disk is full, or the place cannot be written.
+        SubtuneError: ``target`` already exists, the disk is full, or the directory cannot be
+            written.
     """
     require_new(target)
     # A process on another node may have the same process id.
@@ -163,7 +164,7 @@ def path_of(package: str, name: str):
 
 @cache
 def read_yaml(package: str, name: str) -> Any:
-    """Return what a package's YAML file holds."""
+    """Return the content of a package's YAML file."""
     text = path_of(package, name).read_text(encoding="utf-8")
     # If libyaml is installed, its loader is ten times as fast.
     return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))

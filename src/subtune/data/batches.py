@@ -46,7 +46,7 @@ def in_length_order(lengths: np.ndarray, tokens: int = EVALUATION_TOKENS) -> Ite
 
 
 def divided(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
-    """Return the training examples outside a fold, and the fold's judging examples."""
+    """Return the training examples outside a fold, and the fold's examples, which are scored."""
     judging = rows_of_folds(train, task, fold.of, fold.partition)[fold.number]
     others = np.setdiff1d(np.arange(train.rows), judging)
     if fold.rows is not None:
@@ -60,7 +60,7 @@ def rows_of_folds(train: Examples, task: TaskSpec, folds: int, partition: int) -
     """Return the indices of each fold's rows in the training split, in ascending order.
 
     Rows with the same token ids are in the same fold. Every fold has about the same share of each
-    label, or of small, middling and large numbers.
+    label, or of small, medium and large numbers.
     """
     # Importing scikit-learn takes a second.
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold

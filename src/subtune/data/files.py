@@ -51,7 +51,7 @@ def paths_of(
     files: Mapping[str, str] | None = None,
     directory: str | None = None,
 ) -> Paths:
-    """Return each split's files; None if the rows are not in files.
+    """Return each split's files; an empty mapping if the rows are not in files.
 
     The source ``tsv`` reads ``glue_dir``. The source ``files`` reads the official files in
     ``directory`` or, without one, ``files`` by split.
@@ -67,7 +67,7 @@ def paths_of(
 
 
 def own_paths(files: Mapping[str, str], task: Task, may_lack: str = "") -> Paths:
-    """Return the file of every split of a user's own task, of which the split ``may_lack`` may be
+    """Return the files of a user's own task by split; the labelled split ``may_lack`` may be
     absent.
 
     Raises:
@@ -155,7 +155,7 @@ def _rows_of(task: TaskSpec, source: str, path: Path, labelled: bool) -> Iterabl
 
 
 def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, str]]:
-    """Yield the rows of one of GLUE's files. They have no quoting: a ``"`` is a letter.
+    """Yield the rows of one of GLUE's files. They have no quoting: ``"`` is an ordinary character.
 
     Raises:
         SubtuneError: a line has too few columns, or the file is not UTF-8.
@@ -191,7 +191,7 @@ def version_of(paths: Mapping[str, Sequence[Path]]) -> str:
 
 
 def require_version(spec: DataSpec, paths: Mapping[str, Sequence[Path]]) -> None:
-    """Refuse rows whose files have changed since the plan. Call this after reading them."""
+    """Refuse rows whose files have changed since the plan. Call this after reading the rows."""
     if paths and version_of(paths) != spec.version:
         names = [str(path) for files in paths.values() for path in files]
         if len(names) > NAMED_FILES:

@@ -112,8 +112,8 @@ def size_of(
 ) -> TaskSize:
     """Return the size of a task.
 
-    For downloads and GLUE's files, its entry states the size. ``own`` has the paths of a user's own
-    task by split; ``directory`` has the official files.
+    For downloads and GLUE's files, the task's entry states the size. ``own`` has the paths of a
+    user's own task by split; ``directory`` has the official files.
 
     Raises:
         SubtuneError: the files have rows that cannot be trained on.

@@ -17,7 +17,7 @@ NAMINGS = {
 
 
 def naming_of(model_type: str) -> Naming:
-    """Return the roles of the parameters of models of a type; unknown types have no roles."""
+    """Return the roles of parameters in models of a type; unknown types have no roles."""
     return NAMINGS.get(model_type, Naming())
 
 

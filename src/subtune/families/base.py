@@ -1,7 +1,7 @@
 """Names of parameters by their roles, and the heads and sizes of packed families.
 
 Names follow BERT: a layer's query is ``encoder.layer.3.attention.self.query`` in every family, so
-that methods, patterns, tables and figures mean the same by it. A parameter without such a role
+that a name means the same in methods, patterns, tables and figures. A parameter without such a role
 keeps its own name after its layer's. Pretrained parameters of packed families have the encoder's
 own names, without the prefix that transformers' models with a head have. Parameters above the
 pretrained part are ``classifier…``.
@@ -20,8 +20,8 @@ CLASSIFIER = "classifier"
 ADDED, FIXED = "added", "fixed"
 KEY = "attention.self.key"
 # The roles in a layer, in the order of the forward pass: BERT's, and those of modules that BERT
-# lacks. Each norm belongs to attention or to the feed-forward part, before or after it. If a part
-# has two norms, the one after it has BERT's name.
+# lacks. Each norm is before or after attention or the feed-forward part. If a part has two
+# norms, the norm after the part has BERT's name.
 IN_LAYER = (
     "attention.input.LayerNorm",
     "attention.self.qkv",
@@ -40,7 +40,8 @@ IN_LAYER = (
     "output.LayerNorm",
 )
 # Names of heads. Each is the head of transformers' class with this name. `MEAN_CLASSIFICATION` is a
-# token classifier whose logits are averaged over a text's tokens: a linear layer on their mean.
+# token classifier whose logits are averaged over a text's tokens: a linear layer on the mean of the
+# tokens' states.
 SEQUENCE_CLASSIFICATION = "sequence_classification"
 MEAN_CLASSIFICATION = "mean_classification"
 TOKEN_CLASSIFICATION = "token_classification"
@@ -56,15 +57,15 @@ HEADS: dict[str, Reads] = {
 
 @dataclass(frozen=True)
 class Naming:
-    """The roles of the modules of a family's models. Without any every name stays as it is.
+    """The roles of the modules of a family's models. Without roles, every name stays as it is.
 
     Attributes:
         model_types: the family's names in ``config.json``.
         layers: prefix of the names in a layer, before the layer's number, without the prefix of
             the pretrained part.
-        inside: modules of a layer, or single parameters, to their roles.
+        inside: roles of a layer's modules, or of single parameters, by name.
         outside: the same for modules outside the layers.
-        pretrained_head: modules above the pretrained part that checkpoints hold, too.
+        pretrained_head: modules above the pretrained part that checkpoints also hold.
         key_bias_cancels: whether softmax ignores the key's bias. It does if attention scores are
             linear in keys without positions.
         positions_behind_padding: whether positions are counted from the padding id + 1.
@@ -96,7 +97,7 @@ class Naming:
 
 
 def _by_role(name: str, roles: Mapping[str, str]) -> str:
-    """Replace a parameter's module by its role, if it has one."""
+    """Replace a parameter's module by its role, if the module has one."""
     if name in roles:
         return roles[name]
     module, _, part = name.rpartition(".")
@@ -119,9 +120,9 @@ def is_embedding(name: str) -> bool:
 def is_key_bias(name: str) -> bool:
     """Return whether a canonical name is that of a key's bias.
 
-    It adds the same number to all scores of a query, which softmax ignores, unless the model does
-    more with keys (`Naming.key_bias_cancels`). Its gradient is then 0. A computed gradient would be
-    rounding noise, which Adam turns into full steps.
+    Unless the model does more with keys (`Naming.key_bias_cancels`), a key's bias adds the same
+    number to all scores of a query. Softmax ignores that number, so the gradient is 0. A computed
+    gradient would be rounding noise, which Adam turns into full steps.
     """
     return name.endswith(f".{KEY}.bias")
 
@@ -133,7 +134,7 @@ def is_norm(name: str) -> bool:
 
 
 class Component(NamedTuple):
-    """The place of a parameter, such as ``attention.self.query``, layer 3, ``weight``.
+    """The position of a parameter, such as ``attention.self.query``, layer 3, ``weight``.
 
     Outside the layers ``layer`` is None and ``component`` is the module's name.
     """
@@ -151,7 +152,7 @@ class HeadLayer(NamedTuple):
 
     ``exported`` is its name in transformers' model. ``dropout`` lists fields of ``config.json``:
     the first one that is set is the dropout probability of the layer's input. ``activation`` is
-    transformers' name for the function of the output.
+    transformers' name of the output's activation.
     """
 
     module: str
@@ -183,12 +184,12 @@ class Dimensions(NamedTuple):
         return sum(map(math.prod, self.pretrained_shapes().values()))
 
     def pretrained_shapes(self) -> dict[str, Shape]:
-        """Return canonical name to shape of every parameter of a pretrained checkpoint."""
-        # A sequence classifier has all of them.
+        """Map the canonical name of every parameter of a pretrained checkpoint to its shape."""
+        # A sequence classifier has all pretrained parameters.
         return {name: shape for name, shape in self.shapes(1).items() if not is_classifier(name)}
 
     def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Return canonical name to shape of every parameter, with a head of so many outputs."""
+        """Map every parameter's canonical name to its shape, with a head of ``outputs`` outputs."""
         h, i = self.hidden_size, self.intermediate_size
         weights: dict[str, Shape] = {
             "embeddings.word_embeddings": (self.vocab_size, h),
@@ -218,14 +219,15 @@ class Dimensions(NamedTuple):
         return shapes
 
     def exported_names(self, head: str) -> dict[str, str]:
-        """Return canonical name to transformers' name of every parameter, with a head."""
+        """Map every parameter's canonical name to transformers' name, with a head."""
         return {name: self.family.exported_name(name, head) for name in self.shapes(1, head)}
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
         """Return the floating-point operations of `subtune.models.forward` for one example.
 
         A product of ``[m, k]`` and ``[k, n]`` counts ``2·m·k·n``. If a head reads only the first
-        token, the last layer computes keys and values, and the rest for that token alone.
+        token, the last layer computes keys and values for all tokens, and the rest for that token
+        alone.
         """
         h, i = self.hidden_size, self.intermediate_size
         linear, keys_and_values = 2 * (4 * h * h + 2 * h * i), 2 * 2 * h * h
@@ -244,7 +246,7 @@ class Family:
     model_type: str
     # Values of fields that `config.json` may leave out, as in transformers.
     defaults: Mapping[str, int]
-    # Other fields that change the computation, with the values that subtune computes.
+    # Other fields that change the computation, with the values that subtune supports.
     computed: Mapping[str, tuple[Any, ...]]
     # Name of a head to its layers, from a token's last hidden state to the logits.
     heads: Mapping[str, tuple[HeadLayer, ...]]
@@ -273,15 +275,15 @@ def component_of(name: str) -> Component:
 
 
 def is_classifier(name: str) -> bool:
-    """Return whether a parameter or module is not pretrained.
+    """Return whether a parameter or module belongs to the classifier, which is not pretrained.
 
-    Every run draws it anew and trains it whole, whatever the selection.
+    Every run draws a new classifier and trains all of it, whatever the selection.
     """
     return name.partition(".")[0] == CLASSIFIER
 
 
 def is_added(name: str) -> bool:
-    """Return whether a parameter is a trained one of an injected module."""
+    """Return whether a parameter belongs to an injected module and trains."""
     return name.partition(".")[0] == ADDED
 
 

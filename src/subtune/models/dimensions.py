@@ -34,7 +34,7 @@ NO_POOLING = (
 
 @dataclass(frozen=True)
 class OtherDimensions:
-    """The dimensions of a model outside the packed families, as `Dimensions` has them.
+    """The dimensions of a model outside the packed families, with the interface of `Dimensions`.
 
     ``first_head``: the first head that transformers has for the model. ``is_decoder``: whether a
     token reads only the tokens before it. ``shapes`` and ``exported_names`` raise a SubtuneError if
@@ -59,7 +59,7 @@ class OtherDimensions:
         return sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
-        """Return the floating-point operations of one example's forward pass of so many tokens.
+        """Return the floating-point operations of one example's forward pass of ``tokens`` tokens.
 
         Every token passes through all matrices except embedding tables.
         """
@@ -75,7 +75,7 @@ AnyDimensions = Dimensions | OtherDimensions
 
 
 def _shapes_with_peft(*arguments: Any) -> tuple[dict[str, Shape], dict[str, str]]:
-    # Importing PEFT takes seconds, and planning does without, unless a method needs it.
+    # Importing PEFT takes seconds, so planning imports it only if a method needs it.
     return import_module("subtune.models.injected").shapes_with(*arguments)
 
 
@@ -88,7 +88,7 @@ def shapes_for(
     """Return the shapes of a model's parameters, with those that a selection adds.
 
     Raises:
-        SubtuneError: the model cannot have the selection's modules of PEFT.
+        SubtuneError: PEFT cannot inject the selection's modules into the model.
     """
     if isinstance(selection, Peft):
         return _shapes_with_peft(dimensions, selection.peft, outputs, head)[0]
@@ -105,7 +105,7 @@ def papers_models() -> dict[str, dict[str, Any]]:
 
 
 def dimensions_by(fields: Mapping[str, Any]) -> Dimensions:
-    """Return the dimensions of a packed family's model by the fields of its configuration."""
+    """Return the dimensions of a packed family's model from the fields of its configuration."""
     return FAMILIES[fields["model_type"]].dimensions(fields)
 
 
@@ -131,7 +131,7 @@ def dimensions_in(directory: Path) -> AnyDimensions:
     """Return the dimensions of the model in a local directory; its weights are not needed.
 
     Raises:
-        SubtuneError: there is no configuration, or none of a model that transformers loads.
+        SubtuneError: there is no readable configuration, or transformers has no head for the model.
     """
     fields = read_config(directory)
     if fields["model_type"] in FAMILIES:
@@ -149,12 +149,12 @@ def parameter_counts(
     """Count the parameters that each method trains in each model, one row per pair.
 
     The classifier always trains. Counts include it, but the share does not (as in BitFit, Table 1):
-    its size varies between families by more parameters than some methods train.
+    the classifier's size varies between families by more parameters than some methods train.
 
     Returns:
         ``model``, ``method``, ``parameters`` (with the classifier's), ``classifier`` (the
         classifier's alone), ``share`` (the part of the pretrained parameters that trains) and
-        ``problem``. If a model lacks what a method selects, ``problem`` says so and the numbers are
+        ``problem``. If a method does not fit a model, ``problem`` says why and the numbers are
         missing.
     """
     import pandas as pd
@@ -181,7 +181,7 @@ def tensors_of(selection: Selection, directory: Path, outputs: int) -> "pd.DataF
     """List the tensors that a selection trains in a local model, as `trained_tensors` does.
 
     Raises:
-        SubtuneError: the model lacks what the selection names.
+        SubtuneError: the model lacks a parameter that the selection names.
     """
     dimensions, head = dimensions_in(directory), sequence_head(directory)
     if isinstance(selection, Peft):
@@ -195,7 +195,7 @@ def tensors_of(selection: Selection, directory: Path, outputs: int) -> "pd.DataF
 def trained_tensors(
     entries: Entries, shapes: Shapes, own_names: Mapping[str, str]
 ) -> "pd.DataFrame":
-    """List the tensors that train, in the model's order. Equal tensors of layers share a row.
+    """List the trained tensors, in the model's order. Equal tensors in several layers share a row.
 
     ``own_names`` maps canonical names to transformers' names; adapters have one name only.
 
@@ -235,7 +235,7 @@ def _in_layers(name: str) -> str:
 
 
 def _joined(first: str, last: str, everywhere: bool) -> str:
-    """Return the pattern of names from the first layer to the last; other numbers stay."""
+    """Return the pattern of names from the first layer to the last; other numbers are kept."""
     parts = zip(first.split("."), last.split("."), strict=True)
     return ".".join(a if a == b else "*" if everywhere else f"{a}-{b}" for a, b in parts)
 
@@ -246,6 +246,6 @@ def _layer_of(name: str) -> int:
 
 
 def _in_a_row(names: Sequence[str]) -> list[list[str]]:
-    """Split names of layers into groups without a gap in the layers' numbers."""
+    """Split names into groups of consecutive layers."""
     numbered = groupby(enumerate(names), lambda pair: _layer_of(pair[1]) - pair[0])
     return [[name for _, name in run] for _, run in numbered]

@@ -24,8 +24,8 @@ from subtune.selections.specs import FisherSpec, RunSpec
 from subtune.tasks.examples import Reads
 
 # Standard deviations of an adapter's initial weights. Houlsby et al., 2019, section 3.6, truncate
-# normal draws at two of them. adapter-hub, the code of Pfeiffer et al., 2021, does not. All biases
-# are 0.
+# normal draws at two standard deviations. adapter-hub, the code of Pfeiffer et al., 2021, does not.
+# All biases are 0.
 DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
 
 
@@ -37,7 +37,7 @@ class TransformersModule:
     name. ``transposed``: own names of matrices that the module stores as ``[i, o]``. ``buffers``:
     the module's buffers by own name. ``without_effect``: canonical names of parameters that change
     no output. ``sees_padding``: whether padding changes a text's result, so that batches must have
-    none. ``injected``: whether modules of PEFT are inside.
+    none. ``injected``: whether PEFT has injected modules.
     """
 
     module: nn.Module
@@ -55,7 +55,7 @@ class Encoder:
 
     ``parameters``: every weight by canonical name, in the model's order, the classifier's last.
     ``head``: a key of `HEADS`. ``transformers``: transformers' module, unless the family is packed.
-    ``adapters``: the settings of adapters, if a packed family's model has some.
+    ``adapters``: the settings of adapters in a packed family's model, if there are any.
     """
 
     config: PretrainedConfig
@@ -108,7 +108,7 @@ class Encoder:
         return theirs is not None and theirs.own_names[name] in theirs.transposed
 
     def exported(self) -> dict[str, Tensor]:
-        """Return every parameter by its name in transformers' model, and as it is stored there."""
+        """Return every parameter as transformers' model names and stores it."""
         return {
             self.exported_name(name): (value.mT if self.is_transposed(name) else value).contiguous()
             for name, value in self.parameters.items()
@@ -121,7 +121,7 @@ def shapes_of(model: Encoder) -> dict[str, tuple[int, ...]]:
 
 
 def with_new_classifier(model: Encoder, seed: int) -> Encoder:
-    """Return the model with the classifier that a seed draws."""
+    """Return the model with a classifier drawn from a seed."""
     return replace(model, parameters=model.parameters | new_classifier(model, seed))
 
 
@@ -143,7 +143,7 @@ def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
 
 
 def with_adapters(model: Encoder, settings: AdapterSettings, seed: int) -> Encoder:
-    """Return a model of a packed family with adapters, as a seed draws them."""
+    """Return a model of a packed family with adapters drawn from a seed."""
     generator = torch.Generator().manual_seed(seed)
     spread = DEVIATION[settings.type]
     added: dict[str, Tensor] = {}
@@ -166,7 +166,7 @@ def model_of(spec: RunSpec | FisherSpec, directory: str) -> Encoder:
 
 
 def load_model(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
-    """Return the model of a directory in float32, with a classifier of zeros.
+    """Return the model in a directory, in float32 and with a classifier of zeros.
 
     Args:
         head: the head of the task's kind, a key of `HEADS`.

@@ -40,7 +40,7 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
             name=f"could not download model {name_or_path}",
             instead="name a local `path`",
         )
-    # The version leaves out the model card, and the pooling, which is part of the spec.
+    # The version covers neither the model card nor the pooling. The spec has the pooling.
     beside = [source / README]
     if spec.pooling:
         beside += [source / MODULES, *source.glob(POOLING)]
@@ -55,7 +55,7 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
         vocabulary = " and ".join(name for name in VOCABULARIES if (target / name).is_file())
         from transformers import AutoTokenizer
 
-        # Transformers makes a tokenizer of an older one's files.
+        # Transformers converts the files of an older tokenizer.
         with one_line(f"{target} has no {tokenizer.name}, and none can be made of {vocabulary}"):
             made = AutoTokenizer.from_pretrained(
                 target, local_files_only=True, trust_remote_code=False

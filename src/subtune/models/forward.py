@@ -1,13 +1,13 @@
 """Batches without padding, and the forward pass of runs side by side.
 
 A batch holds the tokens of all examples, one example after the other. Only attention compares
-tokens, within an example. Models of packed families compute here, all others by
-`subtune.models.transformers_pass`.
+tokens, within an example. This module computes models of packed families,
+`subtune.models.transformers_pass` all others.
 
 Runs share a weight, or each run has its own (`subtune.models.operations`). All runs read the same
-batch under the same dropout masks, so they compute the same below the first weight that differs:
-there ``k`` is 1, and from there on it is the number of runs. A run's result does not depend on the
-others.
+batch under the same dropout masks, so their results are equal up to the first weight that differs.
+Before that weight ``k`` is 1, and from that weight on the number of runs. A run's result does not
+depend on the others.
 
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
 ``h`` hidden size, ``i`` inputs, ``o`` outputs.
@@ -60,7 +60,7 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 @cache
 def activation(name: str) -> Callable[[Tensor], Tensor]:
-    """Return the activation that transformers calls by this name."""
+    """Return transformers' activation of this name."""
     if name in ACTIVATIONS:
         return ACTIVATIONS[name]
     from transformers.activations import ACT2FN
@@ -73,11 +73,11 @@ class Packed:
     """One batch: ``ids``, ``token_type_ids``, ``positions`` (from 0) of every token, each ``[t]``.
 
     ``example`` ``[t]``: the example of each token. ``first`` ``[n]``: each example's first token.
-    ``reads`` ``[q]``: numbers of the tokens that the head reads, or None if it reads each example's
+    ``reads`` ``[q]``: indices of the tokens that the head reads, or None if it reads each example's
     first token only. ``read_of`` ``[q]``: the example of each token that the head reads.
     ``labels``: for examples ``[n]`` numbers, ``[n, 2]`` positions or ``[n, o]`` of 0 and 1, or for
-    read tokens ``[q]``. ``grids``: for attention; together they hold every example once, in order.
-    ``longest``: the number of tokens of the longest example.
+    read tokens ``[q]``. ``grids``: attention's grids, which together hold every example once, in
+    order. ``longest``: the number of tokens of the longest example.
     """
 
     ids: Tensor
@@ -96,9 +96,9 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
     """Return the examples in ``index`` as one batch.
 
     Args:
-        examples: of a split.
-        index: numbers of examples in order. Sorted by length they need the smallest grids.
-        model: decides the device, and the heads of attention of the grids.
+        examples: the examples of a split.
+        index: indices of examples, in order. Examples sorted by length need the smallest grids.
+        model: the model, which decides the device and the grids' attention heads.
     """
     lengths = examples.lengths[index]
     first = lengths.cumsum() - lengths
@@ -145,14 +145,14 @@ def means_of_examples(logits: Tensor, batch: Packed) -> Tensor:
 
 
 def micro_batches(index: np.ndarray, lengths: np.ndarray, model: Encoder) -> list[np.ndarray]:
-    """Return a batch in parts if padding costs more time than further passes.
+    """Split a batch into parts if padding costs more time than further passes.
 
-    A model that sees padding gets parts of one length.
+    If the model sees padding, all examples of a part have the same length.
 
     Args:
-        index: numbers of the batch's examples. Sorted by length they need the least padding.
+        index: indices of the batch's examples. Examples sorted by length need the least padding.
         lengths: tokens of each of these examples.
-        model: a packed family's batches have no padding, and are one part.
+        model: the model; batches of packed families have no padding, and are one part.
     """
     if model.transformers is not None and model.transformers.sees_padding:
         return np.split(index, np.flatnonzero(np.diff(lengths)) + 1)
@@ -164,12 +164,12 @@ def micro_batches(index: np.ndarray, lengths: np.ndarray, model: Encoder) -> lis
 
 
 def parts(lengths: np.ndarray, cost: int, power: int) -> list[np.ndarray]:
-    """Cut examples into neighbours of similar length, while a cut saves more than it costs.
+    """Cut examples into parts of similar length, while a cut saves more than it costs.
 
     Args:
         lengths: tokens of each example.
-        cost: of one more part, in the same unit as the work.
-        power: of the longest length that each example's work grows with: 1 for matrices, which read
+        cost: the cost of one more part, in the same unit as the work.
+        power: the exponent of the longest length in each example's work: 1 for matrices, which read
             padded tokens, 2 for attention, which computes pairs of slots.
     """
     before = np.maximum.accumulate(lengths)[:-1]
@@ -203,15 +203,16 @@ def logits(
     masks: DropoutMasks | None = None,
     watch: Watch | None = None,
 ) -> Tensor:
-    """Return logits ``[k, q, o]``: of every run, every token that the head reads, every output.
+    """Return logits ``[k, q, o]`` of every run, token that the head reads, and output.
 
     Args:
-        model: what all runs share.
-        batch: what every run reads.
-        trained: canonical name to the weight that replaces the model's own tensor.
+        model: the model that all runs share.
+        batch: the batch that every run reads.
+        trained: the weights that replace the model's own tensors, by canonical name.
         masks: dropout masks; without them nothing is dropped.
-        watch: only for packed families: is called with every module's name, input ``[k, t, i]``
-            (for embeddings ids ``[t]``) and output ``[k, t, o]``, which it may ask for a gradient.
+        watch: a function, only for packed families. It gets every module's name, input
+            ``[k, t, i]`` (for embeddings ids ``[t]``) and output ``[k, t, o]``, and may request the
+            output's gradient.
     """
     if model.transformers is not None:
         # Transformers' code takes seconds to import; packed models do not need it.
@@ -320,7 +321,7 @@ def _attention_on_grid(run: _Pass, grid: Grid, query: Tensor, key: Tensor, value
 
 
 def _add_and_norm(run: _Pass, part: str, x: Tensor, residual: Tensor) -> Tensor:
-    """Return the end of attention or of a feed-forward part, with its adapter, if it has one."""
+    """Apply the last steps of attention or a feed-forward part, with its adapter, if any."""
     norm = f"{part}.LayerNorm"
     x = _dropped(run, _linear(run, f"{part}.dense", x), run.model.config.hidden_dropout_prob)
     down, up = down_and_up(part)

@@ -1,8 +1,8 @@
-"""Transformers' models with modules of PEFT inside.
+"""Transformers' models with injected modules of PEFT.
 
-PEFT's own code injects the modules and computes with them. A parameter that it trains is named
-``added.<its name in PEFT's model>``, one that it adds without training ``fixed.<its name>``. All
-others keep their canonical names.
+PEFT's own code injects the modules and computes with them. A parameter that PEFT trains is named
+``added.<its name in PEFT's model>``. A parameter that PEFT adds without training is named
+``fixed.<its name>``. All others keep their canonical names.
 """
 
 import copy
@@ -40,7 +40,7 @@ from subtune.models.transformers_models import (
 )
 from subtune.selections.added import PeftSettings
 
-# PEFT's class for question answering passes on no token types, so it has no task type here.
+# PEFT's class for question answering passes on no token types, so that head has no task type here.
 TASK_TYPES = {
     SEQUENCE_CLASSIFICATION: "SEQ_CLS",
     MEAN_CLASSIFICATION: "TOKEN_CLS",
@@ -60,8 +60,8 @@ UNFIT = {
     "TRAINABLE_TOKENS": "PEFT saves no classifier with it; LORA has `trainable_token_indices`",
     "XLORA": "it mixes adapters that are trained already",
 }
-# Fields that users cannot set: those that this package or the model decides, among them all that
-# PEFT's types share; those that load files or import code; those that need another way to train.
+# Fields that users cannot set: fields that all PEFT types share or that this package or the model
+# decides, fields that load files or import code, and fields that need another way to train.
 RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
 RESERVED |= {
@@ -100,7 +100,7 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
     made = TYPES[settings.type]
     start = settings.fields.get("init_lora_weights")
     if isinstance(start, str) and start.startswith(REFUSED_STARTS):
-        raise SubtuneError(f"peft.init_lora_weights: {cut(start)!r} is not among the starts here")
+        raise SubtuneError(f"peft.init_lora_weights: {cut(start)!r} is not supported here")
     for name in RESERVED.intersection(settings.fields):
         raise SubtuneError(f"peft.{name}: cannot be set here")
     if issubclass(made, peft.PromptLearningConfig):
@@ -113,7 +113,7 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
 
 
 def injected(model: Encoder, settings: PeftSettings, seed: int) -> Encoder:
-    """Return a model with PEFT's modules, as a seed draws them, on the same device.
+    """Return a model with PEFT's modules, drawn from a seed, on the same device.
 
     Raises:
         SubtuneError: PEFT cannot put such modules into this model.
@@ -127,7 +127,7 @@ def injected(model: Encoder, settings: PeftSettings, seed: int) -> Encoder:
 def with_modules(
     model: Encoder, settings: PeftSettings, seed: int
 ) -> tuple[peft.PeftModel, dict[str, str]]:
-    """Return PEFT's model with a model's values on a CPU, and canonical names to PEFT's names."""
+    """Return PEFT's model with a model's values on a CPU, and PEFT's names by canonical name."""
     config = copy.deepcopy(model.config)
     config.num_labels = model.outputs
     on_cpu = replace(model, config=config).to("cpu")
@@ -140,7 +140,7 @@ def with_modules(
 def shapes_with(
     dimensions: AnyDimensions, settings: PeftSettings, outputs: int, head: str
 ) -> tuple[dict[str, Shape], dict[str, str]]:
-    """Return canonical names to shapes, and to PEFT's names, of every parameter that computes.
+    """Return the shape and PEFT's name of every parameter that is used, by canonical name.
 
     Raises:
         SubtuneError: PEFT cannot put such modules into a model of these dimensions.
@@ -168,13 +168,13 @@ def _inject(
     head: str,
     seed: int,
 ) -> tuple[peft.PeftModel, dict[str, str]]:
-    """Return PEFT's model around a model, and canonical names to own names of its parameters."""
+    """Return PEFT's model around a model, and its parameters' own names by canonical name."""
     config = peft_config(settings, head)
     device = next(module.parameters()).device
     with_weights = {own.split(".")[-2] for own in own_names.values() if "." in own}
     canonical = {own: name for name, own in own_names.items()}
     known = {id(value): canonical[own] for own, value in module.named_parameters()}
-    # The whole head trains, so PEFT must save it, whatever its task type.
+    # The whole head trains, so PEFT must save it, whatever the task type.
     heads = {own.partition(".")[0] for own, name in canonical.items() if is_classifier(name)}
     config.modules_to_save = sorted({*(config.modules_to_save or []), *heads})
     modules = [f".{name}" for name, _ in module.named_modules()]
@@ -197,7 +197,7 @@ def _inject(
 
 
 def _names(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
-    """Map canonical to own names of every parameter that computes, the classifier's last.
+    """Map canonical to own names of every parameter that is used, the classifier's last.
 
     ``known`` has the canonical names of the model's own parameters, by their Python identity.
     """

@@ -1,8 +1,8 @@
 """Operations of the forward pass: products with weights that differ by run, grids, dropout masks.
 
-A product's bits do not depend on how many runs train side by side. Libraries of linear algebra
-round differently for a few rows, and for one small matrix. The padding here avoids that, and costs
-little: a batch has hundreds of tokens, and only heads and single texts are so small.
+A product's bits do not depend on how many runs train side by side. Linear algebra libraries round
+differently for a few rows, and for one small matrix. Padding avoids the difference, and costs
+little: a batch has hundreds of tokens, and only heads and single texts need padding.
 
 A matrix in which some entries train gets no gradient. The backward pass holds at most three such
 matrices.
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# Rounding does not depend on the number of rows and columns if there are at least this many.
+# Rounding depends on the number of rows or columns only if there are fewer than this.
 FEW = 4
 # A 64-bit draw serves four values of a dropout mask, sixteen bits each.
 LANES = 4
@@ -31,7 +31,7 @@ STEPS = 1 << 16
 
 @dataclass(frozen=True)
 class PerRun:
-    """A tensor of each run's own: ``values`` are ``[k, …]``."""
+    """One tensor per run: ``values`` are ``[k, …]``."""
 
     values: Tensor
 
@@ -112,8 +112,8 @@ class _SparseEmbedding(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         ids, rows, columns = ctx.saved_tensors
-        # One of the tokens that read a row gets the sum of all. Rows that no token reads get the
-        # last sum, which is 0.
+        # If several tokens read a row, one of them gets the sum of all. A row that no token reads
+        # gets the last sum, which is 0.
         nowhere = len(ids)
         reader = ids.new_full((ctx.rows_of_table,), nowhere)
         reader[ids] = torch.arange(len(ids), device=ids.device)
@@ -140,7 +140,7 @@ def product_of_each_run(x: Tensor, matrices: Tensor) -> Tensor:
 
 
 def _padded(x: Tensor) -> Tensor:
-    """Return ``x`` with zeros for the tokens that it has too few."""
+    """Pad ``x`` with zeros to `FEW` tokens."""
     return functional.pad(x, (0, 0, 0, FEW - x.shape[1]))
 
 
@@ -148,8 +148,9 @@ def _padded(x: Tensor) -> Tensor:
 class Grid:
     """Neighbouring examples of a batch, laid out for attention: ``m`` examples by ``l`` slots.
 
-    ``tokens``: their number ``s``. ``outside`` ``[m, l]``: 0 in slots with a token, -inf behind an
-    example's end. ``slot`` ``[s·a]``: the slot of each row of ``[s·a, d]``, in ``[m·a·l, d]``.
+    ``tokens``: the number ``s`` of tokens. ``outside`` ``[m, l]``: 0 in slots with a token, -inf
+    after an example's end. ``slot`` ``[s·a]``: the slot of each row of ``[s·a, d]``, in
+    ``[m·a·l, d]``.
     """
 
     tokens: int
@@ -187,10 +188,10 @@ def from_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:
 
 
 class DropoutMasks:
-    """A sequence of dropout masks, which the seed decides.
+    """A sequence of dropout masks, decided by the seed.
 
-    They are cheap on a CPU, where torch's take a fifth of a training step. Sixteen random bits
-    decide whether a value is kept, so the probability is exact to 1/65536.
+    These masks are cheap on a CPU, where torch's own masks take a fifth of a training step. Sixteen
+    random bits decide whether a value is kept, so the probability is exact to 1/65536.
     """
 
     def __init__(self, seed: int, device: torch.device):
@@ -216,15 +217,15 @@ class DropoutMasks:
     def state(self) -> tuple[dict[str, Any], Tensor]:
         """Return the generators' states: facts that JSON can hold, and a tensor.
 
-        CPUs draw by the facts, other devices by the tensor, which only the same kind of device can
-        read.
+        CPUs draw from the state in the facts. Other devices draw from the state in the tensor,
+        which only the same kind of device can read.
         """
         bits = self._bits.state
         plain = bits | {"state": {"state": bits["state"]["state"].tolist()}}
         return {"device": self.device.type, "masks": plain}, self._generator.get_state()
 
     def restore(self, facts: Mapping[str, Any], generator: Tensor) -> None:
-        """Restore a state of the same kind of device."""
+        """Restore a state from the same kind of device."""
         bits: Any = dict(facts["masks"])
         bits["state"] = {"state": np.array(bits["state"]["state"], np.uint64)}
         self._bits.state = bits

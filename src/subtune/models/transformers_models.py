@@ -130,8 +130,8 @@ def _shapes(directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION) 
 def read_config(directory: Path, outputs: int) -> PretrainedConfig:
     """Return a model's configuration with a number of outputs and a padding id.
 
-    If it has no padding id, the end-of-text token pads, as is usual for decoders: no token of the
-    text attends to the padding behind it.
+    If the configuration has no padding id, the end-of-text token pads, as is usual for decoders: no
+    token of the text attends to the padding after it.
 
     Raises:
         SubtuneError: the configuration cannot be read, or transformers knows no such model.
@@ -164,7 +164,7 @@ def quiet() -> Iterator[None]:
 
 
 def _classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
-    """Return transformers' class for each head that the model can have, for sequences first."""
+    """Return transformers' class for each head of the model, the one for sequences first."""
     mappings = {head: auto_class._model_mapping for head, auto_class in AUTO_CLASSES.items()}
     return {head: of[type(config)] for head, of in mappings.items() if type(config) in of}
 
@@ -191,7 +191,7 @@ def _on_meta(directory: Path, head: str, outputs: int) -> PreTrainedModel:
 def _with_weights(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> PreTrainedModel:
-    """Return a model with a directory's weights; on the device ``meta``, with their shapes."""
+    """Return a model with a directory's weights or, on the device ``meta``, only their shapes."""
     # Transformers' question answering has another name for the pretrained part of some decoders.
     prefixes = {of: model_class.base_model_prefix for of, model_class in _classes(config).items()}
     prefix, usual = prefixes[head], prefixes.get(SEQUENCE_CLASSIFICATION, prefixes[head])

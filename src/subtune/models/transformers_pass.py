@@ -1,11 +1,11 @@
 """The forward pass of any model that transformers loads, by transformers' own code.
 
 One run computes with its own values in place of the pretrained ones (`torch.func.functional_call`).
-Several runs compute side by side by `torch.func.vmap`, which gives every run's values one more
-dimension, and refuses code that it cannot compute.
+Several runs compute side by side under `torch.func.vmap`, which adds a dimension of runs to the
+values, and refuses code that it cannot vectorise.
 
-Shapes: ``k`` runs, ``n`` examples, ``l`` tokens of the longest, ``q`` tokens that the head reads,
-``i`` inputs, ``o`` outputs, ``r`` rank.
+Shapes: ``k`` runs, ``n`` examples, ``l`` tokens of the longest example, ``q`` tokens that the head
+reads, ``i`` inputs, ``o`` outputs, ``r`` rank.
 """
 
 from collections.abc import Iterator, Mapping
@@ -113,7 +113,7 @@ def _logits_of_run(
         every = outputs.logits
     if batch.reads is None:
         return every
-    # PEFT's virtual tokens stand before a text.
+    # PEFT's virtual tokens precede a text.
     every = every[:, every.shape[1] - batch.longest :]
     if model.averages:
         inside = inputs["attention_mask"][:, :, None]
@@ -148,7 +148,7 @@ def _updated(model: nn.Module, updates: Updates) -> Iterator[None]:
 
 @contextmanager
 def _in_one_line(model_type: str) -> Iterator[None]:
-    """Turn errors of transformers' code into one line, except a lack of memory."""
+    """Turn errors of transformers' code into one line, except out-of-memory errors."""
     try:
         yield
     except Exception as error:
@@ -162,7 +162,7 @@ def _in_one_line(model_type: str) -> Iterator[None]:
 
 @contextmanager
 def _noise(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[None]:
-    """Seed torch's generator by the masks: some modules of PEFT draw from it in training."""
+    """Seed torch's generator from the masks: some modules of PEFT draw from it in training."""
     if masks is None or not theirs.injected:
         yield
         return

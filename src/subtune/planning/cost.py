@@ -108,7 +108,7 @@ class Estimates:
     def memory(self, spec: RunSpec | FisherSpec, attempt: int = 1) -> int:
         """Return the megabytes of main memory to ask for, for a sweep's runs or Fisher information.
 
-        Each attempt adds half as much again.
+        Each further attempt adds half of the first attempt's memory.
         """
         tokens = spec.tokens
         batch = spec.recipe.batch_size if isinstance(spec, RunSpec) else FISHER_BATCH

@@ -193,7 +193,7 @@ def _require_parameters(
 def _data_spec(
     config: Config, task: Task, splits: Iterable[str], folds: int | None = None
 ) -> DataSpec:
-    """Return the task's splits among ``splits``, with their version."""
+    """Return those of ``splits`` that the task has, with their version."""
     own, directory = config.tasks.get(task.name), config.directories.get(task.name)
     source: Literal["hub", "tsv", "builtin", "files"]
     source = "files" if own or directory else config.source

@@ -13,7 +13,7 @@ from subtune.tasks.task import columns_of
 if TYPE_CHECKING:
     from subtune.planning.plan import Plan
 
-# The cost of a training example without shared steps, in examples with shared steps.
+# The cost of a training example without shared steps, relative to one with shared steps.
 COST_WITHOUT_SHARING = 6
 # Training on this many examples takes less time than starting a job.
 FEW_EXAMPLES = 100_000
@@ -47,8 +47,8 @@ class Sweep(Value):
 def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
     """Group runs that differ only in selection, seed and `VARYING`, and split groups into jobs.
 
-    Runs of different experiments are in different jobs, so that an experiment never trains another
-    one's runs, unless the group takes less time than starting a job.
+    Unless a group takes less time than starting a job, runs of different experiments are in
+    different jobs, so that an experiment never trains another's runs.
     """
     users: dict[str, set[str]] = {run: set() for run in plan.runs}
     for name, runs in plan.experiments.items():
@@ -168,7 +168,7 @@ def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]
 def form(config: Config, name: str, metrics: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the rows of `FORM`, one per score that the server returns for an experiment.
 
-    ``metrics`` names the shown metric of tasks for which it is not the first.
+    ``metrics`` names the metric that is shown, for tasks where it is not the first.
     """
     experiment, tasks = config.experiments[name], config.all_tasks()
     columns = columns_of([tasks[t] for t in experiment.tasks if config.is_submitted(t)], metrics)

@@ -40,7 +40,7 @@ class Planned:
     """A run, and an experiment's names for it in tables and figures.
 
     ``train_rows`` is the number of its training rows. ``seed`` is the experiment's; if seeds do not
-    change a run, it counts for all of them.
+    change a run, the run counts for all seeds.
     """
 
     run: RunSpec
@@ -61,12 +61,12 @@ class Planned:
 
     @property
     def fold(self) -> int | None:
-        """The number of the fold that judges the run, or None if dev rows judge."""
+        """The number of the fold on which the run is scored, or None if dev rows are scored."""
         return self.run.recipe.fold.number if self.run.recipe.fold else None
 
     @property
     def partition(self) -> int | None:
-        """The number of its fold's partition."""
+        """The number of the fold's partition."""
         return self.run.recipe.fold.partition if self.run.recipe.fold else None
 
 
@@ -126,7 +126,7 @@ class Plan:
         return {p.model: p.run.model.id for planned in self.experiments.values() for p in planned}
 
     def size_of(self, tokens: TokensSpec, fold: Fold | None = None) -> TaskSize:
-        """Return the size of a run's task, without the fold that judges the run, if any."""
+        """Return the size of a run's task, given the fold on which the run is scored, if any."""
         size = self.sizes[tokens.data.key]
         if fold is None:
             return size
@@ -149,7 +149,7 @@ class Plan:
         return (self.rankings[ranking].of if ranking else selection).work()
 
     def trains_alone(self, run: str) -> bool:
-        """Return whether a run shares no steps with others: it trains entries of matrices."""
+        """Return whether a run shares no steps, because it trains matrices or their entries."""
         return self.work(run) in (Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES)
 
     def sweeps_of(self, experiment: str, **names: str) -> list[str]:
@@ -249,8 +249,8 @@ def _add_fishers(plan: Plan, config: Config, name: str, model: str) -> dict[str,
 class _Grid:
     """The runs of one model and task of an experiment.
 
-    ``fishers`` has the Fisher information of all the experiment's tasks; ``size`` is the one task's
-    size.
+    ``fishers`` has the Fisher information of all the experiment's tasks; ``size`` is the size of
+    the grid's task.
     """
 
     config: Config
@@ -370,13 +370,13 @@ class _Grid:
     def _search(self, settings: Experiment, train_rows: int, fold: Fold | None) -> dict[str, Any]:
         """Return the recipe's fields about the search for a run's learning rate."""
         evaluation = self.fishers[self.task].tokens.data.task.evaluation
-        # Folds judge the search if dev rows judge the run, there is no paper, and there are enough
-        # rows.
+        # A search is scored on a fold if its run is scored on dev rows, there is no paper, and
+        # there are enough rows.
         dev_judges = not (self.experiment.paper or fold or TEST in evaluation)
         size, folds, most = self.size, None, None
         if dev_judges and size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:
             size, folds = size.divided(SEARCH_FOLDS, others=0), SEARCH_FOLDS
-            # A search may read as many rows to judge as it trains on.
+            # A search is scored on at most as many rows as it trains on.
             if train_rows < size.evaluation_rows:
                 size, most = size.replaced(evaluation_rows=train_rows), train_rows
         steps = math.ceil(size.rows_within(train_rows) / settings.batch_size) * settings.epochs

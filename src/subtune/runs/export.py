@@ -69,7 +69,7 @@ def export_model(layout: Layout, run: str, target: Path, card: Card | None = Non
 
     Raises:
         SubtuneError: the run diverged, the record or the pretrained model is missing, or ``target``
-            cannot be made.
+            cannot be written.
     """
     if isinstance(records.read_spec(Path(layout.records()), run).selection, Peft):
         return export_adapter(layout, run, target, card)
@@ -113,7 +113,7 @@ def _write_beside(
 def _complete_tokenizer(directory: Path, config: PretrainedConfig) -> None:
     """Configure a tokenizer so that transformers reads it as in training and pads on the right.
 
-    Other fields of its configuration stay, such as its class and its padding token.
+    Other fields of the tokenizer's configuration are kept, such as its class and padding token.
     """
     path = directory / TOKENIZER_CONFIG
     fields = json.loads(path.read_text()) if path.is_file() else {}
@@ -128,12 +128,13 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig) -> None:
 
 
 def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = None) -> None:
-    """Write the folder of PEFT for a run of PEFT, LoRA or norms.
+    """Write a PEFT adapter's folder for a run that trained modules of PEFT, LoRA or norms.
 
-    ``PeftModel.from_pretrained(base, target)`` loads it. The base is the pretrained model with an
-    untrained classifier. The folder has the trained classifier, and names the base by the hub's
-    name and commit, or else by its path in the results. If whole tensors trained beside LoRA, their
-    modules are saved. All values are float32, because a base in half precision would round them.
+    ``PeftModel.from_pretrained(base, target)`` loads the folder. The base is the pretrained model
+    with an untrained classifier. The folder has the trained classifier, and names the base by the
+    hub's name and commit, or else by its path in the results. If whole tensors trained beside LoRA,
+    their modules are saved. All values are float32, because a base in half precision would round
+    them.
 
     Raises:
         SubtuneError: the run trained something else, or an error of `export_model`.
@@ -249,7 +250,7 @@ def _write_parts(
 
     Args:
         draft: the folder of the encoder.
-        max_length: most tokens of a text.
+        max_length: the largest number of tokens of a text.
         read: the tokens whose mean is an embedding.
         weight: the linear layer's weight ``[o, f]``; its bias is ``[o]``.
         embeddings: the number of normalised embeddings that the layer reads; 0 if it reads one

@@ -54,7 +54,7 @@ def exported_spec(directory: Path) -> RunSpec:
     """Return the spec of an exported model's run.
 
     Raises:
-        SubtuneError: the folder has none, or has a file that would be unpickled.
+        SubtuneError: the folder has no spec, or a file that would be unpickled.
     """
     path = directory / SPEC
     if not path.is_file():

@@ -39,7 +39,7 @@ from subtune.training.evaluation import (
 from subtune.training.sweeps import Job, model_of
 from subtune.training.values import applied, from_stored, to_stored
 
-# Packages whose versions are recorded, beside this one's.
+# Packages whose versions are recorded in addition to this package's.
 PACKAGES = ("torch", "transformers", "peft", "tokenizers", "datasets")
 # The columns that every table of predictions has.
 NO_PREDICTIONS = pd.DataFrame({"run": [], "split": [], "idx": []})

@@ -9,13 +9,13 @@ A record is a directory named after the run's content id. It is written once, by
     predictions.parquet  split, idx, label and prediction (logits, labels of words, or spans with
                          all accepted answers) for the evaluation splits, at the best epoch
     epochs.parquet       epoch, split, idx and prediction of the same rows at every epoch; there is
-                         none if the run diverged
+                         no such file if the run diverged
     changes.csv          mean |change| and size of every trained tensor
     search.csv           if the run searched its learning rate: every rate, its score and loss on
-                         trial, and where it trained whole the run and its score
+                         trial and, if the rate had a full run, that run and its score
     provenance.json      device, versions, commit and time
-    delta.safetensors    the values that changed, and where a tensor changed in part, which
-    checksums.json       of every other file; each file is checked whenever it is read
+    delta.safetensors    the values that changed and, in partly changed tensors, their indices
+    checksums.json       checksums of all other files; each file is checked whenever it is read
 
 A run that diverged has a learning curve. Its best epoch and scores are null, and its predictions,
 changes and delta are empty.
@@ -171,7 +171,7 @@ def gives_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
 
 
 def read_provenance(store: Path, run: str) -> dict[str, Any]:
-    """Return where, when and with what the run was trained."""
+    """Return the device, versions, commit and time of a run's training."""
     return json.loads(_read(store / run / "provenance.json"))
 
 
@@ -300,7 +300,7 @@ def find_damage(layout: Layout) -> dict[str, str]:
 
 
 def _finished_runs(layout: Layout) -> set[str]:
-    """Return the runs in the tables of finished sweeps; damaged tables have none."""
+    """Return the runs in the tables of finished sweeps; damaged tables are skipped."""
     runs: set[str] = set()
     for path in Path(layout.sweep("*")).parent.glob("*.csv"):
         with contextlib.suppress(OSError, ValueError, KeyError):
@@ -315,10 +315,10 @@ def stored_names(layout: Layout) -> list[str]:
 
 
 def set_aside(layout: Layout, damaged: Iterable[str]) -> list[Path]:
-    """Move damaged records out of the store, and write a repair for each.
+    """Move damaged records out of the store, and write a repair file for each.
 
-    The repair is a newer input of the run's sweep. Snakemake's next call trains these runs again,
-    and no others, if they are still in the configuration. Return the records' new paths.
+    The repair file is a newer input of the run's sweep. Snakemake's next call trains these runs
+    again, and no others, if they are still in the configuration. Return the records' new paths.
 
     Raises:
         SubtuneError: a directory cannot be written.

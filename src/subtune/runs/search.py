@@ -1,9 +1,9 @@
 """Searches for learning rates.
 
 Every learning rate first trains on trial: for a part of the steps, with the whole schedule
-shortened to them. If trial scores differ by less than their noise, the loss decides. The best rate
-and its neighbours then train for all steps. The best full run needs a worse neighbour on both
-sides: if there is none on one side, the next rate on that side trains for all steps. Few steps
+shortened to these steps. If trial scores differ by less than their noise, the loss decides. The
+best rate and its neighbours then train for all steps. The best full run needs a worse neighbour on
+both sides: if there is none on one side, the next rate on that side trains for all steps. Few steps
 favour large rates, so a larger rate that is clearly worse on trial is a worse neighbour. One seed
 searches, and all seeds train with the chosen rate, as ordinary runs with their own records. The
 record of a run that searched is a copy of the run with the chosen rate, with a table of all trials.
@@ -44,8 +44,8 @@ class Search:
     def best(self) -> float:
         """Return the rate of the best full run; ties go to the first.
 
-        Before any full run, return the rate with the smallest loss among those with trial scores
-        within the tie of the highest. If several losses are equal, return the smallest rate.
+        Before any full run, return the rate with the smallest loss among rates whose trial scores
+        are within the tie of the highest. If several losses are equal, return the smallest rate.
         """
         scores, trials = self.scores, self.trials
         if scores:
@@ -69,9 +69,9 @@ class Search:
         return sorted(missing) or self.outward()
 
     def _beside(self, best: float) -> list[float]:
-        """Return the rates beside the best that only a full run can show to be worse.
+        """Return the best rate's neighbours that only a full run can show to be worse.
 
-        A larger rate is worse without one if its trial diverged, or scores lower by more than the
+        A larger rate needs no full run if its trial diverged, or scores lower by more than the
         tie.
         """
         rates = sorted(self.trials)
@@ -141,7 +141,7 @@ def _linked_delta(source: str, target: str) -> None:
 def asked(
     searches: Mapping[str, Search], rates_of: Callable[[Search], list[float]]
 ) -> dict[str, list[float]]:
-    """Return the learning rates for which searches ask, without searches that ask for none."""
+    """Return the learning rates that each search asks for, without searches that ask for none."""
     return {name: rates for name, search in searches.items() if (rates := rates_of(search))}
 
 
@@ -162,7 +162,7 @@ def train_trials(
     rates: Mapping[str, Sequence[float]],
     report: Report,
 ) -> None:
-    """Train the trials of learning rates that had none.
+    """Train the trials of learning rates that had no trial.
 
     Trials are stored beside the checkpoints, so that the job's next attempt can read them.
     """

@@ -30,8 +30,8 @@ def table_of_runs(store: Path, planned: Sequence[Mapping[str, Any]]) -> pd.DataF
 
     Args:
         store: the directory of run records.
-        planned: for each run and experiment ``run``, ``experiment``, ``model``, ``task``,
-            ``method``, ``fraction``, ``scope``, ``train_rows``, ``fold``, ``flops``.
+        planned: one mapping per run and experiment, with ``run``, ``experiment``, ``model``,
+            ``task``, ``method``, ``fraction``, ``scope``, ``train_rows``, ``fold``, ``flops``.
 
     Raises:
         SubtuneError: a record is missing or cannot be read, or a column has no meaning.
@@ -103,7 +103,7 @@ def verdict(curves: Sequence[Sequence[float]], rows: int) -> str | None:
     epochs. *Fell*: the best epoch is before the last third, and the score has fallen since.
     *Converged*: neither. A change counts if it exceeds its noise. From `FEWEST_SEEDS` seeds on, its
     95 % interval (Student's, over seeds) must then exclude 0. With fewer seeds, noise is the
-    standard error of an accuracy of a half on so many rows.
+    standard error of an accuracy of 0.5 on ``rows`` rows.
 
     Args:
         curves: the score of each epoch, by seed. Curves of different lengths are aligned at their

@@ -1,4 +1,4 @@
-"""Selections of what is added to a model: LoRA, adapters, modules of PEFT, a fit to embeddings."""
+"""Selections that add to a model: LoRA, adapters, modules of PEFT, a regression on embeddings."""
 
 import json
 from typing import Any, Literal, Self
@@ -38,7 +38,7 @@ class LoraSettings(Value):
 
 
 class Lora(AbstractSelection):
-    """Low-rank updates of matrices, and the whole tensors that train beside them."""
+    """Low-rank updates of matrices, and the whole tensors that train with them."""
 
     usual_work = Work.LOW_RANK
     lora: LoraSettings
@@ -71,8 +71,8 @@ class AdapterSettings(Value):
     ``houlsby`` (Houlsby et al., 2019, section 2.1): one after attention and one after the
     feed-forward part, before the residual is added, with the tanh form of GELU as in the published
     code; all norms of layers and embeddings train too. ``pfeiffer`` (Pfeiffer et al., 2021,
-    appendix A.2): one after the feed-forward part, with ReLU. It reads the norm's output, and the
-    same norm follows it.
+    appendix A.2): one after the feed-forward part, with ReLU. The adapter reads the norm's output,
+    and the same norm follows the adapter.
     """
 
     type: Literal["houlsby", "pfeiffer"]
@@ -121,14 +121,14 @@ class Adapter(AbstractSelection):
 
 
 def down_and_up(part: str) -> tuple[str, str]:
-    """Return the names of the two projections of the adapter behind a part of a layer."""
+    """Return the names of the two projections of the adapter after a part of a layer."""
     return f"{ADDED}.{part}.dense.adapter.down", f"{ADDED}.{part}.dense.adapter.up"
 
 
 class PeftSettings(Value):
     """A PEFT type, such as ``IA3``, and the fields of its configuration, each as JSON.
 
-    `subtune.models.injected` checks both: importing PEFT takes seconds.
+    `subtune.models.injected` checks both, because importing PEFT takes seconds.
     """
 
     type: str
@@ -187,7 +187,7 @@ class EmbeddingsSettings(Value):
 
 
 class Embeddings(AbstractSelection):
-    """The frozen model's pooled embeddings, to which `subtune.training.embeddings` fits."""
+    """The frozen model's pooled embeddings; `subtune.training.embeddings` fits a regression."""
 
     usual_work = Work.NOTHING
     embeddings: EmbeddingsSettings

@@ -1,8 +1,8 @@
 """Selections of single entries: drawn at random, ranked by information, or from Diff pruning.
 
-Diff pruning trains differences to the pretrained values, few of which stay (Guo et al., 2021). The
-mask of a fraction is the first part of a ranking by Fisher information, which is summed over the
-tasks of the mask's scope: its own task (individual), all tasks (global), or all others
+Diff pruning trains differences to the pretrained values and keeps few of them (Guo et al., 2021).
+The mask of a fraction is the first part of a ranking by Fisher information, which is summed over
+the tasks of the mask's scope: its own task (individual), all tasks (global), or all others
 (cross-validated).
 """
 
@@ -189,13 +189,13 @@ class DiffPruningSettings(Value):
 
 
 class DiffPruning(AbstractSelection):
-    """The largest differences of a first training, which train again alone."""
+    """The entries with the largest differences in a first training; only these train again."""
 
     usual_work = Work.DIFFERENCES
     diff_pruning: DiffPruningSettings
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        """Return as many entries as will train. The first training decides which ones."""
+        """Return the right number of entries. The first training decides which entries train."""
         sizes = {name: math.prod(shape) for name, shape in shapes.items() if is_pretrained(name)}
         if self.diff_pruning.share * sum(sizes.values()) < 1:
             raise SubtuneError("diff_pruning.share: expected at least one entry of the model")

@@ -1,4 +1,4 @@
-"""Selections of parameters: what every kind answers, and whole tensors by patterns of their names.
+"""Selections of parameters: the interface of every kind, and whole tensors by patterns of names.
 
 The classifier trains under every selection, so a selection names parameters of the encoder only.
 """
@@ -26,7 +26,7 @@ Shapes = Mapping[str, Sequence[int]]
 Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 LAYER_RANGE = re.compile(r"(\d+)-(\d*)")
 LAYER_NUMBER = re.compile(r"\.\d+\.")
-# The most layers of an encoder: a regular expression lists every layer of a range.
+# The largest number of an encoder's layers: a regular expression lists every layer of a range.
 MAX_LAYERS = 99
 
 
@@ -37,7 +37,7 @@ class Whole:
 
 @dataclass(frozen=True, eq=False)
 class Indices:
-    """A tensor that trains in part: the sorted indices of its entries in the flattened tensor."""
+    """A tensor that trains in part: the sorted indices of its trained entries after flattening."""
 
     flat: np.ndarray
 
@@ -56,7 +56,7 @@ Entries = dict[str, Entry]
 
 
 def count(entries: Entries, shapes: Shapes) -> int:
-    """Return how many numbers train."""
+    """Count the numbers that train."""
     total = 0
     for name, entry in entries.items():
         match entry:
@@ -91,7 +91,7 @@ class AbstractSelection(Value):
     The first field's name tells one kind of selection from the others.
     """
 
-    # `work` returns this, if it is the same for all selections of a kind.
+    # The value of `work`, if it is the same for all selections of a kind.
     usual_work: ClassVar[Work]
 
     def resolve(self, shapes: Shapes, seed: int, ranks: Ranks | None = None) -> Entries:
@@ -103,7 +103,7 @@ class AbstractSelection(Value):
             ranks: ranks of the selection's ``ranking``, if it has one.
 
         Raises:
-            SubtuneError: the model lacks what is selected.
+            SubtuneError: the model lacks a parameter that is selected.
         """
         classifier = dict.fromkeys(filter(is_classifier, shapes), Whole())
         entries = self.encoder_entries(shapes, seed, ranks or {})
@@ -119,13 +119,13 @@ class AbstractSelection(Value):
     def work(self) -> Work:
         """Return the most expensive thing that trains.
 
-        What a ``ranking`` selects costs what the selection costs whose entries it ranks.
+        A selection by ``ranking`` costs as much as the selection whose entries are ranked.
         """
         return self.usual_work
 
     @abstractmethod
     def in_words(self) -> str:
-        """Return what trains beside the classifier, as a line of text."""
+        """Describe in one line what trains in addition to the classifier."""
 
     @property
     def ranking(self) -> str | None:
@@ -203,7 +203,7 @@ class WholeTensors(AbstractSelection):
     def work(self) -> Work:
         if set(self.parameters) <= set(self.without or ()):
             return Work.NOTHING
-        # A pattern is judged by its last parts, as if it were a name.
+        # The last parts of a pattern decide, as if it were a name.
         vectors = (name.endswith(".bias") or is_norm(name) for name in self.parameters)
         return Work.VECTORS if all(vectors) else Work.MATRICES
 
@@ -218,7 +218,7 @@ def require_whole(selection: AbstractSelection) -> WholeTensors:
     """Return the selection if it selects whole tensors.
 
     Raises:
-        SubtuneError: it is of another kind.
+        SubtuneError: the selection is of another kind.
     """
     if not isinstance(selection, WholeTensors):
         raise SubtuneError(f"found {selection.in_words()}; expected whole parameters")

@@ -48,7 +48,7 @@ def title_of(method: str) -> str:
 
 
 def with_mask(name: str, fraction: float, scope: str | None) -> str:
-    """Return a name, with the fraction that trains and the scope of its mask, if it has one."""
+    """Return a method's name with the fraction and scope of its mask, if there is a scope."""
     return name if scope is None else f"{name}, top {100 * fraction:g}%, {scope}"
 
 

@@ -23,11 +23,11 @@ RECIPE_VERSION = 5
 
 # A search tries each learning rate for this share of all steps, and for at least this many steps.
 TRIAL, TRIAL_STEPS = 0.1, 45
-# Then it trains the best one and its two neighbours to the end.
+# Then a search trains the best rate and its two neighbours for all steps.
 FINALISTS = 3
-# Outside papers it judges both by one of so many folds of the training rows, where it can.
+# Outside papers, a search is scored on one of this many folds of the training rows, if possible.
 SEARCH_FOLDS = 5
-# It tries at most so many learning rates beyond the ends of its list.
+# A search tries at most this many learning rates beyond the ends of its list.
 OUTWARD = 4
 # Configurations and searches have no larger learning rates.
 LEARNING_RATES_BELOW = 10
@@ -36,7 +36,7 @@ LEARNING_RATES_BELOW = 10
 Precision = Literal["fp32", "tf32", "bf16"]
 # A regression trains on its labels as they are, or on labels with mean 0 and deviation 1.
 Labels = Literal["raw", "standard"]
-# Label words may weigh more the fewer of the rows that train have them.
+# The loss may give rarer label words larger weights.
 ClassWeights = Literal["balanced"]
 LearningRate = Annotated[float, Field(gt=0)]
 Searched = Annotated[tuple[LearningRate, ...], Field(min_length=2)]
@@ -45,9 +45,9 @@ Searched = Annotated[tuple[LearningRate, ...], Field(min_length=2)]
 class ModelSpec(Value):
     """A pretrained encoder, and the tokens of a text that its sequence classifier reads.
 
-    Without ``pooling`` it reads what transformers' class does: the first token in most encoders.
-    On the hub ``version`` is a commit of the ``repository``. For local files it is a hash; neither
-    their path nor their name in the configuration is part of the value.
+    Without ``pooling``, the classifier reads what transformers' class reads: the first token in
+    most encoders. On the hub ``version`` is a commit of the ``repository``. For local files it is a
+    hash; neither their path nor their name in the configuration is part of the value.
     """
 
     source: Literal["hub", "files"]
@@ -82,9 +82,9 @@ class DataSpec(Value):
 class TokensSpec(Value):
     """A task's token ids.
 
-    ``tokenizer`` is the content id of the model whose tokenizer is used. Where a row longer than
-    ``max_length`` becomes overlapping examples, each begins ``doc_stride`` tokens after the one
-    before. If the texts of a pair stand ``apart``, each is an example of its own.
+    ``tokenizer`` is the content id of the model whose tokenizer is used. If a row longer than
+    ``max_length`` is split into overlapping examples, each begins ``doc_stride`` tokens after the
+    previous one. With ``apart``, each text of a pair is a separate example.
     """
 
     data: DataSpec
@@ -129,11 +129,11 @@ class RankingSpec(Value):
 
 
 class Fold(Value):
-    """A fold of cross-validation: its rows judge the run that trains on all other training rows.
+    """A fold of cross-validation: a run trains on the other folds and is scored on this one.
 
     ``number`` is the fold's index, from 0, among the ``of`` folds of a ``partition`` of the
     training rows, which `subtune.data.batches` draws. The fold's rows replace the task's first
-    evaluation split. With ``rows``, at most this many of the fold's rows judge.
+    evaluation split. With ``rows``, at most this many of the fold's rows are scored.
     """
 
     of: int = Field(ge=2)
@@ -148,17 +148,17 @@ class Recipe(Value):
     Attributes:
         learning_rate: one rate, or the rates with which a search begins (`subtune.runs.search`).
         warmup: the share of all steps in which the learning rate rises from 0.
-        train_rows: the number of rows that train, the first of the training set's first shuffle.
+        train_rows: the number of training rows: the first rows of the training set's first shuffle.
         patience: the run ends after this many epochs without a better score.
         search_seed: the seed of the search's runs; default: the run's own.
         trial: the share of all steps for which a search first trains each learning rate.
         tie: a search treats trial scores within this distance of the highest as equal.
         labels: with ``standard``, a regression trains on labels with mean 0 and deviation 1.
-        fold: the run trains on the rows outside the fold and is judged by those inside.
-        search_folds: the first of this many folds judges the runs of a search, so that the rows
-            that judge the run itself choose no learning rate.
-        search_rows: the largest number of rows of that fold that judge.
-        refit: the run ends after this many epochs of its schedule and keeps the last, unjudged.
+        fold: the run trains on the rows outside the fold and is scored on those inside.
+        search_folds: the runs of a search are scored on the first of this many folds, so that the
+            rows on which the run itself is scored choose no learning rate.
+        search_rows: the largest number of rows of that fold that are scored.
+        refit: the run ends after this many epochs of its schedule and keeps the last one, unscored.
         class_weights: the loss weighs each label word by the inverse of its frequency.
     """
 
@@ -198,8 +198,8 @@ class Fit(Value):
     """The recipe of a run that trains nothing: a regression is fitted to frozen embeddings.
 
     With ``train_rows``, the regression is fitted to the rows that a run of the same seed trains on;
-    with a ``fold``, to the rows outside it. With ``refit``, nothing judges. ``class_weights`` are
-    those of a `Recipe`.
+    with a ``fold``, to the rows outside it. With ``refit``, nothing is scored. ``class_weights``
+    are those of a `Recipe`.
     """
 
     train_rows: int | None = Field(default=None, ge=1)
@@ -207,7 +207,7 @@ class Fit(Value):
     refit: int | None = Field(default=None, ge=1)
     class_weights: ClassWeights | None = None
 
-    # Answers to what plans and tables ask of every recipe.
+    # Fields of `Recipe` that plans and tables read from every recipe.
     learning_rate: ClassVar[None] = None
     searched: ClassVar[tuple[float, ...]] = ()
     batch_size: ClassVar[int] = 1
@@ -221,7 +221,7 @@ def trial_share(steps: int) -> float:
 
 
 def tie_of_scores(rows: int) -> float:
-    """Return two standard errors of an accuracy of a half on so many rows, rounded."""
+    """Return two standard errors of an accuracy of 0.5 on ``rows`` rows, rounded."""
     return round(1 / math.sqrt(rows), 3)
 
 
@@ -260,7 +260,7 @@ class RunSpec(Value):
     def candidate(self, learning_rate: float) -> "RunSpec":
         """Return the run that a search trains with one learning rate.
 
-        If one seed searches for all, the run is that of the first fold.
+        If one seed searches for all seeds, the run is that of the first fold.
         """
         recipe = self.training
         if recipe.search_folds:
@@ -280,7 +280,7 @@ class RunSpec(Value):
 
     @property
     def whole_runs(self) -> float:
-        """The cost in whole runs; the seed that searches counts the trials and finalists.
+        """The cost in whole runs; for the seed that searches, with its trials and finalists.
 
         Learning rates that a search adds later are left out, because their number is not known.
         """

@@ -183,7 +183,7 @@ def delimited_rows(
     mark, and line ends are text. In other cells, ``"`` is an ordinary character.
 
     ``is_row`` returns whether a line's cells can be a whole row. If every line of a multi-line row
-    can be one, a quotation mark is not closed.
+    can be a row, a quotation mark is not closed.
 
     Raises:
         SubtuneError: the file cannot be read, a row has more or fewer cells than the header, a

@@ -2,7 +2,7 @@
 
 If a context is longer than the model reads, it is cut into overlapping windows; each is an example.
 The model predicts the answer's start and end among all tokens of a window. The label of a window
-without the answer is its first token, a special one. Shapes: ``k`` runs, ``n`` windows, ``q``
+without the answer is its first token, a special token. Shapes: ``k`` runs, ``n`` windows, ``q``
 tokens of all windows, ``r`` questions.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from subtune.tasks.task import TaskSpec
 
-# The most tokens of a question and of a predicted answer, as in BERT's code for SQuAD.
+# The largest numbers of tokens of a question and of a predicted answer, as in BERT's code.
 LONGEST_QUESTION = 64
 LONGEST_ANSWER = 30
 # The position of a token outside the context.
@@ -191,8 +191,7 @@ def _positions(places: np.ndarray, start: int, end: int) -> list[int]:
 
 
 def _best_pair(logits: np.ndarray) -> tuple[float, int, int]:
-    """Return the highest sum of a start and an end logit, from logits ``[tokens, 2]``, and the
-    tokens."""
+    """Return the highest sum of start and end logits ``[tokens, 2]``, and the two tokens."""
     tokens = len(logits)
     if not tokens:
         return -np.inf, 0, 0
@@ -213,7 +212,7 @@ class _Answer(BaseModel):
 class _Question(BaseModel):
     id: Text
     question: Text
-    # Test files have none, or null.
+    # Test files have no answers, or null.
     answers: list[_Answer] | None = None
 
 
@@ -237,7 +236,8 @@ def questions(path: Path, *, labelled: bool) -> Iterator[PlacedRow]:
 
     Raises:
         SubtuneError: the file is not in the format of SQuAD v1.1, a text is empty, an answer is not
-            at its place in the context, or a question has no answer although ``labelled``.
+            at its stated position in the context, or a question has no answer although
+            ``labelled``.
     """
     try:
         file = _File.model_validate_json(read_text(path), strict=True)

@@ -19,7 +19,7 @@ KINDS: dict[str, TaskKind] = {
     kind.name: kind for kind in (Classification(), MultiLabel(), Regression(), Tokens(), Span())
 }
 KindName = Literal["classification", "multilabel", "regression", "tokens", "span"]
-# The split of a user's own task that judges the runs that `validation` selected.
+# The split of a user's own task on which the runs that `validation` selected are scored.
 TEST = "test"
 # GLUE's diagnostic set, whose labels are MNLI's.
 DIAGNOSTIC = "diagnostic"
@@ -37,7 +37,7 @@ class TaskSpec(Value):
     of 0 and 1 for each label word. The first of ``metrics``, on the first of ``evaluation``,
     selects the epoch of a record and, unless a paper shows another metric, the epochs and learning
     rates of tables. ``encoding`` is the encoding of text files, and ``sheet`` the sheet of Excel
-    files. With ``merge_labels`` label words that differ only in capitals are one.
+    files. With ``merge_labels`` label words that differ only in capitals count as one.
     """
 
     name: str
@@ -136,9 +136,9 @@ class TaskSize(Value):
         return min(most, self.scarcest[1]) if self.scarcest else most
 
     def divided(self, folds: int, others: int, most: int | None = None) -> Self:
-        """Return the size for a run judged on one of ``folds``, on at most ``most`` of its rows.
+        """Return the size for a run scored on at most ``most`` rows of one of ``folds`` folds.
 
-        ``others`` are other rows to evaluate on.
+        ``others`` is the number of other rows to evaluate on.
         """
         judging = self.train_rows // folds
         return self.replaced(

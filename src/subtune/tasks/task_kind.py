@@ -44,8 +44,8 @@ class TaskKind(ABC):
     empty, each task must name some. ``text`` are the text columns of every task; if empty, each
     task names its own, and ``text_columns`` are the allowed numbers of columns. ``label`` is the
     default label column. With ``has_label_columns`` each label word may have a column.
-    ``labels_are`` is the end of the message that all labels are the same; it is empty if they may
-    be. ``formats`` are file endings. ``head`` is a name in `subtune.families.base`, and
+    ``labels_are`` is the end of the message that all labels are the same; it is empty if labels may
+    be the same. ``formats`` are file endings. ``head`` is a name in `subtune.families.base`, and
     ``problem_type`` the problem type of exported models in transformers. With ``overlaps`` long
     rows are cut into overlapping examples.
     """
@@ -76,7 +76,7 @@ class TaskKind(ABC):
         return len(task.labels or ())
 
     def nats(self, outputs: int) -> float:
-        """Return the factor from the loss to −log p(y|x), for a head with so many outputs."""
+        """Return the factor from the loss to −log p(y|x), for a head with ``outputs`` outputs."""
         return 1.0
 
     @abstractmethod
@@ -119,7 +119,7 @@ class TaskKind(ABC):
         """
 
     def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
-        """Refuse labels that are all the same, in training or if a metric needs different ones."""
+        """Refuse labels that are all the same, in training rows or if a metric needs several."""
         if split != "train" and metrics.COEFFICIENTS.isdisjoint(task.metrics):
             return
         labels = set(np.hstack(columns["label"]).tolist())

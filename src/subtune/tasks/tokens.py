@@ -232,8 +232,8 @@ def conll_sentences(
 def treebank_paths(directory: Path, key: str) -> dict[str, tuple[Path, ...]]:
     """Return the files of each split of the Wall Street Journal part.
 
-    The directory may be the disc's root, the folder of the sections ``00`` to ``24``, or one
-    between.
+    The directory may be the disc's root, the folder of the sections ``00`` to ``24``, or a folder
+    between them.
 
     Raises:
         SubtuneError: a section is missing. The message begins with ``key``.

@@ -2,7 +2,7 @@
 
 Each run has a folder with its newest states: safetensors files, named after the step. The header
 has the state as JSON, with a number in place of each tensor, and a hash. A file is written under
-another name, flushed to the disk and renamed. If it is damaged, the previous one is used.
+another name, flushed to the disk and renamed. If the newest is damaged, the one before is used.
 """
 
 import hashlib

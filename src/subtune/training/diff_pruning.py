@@ -38,7 +38,7 @@ class Differences:
     """Differences ``w`` by tensor name, and the parameters ``α`` of their gates.
 
     Each entry has a gate; if gates are structured, each tensor has one more. The classifier's
-    differences have none.
+    differences have no gates.
     """
 
     def __init__(self, start: Mapping[str, Tensor], structured: bool):
@@ -113,7 +113,7 @@ def first_training(
     keeper: Keeper | None = None,
     share: float = 1.0,
 ) -> tuple[Entries, dict[str, Tensor]]:
-    """Return the entries of the second training, and by name the tensors with its initial values.
+    """Return the entries of the second training, and the tensors with its initial values, by name.
 
     As in the published code, these values are ``w``, without the gates. The second training is an
     ordinary run of these entries and the classifier.

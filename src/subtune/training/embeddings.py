@@ -175,7 +175,7 @@ def _logistic(
         settings |= {"l1_ratios": (0,), "use_legacy_attributes": False}
         regression = LogisticRegressionCV(cv=folds, scoring=score, **settings)
     regression.fit(read, labels)
-    # Two classes have one row of coefficients: the difference of their logits.
+    # Two classes have a single row of coefficients: the difference of their logits.
     halves = np.array([[-0.5], [0.5]]) if len(classes) == 2 else np.eye(len(classes))
     weight[classes], bias[classes] = halves @ regression.coef_, halves @ regression.intercept_
     return weight, bias

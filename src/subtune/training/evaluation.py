@@ -113,7 +113,7 @@ def weights_of(
     They are computed from the training examples ``rows``.
 
     Raises:
-        SubtuneError: none or all of these rows have some label.
+        SubtuneError: a label is in none or all of these rows.
     """
     if recipe.class_weights is None:
         return None
@@ -203,7 +203,7 @@ class Evaluation:
 
     ``scores``: by split, then metric; the task's first split and metric come first.
     ``predictions``: by split, in the form of the task's kind. ``changes``: by tensor name, the mean
-    |change| over the whole tensor (LayerNorm paper, Eq. 1) and its size.
+    |change| over the whole tensor (LayerNorm paper, Eq. 1) and the tensor's size.
     """
 
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -223,7 +223,7 @@ def evaluate(
     precision: str,
     delta: Delta,
 ) -> Evaluation:
-    """Score a pretrained model with a delta's values on evaluation splits with examples.
+    """Score a pretrained model with a delta's values on every evaluation split in ``examples``.
 
     Low-rank updates are added to their matrices, as in an exported model. Scores are NaN if a
     prediction is not finite.
@@ -257,8 +257,8 @@ class Result:
     over words if each has a loss), ``seconds`` (the run's share, if others train beside it) and
     ``<split>/<metric>`` scores. ``best`` is the first epoch with the highest score: the task's
     first metric on its first evaluation split. Without evaluation splits it is the last epoch. A
-    run that diverged has no best epoch, even if an earlier one was good: its learning rate should
-    not be used. ``predictions`` are those of every epoch, by split.
+    run that diverged has no best epoch, even if an earlier epoch was good: the run's learning rate
+    should not be used. ``predictions`` are those of every epoch, by split.
     """
 
     trainable: int

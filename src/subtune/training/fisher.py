@@ -158,7 +158,7 @@ def _watch(
 
     def observe(gradient: Tensor) -> None:
         g = gradient.detach()[0]
-        # If both have the same number of rows, they are the same rows.
+        # If `tokens` and `read` have the same number of rows, they are the same rows.
         rows = tokens if len(g) == len(tokens.example) else read
         if bias is not None and not is_key_bias(f"{module}.bias"):
             bias.add_(_sum_of_squares(g, rows))

@@ -27,7 +27,7 @@ from subtune.training.evaluation import Result, checked_for_padding
 from subtune.training.recipe import Member, line_of_epoch, train
 from subtune.training.values import TrainedValues, is_matrix
 
-# A function that writes a line to the log and, under its name if it has one, to the runs' records.
+# A function that writes a line to the log and, if the line has a name, to the runs' records.
 Report = Callable[..., None]
 # The name of the reason why runs train one by one: the model cannot compute them side by side.
 ONE_BY_ONE = "one_by_one"
@@ -55,7 +55,7 @@ class Job:
     _fold_examples: dict[Fold, Mapping[str, Examples]] = field(default_factory=dict)
 
     def examples_of(self, recipe: Recipe | Fit) -> Mapping[str, Examples]:
-        """Return the examples of runs with a recipe, which may name a fold as the judging rows."""
+        """Return a recipe's examples; its fold, if any, replaces the first evaluation split."""
         fold = recipe.fold
         if recipe.refit:
             return {"train": self.examples["train"]}
@@ -77,7 +77,7 @@ class Job:
         """
         # A trial's checkpoints must not be mistaken for those of the full run.
         part = "" if share == 1 else f"@{share}"
-        # Searches of several seeds name the same run.
+        # Searches of several seeds may ask for the same run.
         alike: dict[tuple, dict[str, tuple[str, RunSpec]]] = {}
         for name, spec in runs.items():
             if isinstance(spec.recipe, Fit):
@@ -138,13 +138,13 @@ def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:
 
 
 def _shared_start(spec: RunSpec) -> tuple:
-    """Return the shared facts of runs in one sweep: the training rows and initial values."""
+    """Return what runs side by side have in common: the training rows and initial values."""
     rows = spec.recipe.fold, spec.recipe.refit
     match spec.selection:
         case DiffPruning():
             return (spec.id,)
         case Adapter() | Peft():
-            # The initial values of added modules are drawn.
+            # The initial values of added modules depend on the seed.
             return (*rows, spec.selection, spec.seed)
     return rows
 
@@ -221,7 +221,7 @@ def group_runs(
 ) -> list[list[str]]:
     """Return the ids of the runs in each group, in the runs' order.
 
-    ``report`` gets the reason why runs train one by one, if it is the model.
+    If the model is the reason why runs train one by one, ``report`` gets that reason.
     """
     alike: dict[tuple, list[str]] = {}
     for run, member in members.items():
@@ -253,7 +253,7 @@ def _shared_settings(model: Encoder, member: Member, run: str) -> tuple:
 
 
 def runs_at_once(model: Encoder, train: Examples, members: Sequence[Member]) -> int:
-    """Return how many of these runs one pass may compute.
+    """Return the number of these runs that one pass may compute.
 
     On a CPU the number of tokens in a pass is limited. On a GPU all runs start side by side, and
     `train_sweep` halves the group if memory is not enough.

@@ -108,7 +108,7 @@ def from_stored(stored: Mapping[str, Tensor | np.ndarray]) -> Delta:
 
 
 def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
-    """Return whether matrices or their entries train; such a run trains alone, to save memory."""
+    """Return whether a matrix or its entries train; such a run trains alone, to save memory."""
     is_small = model.parameters[name].ndim == 1 or is_classifier(name) or is_added(name)
     return not is_small and not isinstance(entry, LowRank)
 
@@ -117,9 +117,10 @@ class TrainedValues:
     """The trainable values of ``k`` runs; an optimiser steps each run's ``leaves``.
 
     ``members`` are the entries of each run. All start at the model's values. As in LoRA's code (Hu
-    et al., 2022), ``A`` is drawn, by ``seed``, like a linear layer's weights, and ``B`` is 0. Only
-    a run by itself trains matrices, outside of the row. If only some entries of a matrix train, a
-    copy of the matrix has their values; `write` updates the copy after a step.
+    et al., 2022), ``A`` is drawn, by ``seed``, like a linear layer's weights, and ``B`` is 0.
+    Matrices are outside of the row, and only a run that trains alone trains them. If only some
+    entries of a matrix train, a copy of the matrix has their values; `write` updates the copy after
+    a step.
     """
 
     def __init__(self, model: Encoder, members: Sequence[Entries], seed: int):
