@@ -1,9 +1,9 @@
 # make demo   the five papers on a laptop
 # make report the demo's report: results/demo/report.html
-# make test   every test but the long ones
+# make test   every test except the long ones
 # make test-fast  the library's quick tests, in less than a minute
-# make test-all   every test, as every week
-# make bench  speed beside peers, on real GLUE: make bench GLUE_DIR=/path/to/glue
+# make test-all   every test, as CI runs them every week
+# make bench  speed compared with the usual code, on real GLUE: make bench GLUE_DIR=/path/to/glue
 # make check  formatting, lint, types and the order of imports
 # make docs   the documentation's site: docs/_build/html/index.html
 PYTHON ?= python3
@@ -13,15 +13,15 @@ BIN := .venv/bin
 
 install: .venv/installed
 
-# Images of containers often keep Python from storing what it compiled.
+# Container images often keep Python from storing compiled files.
 export PYTHONDONTWRITEBYTECODE :=
 # Python compiles a file at its first import, and most of the packages' files are never imported.
-# One process imports these here; otherwise every worker of a test run would compile them.
+# One process imports the packages below; otherwise every worker of a test run would compile them.
 IMPORTED := datasets, matplotlib.backends.backend_agg, matplotlib.backends.backend_pdf, openpyxl, \
 	peft, scipy.stats, sklearn.metrics, snakemake.cli
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
-# The lock pins everything but CUDA's own packages, which torch pins itself. Each system has its own
+# The lock pins everything except CUDA's own packages, which torch pins itself. Each system has its own
 # build of torch; for all other packages the hashes of their files are known.
 .venv/installed: pyproject.toml requirements.lock requirements.hashes
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "subtune needs Python 3.11 or newer; try: make PYTHON=python3.12 …")'
@@ -64,7 +64,7 @@ check: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# A warning of Sphinx is an error, such as a dead link or a docstring that it cannot read. After an
+# Sphinx's warnings, such as a dead link or an unreadable docstring, count as errors. After an
 # error all pages are read again, because Sphinx skips pages that have not changed.
 docs: install
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs 2 \

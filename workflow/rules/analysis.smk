@@ -48,7 +48,7 @@ rule runs:
     conda:
         CPU
     params:
-        # Estimates take a while, so they are made when the job is.
+        # Estimates take a while, so they are computed when the job is created.
         planned=lambda w: [
             planned.facts
             | {"experiment": name, "flops": ESTIMATES.run(planned.run.id).flops}

@@ -34,7 +34,7 @@ def files_with_configuration():
     return [*workflow.configfiles, *(path for _, path in filter(None, places))]
 
 
-# The clone or the package; in a module, `workflow.basedir` is the including workflow's.
+# The directory of the clone or package; in a module, `workflow.basedir` is the including workflow's.
 HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
 
 try:
@@ -46,7 +46,7 @@ except SubtuneError as problem:
 
 
 skip_final_garbage_collection()
-# Environments and containers have subtune's requirements; its own code is here.
+# Environments and containers have subtune's requirements; subtune's own code is in this directory.
 offer(HERE / "src")
 # The number of times that a failed download is tried again.
 DOWNLOAD_RETRIES = 2
@@ -154,7 +154,7 @@ def files_of(experiment, exhibit):
 def endings_of(exhibit):
     if not isinstance(exhibit, Figure):
         return layout.TABLE_ENDINGS
-    # The printed scores lie beside their figure.
+    # `reproduction` also has a CSV file with the printed scores.
     return [*layout.FIGURE_ENDINGS, *["csv"] * (exhibit.name == "reproduction")]
 
 

@@ -1,7 +1,7 @@
 # Sweeps: one job trains many runs and leaves a record of each in the run store.
 # Records and checkpoints are not outputs, because Snakemake would delete them. An interrupted job keeps
-# its finished runs and continues with the others. A sweep with one more learning rate trains only
-# that one.
+# its finished runs and continues with the others. A sweep with a new learning rate trains only
+# the runs of this rate.
 
 
 rule train:
@@ -9,7 +9,7 @@ rule train:
         tokens=lambda w: PATHS.tokens(PLAN.first_run(w.sweep).tokens.key),
         model=lambda w: PATHS.model(PLAN.first_run(w.sweep).model.id),
         rankings=lambda w: [PATHS.ranking(id) for id in PLAN.rankings_of(w.sweep)],
-        # `subtune verify --repair` writes them; the sweep is then older than an input and runs again.
+        # `subtune verify --repair` writes these files; the sweep is then older than an input and runs again.
         repairs=lambda w: [
             *filter(exists, map(PATHS.repair, PLAN.sweeps[w.sweep].runs))
         ],
@@ -37,7 +37,7 @@ rule train:
         "../scripts/train.py"
 
 
-# A method that cross-validation chose, trained on all rows; made only for `subtune export`.
+# A cross-validated method, trained again on all rows; this rule runs only for `subtune export`.
 rule refit:
     input:
         chosen=PATHS.data("{experiment}", "chosen"),

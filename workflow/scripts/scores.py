@@ -1,8 +1,8 @@
 """Numbers of an experiment's runs.
 
 In: its sweeps. Out: scores of all runs; scores at the best learning rates, on the most training
-rows and on every number of them; scores of parts of the dev rows; learning curves; and changes of
-parameters. It fails if the recorded predictions of a chosen run do not give its recorded score.
+rows and on every number of rows; scores of parts of the dev rows; learning curves; and changes of
+parameters. The job fails if a chosen run's recorded predictions do not give its recorded score.
 """
 
 from subtune.core.jobs import job

@@ -1,6 +1,6 @@
 """Train one sweep. In: tokens, model, rankings. Out: run records, and a CSV that lists them.
 
-A sweep that is asked to stop writes a checkpoint, and continues from it when it is called again.
+A sweep that is asked to stop writes a checkpoint, and its next job continues from the checkpoint.
 """
 
 from subtune.core.jobs import job, prepare, report, stop_requests
