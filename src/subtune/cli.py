@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_columns(add)
     _add_limits(add)
 
-    does = "count what is in your tables: classes, lengths, repeats, labels that differ"
+    does = "count what is in your tables: classes, lengths, repeats, conflicting labels"
     add = command(_look, does, "look examples/weather-train.csv examples/weather-dev.csv")
     add("train", type=Path, help="a table's file")
     add("dev", nargs="?", type=Path, help="a file of dev rows")
@@ -140,14 +140,14 @@ def _parser() -> argparse.ArgumentParser:
     add("run", help="the run's id, or its first digits")
     add("--to", type=Path, required=True, metavar="DIR", help="a new directory")
     _add_results(add)
-    does = "configuration of a cross-validated run, which trains again on all rows"
+    does = "configuration of a cross-validated run, whose method is trained on all rows"
     add("--config", type=Path, help=does)
     add("--adapter", action="store_true", help="write a LoRA run as PEFT adapter")
 
     does = "predict a table's rows with an exported model"
     add = command(_predict, does, "predict my-model table.csv --to predictions.csv")
     add("model", type=Path, help="a folder that `export` has written")
-    add("table", type=Path, help="a file in a format for training; labels are not read")
+    add("table", type=Path, help="a file in a training format; its labels are not read")
     add("--to", type=Path, required=True, metavar="FILE", help="a new CSV file")
     add("--text", metavar="COLUMN", help="default: as in training")
     add("--text2", metavar="COLUMN", help="column of the second text of a pair")
@@ -386,7 +386,7 @@ def _runs(options: Namespace) -> None:
     if options.json:
         _print_json(runs)
     elif len(runs):
-        # Records may come from elsewhere, and names with them.
+        # Records, and the names in them, may come from elsewhere.
         print(printable(runs.to_markdown(index=False)))
     elif not problems:
         raise SubtuneError(f"found no runs in {store}")

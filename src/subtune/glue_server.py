@@ -16,7 +16,7 @@ from subtune.tasks.formats import delimited_rows
 from subtune.tasks.metrics import COEFFICIENTS
 
 HEADER = ("index", "prediction")
-# Rows of the published test splits.
+# Numbers of rows of the published test splits.
 ROWS = {
     "CoLA.tsv": 1063,
     "SST-2.tsv": 1821,
@@ -174,9 +174,9 @@ def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFr
 
 
 def _problem(text: str, metric: str | None) -> str | None:
-    """Return what is wrong with a score of a metric; None stands for a row outside the form."""
+    """Return what is wrong with a score; ``metric`` is None for rows outside the form."""
     if metric is None:
-        return "found no such row in the form, expected one with its names"
+        return "found no such row in the form, expected the names of one of its rows"
     try:
         score = float(text)
     except ValueError:

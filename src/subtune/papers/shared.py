@@ -26,10 +26,8 @@ DIVERGED = (
 REMARKS = (
     "At the edge: the best learning rate is the smallest or the largest of those tried, so a "
     "better one may lie beyond it. Still rising: the last epoch is the best, and the score still "
-    "rose "
-    "over the last third of the epochs, so more epochs may help. Fell: the best epoch is before "
-    "the last third, and the score has fallen since. Changes that are within their noise are "
-    "ignored."
+    "rose over the last third of the epochs, so more epochs may help. Fell: the best epoch is "
+    "before the last third, and the score has fallen since. Changes within the noise are ignored."
 )
 COMPARED = (
     "Scores at each method's best learning rate and epoch, ours above, the paper's below. The best "
@@ -85,7 +83,7 @@ ANSWERS = Table(
     "answers",
     "What to train",
     "The smallest method that loses at most the margin against full fine-tuning, for each model "
-    "and task, and for the mean over all tasks. 'Train': it does so with a chance of at least 95 "
+    "and task, and for the mean over all tasks. 'Train': the chance of this is at least 95 "
     "%. 'Probably': the chance is at least 50 %, and no method reaches 95 %. Otherwise the answer "
     "is to train everything, and the nearest method is named. Below: every method, the smallest "
     "first, its loss against full, the loss that it does not exceed with a chance of 95 %, and "
@@ -104,7 +102,7 @@ SUMMARY = Table(
     "% interval is over seeds and dev rows, or with one seed over rows. Trained parameters are "
     "counted without the classifier. The size on disk includes all changed values and the "
     "classifier. Seconds are the time of training and evaluating one run; runs side by side share "
-    "them. Seconds and the best epoch are medians over seeds. Methods are bold if no other is "
+    "the time. Seconds and the best epoch are medians over seeds. Methods are bold if no other is "
     "better in both score and parameters. One answer: the method predicted the "
     "same for every row. " + DIVERGED + " " + REMARKS,
     make=methods_by_score,
@@ -117,9 +115,9 @@ FRONT = Figure(
     "at most the margin against full, with a chance of at least 95 % over several seeds. The wide "
     "grey line is the Pareto front: the best score with at most that many parameters. It is "
     "missing where a method that trains nothing in the encoder (a broken line) scores highest. "
-    "Names stand at the right, from the highest score to the lowest. At most eight methods of a "
-    "panel are named; the others are grey. A number stands beside the name of a line that is "
-    "outside the panel. Masks of one kind are joined. Methods that diverged are not shown.",
+    "Names are at the right, from the highest score to the lowest. At most eight methods of a "
+    "panel are named; the others are grey. If a line is outside the panel, its score follows its "
+    "name. Lines join masks of one kind. Methods that diverged are not shown.",
     make=score_by_parameters,
 )
 # Exhibits that are also made from the runs of all experiments together.
@@ -133,8 +131,8 @@ CLAIMS = Table(
     "interval of the mean is Student's, over units. If there are at least three seeds, a unit is "
     "a seed's mean over all tasks; otherwise it is a task, and MNLI counts as two. Supported: the "
     "whole interval agrees with the claim. Not supported: the whole interval contradicts the "
-    "claim by more than the margin. Everything else, and fewer than three units, is not enough "
-    f"runs to tell. Differences of scores below {EQUIVALENCE_MARGINS['score']} do not count, "
+    "claim by more than the margin. Undecided: all other cases, and fewer than three units. "
+    f"Differences of scores below {EQUIVALENCE_MARGINS['score']} do not count, "
     "except in claims about the best method on a number of tasks and in claims that state an "
     f"amount. Ratios within {100 * EQUIVALENCE_MARGINS['ratio']:g} % count as equal. Parameters "
     "are "
@@ -152,8 +150,8 @@ SCORES = Table(
 REPRODUCTION = Figure(
     "reproduction",
     "Every printed score beside ours",
-    "Every printed score that these runs have too: the reported score against ours. Test scores "
-    f"are included once they are entered. Bars are {SEVERAL_SEEDS}.",
+    "Our score against the reported score, for every printed score that these runs have. Test "
+    f"scores are included once you have entered them. Bars are {SEVERAL_SEEDS}.",
     make=reproduction,
     needs=Needs(tables=("reproduction",)),
 )

@@ -1,4 +1,4 @@
-// Points say what they are below their picture; tables sort by a click, and long ones filter.
+// A point shows its text below its picture; a click sorts a table, and long tables have a filter.
 for (const figure of document.querySelectorAll(".small")) {
   const said = figure.querySelector("output");
   for (const point of figure.querySelectorAll("circle")) {

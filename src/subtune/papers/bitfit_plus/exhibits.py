@@ -5,7 +5,7 @@ from subtune.papers.bitfit_plus import claims
 from subtune.papers.paper import Needs, Paper, Table, read_claims
 from subtune.papers.shared import changes, dev_scores
 
-# Methods whose scores the paper quotes from another one.
+# Methods whose scores the paper quotes from another paper.
 QUOTED = {"full": "Full (of the BitFit paper)"}
 
 EXHIBITS = (

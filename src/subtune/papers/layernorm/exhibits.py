@@ -60,8 +60,8 @@ EXHIBITS = (
         "figure4",
         "Global Fisher information of LayerNorm",
         "Each layer's share of a task's LayerNorm Fisher information, separately for weights and "
-        "biases, summed over tasks: every column sums to the number of tasks. The paper's numbers "
-        "are beside it; they follow from its Figure 3 in the same way. (Global masks use weights "
+        "biases, summed over tasks: every column sums to the number of tasks. The paper's numbers, "
+        "beside ours, follow from its Figure 3 in the same way. (Global masks use weights "
         "and biases together, as section 3.4 says.) Colours are multiples of an even share, on "
         "one scale.",
         make=global_information,

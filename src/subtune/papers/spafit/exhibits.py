@@ -12,7 +12,7 @@ EXHIBITS = (
         "The parameters that each method trains in addition to the classifier, their number in "
         "millions, with a classifier of three labels, and the paper's count. Layers count from 0. "
         "Full BitFit is the selection with the paper's count. The paper's description, the biases "
-        "of all layers, gives a hundredth of it.",
+        "of all layers, gives a hundredth of that count.",
         # The largest task has three labels.
         make=lambda results: methods_and_parameters(results, labels=3),
     ),
