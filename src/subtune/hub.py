@@ -1,8 +1,8 @@
 """The hub: commits of its branches and tags, and downloads.
 
-The hub's answers, such as commits, are stored in a file in the results. Later plans are therefore
-the same, with or without a network. If a branch moves, nothing is trained again until you delete
-its line in the file. If the hub fails, a `SubtuneError` gives the reason and a remedy in one line.
+The hub's answers, such as commits, are stored in a file in the results directory. Later plans are
+therefore the same, with or without a network. If a branch moves, nothing is trained again until you
+delete its line in the file. If the hub fails, a `SubtuneError` gives reason and remedy.
 """
 
 import json
@@ -20,7 +20,7 @@ from subtune.core.errors import SubtuneError, one_line, reason_of
 GLUE = "nyu-mll/glue"
 SQUAD = "rajpurkar/squad"
 UNIVERSAL_DEPENDENCIES = "universal-dependencies/universal_dependencies"
-# Commits of repositories for which a configuration names no revision. Others use `main`.
+# Commits that are used if a configuration names no revision. Other repositories use `main`.
 COMMITS = {
     GLUE: "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
     SQUAD: "7b6d24c440a36b6815f21b70d25016731768db1f",
@@ -91,9 +91,9 @@ def pinned(
     """Return the commit of a revision of a repository.
 
     Args:
-        revision: a commit, tag or branch; default: the repository's in `COMMITS`, or `main`.
+        revision: a commit, tag or branch; default: the repository's commit in `COMMITS`, or `main`.
         kept: the file with stored commits.
-        key: the key of the configuration with which an error message begins.
+        key: the configuration key with which an error message begins.
 
     Raises:
         SubtuneError: the hub cannot be asked, or has no such revision; or the file cannot be read

@@ -7,10 +7,10 @@ equivalence margin counts as no difference.
 * ``same``: x is within the margin
 * ``no less``: x is not below the negative margin
 
-Papers judge a single number: a mean, a count of table cells, an order or a p-value. The interval is
-Student's, at 95 %, for the mean over units. If there are at least `FEWEST_UNITS` seeds, each seed
-is a unit: the mean over all its tasks and models. With fewer seeds, each task is a unit, or each
-pair of model and task.
+A paper judges by a single number: a mean, a count of table cells, an order or a p-value. In
+addition, a claim has Student's 95 % interval for the mean over units. If there are at least
+`FEWEST_UNITS` seeds, each seed is a unit: the mean over all its tasks and models. With fewer seeds,
+each task is a unit, or each pair of model and task.
 
 * ``more``: supported if the whole interval is above 0; not supported if all of it is below the
   margin.
@@ -18,7 +18,7 @@ pair of model and task.
 * ``no less``: supported if the whole interval is not below the negative margin; not supported if
   all of it is.
 
-Otherwise, or with fewer than `FEWEST_UNITS`, the claim is undecided.
+Otherwise, or with fewer than `FEWEST_UNITS` units, the claim is undecided.
 """
 
 import math
@@ -63,8 +63,8 @@ def interval_units(cells: pd.Series) -> tuple[str, pd.Series]:
     """Return the units of an interval: the unit in words, and a number per unit.
 
     Args:
-        cells: from `subtune.analysis.statistics`. A seed without a cell that others have is left
-            out, so that all seeds are means over the same cells.
+        cells: from `subtune.analysis.statistics`. A seed is left out if it lacks a cell that other
+            seeds have, so that all seeds are means over the same cells.
     """
     if "seed" not in cells.index.names or cells.index.nlevels == 1:
         return _words(cells), cells
@@ -119,20 +119,20 @@ class Claim:
         text: the claim in words.
         printed_in: the section and the exhibits.
         statistic: what is computed, in words.
-        expects: the range that supports it, as `subtune.analysis.claims` defines it.
+        expects: the range that supports the claim, as defined in `subtune.analysis.claims`.
         measure: the quantity that is compared; ratios are compared as logarithms.
         reads: names of the tables that ``units`` gets as its first arguments.
         units: the function that returns one number per cell; 0 means no difference.
-        of: its other arguments.
-        tasks: the tasks of the claim; default: all but those that the paper treats apart.
+        of: the other arguments of ``units``.
+        tasks: the tasks of the claim; default: all but those that the paper treats separately.
         at_least: the number of the paper's cells in the expected range, and the number of all its
-            cells; the share of our cells must be as large. Without it the mean decides.
-        order: a function of the same arguments that decides instead of the mean.
+            cells; the share of our cells must be at least as large. By default, the mean decides.
+        order: a function with the same arguments as ``units``; it decides instead of the mean.
         groups: two methods; the Kruskal–Wallis test of their scores decides instead.
         margin: the equivalence margin, if it is not that of ``measure``.
         is_printed: whether the paper prints numbers that can test the claim.
         contradicted_by: the printed number that contradicts the claim, if one does.
-        is_main: whether it is one of the paper's best-known claims.
+        is_main: whether the claim is one of the paper's best known.
     """
 
     text: str
@@ -183,7 +183,7 @@ def claims_table(
         ours: our tables by name. A claim has no cells if a table that it reads is missing.
         printed_tasks: the paper's tables by the same names, with scores of single tasks.
         printed_averages: the same, with averages over tasks.
-        tasks_apart: tasks that only claims which name them include.
+        tasks_apart: tasks that a claim includes only if it names them.
 
     Returns:
         ``claim``, ``is_main``, ``printed_in``, ``statistic``; ``judged_by``, ``paper`` and ``ours``
@@ -256,7 +256,7 @@ def _cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
 
 
 def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
-    """Return the judgement on a claim as its paper judges; None without numbers."""
+    """Judge a claim as its paper does; return None without numbers."""
     if not data:
         return None
     if claim.order:

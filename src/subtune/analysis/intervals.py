@@ -1,4 +1,4 @@
-"""Intervals and chances of a mean over crossed seeds and rows: each seed is judged on all rows.
+"""Intervals and chances of a mean over crossed seeds and rows: each seed is scored on all rows.
 
 A value is the grand mean plus an effect of its seed, an effect of its row, and a residual. Their
 variances are estimated by the analysis of variance with random effects (Searle, Casella and
@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 LEVEL = 0.95
-# The number of parts of the rows. A metric is computed once per part, not once per row.
+# The number of parts of the rows: a metric is computed once per part, not once per row.
 PARTS = 50
-# Larger studies are not suggested.
+# The largest suggested study: its seeds, and its rows as a multiple of the present rows.
 MOST_SEEDS, MOST_TIMES_THE_ROWS = 50, 50
 
 
@@ -29,11 +29,12 @@ class Interval(NamedTuple):
 
 
 class Study(NamedTuple):
-    """A mean, and the variances of its seeds, of its parts of rows, and of the residuals.
+    """A mean, and its variance components: seeds, parts of the rows, and residuals.
 
     If ``parts`` is 0, rows are unknown, and the interval is over seeds alone. If ``folds`` is not
-    0, the rows have so many folds, each seed is judged on its own, and ``parts`` is the mean number
-    of parts of a fold. Seeds beyond the first ``folds`` have the same rows in another partition.
+    0, the rows are divided into this many folds, each seed is scored on its own fold, and ``parts``
+    is the mean number of parts per fold. Seeds beyond the first ``folds`` use another partition of
+    the same rows.
     """
 
     mean: float
@@ -94,13 +95,13 @@ def study(differences: Sequence[float], values: np.ndarray | None, rows: int) ->
 
 
 def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, folds: int) -> Study:
-    """Estimate the variances of a mean difference in cross-validation: rows lie within seeds.
+    """Estimate a mean difference's variances in cross-validation: rows are nested in seeds.
 
     If a fold has no score, there is no interval. If a fold has too few rows to have parts, the
     interval is over seeds alone.
 
     Args:
-        differences: one per seed, at least two, each of its own fold.
+        differences: one per seed, at least two, each on its own fold.
         values: ``[seeds, parts]``; their means over parts are nearly the differences. If a fold
             has fewer parts, the others are NaN.
         rows: the number of rows in all folds.
@@ -180,7 +181,8 @@ def _mean(
 def more_seeds(studies: Sequence[Study], margin: float) -> int | None:
     """Return how many more seeds give the margin a chance of at least `LEVEL`.
 
-    With folds it is a number of whole partitions. None if it is unknown or above `MOST_SEEDS`.
+    With folds, partitions stay whole. None if the number is unknown, or makes more than
+    `MOST_SEEDS` seeds.
     """
     seeds = min((study.seeds for study in studies), default=1)
     step = max((study.folds for study in studies), default=0) or 1
@@ -189,9 +191,9 @@ def more_seeds(studies: Sequence[Study], margin: float) -> int | None:
 
 
 def more_rows(study: Study, margin: float) -> int | None:
-    """Return how many more rows give the margin a chance of at least `LEVEL`, in two digits.
+    """Return how many more rows, to two digits, give the margin a chance of at least `LEVEL`.
 
-    None if it is unknown or above `MOST_TIMES_THE_ROWS`.
+    None if the number is unknown, or makes more than `MOST_TIMES_THE_ROWS` times the rows.
     """
     if not study.parts:
         return None
@@ -209,7 +211,7 @@ def pseudo_values(
     """Return a score's pseudo-value for each part of the rows ``[parts]``.
 
     Args:
-        score: a function of a mask ``[u]``: the metric over the units where it is ``True``.
+        score: a function of a mask ``[u]``: the metric over the units where the mask is ``True``.
         part_of_unit: the part, from 0, of each unit ``[u]`` that the metric compares, such as a
             word; a row's units are in one part.
     """

@@ -14,7 +14,7 @@ from subtune.selections.methods import LAYER_PARAMETERS
 def with_places(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with each ``parameter``'s ``component``, ``layer`` and ``part``.
 
-    Outside the layers ``layer`` is missing.
+    A parameter outside the layers has no ``layer``.
     """
     places = [component_of(name) for name in table["parameter"]]
     columns = pd.DataFrame(places, table.index, Component._fields)
@@ -43,7 +43,8 @@ def parameter_information(sums: pd.DataFrame) -> pd.DataFrame:
 def component_shares(sums: pd.DataFrame) -> pd.DataFrame:
     """Return each component's share of a task's information (LayerNorm paper, 2.4).
 
-    It is the mean over the component's entries in all layers, divided by the sum of these means.
+    A share is the mean over the component's entries in all layers, divided by the sum of all
+    components' means.
 
     Returns:
         ``task``, ``component``, ``share``.
@@ -85,7 +86,8 @@ def layernorm_by_layer(sums: pd.DataFrame) -> pd.DataFrame:
 def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
     """Return the global information (LayerNorm paper, Figure 4).
 
-    Weights and biases of a task are each divided by their sum, and added over tasks.
+    For each task, weights and biases are each divided by their own sum; the results are added over
+    tasks.
 
     Args:
         shares: from `layernorm_by_layer`. Missing shares stay missing and are left out of sums.
@@ -119,8 +121,8 @@ def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
 def changes_of_methods(
     chosen: pd.DataFrame, methods_on_tasks: Collection[tuple[str, str]], store: Path
 ) -> pd.DataFrame:
-    """Return the mean |change| of each layer's biases and LayerNorm weights (BitFit, section 4),
-    for pairs of method and task, with every model.
+    """Return, for pairs of method and task and for every model, the mean |change| of each layer's
+    biases and LayerNorm weights (BitFit, section 4).
 
     Returns:
         ``model``, ``method``, ``task``, ``parameter`` (a name of `LAYER_PARAMETERS`), ``layer``,
@@ -139,7 +141,7 @@ def changes_of_methods(
 def _changes(
     chosen: pd.DataFrame, keys: list[str], store: Path
 ) -> Iterator[tuple[tuple, pd.DataFrame]]:
-    """Yield the changes of all seeds of whole methods that did not diverge, by columns."""
+    """Yield, by columns, the changes in all runs of whole methods that did not diverge."""
     runs = whole_methods(chosen).dropna(subset=["value"]).query("decides")
     for key, same in runs.groupby(keys, sort=False):
         yield key, pd.concat([records.read_changes(store, run) for run in same["run"]])

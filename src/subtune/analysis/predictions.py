@@ -1,6 +1,6 @@
-"""Recorded predictions: their scores, and the epochs at which rows are judged.
+"""Recorded predictions: their scores, and the epochs at which rows are scored.
 
-The dev rows are divided into parts. Each part is judged at the epoch that is best on all other
+The dev rows are divided into parts. Each part is scored at the epoch that is best on all other
 parts, so no row chooses its own epoch.
 """
 
@@ -50,13 +50,13 @@ def assembled(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.D
 
 
 def epochs_of(judged_at: str) -> list[int]:
-    """Return the epochs at which rows are judged: one for all rows, or one for each part."""
+    """Return the epochs at which rows are scored: one for all rows, or one for each part."""
     return [*map(int, judged_at.split())]
 
 
 def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
-    """Return the part of each prediction, drawn from its row's number, so that all runs have the
-    same parts."""
+    """Return the part of each prediction. Rows are assigned at random, but in the same way for all
+    runs."""
     row, names = pd.factorize(table["idx"])
     return (np.random.default_rng(0).permutation(len(names)) % parts)[row]
 
@@ -101,7 +101,7 @@ def read_row_scores(paths: Iterable[str | Path]) -> pd.DataFrame:
 def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
     """Return pseudo-values of the judging scores, with each part of the rows at its epoch.
 
-    Runs that diverged or have a single row are left out.
+    Runs that diverged, or are scored on a single row, are left out.
 
     Returns:
         A row per run: ``run``, ``rows`` (the number of scored rows), and `NUMBERS`. With fewer rows
@@ -134,7 +134,7 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
     have no predictions.
 
     Raises:
-        SubtuneError: a score on record differs from that of its predictions by more than
+        SubtuneError: a recorded score differs from the score of the run's predictions by more than
             `TOLERANCE`.
     """
     # The metric's modules are local files; nothing is looked up on the hub.

@@ -36,19 +36,20 @@ def collect(
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
             ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``, ``fold``
             and ``partition``.
-        apart: judge dev rows at epochs that other rows chose, unless test rows judge.
+        apart: whether to score dev rows at epochs that other rows chose, unless test rows give the
+            scores.
 
     Returns:
         One row per run and column of its task: the planned fields, with the ``learning_rate`` that
-        a search found if it was ``searched``; ``smallest_rate`` and ``largest_rate`` that the run
+        a search found, if any (``searched``); ``smallest_rate`` and ``largest_rate`` that the run
         tried; the ``plateau`` of a search (learning rates whose full runs scored at most `PLATEAU`
         lower than the best); ``best_epoch`` (the first with the best score in the deciding column),
-        ``trainable``, ``classifier`` (the classifier's part of these), ``seconds`` of training,
-        ``one_answer`` (whether the run predicts the same for every row), ``delta_bytes`` on disk,
-        ``share_read`` (of the training texts' tokens), ``column``, ``metric``, ``value``,
+        ``trainable``, ``classifier`` (the classifier's part of ``trainable``), ``seconds`` of
+        training, ``one_answer`` (whether the run predicts the same for every row), ``delta_bytes``
+        on disk, ``share_read`` (of the training texts' tokens), ``column``, ``metric``, ``value``,
         ``decides``, ``judges``, ``judged_at`` (the epoch of ``value``, or one for each part of the
-        rows), ``judged_apart`` (whether other rows chose it). Whole methods have no ``scope``, and
-        fraction 1. A run that diverged has neither best epoch nor value.
+        rows), ``judged_apart`` (whether other rows chose that epoch). Whole methods have no
+        ``scope``, and fraction 1. A run that diverged has neither best epoch nor value.
     """
     rows = []
     scores_by_epoch: dict[str, list[float]] = {}
@@ -108,9 +109,9 @@ def _best_epoch(
 
 
 def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, float | str]:
-    """Return a run's ``value`` and ``judged_at`` if the other parts choose each part's epoch.
+    """Return a run's ``value`` and ``judged_at``, with each part's epoch chosen by the other parts.
 
-    Empty if there are fewer rows than parts.
+    The result is empty if there are fewer rows than parts.
     """
     task, tables = predictions.predictions_by_epoch(store, run, column.split)
     if tables[1]["idx"].nunique() < predictions.PARTS:
@@ -147,7 +148,7 @@ def read_scores(path: str | Path) -> pd.DataFrame:
 
 def choose(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the runs of each setting's best learning rate: the one with the highest mean over
-    seeds, or the smallest of several.
+    seeds, or the smallest of equally good ones.
 
     If every run searched its own learning rate, or has none, all runs of the setting are kept. A
     setting is one combination of the columns in `SETTING`; settings keep their order. A learning
@@ -191,7 +192,7 @@ def on_most_rows(chosen: pd.DataFrame) -> pd.DataFrame:
 def in_every_metric(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Return the runs of whole methods, judged as in ``chosen``: a row per run, column and metric.
+    """Return whole methods' runs at the epochs of ``chosen``: a row per run, column and metric.
 
     Returns:
         The columns of ``chosen``; ``decides`` is true only for the metric of ``chosen``.
@@ -245,8 +246,8 @@ def trained_beside_classifier(chosen: pd.DataFrame) -> pd.Series:
 
 
 def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the run with the highest dev score per model, task and method; the first of equal
-    ones.
+    """Return the run with the highest dev score per model, task and method, or the first of equally
+    good ones.
 
     If the method diverged, the run has no score.
     """
@@ -269,7 +270,7 @@ def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
 def refit_of(chosen: pd.DataFrame, store: Path, method: str) -> RunSpec:
     """Return the run of a method on all rows, with the first seed and the chosen learning rate.
 
-    It ends after the median of the epochs that the folds chose.
+    The run ends after the median of the epochs that the folds chose.
 
     Raises:
         SubtuneError: the method diverged.
@@ -307,7 +308,7 @@ def with_verdicts(
     """Return the runs with ``curve``: the verdict of `subtune.runs.tables.verdict` on the learning
     curves of all seeds of their setting.
 
-    A diverged setting has none.
+    A diverged setting has no verdict.
     """
     column_of = {column.task: column for column in columns if column.decides}
     verdict_of: dict[str, str | None] = {}

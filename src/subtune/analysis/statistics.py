@@ -1,13 +1,13 @@
 """Statistics of claims: numbers in which 0 means no difference.
 
-Each one reads tables of numbers, ours or a paper's, and returns a series with a number per cell.
-Index levels: model, column or task, and seed, where the table has them. The numbers are differences
-of scores or of shares, rank correlations, and logarithms of ratios. The series is empty if a table
-lacks the numbers.
+Each statistic reads tables of numbers, ours or a paper's, and returns a series with one number per
+cell. Index levels: model, column or task, and seed, where the table has them. The numbers are
+differences of scores or of shares, rank correlations, and logarithms of ratios. The series is empty
+if a table lacks the numbers.
 
-A family of methods is a pattern that matches their names, such as the name of a single method.
-Statistics that only one paper needs are in its folder. At the end are tests of whether methods
-differ.
+A family of methods is given by a pattern that matches the methods' names; the name of a single
+method is such a pattern. Statistics that only one paper needs are in that paper's folder. Tests for
+differences between methods are at the end.
 """
 
 import itertools
@@ -29,7 +29,8 @@ SIGNIFICANCE = 0.05
 
 
 def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return scores of whole methods: a row per model, column of the tables and seed."""
+    """Return scores of whole methods: rows are model, column of the tables and seed; columns are
+    methods."""
     return whole_methods(chosen).groupby([*CELL, "method"])["value"].mean().unstack()
 
 
@@ -195,9 +196,9 @@ def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
 def to_largest_other(
     table: pd.DataFrame, component: str, without: Collection[str], value: str = "share"
 ) -> pd.Series:
-    """Return, per task, the log of a component's mean value over layers to the largest other one's.
+    """Return, per task, the log ratio of a component's mean over layers to the largest other one.
 
-    Components in ``without`` are not compared. Empty for a table of ranks.
+    Components in ``without`` are not compared. The series is empty for a table of ranks.
 
     Args:
         value: the column: share of information or change.
@@ -293,9 +294,9 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return tests of each pair of methods, paired by model and column.
 
     Returns:
-        ``first``, ``second``, ``pairs`` (the number of columns that both have), ``mean_difference``
-        (first minus second, of means over seeds), ``p_value`` (from `wilcoxon`), and ``p_holm``
-        (corrected for all pairs by `holm`), rounded to four digits.
+        ``first``, ``second``, ``pairs`` (the number of columns with scores of both),
+        ``mean_difference`` (first minus second, of means over seeds), ``p_value`` (from
+        `wilcoxon`), and ``p_holm`` (corrected for all pairs by `holm`), rounded to four digits.
     """
     means = by_method(chosen)
     rows = []

@@ -22,7 +22,7 @@ from subtune.selections.methods import title_of, with_mask
 
 REFERENCE = "full"
 ALL_TASKS = "all tasks"
-# The chance at which the answer names a method without "probably".
+# The lowest chance at which the answer names a method without "probably".
 SURE = 0.95
 Decision = Literal["train", "probably", "everything"]
 Missing = Literal["full", "score of full", "smaller method"]
@@ -32,7 +32,7 @@ SHARES = {"accuracy", "exact_match"}
 QUESTION = ["model", "task", "metric"]
 # The columns in which these methods differ.
 METHOD = ["method", "fraction", "scope"]
-# Digits of a difference of scores; later ones are rounding errors.
+# Digits of a difference of scores; later digits are rounding errors.
 DIGITS = 10
 
 
@@ -91,7 +91,8 @@ def _in_order(methods: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
 def is_sure(chance: Any, seeds: Any) -> Any:
     """Return whether a chance is at least `SURE`, for numbers or for columns of numbers.
 
-    The chance of a single seed does not include differences between seeds, so it is never sure.
+    The chance of a single seed does not include differences between seeds, so one seed is never
+    sure.
     """
     return (chance >= SURE) & (seeds > 1)
 
@@ -109,9 +110,9 @@ def on_front(table: pd.DataFrame) -> pd.Series:
 def merged_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the runs of several experiments as one table.
 
-    If experiments share a setting, the experiment in which it scores best counts. Only the runs on
-    the most training rows of a model and task count. If experiments judge a task by different
-    metrics, each metric counts as a separate task.
+    If experiments share a setting, the experiment in which the setting scores best counts. Only the
+    runs on the most training rows of a model and task count. If experiments judge a task by
+    different metrics, each metric counts as a separate task.
     """
     tables = [table.assign(experiment=number) for number, table in enumerate(chosen)]
     together = on_most_rows(pd.concat(tables, ignore_index=True))
@@ -122,8 +123,8 @@ def merged_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def with_differences(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the judging columns, with ``trained``, ``difference``, ``run_of_full``.
 
-    If a task has a test file, its rows judge. The difference is NaN for full itself, and if the
-    method or full has no score with that seed and fold.
+    If a task has a test file, the test rows give the scores. The difference is NaN for full itself,
+    and if the method or full has no score for that seed and fold.
     """
     judged = chosen[chosen["judges"]]
     same = [*QUESTION, "seed", "fold"]
@@ -140,10 +141,10 @@ def _runs_of_full(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
-    """Return one method's differences from full on one task, or None if they are not enough.
+    """Return one method's differences from full on one task, or None if there is no interval.
 
-    They are not if a seed has no difference, if the predictions of a single seed are unknown, or if
-    no row differs and the metric is not a share of rows.
+    There is none if a seed has no difference, if the predictions of a single seed are unknown, or
+    if no row differs and the metric is not a share of rows.
     """
     if runs["difference"].isna().any():
         return None
@@ -163,7 +164,7 @@ def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
 
 
 def _folds_judge(runs: pd.DataFrame) -> bool:
-    """Return whether each run is judged by its fold, not by a test file."""
+    """Return whether each run is scored on its fold, not on a test file."""
     return bool((runs["fold"].notna() & runs["decides"]).all())
 
 
@@ -173,7 +174,8 @@ def title_with_mask(method: str, fraction: float, scope: Any) -> str:
 
 
 def remarks(row: Mapping[str, Any]) -> str | None:
-    """Return why a setting might score otherwise: *at the edge*, *still rising* or *fell*."""
+    """Return why other rates or epochs might score higher: *at the edge*, *still rising* or
+    *fell*."""
     edge = ["at the edge"] if row["at_edge"] else []
     return ", ".join([*edge, *{row["curve"]} & {STILL_RISING, FELL}]) or None
 
@@ -185,10 +187,11 @@ class Candidate(NamedTuple):
     loss within the margin. ``seeds`` is the number of seeds of the task with the fewest;
     ``full_with_one_answer`` is the number of runs of full that predict the same for every row.
     ``studies`` has one study per task; if one is unknown, it is empty and there is no interval.
-    ``judged_by`` names the rows that judge (dev rows, test rows, or rows of folds), and ``over``
-    the seeds and rows of the interval. ``at_edge`` and ``still_rising`` have the titles of this
-    method and of full, if the remark holds on some task. ``share_read`` is the share of the
-    training texts' tokens that ``max_length`` leaves, on the task where it is least.
+    ``judged_by`` names the rows that give the scores (dev rows, test rows, or rows of folds), and
+    ``over`` names the seeds and rows of the interval. ``at_edge`` and ``still_rising`` contain the
+    titles of this method and of full, if the remark holds on some task. ``share_read`` is the share
+    of the training texts' tokens that ``max_length`` keeps, on the task where this share is
+    smallest.
     """
 
     title: str
@@ -212,7 +215,7 @@ class Candidate(NamedTuple):
 def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate]:
     """Return the methods that train less than full, from the smallest.
 
-    They have a score on every task. Scores are means over tasks.
+    Methods without a score on every task are left out. Scores are means over tasks.
 
     Args:
         judged: the rows of one model from `with_differences`.
@@ -286,11 +289,11 @@ class Answer:
         decision: *train* the smallest method that is within the margin with a chance of at least
             `SURE` over several seeds; else *probably* the smallest with a chance of at least a
             half; else *everything*, which is full fine-tuning.
-        candidate: that method; if everything trains, the method nearest to full.
+        candidate: the method of the decision; if everything trains, the method nearest to full.
         better: the best method whose whole interval is above full's score.
         missing: why there is no candidate.
         more_seeds: how many further seeds would make a probable method sure, if it is known.
-        more_rows: how many further rows would, with the same seeds.
+        more_rows: how many further rows would do so, with the same seeds.
     """
 
     model: str

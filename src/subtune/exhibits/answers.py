@@ -46,8 +46,8 @@ MISSING = {
     "smaller method": "No method that trains less than full has a score.",
 }
 APART = "Each row is judged at an epoch that other rows have chosen."
-ON_SAME_ROWS = "The dev rows that judge here have also chosen epochs and learning rates."
-CHOSEN_ON_DEV = "Dev rows have chosen epochs and learning rates; these scores are of test rows."
+ON_SAME_ROWS = "The dev rows that give these scores also chose epochs and learning rates."
+CHOSEN_ON_DEV = "Dev rows chose epochs and learning rates; these scores are from test rows."
 # A larger share of the texts needs no remark.
 MOST_READ = 0.95
 QUESTION = "Which few parameters are worth fine-tuning?"
@@ -82,7 +82,7 @@ def decisions(results: Results) -> Styled:
 
 
 def _numbers(answer: Answer, title: str) -> dict[str, Any]:
-    """Return an answer's numbers by column; those of a method are missing if it names none."""
+    """Return an answer's numbers by column; a method's are missing if the answer names none."""
     numbers: dict[str, Any] = {}
     if candidate := answer.candidate:
         mean, low, high = candidate.difference
@@ -116,7 +116,7 @@ def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = Non
 
 
 def chance_in_words(chance: float) -> str:
-    """Return a chance in whole percents: never 0 % or 100 %."""
+    """Return a chance in whole per cent, but never 0 % or 100 %."""
     if pd.isna(chance):
         return EMPTY
     percent = round(100 * chance)
@@ -215,9 +215,9 @@ def in_brief(answers: pd.DataFrame) -> str:
 
 
 def answers_in_lines(path: Path) -> str:
-    """Return the answers of a CSV file as lines, as wide as the terminal.
+    """Return the answers of a CSV file as lines wrapped to the terminal's width.
 
-    After a single answer comes the table `summary`, whose file is in the same folder.
+    If there is a single answer, the table `summary` from the same folder follows.
     """
     table = read_scores(path)
     lines = ["", QUESTION, ""]

@@ -37,7 +37,7 @@ def metrics(results: Results) -> pd.DataFrame:
 
 
 def choices(results: Results) -> pd.DataFrame:
-    """Return the learning rate and epoch of every score in a table, those of masks too.
+    """Return the learning rate and epoch of every score in a table, including scores of masks.
 
     If a learning rate was searched, the table has the search's plateau.
     """
@@ -133,7 +133,7 @@ def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
 def kruskal_wallis(results: Results, methods: Sequence[str]) -> pd.DataFrame:
     """Compare two methods by our scores and by a paper's: dev scores, test scores, and both.
 
-    The paper's table has ``scores`` (their exhibits) and ``p_value``.
+    The paper's table has ``scores`` (the exhibits with the scores) and ``p_value``.
     """
     printed, printed_scores = results.printed("kruskal_wallis"), results.printed("scores")
     tables = [results.tables[name] for name in ("chosen", "test_scores") if name in results.tables]
@@ -177,7 +177,7 @@ def choice_by_information(results: Results, methods: Sequence[str]) -> pd.DataFr
     """Rank methods of one parameter each by Fisher information and by score.
 
     Args:
-        methods: their names, which are also names of the parameters.
+        methods: names of methods, which are also names of the parameters.
 
     Returns:
         One row per model, task and number of training rows: both orders, and the score lost by
@@ -217,7 +217,7 @@ def checklist(claims: pd.DataFrame) -> Styled:
 
 
 def papers_in_lines(papers: Mapping[str, Sequence[Path]]) -> str:
-    """Return how many of each paper's claims hold, as lines that are as wide as the terminal.
+    """Return how many of each paper's claims hold, as lines wrapped to the terminal's width.
 
     Args:
         papers: citations to files of `subtune.analysis.claims.claims_table`.

@@ -30,8 +30,8 @@ LINES: dict[str, dict[str, Any]] = {
     "embeddings": {"label": "embeddings", "color": "0.35", "linestyle": "--"},
 }
 FRONT: dict[str, Any] = {"color": "0.85", "linewidth": 3, "zorder": 1, "where": "post"}
-# The names beside a panel: the largest number of methods, the letters of the longest name, and the
-# distance of lines as a share of the panel's height.
+# Limits of the names beside a panel: the number of methods, the letters of a name, and the distance
+# of lines as a share of the panel's height.
 MOST_NAMES, LONGEST_NAME, NAMES_APART = 8, 24, 0.08
 # The colour of points without a name.
 OTHERS = "0.75"
@@ -41,10 +41,10 @@ def score_by_parameters(results: Results, style: Style) -> "Figure":
     """Draw the dev score against trained parameters, a panel per model and task.
 
     A method is a point, with a bar of one standard deviation if it has several seeds. The point is
-    filled if the method is sure to lose at most the margin against full. The masks of one method
-    and scope are joined. Full fine-tuning, the classifier alone and embeddings are horizontal
+    filled if the method is sure to lose at most the margin against full. A line joins the masks of
+    one method and scope. Full fine-tuning, the classifier alone and embeddings are horizontal
     lines. The grey line is the Pareto front: the best score with at most that many parameters.
-    Names stand at the right of a panel, about as high as their points or lines, and are bold if the
+    Names are at the right of a panel, about as high as their points or lines, and bold if the
     method is sure. At most `MOST_NAMES` methods are named; the others are grey.
     """
     from matplotlib.ticker import NullFormatter
@@ -98,7 +98,7 @@ def _draw(panel: "Axes", rows: pd.DataFrame, looks: Mapping[str, Mapping[str, An
         if label not in named:
             look["color"] = OTHERS
         panel.plot(masks["trained"], masks["score"], color=look["color"], linewidth=0.7)
-        # A method with several masks is filled beside the panel, and bold, if one of them is sure.
+        # A method with several masks is filled and bold beside the panel if one mask is sure.
         for sure, alike in masks.groupby("sure"):
             look["markerfacecolor"] = look["color"] if sure else "white"
             x, y, spread = alike["trained"], alike["score"], alike["spread"].fillna(0)
@@ -126,7 +126,8 @@ def _sizes(smallest: int, largest: int) -> tuple[float, float]:
 def _limits(lines: pd.DataFrame, points: pd.DataFrame) -> tuple[float, float]:
     """Return the lowest and highest score to draw.
 
-    A line is outside if it is so far from the points and full that it would hide how they differ.
+    A line is left out if it is so far from the points and from full that their differences would
+    vanish.
     """
     spread = points["spread"].fillna(0)
     shown = lines if points.empty else lines[lines["method"] == REFERENCE]
@@ -147,7 +148,7 @@ def _named(points: pd.DataFrame) -> set[str]:
 def _write_names(
     panel: "Axes", names: Sequence[tuple[float, str, bool, Mapping[str, Any]]]
 ) -> None:
-    """Write names at a panel's right, as near to the height of their scores as they can be.
+    """Write names at a panel's right, as near to the height of their scores as possible.
 
     ``names`` are scores in ascending order, labels, whether they are bold, and looks of the points
     or lines.
@@ -156,7 +157,7 @@ def _write_names(
     from scipy.optimize import isotonic_regression
 
     low, high = panel.get_ylim()
-    # Names a line apart are as near to their scores as they can be, by least squares.
+    # Least squares bring names that are a line apart as near to their scores as possible.
     steps = NAMES_APART * np.arange(len(names))
     scores = np.array([score for score, *_ in names])
     heights = isotonic_regression((scores - low) / (high - low) - steps).x

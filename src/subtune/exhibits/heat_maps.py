@@ -77,7 +77,7 @@ def _draw_layers(
 ) -> "AxesImage":
     """Draw each ``change`` as a colour, with the index's names as ``rows`` and layers as columns.
 
-    About six layers are named.
+    About six layers are labelled.
     """
     grid = changes.pivot(columns="layer", values="change").reindex(rows)
     image = panel.imshow(grid, aspect="auto", **colours)
@@ -91,8 +91,7 @@ def _draw_layers(
 def information_by_task(results: Results, style: Style) -> "Figure":
     """Draw LayerNorm's Fisher information, layer × task, for weight and bias: ours and the paper's.
 
-    Ours are shares of the task's LayerNorm information. The paper's values that cannot be read are
-    missing.
+    Ours are shares of the task's LayerNorm information. Illegible values of the paper are missing.
     """
     shares, printed = results["layernorm_information"], results.printed("figure3")
     layers = [shares["layer"].nunique(), printed["layer"].nunique()]
@@ -122,7 +121,7 @@ def global_information(results: Results, style: Style) -> "Figure":
     """Draw LayerNorm's global Fisher information, layer × part: ours and the paper's.
 
     Every column adds up to the number of tasks. For norms without biases there is one column. Both
-    share one scale of colours: multiples of an even share per layer.
+    panels share one scale of colours: multiples of an even share per layer.
     """
     shares = results["global_layernorm_information"].rename(columns={"share": "value"})
     grids = {
@@ -150,7 +149,8 @@ def _heat_map(
 ) -> "AxesImage":
     """Draw a table as colours with its numbers in them.
 
-    Missing cells are grey and hatched. ``limits`` are the colours' ends, ``number`` a format.
+    Missing cells are grey and hatched. ``limits`` are the ends of the colour scale; ``number`` is a
+    format.
     """
     from matplotlib.patches import Rectangle
 

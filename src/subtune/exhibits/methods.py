@@ -20,7 +20,7 @@ AVERAGE = "average"
 NOTE = (
     f"{MARK} differs from Full over the tasks (Wilcoxon signed-rank test, p < {SIGNIFICANCE}, "
     "uncorrected). Best scores are bold. Parameters of this run include the classifier, which "
-    "every method trains; its share of full is without it."
+    "every method trains; the share of full excludes it."
 )
 GAP_TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
 
@@ -44,7 +44,7 @@ def comparison(
         exhibits: the paper's exhibits with the scores.
         test: show scores of test sets only.
         printed_tasks: further tasks whose printed scores are shown.
-        quoted: methods whose scores the paper quotes, to its names for them.
+        quoted: by method, the paper's names of methods whose scores it quotes.
         not_competing: methods that do not compete for the best score.
     """
     chosen, source = results["test_scores" if test else "chosen"], results.source
@@ -186,7 +186,8 @@ def scores_by_train_rows(results: Results, methods: Sequence[str] | None = None)
 def generalisation_gap(results: Results) -> pd.DataFrame:
     """Return train score, dev score and their difference per model, method and task.
 
-    Beside them is what the paper says of a ``method`` and ``score`` (train, dev or gap).
+    The last column has the paper's statement about the ``method`` and ``score`` (train, dev or
+    gap).
     """
     scores, column_titles = results["train_scores"], results.column_titles
     printed = results.printed("generalisation_gap")
@@ -231,8 +232,8 @@ def reproduction(
 ) -> pd.DataFrame:
     """Return printed scores with ours and the difference.
 
-    Ours are missing if we have not run the cell, or the run diverged. If our only model is not the
-    paper's, its scores are used.
+    Ours are missing if we have not run the cell, or the run diverged. If our only model is not one
+    of the paper's, its scores are used for all of them.
 
     Args:
         test_scores: as ``chosen``, with the scores that the GLUE server returned.

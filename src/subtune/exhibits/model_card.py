@@ -25,8 +25,8 @@ from subtune.selections.specs import Fit, RunSpec
 def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     """Return the card of a run that is exported as a whole model, or as an ``adapter`` of PEFT.
 
-    Its code loads the model from ``place``, a folder or a repository on the hub. A `SubtuneError`
-    says that the record or the pretrained model is missing or damaged.
+    The card's code loads the model from ``place``, a folder or a repository on the hub. A
+    `SubtuneError` says that the record or the pretrained model is missing or damaged.
     """
     store = Path(layout.records())
     spec, outcome = records.read_spec(store, run), records.read_outcome(store, run)
@@ -78,7 +78,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
 
 
 def _outcomes_of_seeds(store: Path, spec: RunSpec) -> Iterator[dict[str, Any]]:
-    """Yield the outcomes of all recorded runs that equal a run except for its seed.
+    """Yield the outcomes of all recorded runs that differ from a run at most in the seed.
 
     For a run on the rows of all folds, these are the runs of the folds.
     """

@@ -1,4 +1,4 @@
-"""Parts that tables share, parts that figures share, and their files."""
+"""Shared parts of tables and of figures, and functions that write both."""
 
 import math
 import re
@@ -25,7 +25,7 @@ DIVERGED = "diverged"
 MARK = "†"
 PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
 NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
-# The characters in a line of the terminal.
+# The most characters in a line of the terminal.
 WIDEST = 100
 # Characters with a special meaning in Markdown.
 MARKDOWN = r"([\\`*\[<|])"
@@ -39,7 +39,7 @@ class Styled:
 
     ``shown``: the table for Markdown and LaTeX, if its columns differ from the CSV's. ``bold``:
     whether each cell of a column is bold. ``before``: Markdown above the table. ``note``: a
-    sentence below it. ``wide``: columns that wrap in LaTeX, to their share of the text's width.
+    sentence below it. ``wide``: for columns that wrap in LaTeX, their share of the text's width.
     """
 
     table: pd.DataFrame
@@ -170,8 +170,8 @@ def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
 def panels_of(
     count: int, width: float, height_of_panel: float, most_columns: int = 4
 ) -> "tuple[Figure, list[Axes]]":
-    """Return a figure with ``count`` panels; the height is a share of a panel's width."""
-    # Rows have four panels, or three if fewer places stay empty.
+    """Return a figure with ``count`` panels; ``height_of_panel`` is a share of a panel's width."""
+    # Rows have four panels, or three if that leaves fewer empty.
     columns = min((4, 3), key=lambda width: -count % width) if count > 4 else count
     columns = min(columns, most_columns)
     rows = math.ceil(count / columns)

@@ -109,7 +109,7 @@ def score_by_train_rows(
     """Draw the dev score against the number of training rows, a line per method.
 
     Each model, task and column has a panel. The axis of rows is logarithmic. A line is the mean
-    over seeds, with a band of one standard deviation. It has a gap where a run diverged.
+    over seeds, with a band of one standard deviation and gaps where a run diverged.
 
     Args:
         metric: the metric to show; default: the one by which each task's runs are chosen.

@@ -31,10 +31,10 @@ from subtune.exhibits.output import DIVERGED, DOTS_PER_INCH, EMPTY, interval, nu
 # Byte offsets of a PNG's width, and page pixels per inch.
 WIDTH_IN_PNG = slice(16, 20)
 PIXELS_PER_INCH = 96
-# Pixels of a learning curve in a row of a table.
+# The size of a learning curve in a table row, in pixels.
 WIDTH, HEIGHT, PADDING = 96, 24, 3
 NUMBERED = re.compile(r"(table|figure)(\d+)")
-# The size of a small picture.
+# The size of a small picture and its margin, in pixels.
 PANEL_WIDTH, PANEL_HEIGHT, EDGE = 260, 150, 10
 
 
@@ -112,13 +112,13 @@ def data_address(path: Path) -> str:
 
 
 def width_of(path: Path) -> int:
-    """Return a figure's width on the page in pixels, which is its width in print."""
+    """Return a figure's width on the page in pixels; the page shows it as wide as in print."""
     dots = int.from_bytes(path.read_bytes()[WIDTH_IN_PNG])
     return round(dots * PIXELS_PER_INCH / DOTS_PER_INCH)
 
 
 def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return an experiment's runs with their learning curves, a row each."""
+    """Return an experiment's runs with their learning curves, one row per run."""
     curve_of = {run: curve["score"].tolist() for run, curve in curves.groupby("run")}
     rows = []
     for row in scores[scores["decides"]].to_dict("records"):
@@ -197,7 +197,7 @@ def _distinct(runs: pd.DataFrame, column: str) -> str:
 def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return the ``sentence`` and ``pictures`` of the answers, and a ``table`` if there is one.
 
-    The table has each method's loss, and is there only for a single answer. Return None without the
+    The table has each method's loss, and exists only for a single answer. Return None without the
     tables `answers` and `summary`.
     """
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}

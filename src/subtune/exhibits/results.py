@@ -19,11 +19,11 @@ class Results:
     """Numbers of an experiment's runs, and facts about its tasks from the configuration.
 
     Attributes:
-        tables: names in `subtune.papers.paper.DATA` to tables; an experiment may lack some.
-        tasks: each task to its ``title``, the titles of its ``columns``, its ``metrics``, its
-            splits for ``evaluation``, and the ``source`` of its rows in words.
+        tables: tables by their names in `subtune.papers.paper.DATA`; an experiment may lack some.
+        tasks: each task's ``title``, the titles of its ``columns``, its ``metrics``, its splits for
+            ``evaluation``, and the ``source`` of its rows in words.
         printed: the function that returns a table of the experiment's paper by its name.
-        models: directories by name.
+        models: directories of models by name.
         selections: each method's selection as canonical JSON.
     """
 

@@ -41,14 +41,14 @@ from subtune.tasks.task import TEST, TaskSize
 SOME_COMMIT = "0" * 40
 # Seconds of the jobs that do not train (tokens, tables, figures), on two cores of a laptop.
 OTHER_SECONDS = 25
-# The name of the only experiment. A paper's name would make the paper's tables.
+# The name of the only experiment. With a paper's name, it would get the paper's tables.
 EXPERIMENT = "mine"
 # Hardware with native bf16 multiplies bf16 at least this many times as fast as fp32.
 NATIVE = 1.3
 
 
 class Request(NamedTuple):
-    """The options of `subtune init`. Those that are None are guessed.
+    """The options of `subtune init`. Options that are None are guessed.
 
     ``kind``: kind of task. ``model``: a directory, a package, or a repository on the hub.
     ``minutes``: the time for training and tables on this machine. ``to``: path of the
@@ -191,7 +191,7 @@ def require_between(option: str, number: float, below: float = math.inf) -> None
 
 
 def look(request: Request) -> Found:
-    """Read the tables of a request and look at them.
+    """Read the tables of a request and collect facts about them.
 
     Raises:
         SubtuneError: a table cannot be read, or a column cannot be guessed or is missing.
@@ -204,7 +204,7 @@ def look(request: Request) -> Found:
         for split, path in given.items()
         if path
     }
-    # A link to the training file has another name.
+    # A link gives the training file another name.
     if len({table.path.resolve() for table in read.values()}) < len(read):
         found = ", ".join(str(table.path) for table in read.values())
         raise SubtuneError(f"--train, --dev, --test: found {found}, expected different files")
@@ -223,7 +223,7 @@ def look(request: Request) -> Found:
 
 
 def _columns(request: Request, read: Mapping[str, Table]) -> tuple[tuple[str, ...], Columns]:
-    """Return the columns of the text and the label, which are named or guessed."""
+    """Return the text columns and the label columns, which are named or guessed."""
     train, label = read["train"], request.label
     if isinstance(label, str) and "," in label and label not in train.columns:
         label = [*map(str.strip, label.split(","))]
@@ -249,7 +249,7 @@ def task_of(request: Request, found: Found) -> Task:
     label, kind, parts = found.look.label, found.look.kind, found.look.parts
     train, dev = parts["train"].labels, parts.get("validation", parts["train"]).labels
     words = sorted({*train, *dev}, key=order) if isinstance(label, str) else label
-    # Always answering the largest class scores well by accuracy.
+    # Always predicting the largest class scores well by accuracy.
     is_unbalanced = kind == "classification" and max(train.values()) * len(
         words
     ) > DEFAULTS.imbalance * sum(train.values())
@@ -271,7 +271,7 @@ def task_of(request: Request, found: Found) -> Task:
 def _estimate(
     checked: Config, model: StartingModel, sizes: Mapping[str, TaskSize], at_once: int
 ) -> tuple[Mapping[str, TaskSize], float | None]:
-    """Return the sizes of tasks and the seconds here, or None if the model's size is unknown.
+    """Return the tasks' sizes and the seconds here (None if the model's size is unknown).
 
     The hub is not asked. ``sizes``: sizes from an earlier estimate, which are used again.
     """

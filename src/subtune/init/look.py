@@ -114,7 +114,7 @@ def look_at(
     guessed: tuple[str, ...] = (),
     merge: bool = False,
 ) -> Look:
-    """Collect the facts about the tables of some splits; the last split judges.
+    """Collect the facts about the tables of some splits; the last split gives the scores.
 
     Args:
         kind: kind of task; default: a guess from the labels.
@@ -126,7 +126,7 @@ def look_at(
         are_sets = _are_lists(train.cells(label))
     rows, left_out = dict[str, list[Row]](), dict[str, list[str]]()
     for split, table in read.items():
-        # Rows without a label belong to tasks of sets of labels.
+        # Tasks with sets of labels keep rows without a label.
         kept, left_out[split] = (table.rows, []) if are_sets else with_labels(table.rows, *names)
         where = "" if split == "train" else f" of {table.path}"
         rows[split] = [
@@ -213,7 +213,7 @@ def labels_in(row: Mapping[str, Any], label: Columns, are_sets: bool) -> tuple[s
 
 
 def _are_lists(cells: Sequence[Any]) -> bool:
-    """Return whether most cells are lists, or some are, with fewer different words than cells."""
+    """Return whether cells are lists: most are, or ``|`` or ``;`` joins few different words."""
     given = [cell for cell in cells if cell]
     lists = [c for c in given if not isinstance(c, str) or c.lstrip().startswith("[")]
     if 2 * len([cell for cell in lists if words_in(cell) is not None]) > len(given):
@@ -235,7 +235,7 @@ def are_measured(labels: Iterable[str]) -> bool:
 
 
 def _merged(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
-    """Return rows with the most frequent of labels that differ only in capitals."""
+    """Return the rows; labels that differ only in capitals become the most frequent one."""
     words = Counter(word for row in chain(*rows.values()) for word in row.labels or ())
     names: dict[str, str] = {}
     for word, _ in words.most_common():
@@ -281,8 +281,8 @@ def order(label: str) -> tuple[float, str]:
 
 
 def near_equal(labels: Iterable[str]) -> list[list[str]]:
-    """Return groups of labels that differ only in case, in signs between words, or like 1 and
-    1.0."""
+    """Return groups of labels that differ only in case, in signs between words, or as 1 and 1.0
+    do."""
     groups = defaultdict[str, list[str]](list)
     for label in labels:
         groups[_folded(label)].append(label)
@@ -297,7 +297,7 @@ def _folded(label: str) -> str:
 
 
 def smallest_difference(rows: int) -> float:
-    """Return about the smallest difference of two accuracies that ``n`` rows can show.
+    """Return roughly the smallest difference between two accuracies that ``n`` rows can show.
 
     On a share ``q`` of the rows, one of the two methods is right and the other wrong. The
     difference of their accuracies is a mean of ``n`` values, 1, 0 and -1, and has a standard error
@@ -376,7 +376,7 @@ def require_labels(read: Mapping[str, Table], look: Look) -> None:
 
 
 def _rows_with(table: Table, look: Look, word: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the places of rows with a label, or of rows without any."""
+    """Yield the rows with a label, or those without any, each with its place."""
     for place, row in table.rows:
         labels = labels_in(row, look.label, look.kind == "multilabel")
         if labels is None if word is None else word in (labels or ()):

@@ -11,7 +11,7 @@ from subtune.init.tables import number_in
 from subtune.planning.cost import in_words
 from subtune.tasks.formats import sheets, shown
 
-# The most columns or classes in a line, and the most texts that have a line.
+# The most columns or classes in a line, and the most texts that are listed.
 NAMED, SHOWN = 12, 3
 ROWS = {"train": "training ", "validation": "dev ", "test": "test "}
 DOES = {"train": "train on", "validation": "evaluate on", "test": "judge by, which choose nothing"}
@@ -25,7 +25,7 @@ def sheet_lines(path: Path) -> Iterator[str]:
 
 
 def look_lines(look: Look) -> Iterator[str]:
-    """Yield a line for each fact that a look has found."""
+    """Yield a line for each fact in a `Look`."""
     if "sheet" in look.guessed:
         for part in look.parts.values():
             yield from sheet_lines(Path(part.path))
@@ -46,7 +46,7 @@ def look_lines(look: Look) -> Iterator[str]:
     if look.numbers:
         low, high = look.numbers
         yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
-    # The training rows judge if there are no others.
+    # If there are no other rows, the training rows give the scores.
     judging = "rows" if look.judges == "train" else f"{ROWS[look.judges]}rows"
     if look.constant is not None:
         yield from _class_lines(look, judging)
@@ -154,7 +154,7 @@ def time_lines(
     seconds: float | None,
     minutes: float,
 ) -> Iterator[str]:
-    """Yield lines about the time here, and about the settings that were reduced to fit into it.
+    """Yield lines about the time on this machine, and about settings reduced to fit the limit.
 
     Args:
         lengths: the texts' lengths, cut at the chosen length.

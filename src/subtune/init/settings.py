@@ -1,4 +1,4 @@
-"""Choices for tables and a machine: the model, and training settings that fit into a time."""
+"""Choices for tables and a machine: the model, and training settings that fit a time limit."""
 
 import importlib.util
 import math
@@ -60,19 +60,19 @@ class StartingModel(Value):
 
     @property
     def directory(self) -> Path | None:
-        """Return the directory of its files, if they are on this machine."""
+        """Return the directory of the model's files, or None if they are not on this machine."""
         if self.source == "package":
             return directory_of_package(self.reference)
         return Path(self.reference) if self.source == "path" else None
 
     @cached_property
     def dimensions(self) -> AnyDimensions | None:
-        """Return its dimensions, or None if they are not known before it is downloaded."""
+        """Return the model's dimensions, or None if they are unknown until it is downloaded."""
         return dimensions_of(str(self.directory or self.reference))
 
     @property
     def hidden_size(self) -> int:
-        """Return its width, or that of most encoders if it is not known."""
+        """Return the model's width or, if it is unknown, the width of most encoders."""
         if self.dimensions:
             return self.dimensions.hidden_size
         return DEFAULTS.hidden_sizes.get(self.reference, DEFAULTS.unknown_hidden_size)
@@ -93,14 +93,14 @@ class StartingModel(Value):
 
     @property
     def has_tokenizer(self) -> bool:
-        """Return whether its tokenizer is on this machine."""
+        """Return whether the model's tokenizer is on this machine."""
         return self.directory is not None and (self.directory / TOKENIZER).is_file()
 
     def token_counts(self, texts: Sequence[tuple[str, ...]]) -> np.ndarray:
         """Return the number of tokens of each row of a sample, with special tokens, in ascending
         order.
 
-        Without a tokenizer here, it is guessed from English words.
+        Without a local tokenizer, tokens are estimated from the number of words, as in English.
 
         Args:
             texts: one or two texts per row.
@@ -122,7 +122,7 @@ class StartingModel(Value):
     def problems_of(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
         """Return the methods that select parameters which the model lacks, each with its error.
 
-        Return none if the model's dimensions are not known.
+        The mapping is empty if the model's dimensions are not known.
         """
         if self.dimensions is None:
             return {}
@@ -245,7 +245,7 @@ def windows(counts: np.ndarray, longest: int) -> list[int]:
 
 
 def estimated_speed() -> Assumptions:
-    """Return `assumptions` for this machine, from a few timed products on one core or the GPU.
+    """Return `assumptions` for this machine, from timed matrix products on one core or the GPU.
 
     The speed of a real model may differ by a factor of two.
     """
@@ -275,7 +275,7 @@ def estimated_speed() -> Assumptions:
 
 def count_cores() -> int:
     """Return how many cores this process may use."""
-    # Only Linux has a process's own number.
+    # Only Linux reports the number for a single process.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -16,11 +16,11 @@ from subtune.tasks.sentences import flag_in
 
 # One label column, or several of 0 and 1.
 Columns = str | tuple[str, ...]
-# The most characters of a name; an ending is added if the name is taken.
+# The most characters of a name, without the ending that is added if the name is taken.
 LONGEST = 56
-# Endings of names of files with training rows.
+# Endings of training files' names.
 SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
-# Names of columns with ids of rows or people. A DataFrame's index has no name.
+# Names of columns with ids of rows or people. A DataFrame's index is written without a name.
 ID = re.compile(r"(?i:(^|[_ .-])(ids?|idx|index|uuid|guid))$|[a-z]I[dD]$|^(Unnamed: 0)?$")
 # A word with a digit: ``tt0111161``.
 CODE = re.compile(r"\S*\d\S*")
@@ -42,8 +42,8 @@ def read(path: Path, encoding: str | None = None, sheet: str | None = None) -> T
     """Read a whole file.
 
     Args:
-        encoding: of a text file; default: UTF-8 or UTF-16.
-        sheet: of an Excel file; default: the first.
+        encoding: the encoding of a text file; default: UTF-8 or UTF-16.
+        sheet: the sheet of an Excel file; default: the first.
 
     Raises:
         SubtuneError: the file is missing, is not in the format of its ending, or has no rows.
@@ -58,9 +58,9 @@ def read(path: Path, encoding: str | None = None, sheet: str | None = None) -> T
 
 
 def label_columns(table: Table) -> Columns:
-    """Return the column with a usual name of labels, or the only one that can be the label.
+    """Return the column with a usual label name, or the only column that can be the label.
 
-    If only columns of 0 and 1 can be the label, all of them are.
+    If only columns of 0 and 1 can be the label, return all of them.
 
     Raises:
         SubtuneError: no column can be the label, or several can.
@@ -101,7 +101,7 @@ def reason_against(table: Table, column: str) -> str | None:
 
 
 def ids_or_dates(table: Table, column: str) -> str | None:
-    """Return ``ids`` or ``dates`` if a column has them: they are neither text nor label."""
+    """Return ``ids`` or ``dates`` if a column has them; such a column is neither text nor label."""
     cells = _words(table, column)
     are_codes = all(
         cell.isdecimal() or (CODE.fullmatch(cell) and number_in(cell) is None) for cell in cells
@@ -131,7 +131,7 @@ def text_columns(table: Table, labels: Collection[str]) -> tuple[str, ...]:
     others = [column for column in table.columns if column not in labels]
     likely = [column for column in others if ids_or_dates(table, column) is None]
     texts = [column for column in likely if _holds_sentences(table.cells(column))]
-    # If no column has sentences, titles or names are texts if most of them occur once.
+    # If no column has sentences, a column of titles or names is text if most of its cells differ.
     words = [column for column in likely if _holds_words(table.cells(column))]
     once = [c for c in words if 2 * len(set(map(str, table.cells(c)))) > len(table.rows)]
     columns = texts or once or words
@@ -174,7 +174,7 @@ def number_in(text: str) -> float | None:
 def task_named_after(path: Path) -> str:
     """Return a task's name from its training file: ``reviews`` for ``reviews-train.csv``.
 
-    For ``train.csv`` it is the folder's name.
+    For ``train.csv``, the name is the folder's.
     """
     subject = SPLIT.sub("", path.stem) or SPLIT.sub("", path.resolve().parent.name)
     return named_like(subject, [*TASKS, *HEADINGS], "task")

@@ -1,1 +1,1 @@
-"""The Python interface. Its names are also those of `subtune`."""
+"""The Python interface, whose names can be imported from `subtune`."""

@@ -44,7 +44,7 @@ CONFIGURATION, ASKED = "comparison.yaml", "comparison.json"
 class Comparison:
     """The results of a comparison in a directory.
 
-    A notebook displays it as the answer, every method's loss, and a plot of the Pareto front.
+    A notebook displays the answer, every method's loss, and a plot of the Pareto front.
     """
 
     results: Path
@@ -155,7 +155,7 @@ class Comparison:
 
     @cached_property
     def _exports(self) -> TemporaryDirectory:
-        """The models that predict, by method, which go with the object."""
+        """The exported models by method, deleted together with this object."""
         return TemporaryDirectory()
 
     @property
@@ -234,7 +234,7 @@ def compare(
 ) -> Comparison:
     """Train methods from full fine-tuning to the classifier alone, and return the comparison.
 
-    The same call continues where it stopped; if all runs are recorded, it returns at once.
+    A repeated call continues where the first stopped; if all runs are recorded, it returns at once.
 
     Args:
         train: rows to train on: a CSV, TSV, JSON, Excel or Parquet file, a DataFrame, a
@@ -245,7 +245,7 @@ def compare(
             is predicted once, by a run that did not train on it.
         test: rows that are used for scores only.
         model: a directory, an installed package or a repository on the hub; default: MiniLM.
-        minutes: the time for everything here. Methods, epochs and rows are chosen to fit.
+        minutes: the total time on this machine. Methods, epochs and rows are chosen to fit.
         margin: the acceptable loss of score against full fine-tuning.
         text: the column of the text, or two columns of pairs; default: a guess.
         label: the column of the label, or several of 0 and 1, one for each label; default: a guess.
@@ -273,7 +273,7 @@ def compare(
             "label": label if label is None or isinstance(label, str) else [*label],
             "kind": kind,
         }
-        # Calls without these options have the directories of earlier versions.
+        # Calls without these options use the same directories as earlier versions.
         options |= {"sheet": sheet} if sheet else {}
         options |= {"merge_labels": True} if merge_labels else {}
         name = name_of(train)
@@ -303,7 +303,7 @@ def compare(
                 line = line.replace(f"{Path.cwd()}{os.sep}", "")
                 say(line) if say else print(in_python(line), flush=True)
         else:
-            # Another margin changes the answer but no run.
+            # A new margin changes the answer, but no run.
             text_before, line = configuration.read_text("utf-8"), f"    margin: {float(margin)}"
             configuration.write_text(re.sub(r"(?m)^    margin: \S+", line, text_before), "utf-8")
         written = config.read(draft if is_new else configuration)
@@ -315,7 +315,7 @@ def compare(
         workflow.preflight(written)
         if is_new:
             (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
-            # Its first lines say how to call it.
+            # The file's first lines give the command that trains it.
             draft.write_text(draft.read_text("utf-8").replace(draft.name, CONFIGURATION), "utf-8")
             draft.replace(configuration)
     workflow.train_all(configuration, place, place)

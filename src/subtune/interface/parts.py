@@ -1,4 +1,4 @@
-"""Parts of a comparison: Fisher information, a method's parameters, one training."""
+"""Parts of a comparison: Fisher information, a method's parameters, one training run."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ class Method:
     selection: Selection
 
     def resolve(self, model: str | Path | None = None, labels: int = 2) -> "pd.DataFrame":
-        """List the tensors that the method trains in a model, which needs no weights.
+        """List the tensors that the method trains in a model, without reading the model's weights.
 
         Args:
             model: a directory or an installed package; default: MiniLM.
@@ -61,7 +61,7 @@ class Method:
 
 
 def selection(method: str | Mapping[str, Any]) -> Method:
-    """Return a method by its name, or by the YAML of a selection as a mapping.
+    """Return a method by its name, or from the YAML of a selection as a mapping.
 
     Raises:
         SubtuneError: there is no method of that name, or the mapping is no selection.
@@ -88,7 +88,7 @@ def fisher(
         rows: labelled rows, as a file, a DataFrame, a ``Dataset`` or the name of a dataset on the
             hub.
         number: the number of rows to draw; default: all.
-        max_length: most tokens of a text.
+        max_length: the largest number of tokens of a text.
         seed: seed of the drawn rows and the untrained classifier.
         columns: ``text``, ``text2``, ``label`` and ``kind``, as in `compare`.
 
@@ -112,11 +112,11 @@ def train(
     seed: int = 0,
     **columns: Any,
 ) -> Result:
-    """Train one run here and return its learning curve, its best epoch, and the changed values.
+    """Train one run in this process and return its learning curve, best epoch and changed values.
 
     The schedule is linear with a warm-up of a tenth, and a regression trains on standardised labels
-    if the classifier has a bias. Unlike `compare`, this searches no learning rate, has a single
-    seed, and records nothing.
+    if the classifier has a bias. Unlike `compare`, the function searches no learning rate, has a
+    single seed, and records nothing.
 
     Args:
         model: a directory or an installed package; None: MiniLM.

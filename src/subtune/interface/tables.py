@@ -122,7 +122,7 @@ def splits_of(
         splits = _divided(splits["train"], dev)
     elif dev is not None:
         splits["validation"] = other("dev", dev)
-    # A mapping's unknown split may be a typing error. The hub is not asked yet.
+    # A mapping's unknown split may be a typo. The hub is not asked yet.
     elif on_hub or (isinstance(train, Mapping) and train.keys() - {"train", "test"}):
         splits["validation"] = named("dev", *DEV)
     return splits if test is None else splits | {"test": other("test", test)}
@@ -170,7 +170,7 @@ def _split(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
         if not is_file(path):
             share = ", or a share of the training rows such as 0.2" if key == "dev" else ""
             raise SubtuneError(f"{key}: found no file {cut(str(rows))!r}, expected one{share}")
-        # Rows in another encoding are written again, in UTF-8.
+        # Rows in another encoding are written to a new file in UTF-8.
         own = None if how.get("encoding") else path
         return Split(fingerprint(path), lambda results: _read(path, how), own)
     if not hasattr(rows, "columns") and not hasattr(rows, "features"):

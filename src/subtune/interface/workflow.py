@@ -27,20 +27,20 @@ from subtune.runs import records
 
 # Snakemake's options for the number of jobs at once.
 PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
-# The number of lines of a failed call's log in its error.
+# The number of log lines in a failed call's error.
 LAST_LINES = 12
 SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_LOOKS = 30, 0.5
 # Lines of `say_progress` in the log.
 PROGRESS = re.compile(rb"[\d:]+  \d+ of \d+ jobs")
-# The share of the work that is estimated at the plan's pace. The first records say little, because
-# runs that share steps are recorded together.
+# The weight of the planned pace, as a share of all work. The first records say little about the
+# pace, because runs that share steps are recorded together.
 PLANNED = 0.25
 
 
 def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
     """Return the configuration with its papers, its plan, and the forms for the GLUE server.
 
-    Check the files and models that it names. The forms have the rows of
+    Check the files and models that the configuration names. The forms have the rows of
     `subtune.planning.jobs.form` for all experiments.
 
     Raises:
@@ -65,7 +65,7 @@ def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
 def call_snakemake(arguments: Sequence[str]) -> NoReturn:
     """Replace this process by Snakemake with this workflow.
 
-    By default it uses all cores. A profile of the workflow can be given by its name.
+    By default, Snakemake uses all cores. A profile of the workflow can be given by its name.
     """
     words = [*arguments]
     for place, word in enumerate(words[:-1], start=1):
@@ -80,7 +80,7 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
 def _all_cores() -> list[str]:
     """Return Snakemake's options for every core and, if there is one, the GPU.
 
-    With ``=``, no target is taken for an option's value.
+    Options are written with ``=``, so that no target is read as an option's value.
     """
     cores = count_cores()
     gpu = ["--resources=gpu=1"] if count_jobs_at_once() < cores else []
@@ -114,7 +114,7 @@ def train_all(
             print(says, file=sys.stderr, flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
         start = lines.seek(0, os.SEEK_END)
-        # Snakemake and its jobs keep the file open, which is the lock. Only this process gets an
+        # Snakemake and its jobs keep the log open, and so keep its lock. Only this process gets an
         # interrupt; it then stops the others.
         process = subprocess.Popen(
             snakemake_command(*options),
@@ -153,8 +153,8 @@ def run_to_export(results: Path, run: str, configuration: Path, directory: Path)
         directory: the folder to which the configuration's paths are relative.
 
     Raises:
-        SubtuneError: the run has no chosen learning rate, the configuration has other results, or
-            training failed.
+        SubtuneError: the run has no chosen learning rate, the configuration names another results
+            directory, or training failed.
     """
     layout = Layout(str(results))
     store = Path(layout.records())
@@ -215,10 +215,10 @@ def say_progress(
     look: Callable[[], Jobs],
     say: Callable[[str], object],
 ) -> None:
-    """Say a line every half minute until all jobs are done.
+    """Report a line every half minute until all jobs are done.
 
     Args:
-        planned: the call's runs to their planned seconds.
+        planned: the planned seconds of each of the call's runs.
         store: the directory of the run records.
         at_once: the number of jobs that train at the same time.
         look: a function that returns the call's jobs.
@@ -235,7 +235,7 @@ def say_progress(
 
 
 def _missing(planned: Mapping[str, float], store: Path) -> dict[str, float]:
-    """Return the runs that are not recorded, to their planned seconds."""
+    """Return the planned seconds of each run that is not recorded."""
     return {run: seconds for run, seconds in planned.items() if not (store / run).exists()}
 
 
@@ -245,7 +245,7 @@ def seconds_left(
     """Return the seconds until all runs are recorded, from the pace so far and the planned pace.
 
     Args:
-        planned: the runs that were not recorded before, to their planned seconds.
+        planned: the planned seconds of each run that was not recorded at the start.
         missing: the runs that are not recorded yet.
         seconds: the seconds since the start.
         at_once: the number of jobs that train at the same time.

@@ -24,7 +24,7 @@ from subtune.tasks.task import columns_of
 
 
 def with_papers(config: Config) -> Config:
-    """Return the configuration; in it, experiments with a paper's name reproduce that paper.
+    """Return the configuration, with experiments named like a paper set to reproduce that paper.
 
     Raises:
         SubtuneError: a paper or a figure is unknown, or an experiment has several models but its
@@ -128,9 +128,9 @@ def tables_made(experiment: Experiment) -> list[str]:
 
 
 def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
-    """Return all plain values, except numbers of runs, on which an experiment's exhibits depend.
+    """Return all plain values, except results of runs, on which an experiment's exhibits depend.
 
-    If one changes, the exhibits are made again.
+    If a value changes, the exhibits are made again.
     """
     experiment, tasks = config.experiments[name], config.all_tasks()
     paper, users = paper_of(experiment), {*config.tasks, *config.directories}
@@ -172,8 +172,8 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
 def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
     """Return the ids of an experiment's runs that are also scored on their training rows.
 
-    These are runs with the most training rows, of the methods that its paper names, on the tasks
-    that the paper does not treat apart.
+    These are runs with the most training rows, of the methods that its paper names, on all tasks
+    but the paper's ``tasks_apart``.
     """
     paper = paper_of(config.experiments[name])
     return {
@@ -197,8 +197,8 @@ def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
 
     Args:
         about: from `about`.
-        files: each table's file by name; also the directories of ``models``, a file per task of
-            ``fisher_sums``, and the train scores of sweeps, ``scored``.
+        files: each table's file by name; also ``models`` (their directories), ``fisher_sums`` (a
+            file per task) and ``scored`` (the sweeps' files of train scores).
     """
     paper, tasks, wanted = papers.find(about["paper"]), about["tasks"], about["tables"]
     tables = {name: read_scores(files[name]) for name in DATA if name in files}

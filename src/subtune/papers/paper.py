@@ -55,8 +55,8 @@ class Needs:
     """The runs that an experiment must have for a table or a figure.
 
     ``seeds`` and ``questions`` are minimum counts of seeds, and of pairs of model and task.
-    ``tables`` are names in `DATA` that not every experiment has. ``parameter_changes`` are those of
-    the one method on the one task.
+    ``tables`` are names in `DATA` that not every experiment has. With ``parameter_changes``, there
+    is exactly one method and one task, whose changes are needed.
     """
 
     methods: tuple[str, ...] = ()
@@ -76,9 +76,9 @@ class Table:
         title: its heading.
         caption: all explanations that a reader needs.
         make: the function that makes it from `Results`, as a data frame or a `Styled` table.
-        needs: the runs that it needs; without them an experiment does not have it.
-        tasks: the tasks that it shows. By default it shows all; a paper's own exhibit then leaves
-            out the tasks that the paper treats apart.
+        needs: the runs that the table needs; an experiment without these runs lacks the table.
+        tasks: the tasks that the table shows. Default: all, but without `Paper.tasks_apart` in a
+            paper's own exhibit.
     """
 
     name: str
@@ -120,8 +120,8 @@ class Paper:
         printed_data: by name of data, the paper's table of the same numbers; the workflow turns
             values into shares per task.
         printed_learning_rates: by method, the paper's table of its best learning rates.
-        tasks_apart: tasks that the paper treats apart, with their own exhibits and claims; all
-            others leave them out.
+        tasks_apart: tasks with their own exhibits and claims; the paper's other exhibits and claims
+            leave them out.
     """
 
     name: str

@@ -27,7 +27,7 @@ def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
 
 
 def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return the rank correlation between each pair of models of `minus` by column."""
+    """Return, for each pair of models, the rank correlation of their `minus` over columns."""
     wide = minus(chosen, first, second).groupby(level=["model", "column"]).mean().unstack("model")
     pairs = {f"{a}, {b}": wide[[a, b]].dropna() for a, b in combinations(wide, 2)}
     return pd.Series(
