@@ -259,7 +259,7 @@ def _check(options: Namespace) -> None:
     try:
         _, plan, _ = preflight(checked)
     except UnreachableError as error:
-        print(f"{experiments}, no problems found, but not all could be looked at: {error}")
+        print(f"{experiments}, no problems found, but not everything could be checked: {error}")
     else:
         print(f"{experiments}, {len(plan.runs):,} run(s), no problems found")
 
@@ -414,7 +414,7 @@ def _verify(options: Namespace) -> None:
         )
     if places := records.set_aside(layout, damage):
         print(f"set aside in {layout.damaged()}: {', '.join(path.name for path in places)}")
-    print("Call snakemake as before. It trains those of these runs that are still configured:")
+    print("Call snakemake as before. It trains these runs again, if they are still configured:")
     print(", ".join(damage))
 
 

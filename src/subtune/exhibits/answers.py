@@ -156,7 +156,11 @@ def _decision(answer: Answer, candidate: Candidate) -> str:
     named, margin = _described(candidate), f"{answer.margin:g}"
     scores = f"it scores {candidate.score:.4f}, full {candidate.full:.4f}"
     most, is_alone = candidate.most_lost, len(candidate.seeds) == 1
-    caveat = " (one seed: how seeds differ is not in it)" if is_alone and candidate.studies else ""
+    caveat = (
+        " (one seed: differences between seeds are not included)"
+        if is_alone and candidate.studies
+        else ""
+    )
     if answer.decision == "train":
         worst = f"loses at most {most:.4f}" if most > 0 else f"gains at least {-most:.4f}"
         return f"Train {named}: {scores}; with 95 % chance it {worst}."
@@ -210,7 +214,9 @@ def in_brief(answers: pd.DataFrame) -> str:
         f"On {', '.join(titles)}: {answer}" if are_some else answer for answer, titles in undecided
     ]
     if (answers["seeds"] == 1).all():
-        sentences.append("Only one seed was trained: how seeds differ is not in it.")
+        sentences.append(
+            "Only one seed was trained, so differences between seeds are not included."
+        )
     return " ".join(sentences)
 
 

@@ -234,7 +234,7 @@ def papers_in_lines(papers: Mapping[str, Sequence[Path]]) -> str:
         lines.append(f"    {places}")
         verdicts += claims["verdict"].tolist()
     sure = f"{verdicts.count(SUPPORTED)} are supported and {verdicts.count(NOT_SUPPORTED)} are not"
-    lines += wrapped(f"They are judged as the papers do. By intervals, {sure}.")
+    lines += wrapped(f"These verdicts use the papers' own criteria. By intervals, {sure}.")
     return "\n".join(lines)
 
 

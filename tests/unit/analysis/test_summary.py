@@ -179,7 +179,7 @@ def test_one_seed_says_something_by_its_rows_and_nothing_without_them():
     row = answer_of(table, row_scores=numbers_of(table, 0.01))
     assert (row["decision"], row["over"]) == ("probably", "one seed and 400 dev rows")
     assert row["chance"] > 0.99
-    assert "chance (one seed: how seeds differ is not in it). Full" in row["answer"]
+    assert "chance (one seed: differences between seeds are not included). Full" in row["answer"]
     row = answer_of(table)
     assert (row["decision"], row["over"]) == ("probably", "") and math.isnan(row["chance"])
     assert row["answer"].endswith("is the safe choice; `seeds: [0, 1, 2]` would tell more.")

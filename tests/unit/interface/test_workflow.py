@@ -89,7 +89,9 @@ def test_a_hub_that_cannot_be_reached_is_no_mistake(settings, checked, monkeypat
     settings["models"]["minilm"] = {"hub": "someone/some-encoder"}
     status, said = checked()
     assert status == 0
-    assert "no problems found, but not all could be looked at: models.minilm.revision: " in said
+    assert (
+        "no problems found, but not everything could be checked: models.minilm.revision: " in said
+    )
 
 
 @pytest.fixture

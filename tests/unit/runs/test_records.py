@@ -260,7 +260,7 @@ def test_damaged_records_are_set_aside_and_have_a_repair(results, capsys):
     shutil.rmtree(results / "runs" / gone)
     status, said = verified(results, capsys, "--repair")
     assert status == 0
-    assert "Call snakemake as before. It trains those of these runs that are still" in said
+    assert "Call snakemake as before. It trains these runs again, if they are still" in said
     again = sorted([damaged, gone])
     assert f"{', '.join(again)}\n" in said
     assert sorted(path.name for path in (results / "repairs").iterdir()) == again
