@@ -38,19 +38,19 @@ def learning_rates(planned):
 
 
 def limits(planned):
-    """Return the number of rows that train a run, and the limit that its recipe has."""
+    """Return the limit of training rows in the recipe, by number of training rows."""
     return {p.train_rows: p.run.recipe.train_rows for p in planned}
 
 
 def embedded(**changes):
-    """The runs of embeddings beside full fine-tuning, and their plan."""
+    """Return a plan of full fine-tuning and embeddings, and its runs of embeddings."""
     methods = {"full": [1e-5], "embeddings": None}
     made = plan(methods=methods, fractions=None, seeds=[0, 1, 2], **changes)
     return made, [p for p in made.experiments["layernorm"] if p.method == "embeddings"]
 
 
 def own_task(folder, train="x,a\ny,b\n", splits=("train", "validation"), **changes):
-    """A task of a user's own, whose files are written."""
+    """Write the files of a user's own task and return its configuration."""
     files = {split: folder / f"{split}.csv" for split in splits}
     for split, path in files.items():
         path.write_text("text,label\n" + (train if split == "train" else f"{split},a\nno,b\n"))

@@ -31,7 +31,7 @@ def recorded(
     pooling=None,
     labels="raw",
 ):
-    """The first of a task's runs on record in ``results``, beside its model, and its tokens."""
+    """Record a task's runs and model in ``results``. Return the first run's spec and the tokens."""
     spec = examples.run_spec(selection, task, learning_rate=learning_rate, labels=labels)
     model = spec.model.replaced(version=version_of(directory), pooling=pooling)
     spec = spec.replaced(model=model)
@@ -41,7 +41,7 @@ def recorded(
 
 
 def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None) -> RunSpec:
-    """A regression on embeddings on record in ``results``, beside its model."""
+    """Record a regression on embeddings and its model in ``results``. Return its spec."""
     trained = examples.run_spec(task=task)
     is_pair = len(examples.TASKS[task].text) > 1
     spec = trained.replaced(

@@ -130,9 +130,9 @@ def assert_same_results(project: Project | Submitted, reference: Project) -> Non
 
 
 def assert_goes_on(submitted: Submitted, step: int, reference: Project) -> None:
-    """Wait for its end and compare it with the reference.
+    """Wait until the sweep ends and compare its results with the reference's.
 
-    Its last attempt must have gone on from the checkpoint at ``step`` or a later one.
+    The last attempt must have continued from the checkpoint at ``step`` or a later one.
     """
     submitted.wait()
     [at] = re.findall(r"continues from step (\d+)", submitted.log())[:1]

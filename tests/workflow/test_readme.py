@@ -173,7 +173,7 @@ def test_the_tasks_are_one_of_each_kind_and_read_their_files():
     [block] = re.findall(r"```yaml\n(tasks:.*?)```", OWN_DATA.read_text(), re.S)
     tasks = {name: OwnTask(**given) for name, given in yaml.safe_load(block)["tasks"].items()}
     assert [task.kind_name for task in tasks.values()] == [*KINDS]
-    # Comments and examples with pairs name files that only readers have.
+    # The other tasks name files that only readers have.
     for name in ("weather", "recipes", "shops"):
         paths = {split: (ROOT / path,) for split, path in tasks[name].files.items()}
         columns = files.columns_of(tasks[name].task(name), paths)

@@ -12,11 +12,12 @@ addition, a claim has Student's 95 % interval for the mean over units. If there 
 `FEWEST_UNITS` seeds, each seed is a unit: the mean over all its tasks and models. With fewer seeds,
 each task is a unit, or each pair of model and task.
 
-* ``more``: supported if the whole interval is above 0; not supported if all of it is below the
+* ``more``: supported if the whole interval is above 0; not supported if it is wholly below the
   margin.
-* ``same``: supported if the whole interval is within the margin; not supported if none of it is.
-* ``no less``: supported if the whole interval is not below the negative margin; not supported if
-  all of it is.
+* ``same``: supported if the whole interval is within the margin; not supported if it is wholly
+  outside.
+* ``no less``: supported if no part of the interval is below the negative margin; not supported if
+  it is wholly below.
 
 Otherwise, or with fewer than `FEWEST_UNITS` units, the claim is undecided.
 """

@@ -147,8 +147,8 @@ def read_scores(path: str | Path) -> pd.DataFrame:
 
 
 def choose(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs of each setting's best learning rate: the one with the highest mean over
-    seeds, or the smallest of equally good ones.
+    """Return each setting's runs at its best learning rate: the rate with the highest mean over
+    seeds; ties go to the smallest rate.
 
     If every run searched its own learning rate, or has none, all runs of the setting are kept. A
     setting is one combination of the columns in `SETTING`; settings keep their order. A learning

@@ -27,7 +27,7 @@ HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", 
 
 
 def problems_of(config: Config) -> Iterator[str]:
-    """Yield one line per mistake in a configuration whose single sections are valid."""
+    """Yield one line per mistake in a configuration whose sections are each valid."""
     tasks = dict(TASKS)
     for name, definition in config.tasks.items():
         if name in TASKS:
@@ -159,13 +159,13 @@ def lines_of(error: ValidationError) -> list[str]:
     return [
         _line(problem)
         for problem, path in zip(problems, paths, strict=True)
-        # A wrong item also makes its list too short: only the item is named.
+        # If a wrong item also makes its list too short, only the item is named.
         if not any(other[: len(path)] == path and other != path for other in paths)
     ]
 
 
 def _line(problem: ErrorDetails) -> str:
-    # Steps that pydantic adds begin with "["; an unknown key, the last step, may do so too.
+    # Steps that pydantic adds begin with "["; so may an unknown key, the last step.
     *above, last = problem["loc"] or ["["]
     path = [step for step in above if not str(step).startswith("[")]
     if problem["type"] == "extra_forbidden":
@@ -193,7 +193,7 @@ def _keys_at(path: list) -> list[str]:
     for step in path:
         fields = [section.model_fields.get(step) for section in sections]
         inner = [model for field in fields if field for model in _models_in(field.annotation)]
-        # A step that is a name or a number stays in its section.
+        # If a step is a user's name or a list index, the section stays the same.
         sections = inner or sections
     return list(dict.fromkeys(key for section in sections for key in section.model_fields))
 

@@ -35,7 +35,7 @@ ALL_ROWS: Literal["all"] = "all"
 MARGIN = 0.02
 # Tables and random generators hold no larger whole numbers.
 LARGEST = 2**63 - 1
-# RoBERTa's four special tokens for two texts, and a token of each.
+# The length of RoBERTa's shortest pair: four special tokens, and one token per text.
 SHORTEST = 6
 # The learning rates that `search` tries: the first suit full fine-tuning of large models, the last
 # suit selections of few numbers.
@@ -459,7 +459,7 @@ class Style(Section):
 
 
 class Assumptions(Section):
-    """The assumed machine of time estimates. No result depends on it."""
+    """The machine assumed in time estimates. Results do not depend on the machine."""
 
     device: str = "one A100"
     """name of the machine, for people to read"""

@@ -46,7 +46,7 @@ def read(path: Path, encoding: str | None = None, sheet: str | None = None) -> T
         sheet: the sheet of an Excel file; default: the first.
 
     Raises:
-        SubtuneError: the file is missing, is not in the format of its ending, or has no rows.
+        SubtuneError: the file is missing, is not in the format of its extension, or has no rows.
     """
     if path.suffix.lower() not in FORMATS:
         raise SubtuneError(f"{path}: {one_of(path.suffix, FORMATS)} as the ending")

@@ -163,7 +163,7 @@ def run_to_export(results: Path, run: str, configuration: Path, directory: Path)
     names = _place(results, run)
     refit_table = Path(layout.refit(*names))
     if refit_table.is_file() and not records.is_recorded(store, _run_in(refit_table)):
-        # Its record was set aside as damaged.
+        # The run's record was set aside as damaged.
         refit_table.unlink()
     if not configuration.is_file():
         raise SubtuneError(

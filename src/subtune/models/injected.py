@@ -222,7 +222,7 @@ def _names(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
 def _require_input(module: peft.PeftModel, settings: PeftSettings) -> None:
     """Refuse a type whose code fails on this model.
 
-    On ``meta`` the pass stops where it needs a value, after PEFT has checked its inputs.
+    On ``meta``, PEFT checks the inputs; then the pass stops at the first value that it needs.
     """
     device = next(module.parameters()).device
     ids = torch.ones(1, 4, dtype=torch.long, device=device)

@@ -55,8 +55,8 @@ class Needs:
     """The runs that an experiment must have for a table or a figure.
 
     ``seeds`` and ``questions`` are minimum counts of seeds, and of pairs of model and task.
-    ``tables`` are names in `DATA` that not every experiment has. With ``parameter_changes``, there
-    is exactly one method and one task, whose changes are needed.
+    ``tables`` are names in `DATA` that not every experiment has. For ``parameter_changes``, name
+    exactly one method and one task: those whose changes the exhibit shows.
     """
 
     methods: tuple[str, ...] = ()
@@ -77,8 +77,8 @@ class Table:
         caption: all explanations that a reader needs.
         make: the function that makes it from `Results`, as a data frame or a `Styled` table.
         needs: the runs that the table needs; an experiment without these runs lacks the table.
-        tasks: the tasks that the table shows. Default: all, but without `Paper.tasks_apart` in a
-            paper's own exhibit.
+        tasks: the tasks that the table shows. Default: all; a paper's own exhibit omits
+            `Paper.tasks_apart`.
     """
 
     name: str

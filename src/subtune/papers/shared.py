@@ -89,8 +89,8 @@ ANSWERS = Table(
     "first, its loss against full, the loss that it does not exceed with a chance of 95 %, and "
     "the chance that it is within the margin; methods with at least 95 % over several seeds are "
     "bold. Chances are over seeds and judging rows, both paired; with a single seed, over rows "
-    "alone. They are not corrected for comparing several methods. Parameters are counted without "
-    "the classifier, which every method trains.",
+    "alone. Chances are not corrected for comparing several methods. Parameters are counted "
+    "without the classifier, which every method trains.",
     make=decisions,
 )
 SUMMARY = Table(

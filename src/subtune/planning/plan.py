@@ -39,8 +39,8 @@ from subtune.tasks.task import TEST, TaskSize
 class Planned:
     """A run, and an experiment's names for it in tables and figures.
 
-    ``train_rows`` is the number of its training rows. ``seed`` is the experiment's; if seeds do not
-    change a run, the run counts for all seeds.
+    ``train_rows`` is the run's number of training rows. ``seed`` is the experiment's; if seeds do
+    not change a run, the run counts for all seeds.
     """
 
     run: RunSpec

@@ -169,8 +169,8 @@ def _base_of(directory: Path, spec: RunSpec, base: Path | None) -> Path:
     if base.is_dir():
         if spec.model.source == "files" and version_of(base) != spec.model.version:
             raise SubtuneError(
-                f"--base: found other files of a model in {str(base)!r}, expected those from which "
-                "the adapter was trained"
+                f"--base: found other files of a model in {str(base)!r}, expected the files "
+                "that the adapter was trained on"
             )
         return base
     if not revision or base != Path(name):

@@ -17,8 +17,8 @@ A record is a directory named after the run's content id. It is written once, by
     delta.safetensors    the values that changed and, in partly changed tensors, their indices
     checksums.json       checksums of all other files; each file is checked whenever it is read
 
-A run that diverged has a learning curve. Its best epoch and scores are null, and its predictions,
-changes and delta are empty.
+If a run diverged, its record keeps the learning curve; the best epoch and scores are null, and
+predictions, changes and delta are empty.
 
 Every function that reads a record raises a `SubtuneError` if the record is missing, cannot be
 read, or is not what was recorded.

@@ -134,7 +134,7 @@ def rows_of(
     encoding: str | None = None,
     sheet: str | None = None,
 ) -> PlacedRows:
-    """Read the rows of a file in one of `FORMATS`; any other ending counts as CSV.
+    """Read the rows of a file in one of `FORMATS`; any other extension counts as CSV.
 
     Args:
         path: the file.
@@ -144,7 +144,7 @@ def rows_of(
         sheet: the sheet of an Excel file; default: the first.
 
     Raises:
-        SubtuneError: the file cannot be read in the format of its ending.
+        SubtuneError: the file cannot be read in the format of its extension.
     """
     match path.suffix.lower():
         case ".json" | ".jsonl":

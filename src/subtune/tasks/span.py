@@ -202,7 +202,7 @@ def _best_pair(logits: np.ndarray) -> tuple[float, int, int]:
     return float(pairs[longer, start]), start, start + longer
 
 
-# The layout of a file. Other keys of objects are ignored.
+# The layout of a SQuAD v1.1 file. Unknown keys are ignored.
 class _Answer(BaseModel):
     text: Text
     # Counted in characters of the context.

@@ -136,9 +136,10 @@ class TaskSize(Value):
         return min(most, self.scarcest[1]) if self.scarcest else most
 
     def divided(self, folds: int, others: int, most: int | None = None) -> Self:
-        """Return the size for a run scored on at most ``most`` rows of one of ``folds`` folds.
+        """Return the size for a run that holds out one of ``folds`` folds.
 
-        ``others`` is the number of other rows to evaluate on.
+        ``most`` limits the scored rows of this fold; ``others`` is the number of other rows to
+        evaluate on.
         """
         judging = self.train_rows // folds
         return self.replaced(

@@ -45,7 +45,7 @@ class TaskKind(ABC):
     task names its own, and ``text_columns`` are the allowed numbers of columns. ``label`` is the
     default label column. With ``has_label_columns`` each label word may have a column.
     ``labels_are`` is the end of the message that all labels are the same; it is empty if labels may
-    be the same. ``formats`` are file endings. ``head`` is a name in `subtune.families.base`, and
+    be the same. ``formats`` are file extensions. ``head`` is a name in `subtune.families.base`, and
     ``problem_type`` the problem type of exported models in transformers. With ``overlaps`` long
     rows are cut into overlapping examples.
     """

@@ -2,7 +2,8 @@
 
 Each run has a folder with its newest states: safetensors files, named after the step. The header
 has the state as JSON, with a number in place of each tensor, and a hash. A file is written under
-another name, flushed to the disk and renamed. If the newest is damaged, the one before is used.
+another name, flushed to the disk and renamed. If the newest file is damaged, the previous one is
+used.
 """
 
 import hashlib
@@ -47,7 +48,7 @@ class Checkpoints:
     stopping: Callable[[], str | None] = lambda: None
 
     def groups(self, runs: Iterable[str]) -> list[list[str]]:
-        """Return the runs grouped by the step of their newest checkpoint, if they have one."""
+        """Return groups of runs whose newest checkpoints are of one step, or that have none."""
         by_step: dict[str | None, list[str]] = {}
         for run in runs:
             newest = next((path.name for path in newest_first(self.folder / run)), None)

@@ -258,7 +258,7 @@ class Result:
     ``<split>/<metric>`` scores. ``best`` is the first epoch with the highest score: the task's
     first metric on its first evaluation split. Without evaluation splits it is the last epoch. A
     run that diverged has no best epoch, even if an earlier epoch was good: the run's learning rate
-    should not be used. ``predictions`` are those of every epoch, by split.
+    should not be used. ``predictions`` has a mapping by split for each epoch.
     """
 
     trainable: int

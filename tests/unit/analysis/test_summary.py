@@ -21,7 +21,7 @@ TRAINED = {"full": 10_000, "lora-I": 900, "bitfit": 400, "layernorm": 100, "froz
 
 
 def runs(scores, task="rte", fraction=1.0, scope=None):
-    """Runs of seeds 0, 1, … by method, with each method's number of parameters."""
+    """Return runs of seeds 0, 1, … by method, with each method's number of parameters."""
     rows = [
         (task, method, fraction, scope, 1e-3, seed, value)
         for method, values in scores.items()
@@ -186,7 +186,7 @@ def test_one_seed_says_something_by_its_rows_and_nothing_without_them():
 
 
 def numbers_of(table, noise, rows=400):
-    """Values of fifty parts of the rows: the means are the scores, and each part has noise."""
+    """Return each run's values on fifty parts of the rows: its score, and noise per part."""
     generator = np.random.default_rng(0)
     part_effects = generator.normal(0, noise, len(NUMBERS))
     values = [

@@ -20,7 +20,7 @@ JSONL = '{"words": ["It", "runs"], "tags": ["B", "O"]}\n{"words": ["She"], "tags
 
 
 def squad_of(*questions):
-    """A file with one context."""
+    """Return a SQuAD file with one context, as text."""
     context = "The dog runs. The cat sings."
     qas = [
         {"id": str(number), "question": question, "answers": answers}
@@ -41,7 +41,7 @@ ANSWERS = ("json", SPANS, {"kind": "span"})
 
 
 def settings(tmp_path, case, content=None, ending=None, **changes):
-    """A configuration with one own task, and the task's files."""
+    """Write a task's files and return a configuration with this task."""
     of_case, good, task = case
     ending = ending or of_case
     paths = {}

@@ -32,7 +32,7 @@ from tests.helpers import examples, reference
 ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
 TOKEN_TYPES = [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1], [0, 0], [0, 1, 1, 1, 1, 1]]
 ALL = np.arange(4)
-# Each head's tokens that it reads, labels, and number of outputs.
+# The tokens that each head reads, their labels, and its number of outputs.
 HEAD_INPUTS = {
     SEQUENCE_CLASSIFICATION: (None, [1, 0, 2, 0], 3),
     MEAN_CLASSIFICATION: ("all", [1, 0, 1, 0], 2),
@@ -64,7 +64,7 @@ def batch(model, index=ALL):
 
 
 def theirs_of(model, parameters, mask=None):
-    """transformers' own logits ``[q, o]`` of all examples, where the head reads them."""
+    """Return transformers' logits ``[q, o]`` of all examples, at the tokens that the head reads."""
     logits = reference.logits(model.config, parameters, inputs(model), mask, model.head)
     reads = HEAD_INPUTS[model.head][0]
     if reads is None or model.averages:
@@ -78,7 +78,7 @@ def differs(name, value):
 
 
 def leaves_of(model, runs):
-    """Every vector and the classifier of each run a little different; matrices shared."""
+    """Return leaves: vectors and classifiers differ a little by run, matrices are shared."""
     torch.manual_seed(1)
     leaves = {}
     for name, value in model.parameters.items():
@@ -89,7 +89,7 @@ def leaves_of(model, runs):
 
 
 def weights_of(model, leaves):
-    """The leaves as the forward pass reads them."""
+    """Return the leaves as the forward pass reads them."""
     return {
         name: PerRun(leaf) if differs(name, model.parameters[name]) else leaf
         for name, leaf in leaves.items()
@@ -104,7 +104,7 @@ def one_run(model, leaves, run):
 
 
 def gradients_of(logits, leaves):
-    """Gradients of the sum of squares; zeros where no logit depends on a leaf."""
+    """Return gradients of the sum of squares: zeros where no logit depends on a leaf."""
     return torch.autograd.grad(logits.square().sum(), list(leaves.values()), materialize_grads=True)
 
 
@@ -115,7 +115,7 @@ def with_dropout(model, p):
 
 
 def of_padded(model, draw):
-    """Masks of padded tensors that drop what ``draw``'s drop of packed ones."""
+    """Return a mask function for padded tensors that drops what ``draw`` drops of packed ones."""
 
     def mask(shape, p):
         if len(shape) == 2:
@@ -176,7 +176,7 @@ def test_a_keys_bias_has_gradient_zero_to_the_last_bit(model):
 
 
 def test_a_pass_computes_as_much_as_its_dimensions_say(model):
-    """Against torch's own counter; the last product, with a few outputs, is left out."""
+    """Compare with torch's counter, without the last product, which has few outputs."""
     examples_of_a_length = batch(model, [3, 3, 3, 3])
     with FlopCounterMode(display=False) as counter:
         forward.logits(model, examples_of_a_length)
@@ -233,7 +233,7 @@ def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(tiny, monkeypatch):
 
 
 TEXTS = np.array([3, 0, 5])
-# The states that are read of a text.
+# The states of a text that a classifier reads.
 READ = {"first": slice(1), "last": slice(-1, None), "all": slice(None)}
 
 

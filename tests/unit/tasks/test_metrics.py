@@ -65,7 +65,7 @@ def test_evaluate_loads_the_same_metrics_by_their_path(compares, name, monkeypat
     assert compute_all(compares, (name,), predictions, labels) == expected
 
 
-# Few words, so that texts share some: words that normalising removes, and words that it keeps.
+# The list is short, so that texts share words; normalising removes some words and keeps others.
 WORDS = [
     *("a", "an", "the", "The", "cat", "Cat", "dog", "cat-dog", "cat's", "ÉTÉ", "–", "“a”"),
     *("...", ""),

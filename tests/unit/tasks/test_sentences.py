@@ -25,7 +25,7 @@ BY_COLUMN = TOXIC.replaced(label=TOXIC.labels)
     ("labels", "text", "number"),
     [
         (("sad", "happy"), " 1 ", 1),
-        # If a word has a digit, numbers are not accepted for words.
+        # If a label word has a digit, label numbers are not accepted.
         (("1", "2", "3"), "1", 0),
         (("1", "2", "3"), "0", None),
         (("1 star", "2 stars"), "1", None),
@@ -60,7 +60,7 @@ def test_texts_of_a_pair_apart_are_two_examples_of_its_row(tiny_bert):
 
 
 def read(tmp_path, text, task=TOXIC, ending=".csv"):
-    """The labels of a table, read as the task's training split."""
+    """Return the labels of a table, read as the task's training split."""
     path = tmp_path / f"train{ending}"
     path.write_text(text)
     return files.columns_of(task, {"train": (path,)})["train"]["label"]
@@ -75,7 +75,7 @@ def read(tmp_path, text, task=TOXIC, ending=".csv"):
         ("", [0, 0, 0]),
         (" toxic | threat ", [1, 0, 1]),
         ("insult;threat;insult;", [0, 1, 1]),
-        # Numbers are accepted for label words without digits.
+        # If no label word has a digit, label numbers are accepted.
         ('"[0, 2]"', [1, 0, 1]),
     ],
 )

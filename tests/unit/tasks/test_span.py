@@ -53,7 +53,7 @@ def real(squad_dir):
 
 
 def row_of(question=QUESTION, context=CONTEXT, answers=(), starts=()):
-    """A row whose answers are at their first positions in the context, or at other starts."""
+    """Return a row whose answers start at ``starts``, or where they first occur."""
     starts = starts or [context.index(text) for text in answers]
     answers = {"text": [*answers], "answer_start": starts}
     return {"question": question, "context": context, "answers": answers}
@@ -160,7 +160,7 @@ def test_the_best_span_of_all_windows_is_that_of_trying_every_pair(minilm, token
 
 
 def predicted(tokenizer, context, starts, ends, **windows):
-    """The answer predicted from logits of each token of a context, by position in each window."""
+    """Return the answer predicted from the logits of a context's tokens in each window."""
     examples = examples_of(encoded(tokenizer, [row_of("Who?", context)], **windows))
     logits = np.zeros((sum(examples.lengths), 2))
     inside = np.concatenate([np.asarray(first) for first in examples.column("first")]) != OUTSIDE
@@ -252,7 +252,7 @@ def written(directory, content):
 
 
 def changed(*place: object, **fields: object) -> dict:
-    """The file with other fields at one place; None removes a field."""
+    """Return a copy of the file with changed fields in one object; None removes a field."""
     file = copy.deepcopy(FILE)
     of = file
     for key in place:

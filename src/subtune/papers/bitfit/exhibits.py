@@ -29,7 +29,7 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
         f"{title} on SQuAD by number of training examples",
         f"{title} on SQuAD's dev set by the number of training examples, on a logarithmic axis, at "
         f"each method's best learning rate for that number. Bands are {SEVERAL_SEEDS}. The paper "
-        "prints its curves without numbers, so they are not shown.",
+        "gives no numbers for its curves, so only ours are shown.",
         make=lambda results, style: score_by_train_rows(results, style, metric, COMPARED_IN_DETAIL),
         style="sizes",
         needs=Needs(methods=COMPARED_IN_DETAIL, tables=("sizes",)),
