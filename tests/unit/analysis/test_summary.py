@@ -255,7 +255,7 @@ def test_rows_that_chose_nothing_judge_where_there_are_some():
     assert (row["score"], row["full"]) == pytest.approx((0.8, 0.801))
     assert row["over"] == "3 seeds and 400 test rows"
     assert f"about {row['more_rows']:,} more test rows" in row["answer"]
-    assert "these scores are of test rows" in made.note
+    assert "these scores are from test rows" in made.note
 
 
 def test_a_title_is_no_link_in_the_sentences():

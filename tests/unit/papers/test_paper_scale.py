@@ -131,6 +131,6 @@ def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
     every = cost_table(day, plan_of_day, costs, with_information(day)).iloc[-1]
     assert every["hours"] <= 24 and every["sweeps"] <= 50
     text = (
-        f"{every['hours']:.1f} hours of one A100 for {every['runs']} runs in {every['jobs']} jobs"
+        f"{every['hours']:.1f} hours on one A100 for {every['runs']} runs in {every['jobs']} jobs"
     )
     assert text in DAY.read_text()
