@@ -519,7 +519,7 @@ class Config(Section):
     """largest number of training examples of one job, in millions, over all its runs and epochs; a
     run that trains alone counts six times"""
     runs_at_once: Count | None = None
-    """largest number of runs of a job that train side by side; default: as many as save time"""
+    """largest number of one job's runs that train side by side; default: as many as save time"""
     checkpoint_minutes: FromZero = 10
     """minutes between checkpoints; an interrupted job repeats at most this time. 0 saves after
     every step"""
