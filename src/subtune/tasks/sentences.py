@@ -157,14 +157,18 @@ class Sentences(TaskKind):
         uncut example.
         """
         texts = [*self.texts(rows)] if TEXTS[1] in rows else rows[TEXTS[0]]
-        whole_length = [len(whole) for whole in tokenizer.encode_batch_fast(texts)]
         tokenizer.enable_truncation(max_length)
         encodings = tokenizer.encode_batch_fast(texts)
         tokenizer.no_truncation()
+        # Only examples that fill the whole length may be cut.
+        lengths = np.array([len(encoding) for encoding in encodings], dtype=np.int64)
+        [full] = np.nonzero(lengths >= max_length)
+        whole = tokenizer.encode_batch_fast([texts[number] for number in full])
+        lengths[full] = [len(encoding) for encoding in whole]
         return {
             "input_ids": [encoding.ids for encoding in encodings],
             "label": rows["label"],
-            "whole_length": whole_length,
+            "whole_length": lengths.tolist(),
             "token_type_ids": [encoding.type_ids for encoding in encodings],
         }
 
