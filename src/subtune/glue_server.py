@@ -64,7 +64,8 @@ class ServerFile(NamedTuple):
 _SPLITS = {
     name: (task, split)
     for task in TASKS.values()
-    for name, split in zip(task.submission, task.test, strict=False)
+    if task.submission
+    for name, split in zip(task.submission, task.test, strict=True)
 }
 FILES = {name: ServerFile(name, *_SPLITS[name], rows) for name, rows in ROWS.items()}
 
