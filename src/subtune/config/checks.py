@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from subtune.config.schema import PATTERNS_IN_WORDS, Config, Experiment
-from subtune.core.errors import SubtuneError, cut, key_path, listed, one_of
+from subtune.core.errors import SubtuneError, cut, key_path, listed, one_of, text_of
 from subtune.data.files import RELEASES
 from subtune.data.sources import MINI_TASKS, is_on_hub
 from subtune.families.base import SEQUENCE_CLASSIFICATION
@@ -20,7 +20,6 @@ from subtune.selections.added import Embeddings
 from subtune.selections.kind import require_whole
 from subtune.selections.methods import is_built_in
 from subtune.tasks import TASKS, Task
-from subtune.tasks.formats import text_of
 
 # Headings in tables of scores that are not titles of tasks.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")

@@ -3,10 +3,21 @@
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 # The most characters of a name, and the most names of a list, that a message quotes.
 LONGEST_NAME = 60
 MOST_NAMES = 300
+# The expected values, by the type of pydantic's error.
+IN_WORDS = {
+    "tuple_type": "a list",
+    "dict_type": "keys and values",
+    "model_type": "keys and values",
+    "string_type": "text",
+}
 
 
 class SubtuneError(Exception):
@@ -59,6 +70,22 @@ def one_of(found: object, allowed: Iterable[str]) -> str:
     hint = f" (did you mean {cut(near[0])!r}?)" if near else ""
     found = cut(found) if isinstance(found, str) else found
     return f"found {found!r}, expected one of {listed(names)}{hint}"
+
+
+def text_of(problem: "ErrorDetails") -> str:
+    """Return what pydantic found and expected, without the path."""
+    value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
+    if kind == "too_short":
+        return f"found {value!r}, expected at least {context['min_length']}"
+    if kind == "missing":
+        return "found nothing, expected a value"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "json_invalid":
+        return f"found no JSON ({context['error']}), expected a whole file"
+    message = problem["msg"].removeprefix("Input should be ").removeprefix("String should have ")
+    expected = IN_WORDS.get(kind, f"{message[0].lower()}{message[1:]}")
+    return f"found {cut(repr(value))}, expected {expected}"
 
 
 def listed(names: Iterable[str], most: int = MOST_NAMES, joined: str = "or") -> str:

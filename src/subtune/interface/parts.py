@@ -11,7 +11,7 @@ import torch
 from pydantic import ValidationError
 
 from subtune.core import jobs
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, text_of
 from subtune.data import files
 from subtune.data.load import load as load_rows
 from subtune.data.load import tokenize
@@ -26,7 +26,6 @@ from subtune.selections.added import Embeddings
 from subtune.selections.methods import named
 from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks.examples import Examples
-from subtune.tasks.formats import text_of
 from subtune.training.evaluation import Result
 from subtune.training.fisher import Fisher, fisher_information
 from subtune.training.sweeps import Job

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, ValidationError
-from pydantic_core import ErrorDetails
 
-from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
+from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of, text_of
 
 FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
 PlacedRows = Iterator[tuple[str, dict[str, Any]]]
@@ -30,13 +29,6 @@ NO_ZIP = b"\xd0\xcf\x11\xe0"
 FEW = 0.01
 # Characters of broken files: NUL and surrogates.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
-# The expected values, by the type of pydantic's error.
-IN_WORDS = {
-    "tuple_type": "a list",
-    "dict_type": "keys and values",
-    "model_type": "keys and values",
-    "string_type": "text",
-}
 # os.path returns False for names that the system refuses; methods of pathlib may raise.
 is_file = os.path.isfile
 is_directory = os.path.isdir
@@ -97,22 +89,6 @@ def problem_in(error: ValidationError) -> str:
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
     place = "".join(steps).removeprefix(".")
     return f"{place}: {text_of(first)}" if place else text_of(first)
-
-
-def text_of(problem: ErrorDetails) -> str:
-    """Return what pydantic found and expected, without the path."""
-    value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
-    if kind == "too_short":
-        return f"found {value!r}, expected at least {context['min_length']}"
-    if kind == "missing":
-        return "found nothing, expected a value"
-    if kind == "value_error":
-        return str(context["error"])
-    if kind == "json_invalid":
-        return f"found no JSON ({context['error']}), expected a whole file"
-    message = problem["msg"].removeprefix("Input should be ").removeprefix("String should have ")
-    expected = IN_WORDS.get(kind, f"{message[0].lower()}{message[1:]}")
-    return f"found {cut(repr(value))}, expected {expected}"
 
 
 def in_words(value: Any) -> str:
