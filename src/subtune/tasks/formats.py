@@ -23,6 +23,10 @@ FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
 PlacedRows = Iterator[tuple[str, dict[str, Any]]]
 # Delimiters to try if a header lacks the usual one.
 OTHERS = ";\t,|"
+# Excel's own first line, which names the delimiter.
+SEPARATOR = re.compile(rf'(?i)"?sep=([{OTHERS}])"?\s*')
+# The csv module refuses longer cells. It allows at most a C long, which has 32 bits on Windows.
+csv.field_size_limit(2**31 - 1)
 # The first bytes of Excel files from before 2007, and of Excel files with a password.
 NO_ZIP = b"\xd0\xcf\x11\xe0"
 # The largest share of rows without a label that are left out.
@@ -205,7 +209,14 @@ def delimited_rows(
 
 
 def _delimiter(path: Path, lines: list[str]) -> str:
-    """Return the delimiter. Excel writes ``;`` in many countries."""
+    """Return the delimiter, and empty a first line that names it.
+
+    Excel writes ``;`` in many countries.
+    """
+    if lines and (separator := SEPARATOR.fullmatch(lines[0])):
+        # The reader skips empty lines, but counts them.
+        lines[0] = "\n"
+        return separator[1]
     header = next((line for line in lines if line.strip()), "")
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     return next((sign for sign in (usual, *OTHERS) if sign in header), usual)

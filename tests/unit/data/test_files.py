@@ -14,6 +14,7 @@ from subtune.tasks import TASKS, Task
 MOOD = Task(name="mood", title="Mood", text=("text",), labels=("sad", "happy"), metrics=("f1",))
 PAIR = MOOD.model_copy(update={"text": ("text", "other")})
 GRADE = Task(name="grade", title="Grade", text=("text",), metrics=("spearmanr",))
+LONG = "a" * 150_000
 GOOD_ROWS = 'text,label\n"a, b",happy\nc,sad\n'
 
 
@@ -50,6 +51,12 @@ CSV = [
         'text,label\n"x,sad\ny,happy\nz",sad\nw,sad\n',
         "line 2: found a '\"' that nothing closes before line 4, expected '\"\"\"' where a quote",
     ),
+    ("sep=;\r\ntext;label\r\nx;sad\r\ny;hapy\r\n", "line 4: label: found 'hapy', expected one of"),
+    # The quotation mark's cell has more letters than the csv module takes by default.
+    (
+        'text,label\nx,sad\n"y,happy\n' + "z,sad\n" * 30_000,
+        "not a readable .csv file: line 3: unexp",
+    ),
     ('"text" x,label\n', "not a readable .csv file: line 1: ',' expected after"),
     (b"text,label\ncaf\xe9,sad\n", "line 2: found the byte 0xe9, which is not UTF-8"),
 ]
@@ -74,7 +81,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("ending", "content", "message"), REFUSED)
+def name_of(value) -> str:
+    """Return a short name of a test's argument."""
+    return str(value)[:60]
+
+
+@pytest.mark.parametrize(("ending", "content", "message"), REFUSED, ids=name_of)
 def test_a_file_that_would_be_misread_is_refused_with_its_line(tmp_path, content, ending, message):
     paths = written(tmp_path, content, ending)
     with pytest.raises(SubtuneError) as error:
@@ -94,6 +106,16 @@ def test_a_file_that_would_be_misread_is_refused_with_its_line(tmp_path, content
         # Windows writes a byte-order mark; an empty line ends the file.
         ("\ufefftext,label\r\na,happy\r\nb,sad\r\n\r\n", "csv", [("a", 1), ("b", 0)]),
         ("text,label\na, happy \nb,0\n", "csv", [("a", 1), ("b", 0)]),
+        (f"text,label\n{LONG},happy\nb,sad\n", "csv", [(LONG, 1), ("b", 0)]),
+        # Excel's first line may name the delimiter.
+        ("\ufeffsep=;\r\ntext;label\r\na, c;happy\r\nb;sad\r\n", "csv", [("a, c", 1), ("b", 0)]),
+        ("sep=,\ntext,label\na,happy\nb,sad\n", "csv", [("a", 1), ("b", 0)]),
+        ('"sep=;"\ntext;label\na;happy\nb;sad\n', "tsv", [("a", 1), ("b", 0)]),
+        (
+            "sep=\t\ntext\tlabel\na, c\thappy\nb\tsad\n".encode("utf-16"),
+            "csv",
+            [("a, c", 1), ("b", 0)],
+        ),
         # Unused columns may be repeated, and may have any contents.
         ("text,label,,\na,happy,,\nb,sad,,\n", "csv", [("a", 1), ("b", 0)]),
         (
@@ -102,6 +124,7 @@ def test_a_file_that_would_be_misread_is_refused_with_its_line(tmp_path, content
             [("a", 1), ("2.50", 0)],
         ),
     ],
+    ids=name_of,
 )
 def test_what_a_file_says_is_what_is_trained_on(tmp_path, content, ending, rows):
     assert train_rows(tmp_path, content, ending) == rows
