@@ -447,6 +447,7 @@ def _predict(options: Namespace) -> None:
     import pandas as pd
 
     from subtune.runs import predict
+    from subtune.tasks.formats import ending_of
 
     predict.require_csv(options.to)
     spec = predict.exported_spec(options.model)
@@ -457,9 +458,9 @@ def _predict(options: Namespace) -> None:
             raise SubtuneError(f"--text, --text2: the model reads {listed(task.text)} alone")
         names = zip(given, task.text, strict=False)
         task = task.replaced(text=tuple(new or old for new, old in names))
-    ending, formats = options.table.suffix, task.of_kind.formats
-    if ending.lower() not in formats:
-        raise SubtuneError(f"{options.table}: {one_of(ending, formats)}")
+    formats = task.of_kind.formats
+    if ending_of(options.table) not in formats:
+        raise SubtuneError(f"{options.table}: {one_of(options.table.suffix, formats)}")
     rows = list(task.of_kind.read(task, options.table, labelled=False))
     table = pd.DataFrame([row for _, row in rows])
     found = predict.predict(options.model, spec, task, rows, str(options.table), options.base)

@@ -11,7 +11,7 @@ from subtune.core.content_ids import fingerprint
 from subtune.core.errors import SubtuneError, one_of
 from subtune.selections.specs import DataSpec
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
-from subtune.tasks.formats import is_directory, is_file, read_text
+from subtune.tasks.formats import ending_of, is_directory, is_file, read_text
 from subtune.tasks.task_kind import Columns, PlacedRow, numbered
 from subtune.tasks.tokens import treebank_paths
 
@@ -86,7 +86,7 @@ def own_paths(files: Mapping[str, str], task: Task, may_lack: str = "") -> Paths
 
 def _own_path(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
     key, path = f"tasks.{task.name}.files.{split}", Path(files[split])
-    if path.suffix.lower() not in task.of_kind.formats:
+    if ending_of(path) not in task.of_kind.formats:
         expected = one_of(path.suffix, task.of_kind.formats)
         raise SubtuneError(f"{key}: {expected} as the ending of {path}")
     if not is_file(path):

@@ -9,7 +9,7 @@ from subtune.init.look import Lengths, Look, names_of, order
 from subtune.init.settings import Settings, StartingModel
 from subtune.init.tables import number_in
 from subtune.planning.cost import in_words
-from subtune.tasks.formats import sheets, shown
+from subtune.tasks.formats import ending_of, sheets, shown
 
 # The most columns or classes in a line, and the most texts that are listed.
 NAMED, SHOWN = 12, 3
@@ -19,7 +19,7 @@ DOES = {"train": "train on", "validation": "evaluate on", "test": "judge by, whi
 
 def sheet_lines(path: Path) -> Iterator[str]:
     """Yield a line if an Excel file has unread sheets."""
-    if path.suffix.lower() == ".xlsx" and len(names := sheets(path)) > 1:
+    if ending_of(path) == ".xlsx" and len(names := sheets(path)) > 1:
         every = listed(names, NAMED, "and")
         yield f"{path}: sheet {shown(names[0])} of {every} (the first; --sheet names another)"
 

@@ -11,7 +11,7 @@ from subtune.config.checks import HEADINGS
 from subtune.core.errors import SubtuneError, listed, one_of
 from subtune.init import DEFAULTS
 from subtune.tasks import TASKS
-from subtune.tasks.formats import FORMATS, rows_of
+from subtune.tasks.formats import FORMATS, ending_of, rows_of
 from subtune.tasks.sentences import flag_in
 
 # One label column, or several of 0 and 1.
@@ -48,7 +48,7 @@ def read(path: Path, encoding: str | None = None, sheet: str | None = None) -> T
     Raises:
         SubtuneError: the file is missing, is not in the format of its extension, or has no rows.
     """
-    if path.suffix.lower() not in FORMATS:
+    if ending_of(path) not in FORMATS:
         raise SubtuneError(f"{path}: {one_of(path.suffix, FORMATS)} as the ending")
     # Unclosed quotation marks are found later, once the label column is known.
     rows = [*rows_of(path, encoding=encoding, sheet=sheet)]

@@ -16,7 +16,7 @@ from subtune.hub import pinned
 from subtune.init import tables
 from subtune.init.tables import named_like, task_named_after
 from subtune.tasks import TASKS
-from subtune.tasks.formats import is_file
+from subtune.tasks.formats import ending_of, is_file
 
 if TYPE_CHECKING:
     import datasets
@@ -137,7 +137,7 @@ def name_of(train: Any) -> str:
 
 def _is_on_hub(rows: Any) -> bool:
     is_name = isinstance(rows, str) and not Path(rows).exists() and ON_HUB.fullmatch(rows)
-    return bool(is_name) and Path(rows).suffix.lower() not in tables.FORMATS
+    return bool(is_name) and ending_of(Path(rows)) not in tables.FORMATS
 
 
 def _name_among(names: Sequence[str], key: str, splits: Mapping[str, Any], where: str) -> str:

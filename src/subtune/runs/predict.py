@@ -40,6 +40,7 @@ from subtune.runs.export import ADAPTER, REGRESSION, SPEC
 from subtune.selections.specs import RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
+from subtune.tasks.formats import ending_of
 from subtune.tasks.sentences import texts_apart
 from subtune.tasks.task_kind import PlacedRow
 from subtune.training.embeddings import features_of
@@ -124,7 +125,7 @@ def predict(
 
 def require_csv(target: Path) -> None:
     """Refuse the name of an existing file, or of a file in another format."""
-    if target.suffix != ".csv":
+    if ending_of(target) != ".csv":
         raise SubtuneError(f"--to: found {str(target)!r}, expected a name that ends in .csv")
     require_new(target)
 

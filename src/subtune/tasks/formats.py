@@ -38,6 +38,11 @@ is_file = os.path.isfile
 is_directory = os.path.isdir
 
 
+def ending_of(path: Path) -> str:
+    """Return a file's extension in small letters, such as ``.csv``."""
+    return path.suffix.lower()
+
+
 def _not_blank(text: str) -> str:
     if not text.strip() or NO_CHARACTER.search(text):
         raise ValueError(f"found {shown(text)}, expected text")
@@ -126,7 +131,7 @@ def rows_of(
     Raises:
         SubtuneError: the file cannot be read in the format of its extension.
     """
-    match path.suffix.lower():
+    match ending_of(path):
         case ".json" | ".jsonl":
             return json_rows(path)
         case ".xlsx":
@@ -218,7 +223,7 @@ def _delimiter(path: Path, lines: list[str]) -> str:
         lines[0] = "\n"
         return separator[1]
     header = next((line for line in lines if line.strip()), "")
-    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    usual = "\t" if ending_of(path) == ".tsv" else ","
     return next((sign for sign in (usual, *OTHERS) if sign in header), usual)
 
 

@@ -22,7 +22,7 @@ from tokenizers.models import WordLevel
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.examples import Examples
-from subtune.tasks.formats import Text, json_rows, problem_in, read_text, shown
+from subtune.tasks.formats import Text, ending_of, json_rows, problem_in, read_text, shown
 from subtune.tasks.sentences import NO_LABEL
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
@@ -68,9 +68,9 @@ class Tokens(TaskKind):
     def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
         """Read a CoNLL file, JSON lines with lists of words and labels, or a treebank's trees."""
         columns = task.columns_read(labelled)
-        if path.suffix == ".jsonl":
+        if ending_of(path) == ".jsonl":
             return json_rows(path)
-        if path.suffix.lower() == ".mrg":
+        if ending_of(path) == ".mrg":
             return treebank_sentences(path, columns)
         return conll_sentences(path, columns, task.encoding)
 
@@ -188,7 +188,7 @@ def conll_sentences(
             columns than the others, a word's id is not its number in the sentence, or a needed cell
             is empty.
     """
-    is_conllu = path.suffix == ".conllu"
+    is_conllu = ending_of(path) == ".conllu"
     names, between, like = [], "", ""
     if is_conllu:
         names, between, like = CONLLU, "tabs", f" ({', '.join(CONLLU)})"

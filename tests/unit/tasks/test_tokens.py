@@ -272,6 +272,22 @@ def test_what_a_file_says_is_what_is_read(tmp_path, ending, content, expected):
     assert [(place, row[word], row[tag]) for place, row in read] == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("A.JSONL", '{"form": ["A", "dog"], "xpos": ["DT", "NN"]}'),
+        ("A.ConllU", A_DOG),
+        ("A.MRG", "(NP (DT A) (NN dog))"),
+    ],
+)
+def test_an_ending_may_be_in_capitals(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    task = CHUNKS.replaced(text=("form",), label="xpos")
+    assert [row for _, row in TOKENS.read(task, tmp_path / name, True)] == [
+        {"form": ["A", "dog"], "xpos": ["DT", "NN"]}
+    ]
+
+
 COUNTS = {"train": (12_544, 204_577), "dev": (2_001, 25_147), "test": (2_077, 25_094)}
 
 
