@@ -234,15 +234,18 @@ def _require_once(columns: Collection[str], header: Sequence[Any], place: str) -
 
 
 def json_rows(path: Path) -> PlacedRows:
-    """Read objects: one on each line, or all in one list. Numbers are kept as written.
+    """Read objects: one on each line, or all in a list, which may be the ``data`` of an object.
+
+    Numbers are kept as written.
 
     Raises:
-        SubtuneError: the file is not UTF-8, or has a value that is not an object.
+        SubtuneError: the file is not UTF-8, has a value that is not an object, or has another
+            layout of pandas.
     """
     content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
     parts: Iterator[tuple[str, Any]]
-    if content.lstrip().startswith("["):
-        rows = _parsed(content, 1, broken)
+    rows = _rows_in_one(content, broken)
+    if rows is not None:
         parts = ((f"row {number}", row) for number, row in enumerate(rows, start=1))
     else:
         # `splitlines` also splits at Unicode's other line ends.
@@ -256,6 +259,29 @@ def json_rows(path: Path) -> PlacedRows:
         if not isinstance(row, dict):
             raise SubtuneError(f"{broken}: {place}: found {in_words(row)}, expected an object")
         yield place, {column: _text(cell) for column, cell in row.items()}
+
+
+def _rows_in_one(content: str, broken: str) -> list | None:
+    """Return the rows of a file with a single JSON value, or None if lines have values."""
+    if content.lstrip().startswith("["):
+        return _parsed(content, 1, broken)
+    try:
+        whole = _parsed(content, 1, broken)
+    except SubtuneError:
+        return None
+    match whole:
+        case {"columns": list(), "data": list()}:
+            layout = '"split"'
+        case {"data": list(rows)} if all(isinstance(row, dict) for row in rows):
+            return rows
+        case {**columns} if columns and all(isinstance(cells, dict) for cells in columns.values()):
+            layout = '"columns" or "index"'
+        case _:
+            return None
+    raise SubtuneError(
+        f"{broken}: found pandas' layout {layout}, expected a list of objects; "
+        'df.to_json(path, orient="records") writes it'
+    )
 
 
 def _parsed(content: str, line: int, broken: str) -> Any:

@@ -42,6 +42,7 @@ def workbook(path, *names, **cells):
 WRITERS = {
     "json": lambda path: path.write_text(json.dumps(ROWS, indent=2)),
     "jsonl": lambda path: path.write_text("\n".join(map(json.dumps, ROWS))),
+    "nested.json": lambda path: path.write_text(json.dumps({"data": ROWS, "version": 1}, indent=2)),
     "xlsx": workbook,
     "parquet": lambda path: pd.DataFrame(ROWS).astype({"label": float}).to_parquet(path),
     "csv": lambda path: pd.DataFrame(ROWS).to_csv(path, index=False),
@@ -54,6 +55,11 @@ def test_the_same_rows_are_read_from_every_format(tmp_path, ending):
     path = tmp_path / f"t.{ending}"
     WRITERS[ending](path)
     assert read(path) == ROWS
+
+
+def test_a_table_in_pandas_layout_with_a_schema_is_read(tmp_path):
+    pd.DataFrame(ROWS).to_json(tmp_path / "t.json", orient="table", index=False)
+    assert read(tmp_path / "t.json") == ROWS
 
 
 def test_cells_are_text_where_they_are_no_lists(tmp_path):
@@ -92,6 +98,14 @@ def merged(path):
     book.save(path)
 
 
+LAYOUT = "not a readable .json file: found pandas' layout"
+
+
+def in_layout(orient):
+    """Return a function that writes ROWS as pandas' JSON."""
+    return lambda path: pd.DataFrame(ROWS).to_json(path, orient=orient)
+
+
 # A function that writes a file, and the message about it.
 REFUSED = [
     ("xlsx", merged, "sheet 'reviews': found the merged cells B2:B3, expected a cell for each row"),
@@ -115,6 +129,9 @@ REFUSED = [
         lambda path: path.write_text("[1]"),
         "not a readable .json file: row 1: found the text",
     ),
+    ("json", in_layout("split"), f'{LAYOUT} "split", expected a list of objects; df.to_json('),
+    ("json", in_layout("columns"), f'{LAYOUT} "columns" or "index", expected a list'),
+    ("json", in_layout("index"), f'{LAYOUT} "columns" or "index", expected a list'),
     ("json", lambda path: path.write_text('[\n{"a" 1}]'), "not a readable .json file: line 2: Exp"),
 ]
 
