@@ -227,8 +227,11 @@ def _columns(request: Request, read: Mapping[str, Table]) -> tuple[tuple[str, ..
     train, label = read["train"], request.label
     if isinstance(label, str) and "," in label and label not in train.columns:
         label = [*map(str.strip, label.split(","))]
-    if not isinstance(label, str):
-        label = tuple(label) if label else tables.label_columns(train)
+    if not label:
+        label = tables.label_columns(train)
+        tables.require_header(train, label)
+    elif not isinstance(label, str):
+        label = tuple(label)
     names = names_of(label)
     text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(train, names)
     for column in (*text, *names):

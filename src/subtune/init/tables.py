@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from subtune.config.checks import HEADINGS
-from subtune.core.errors import SubtuneError, listed, one_of
+from subtune.core.errors import SubtuneError, cut, listed, one_of
 from subtune.init import DEFAULTS
 from subtune.tasks import TASKS
 from subtune.tasks.formats import FORMATS, ending_of, rows_of
@@ -82,6 +82,26 @@ def label_columns(table: Table) -> Columns:
         f"--label: missing, and of the columns of {table.path} {found}; expected one of "
         f"{listed(table.columns)}"
     )
+
+
+def require_header(table: Table, label: Columns) -> None:
+    """Refuse a table without a header: its first row is taken for names of columns.
+
+    Raises:
+        SubtuneError: the name of the label's column is one of the labels, or a number like them.
+    """
+    # The columns of a DataFrame are called 0, 1, … if nothing names them.
+    if not isinstance(label, str) or [*table.columns] == [*map(str, range(len(table.columns)))]:
+        return
+    cells, is_number = _words(table, label), number_in(label) is not None
+    is_usual = label.strip().casefold() in DEFAULTS.label_columns
+    are_alike = label.strip() in cells or (is_number and None not in map(number_in, cells))
+    if are_alike and not is_usual:
+        raise SubtuneError(
+            f"{table.path}: found {cut(label)!r} as the name of the label column, which looks like "
+            "a label; expected a header such as text,label above the first row (if this is the "
+            "header, --label names the column)"
+        )
 
 
 def reason_against(table: Table, column: str) -> str | None:

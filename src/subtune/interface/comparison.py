@@ -26,6 +26,7 @@ from subtune.init.messages import sheet_lines
 from subtune.interface import workflow
 from subtune.interface.tables import (
     Rows,
+    column_names,
     errors_in_python,
     in_python,
     name_of,
@@ -143,7 +144,7 @@ class Comparison:
         spec = predict.exported_spec(model)
         task = spec.tokens.data.task
         if isinstance(texts, pd.DataFrame):
-            given = texts.to_dict("records")
+            given = texts.rename(columns=str).to_dict("records")
         else:
             several = [texts] if isinstance(texts, str) else texts
             given = [_cells(task.text, text, n) for n, text in enumerate(several, start=1)]
@@ -222,8 +223,8 @@ def compare(
     model: str | Path | None = None,
     minutes: float = 10,
     margin: float = MARGIN,
-    text: str | tuple[str, str] | None = None,
-    label: str | Sequence[str] | None = None,
+    text: str | int | tuple[str | int, str | int] | None = None,
+    label: str | int | Sequence[str | int] | None = None,
     kind: Kind | None = None,
     encoding: str | None = None,
     sheet: str | None = None,
@@ -264,13 +265,14 @@ def compare(
         require_between("minutes", minutes)
         require_between("margin", margin, 1)
         splits = splits_of(train, dev, test, revision, encoding=encoding, sheet=sheet)
-        texts = (text,) if isinstance(text, str) else text or ()
+        texts: Any = column_names(text) or ()
+        texts = [texts] if isinstance(texts, str) else texts
         options: dict[str, Any] = {
             "model": None if model is None else str(model),
             "minutes": float(minutes),
             "text": texts[0] if texts else None,
             "text2": texts[1] if len(texts) > 1 else None,
-            "label": label if label is None or isinstance(label, str) else [*label],
+            "label": column_names(label),
             "kind": kind,
         }
         # Calls without these options use the same directories as earlier versions.

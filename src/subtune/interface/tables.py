@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -126,6 +127,13 @@ def splits_of(
     elif on_hub or (isinstance(train, Mapping) and train.keys() - {"train", "test"}):
         splits["validation"] = named("dev", *DEV)
     return splits if test is None else splits | {"test": other("test", test)}
+
+
+def column_names(columns: Any) -> Any:
+    """Return the name of a column, or the names of several. In a DataFrame names may be numbers."""
+    if isinstance(columns, Number):
+        return str(columns)
+    return columns if columns is None or isinstance(columns, str) else [*map(str, columns)]
 
 
 def name_of(train: Any) -> str:

@@ -71,6 +71,23 @@ SAID = {
 }
 
 
+# The first line of a file, its labels, and the line about it.
+NO_HEADER = {
+    "a word": (
+        "a text about 1,b",
+        ["a", "b"],
+        "t.csv: found 'b' as the name of the label column, which looks",
+    ),
+    "a number": (
+        "a text about 1,2.5",
+        [1.5, 3.5],
+        "t.csv: found '2.5' as the name of the label column, whi",
+    ),
+    "a header": ("text,is good", [0, 1], "t.csv: 30 rows to train on; columns text, is good"),
+    "pandas' numbers": ("0,1", [0, 1], "t.csv: 30 rows to train on; columns 0, 1"),
+}
+
+
 @pytest.fixture
 def said(tmp_path, monkeypatch):
     """A function that returns the lines of `subtune init` before the model's line, or the error."""
@@ -98,6 +115,13 @@ def test_a_table_of_a_bug_report_is_read(said, file, write, lines):
     found = said(file)
     for line in lines:
         assert any(of.startswith(line) for of in found), found
+
+
+@pytest.mark.parametrize(("header", "labels", "line"), NO_HEADER.values(), ids=NO_HEADER)
+def test_a_first_line_that_is_a_row_is_refused(said, header, labels, line):
+    rows = frame(labels, rows=30).to_csv(index=False, header=False)
+    Path("t.csv").write_text(f"{header}\n{rows}")
+    assert said("t.csv")[0].startswith(line)
 
 
 def test_labels_that_differ_in_capitals_are_one_if_asked_for(said):

@@ -33,6 +33,15 @@ def answer(tmp_path_factory, tiny_bert):
     return Exported(results)
 
 
+@pytest.fixture
+def untrained(monkeypatch):
+    """Calls of `compare` end before they train."""
+    monkeypatch.setattr(workflow, "preflight", lambda configuration: None)
+    monkeypatch.setattr(
+        workflow, "train_all", lambda _, results, *__: (results / "report.html").touch()
+    )
+
+
 def test_a_method_is_exported_once_and_rows_keep_their_index(answer):
     by_row = answer.predict("layernorm", PAIRS)
     table = pd.DataFrame(PAIRS, columns=COLUMNS, index=[7, 3])
@@ -49,15 +58,19 @@ def test_texts_that_are_no_pairs_are_refused_where_a_task_has_pairs(pair, answer
         answer.predict("layernorm", [PAIRS[0], pair])
 
 
-def test_the_sheet_of_a_workbook_that_is_divided_is_said(tmp_path, monkeypatch):
+@pytest.mark.parametrize("columns", [{}, {"text": 0, "label": 1}, {"text": "0", "label": "1"}])
+def test_columns_of_a_data_frame_may_be_numbers(tmp_path, untrained, columns):
+    rows = pd.DataFrame([[f"a text about {n}", "ab"[n % 2]] for n in range(40)])
+    lines: list[str] = []
+    compare(rows, results=tmp_path / "out", say=lines.append, **columns)
+    assert "2 classes: a (20), b (20)" in lines
+
+
+def test_the_sheet_of_a_workbook_that_is_divided_is_said(tmp_path, untrained):
     rows = pd.DataFrame({"text": [f"text {n}" for n in range(40)], "label": ["a", "b"] * 20})
     with pd.ExcelWriter(tmp_path / "book.xlsx") as book:
         for name in ("one", "two"):
             rows.to_excel(book, sheet_name=name, index=False)
-    monkeypatch.setattr(workflow, "preflight", lambda configuration: None)
-    monkeypatch.setattr(
-        workflow, "train_all", lambda _, results, *__: (results / "report.html").touch()
-    )
     said: list[str] = []
     compare(tmp_path / "book.xlsx", dev=0.2, results=tmp_path / "results", say=said.append)
     assert "sheet 'one' of one, two (the first; --sheet names another)" in said[0]
