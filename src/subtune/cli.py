@@ -172,7 +172,7 @@ def _add_columns(add: Add) -> None:
     add("--model", help="a directory, a package, or a repository on the hub")
     add("--encoding", help="the files' encoding, such as latin-1; default: UTF-8 or -16")
     add("--sheet", help="sheet of Excel files; default: the first")
-    does = "merge labels that differ only in capitals"
+    does = "merge labels that differ only in capitals or invisible characters"
     add("--merge-labels", action="store_true", help=does)
 
 

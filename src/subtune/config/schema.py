@@ -232,7 +232,7 @@ class OwnTask(Section):
     sheet: str | None = None
     """sheet of .xlsx files; default: the first"""
     merge_labels: bool = False
-    """treat label words that differ only in capitals as one"""
+    """treat label words that differ only in capitals or invisible characters as one"""
     text: Annotated[tuple[ColumnName, ...], AfterValidator(_distinct)] = ()
     """one or two columns with texts; for tokens, the column with the words. Leave it out for spans,
     whose format names `question` and `context`"""

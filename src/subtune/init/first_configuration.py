@@ -53,8 +53,8 @@ class Request(NamedTuple):
     ``kind``: kind of task. ``model``: a directory, a package, or a repository on the hub.
     ``minutes``: the time for training and tables on this machine. ``to``: path of the
     configuration. ``sheet``: the sheet of Excel files. ``merge_labels``: whether to merge labels
-    that differ only in capitals. ``margin``: the acceptable loss of score. ``results``: directory
-    of the results.
+    that differ only in capitals or invisible characters. ``margin``: the acceptable loss of score.
+    ``results``: directory of the results.
     """
 
     train: Path

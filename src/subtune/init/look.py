@@ -15,7 +15,7 @@ from subtune.core.errors import SubtuneError, cut, listed
 from subtune.init import DEFAULTS
 from subtune.init.tables import Columns, Table, ids_or_dates, number_in
 from subtune.tasks.formats import FEW, with_labels
-from subtune.tasks.sentences import flag_in, words_in
+from subtune.tasks.sentences import flag_in, folded, words_in
 
 Kind = Literal["classification", "multilabel", "regression"]
 # The share of rows on which one of two methods is right and the other wrong. The median over pairs
@@ -118,7 +118,7 @@ def look_at(
 
     Args:
         kind: kind of task; default: a guess from the labels.
-        merge: whether to merge labels that differ only in capitals.
+        merge: whether to merge labels that differ only in capitals or invisible characters.
     """
     train, names = read["train"], names_of(label)
     are_sets = kind == "multilabel" or not isinstance(label, str)
@@ -235,15 +235,15 @@ def are_measured(labels: Iterable[str]) -> bool:
 
 
 def _merged(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
-    """Return the rows; labels that differ only in capitals become the most frequent one."""
+    """Return the rows; labels that `folded` makes equal become the most frequent one."""
     words = Counter(word for row in chain(*rows.values()) for word in row.labels or ())
     names: dict[str, str] = {}
     for word, _ in words.most_common():
-        names.setdefault(word.casefold(), word)
+        names.setdefault(folded(word), word)
 
     def merged(row: Row) -> Row:
         return row._replace(
-            labels=row.labels and tuple(sorted({names[word.casefold()] for word in row.labels}))
+            labels=row.labels and tuple(sorted({names[folded(word)] for word in row.labels}))
         )
 
     return {split: [*map(merged, kept)] for split, kept in rows.items()}
@@ -266,7 +266,7 @@ def _conflicts(rows: Iterable[Row]) -> list[Conflict]:
     return [
         Conflict(" | ".join(texts), dict(places))
         for texts, places in by_text.items()
-        if len({*map(_folded, places)}) > 1
+        if len({*map(_without_signs, places)}) > 1
     ]
 
 
@@ -285,12 +285,12 @@ def near_equal(labels: Iterable[str]) -> list[list[str]]:
     do."""
     groups = defaultdict[str, list[str]](list)
     for label in labels:
-        groups[_folded(label)].append(label)
+        groups[_without_signs(label)].append(label)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _folded(label: str) -> str:
-    plain = unicodedata.normalize("NFKC", label).casefold()
+def _without_signs(label: str) -> str:
+    plain = folded(label)
     number = number_in(plain)
     between_words = re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", plain)
     return between_words.strip(" .'\"") if number is None else str(number)
@@ -324,8 +324,9 @@ def require_labels(read: Mapping[str, Table], look: Look) -> None:
     """Refuse labels from which nothing can be learnt.
 
     Raises:
-        SubtuneError: a row has no label, labels differ only in capitals, there are too few or too
-            many classes, or most dev rows have labels that no training row has.
+        SubtuneError: a row has no label, labels differ only in capitals or invisible characters,
+            there are too few or too many classes, or most dev rows have labels that no training row
+            has.
     """
     judged = {split: read[split] for split in ("train", "validation") if split in read}
     names = listed(names_of(look.label))
@@ -346,13 +347,16 @@ def require_labels(read: Mapping[str, Table], look: Look) -> None:
     counts = Counter(train.labels) | Counter(dev.labels)
     spellings: dict[str, str] = {}
     for word, count in counts.most_common():
-        other = spellings.setdefault(word.casefold(), word)
+        other = spellings.setdefault(folded(word), word)
         if other != word:
+            # Letters with accents have two forms that look the same.
+            are_forms = unicodedata.normalize("NFC", word) == unicodedata.normalize("NFC", other)
+            quote = ascii if are_forms else repr
             table = read["train" if train.labels.get(word) else "validation"]
             place, _ = next(_rows_with(table, look, word))
             raise SubtuneError(
-                f"{table.path}: {place}: found the label {cut(word)!r} ({count:,} in all), and "
-                f"elsewhere {cut(other)!r} ({counts[other]:,}); expected one spelling, or "
+                f"{table.path}: {place}: found the label {quote(cut(word))} ({count:,} in all), "
+                f"and elsewhere {quote(cut(other))} ({counts[other]:,}); expected one spelling, or "
                 "--merge-labels, which makes them one"
             )
     known = sorted(word for word, count in train.labels.items() if count)

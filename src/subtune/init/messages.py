@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from subtune.core.errors import cut, listed
+from subtune.core.errors import listed
 from subtune.init import DEFAULTS
 from subtune.init.look import Lengths, Look, names_of, order
 from subtune.init.settings import Settings, StartingModel
@@ -71,7 +71,7 @@ def look_lines(look: Look) -> Iterator[str]:
         texts = f"texts with different labels: {len(look.conflicts):,}, in {rows:,} rows"
         yield f"{texts}; no method can be right in all of these"
     for conflict in look.conflicts[:SHOWN]:
-        labels = (f"{cut(word)} ({places[0]})" for word, places in conflict.labels.items())
+        labels = (f"{listed([word])} ({places[0]})" for word, places in conflict.labels.items())
         yield f"    {shown(conflict.text)}: {listed(labels, SHOWN, 'and')}"
     lengths = look.lengths
     guessed = "" if lengths.are_counted else ", guessed from their words"
@@ -95,7 +95,7 @@ def _class_lines(look: Look, judging: str) -> Iterator[str]:
     elif None not in map(number_in, train):
         hint = " (if they are numbers to predict: --regression)"
     for split, part in look.parts.items():
-        named = [f"{cut(word)} ({number:,})" for word, number in part.labels.items()]
+        named = [f"{listed([word])} ({number:,})" for word, number in part.labels.items()]
         where, end = ("", hint) if split == "train" else (f" in the {ROWS[split]}rows", "")
         yield f"{len(named)} {what}{where}: {listed(named, NAMED, 'and')}{end}"
     answer = f"always answering {listed([str(look.most_frequent)])}"

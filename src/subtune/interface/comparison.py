@@ -253,7 +253,7 @@ def compare(
         kind: the kind of task; default: a guess.
         encoding: the files' encoding, such as latin-1; default: UTF-8 or UTF-16.
         sheet: the sheet of Excel files; default: the first.
-        merge_labels: whether to merge labels that differ only in capitals.
+        merge_labels: whether to merge labels that differ only in capitals or invisible characters.
         revision: commit, branch or tag of the dataset on the hub.
         results: directory; default: one below ``results`` whose name depends on the arguments.
         say: a function that gets each line about findings and choices; default: prints it.

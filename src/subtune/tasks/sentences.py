@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import json
 import re
+import unicodedata
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -45,6 +46,12 @@ def texts_apart(pairs: Columns) -> Columns:
     return {TEXTS[0]: [*itertools.chain(*texts)], "label": labels}
 
 
+def folded(label: str) -> str:
+    """Return a label without capitals, invisible characters and differences of Unicode's forms."""
+    plain = unicodedata.normalize("NFKC", label).casefold()
+    return "".join(letter for letter in plain if unicodedata.category(letter) != "Cf").strip()
+
+
 def number_of(text: str, task: TaskSpec, place: str) -> int:
     """Return the number of a label word.
 
@@ -55,12 +62,14 @@ def number_of(text: str, task: TaskSpec, place: str) -> int:
     """
     text, words = text.strip(), task.labels or ()
     if task.merge_labels:
-        text, words = text.casefold(), tuple(map(str.casefold, words))
+        text, words = folded(text), tuple(map(folded, words))
     numbers = {word: number for number, word in enumerate(words)}
     if not any(letter.isdigit() for word in words for letter in word):
         numbers |= {str(number): number for number in range(len(words))}
     if text not in numbers:
-        raise SubtuneError(f"{place}: label: {one_of(text, numbers)}")
+        is_alike = folded(text) in map(folded, words)
+        hint = "; `merge_labels` ignores capitals and invisible characters" if is_alike else ""
+        raise SubtuneError(f"{place}: label: {one_of(text, numbers)}{hint}")
     return numbers[text]
 
 

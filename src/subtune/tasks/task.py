@@ -37,7 +37,7 @@ class TaskSpec(Value):
     of 0 and 1 for each label word. The first of ``metrics``, on the first of ``evaluation``,
     selects the epoch of a record and, unless a paper shows another metric, the epochs and learning
     rates of tables. ``encoding`` is the encoding of text files, and ``sheet`` the sheet of Excel
-    files. With ``merge_labels`` label words that differ only in capitals count as one.
+    files. With ``merge_labels`` label words that `folded` makes equal count as one.
     """
 
     name: str

@@ -124,12 +124,23 @@ def test_a_first_line_that_is_a_row_is_refused(said, header, labels, line):
     assert said("t.csv")[0].startswith(line)
 
 
-def test_labels_that_differ_in_capitals_are_one_if_asked_for(said):
-    labels = ["False", "TRUE"] * 20 + ["false ", "true"]
-    frame(labels, rows=42).to_csv("t.csv", index=False)
+@pytest.mark.parametrize(
+    ("word", "other", "found"),
+    [
+        ("TRUE", "true", "'true'"),
+        ("good", "good\u200b", r"'good\u200b'"),
+        ("good", "\ufeffgo\xadod", r"'\ufeffgo\xadod'"),
+        ("very good", "very\xa0good", r"'very\xa0good'"),
+        ("caf\xe9", "cafe\u0301", r"'cafe\u0301'"),
+        ("ABC", "\uff21\uff22\uff23", "'\uff21\uff22\uff23'"),
+    ],
+)
+def test_labels_that_look_alike_are_one_if_asked_for(said, word, other, found):
+    frame([word, "no"] * 20 + [other, "no"], rows=42).to_csv("t.csv", index=False)
     [refused] = said("t.csv")
-    assert refused.startswith("t.csv: line 42: found the label 'false' (1 in all), and elsewhere")
-    assert "2 classes: False (21), TRUE (21)" in said("t.csv", merge_labels=True)
+    assert refused.startswith(f"t.csv: line 42: found the label {found} (1 in all), and elsewhere")
+    [classes] = [line for line in said("t.csv", merge_labels=True) if " classes: " in line]
+    assert f"{word} (21)" in classes
 
 
 def test_the_sheet_that_is_read_is_said(said):
