@@ -216,7 +216,7 @@ def look(request: Request) -> Found:
     )
     window = settings.windows(counts, model.longest_text)[0]
     lengths = lengths_of(counts, window, model.has_tokenizer)
-    guessed = tuple(n for n in ("text", "label", "sheet") if getattr(request, n) is None)
+    guessed = tuple(n for n in ("text", "label", "sheet", "kind") if getattr(request, n) is None)
     options = request.kind, guessed, request.merge_labels
     facts = look_at(read, text, label, lengths, *options)
     return Found(read, model, counts, facts)

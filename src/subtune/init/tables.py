@@ -12,7 +12,7 @@ from subtune.core.errors import SubtuneError, cut, listed, one_of
 from subtune.init import DEFAULTS
 from subtune.tasks import TASKS
 from subtune.tasks.formats import FORMATS, ending_of, rows_of
-from subtune.tasks.sentences import flag_in
+from subtune.tasks.sentences import flag_in, with_point
 
 # One label column, or several of 0 and 1.
 Columns = str | tuple[str, ...]
@@ -185,7 +185,7 @@ def _holds_words(cells: list[Any]) -> bool:
 def number_in(text: str) -> float | None:
     """Return the finite number in a text, or None."""
     try:
-        number = float(text)
+        number = float(with_point(text))
     except ValueError:
         return None
     return number if math.isfinite(number) else None

@@ -35,6 +35,8 @@ NO_LABEL = -1
 TEXTS = ("text_a", "text_b")
 # The largest score whose squared errors can be summed in float32.
 LARGEST_SCORE = 1e9
+# A number with a decimal comma. The comma of 1,234 may separate thousands.
+DECIMAL_COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d+,\d+")
 # Values of cells that say whether a row has a label.
 FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
@@ -44,6 +46,12 @@ def texts_apart(pairs: Columns) -> Columns:
     texts = zip(*(pairs[name] for name in TEXTS), strict=True)
     labels = [label for label in pairs["label"] for _ in TEXTS]
     return {TEXTS[0]: [*itertools.chain(*texts)], "label": labels}
+
+
+def with_point(number: str) -> str:
+    """Return a number with a decimal point in place of a comma, unless it may separate
+    thousands."""
+    return number.replace(",", ".") if DECIMAL_COMMA.fullmatch(number.strip()) else number
 
 
 def folded(label: str) -> str:
@@ -232,9 +240,10 @@ class Regression(Sentences):
     def parse_label(self, task: TaskSpec, text: str, place: str) -> float:
         text = text.strip()
         try:
-            score = float(text)
+            score = float(with_point(text))
         except ValueError:
-            raise SubtuneError(f"{place}: label: found {text!r}, expected a number") from None
+            hint = " with a decimal point" if "," in text else ""
+            raise SubtuneError(f"{place}: label: found {text!r}, expected a number{hint}") from None
         # NaN is not below any number.
         if not abs(score) <= LARGEST_SCORE:
             raise SubtuneError(

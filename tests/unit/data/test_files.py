@@ -147,6 +147,14 @@ def test_a_score_that_no_training_survives_is_refused(tmp_path, score):
         train_rows(tmp_path, text, task=GRADE, validation="text,label\na,1\nb,2\n")
 
 
+def test_decimal_commas_are_read_where_they_cannot_separate_thousands(tmp_path):
+    rows = "text;label\na;-2,5\nb;0,125\nc;1234,567\nd;3\n"
+    read = train_rows(tmp_path, rows, task=GRADE, validation=rows)
+    assert [label for _, label in read] == [-2.5, 0.125, 1234.567, 3.0]
+    with pytest.raises(SubtuneError, match="line 6: label: found '1,234', expected a number with"):
+        train_rows(tmp_path, f"{rows}e;1,234\n", task=GRADE)
+
+
 @pytest.mark.parametrize("same", ["text,label\na,1\nb,1.0\n", "text,label\na,1\n"])
 def test_scores_that_are_all_the_same_cannot_be_judged_by_a_correlation(tmp_path, same):
     good = "text,label\na,1\nb,2\n"

@@ -63,6 +63,11 @@ SAID = {
             "label: column 'genre', the only one that can be it",
         ],
     ),
+    "decimal commas": (
+        "t.csv",
+        lambda path: frame([f"{n},5" for n in range(2, 9)]).to_csv(path, index=False, sep=";"),
+        ["label: column 'label'", "regression: numbers from 2.5 to 8.5"],
+    ),
     "the index of pandas": (
         "t.csv",
         lambda path: frame().to_csv(path),
