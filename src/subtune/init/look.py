@@ -365,11 +365,13 @@ def require_labels(read: Mapping[str, Table], look: Look) -> None:
             f"{train.path}: found no label but {listed(known) or 'none'}, expected at least two"
         )
     rows = train.rows - len(train.left_out)
-    limit = min(DEFAULTS.classes_of_words, max(DEFAULTS.fewest_refused, rows // 2))
+    most = max(DEFAULTS.fewest_refused, rows // 2)
+    limit = min(DEFAULTS.classes_of_words, most) if "kind" in look.guessed else most
     if len(known) > limit:
+        hint = "; if they are classes: --classes" if len(known) <= most else ""
         raise SubtuneError(
             f"--label: found {len(known):,} different labels in {rows:,} rows of column {names!r} "
-            f"of {train.path}, expected at most {limit} classes"
+            f"of {train.path}, expected at most {limit} classes{hint}"
         )
     unknown = sorted(word for word, count in dev.labels.items() if count and word not in known)
     if 2 * sum(dev.labels[word] for word in unknown) > sum(dev.labels.values()):

@@ -98,6 +98,10 @@ def _class_lines(look: Look, judging: str) -> Iterator[str]:
         named = [f"{listed([word])} ({number:,})" for word, number in part.labels.items()]
         where, end = ("", hint) if split == "train" else (f" in the {ROWS[split]}rows", "")
         yield f"{len(named)} {what}{where}: {listed(named, NAMED, 'and')}{end}"
+    if len(train) > DEFAULTS.classes_of_words:
+        each = look.parts["train"].rows / len(train)
+        needed = "; training needs --classes" if "kind" in look.guessed else ""
+        yield f"{len(train)} {what} with {each:.1f} rows each on average{needed}"
     answer = f"always answering {listed([str(look.most_frequent)])}"
     yield f"{answer} is right in {look.constant or 0:.1%} of the {judging}"
     for group in look.near_equal:

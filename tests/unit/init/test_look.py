@@ -261,7 +261,7 @@ def test_the_command_prints_lines_or_json(tmp_path, capsys, monkeypatch, tiny_be
     assert "9 of the 9 dev rows are also in the training file" in printed
     assert cli.main(["look", "train.csv", "--label", "label", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["guessed"] == ["text", "sheet"]
+    assert found["guessed"] == ["text", "sheet", "kind"]
     assert found["parts"]["train"]["labels"] == {"x": 5, "y": 4}
     assert found["constant"] == pytest.approx(5 / 9)
     assert (found["lengths"]["are_counted"], found["lengths"]["max_length"]) == (True, 8)

@@ -148,6 +148,15 @@ def test_labels_that_look_alike_are_one_if_asked_for(said, word, other, found):
     assert f"{word} (21)" in classes
 
 
+def test_more_than_200_classes_are_accepted_if_asked_for(said):
+    frame([f"intent {n}" for n in range(210)], rows=840).to_csv("t.csv", index=False)
+    assert said("t.csv")[0].endswith(
+        "found 210 different labels in 840 rows of column 'label' of t.csv, expected at most 200 "
+        "classes; if they are classes: --classes"
+    )
+    assert "210 classes with 4.0 rows each on average" in said("t.csv", kind="classification")
+
+
 def test_the_sheet_that_is_read_is_said(said):
     with pd.ExcelWriter("t.xlsx") as book:
         frame().to_excel(book, sheet_name="reviews", index=False)
