@@ -7,6 +7,7 @@ from subtune import papers
 from subtune.analysis.predictions import NO_ROWS
 from subtune.exhibits.results import Results
 from subtune.papers.shared import all_exhibits
+from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import Task, columns_of
 
 
@@ -16,6 +17,8 @@ def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
         task.name: {
             "title": task.title,
             "columns": {column.key: column.title for column in columns_of([task], {})},
+            "metrics": task.metric_titles(),
+            "evaluation": task.evaluation,
             "source": "builtin data",
         }
         for task in tasks
@@ -25,7 +28,10 @@ def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
 def results(titles: Mapping[str, str], paper: str | None = None, **tables: Any) -> Results:
     """Return tables with the tasks' titles, which are also those of the columns."""
     tables = {"row_scores": NO_ROWS, **tables}
-    tasks = {name: {"title": title, "columns": {name: title}} for name, title in titles.items()}
+    tasks = {
+        name: {"title": title, "columns": {name: title}, "metrics": TITLES}
+        for name, title in titles.items()
+    }
     return Results(tables, tasks, papers.find(paper).printed)
 
 

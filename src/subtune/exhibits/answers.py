@@ -31,7 +31,6 @@ from subtune.exhibits.output import (
 )
 from subtune.exhibits.results import Results
 from subtune.selections.methods import title_of
-from subtune.tasks.metrics import TITLES
 
 COLUMNS = [
     *("model", "task", "title", "metric", "margin", "decision", "method", "trained", "share"),
@@ -245,15 +244,16 @@ def methods_by_score(results: Results) -> Styled:
     Methods on the Pareto front of score and parameters are bold.
     """
     rows = results.summary
-    shown = pd.DataFrame([_shown(row, results.task_titles) for row in rows.to_dict("records")])
+    records = rows.to_dict("records")
+    shown = pd.DataFrame([_shown(row, results.tasks[row["task"]]) for row in records])
     return Styled(rows, shown, bold=pd.DataFrame({"method": rows["on_front"]}))
 
 
-def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, str]:
+def _shown(row: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, str]:
     return {
         "model": row["model"],
-        "task": task_titles[row["task"]],
-        "metric": TITLES[row["metric"]],
+        "task": task["title"],
+        "metric": task["metrics"][row["metric"]],
         "method": title_with_mask(*(row[name] for name in METHOD)),
         "score": _score(row),
         "minus full": number(row["difference"], "+.4f"),

@@ -21,14 +21,13 @@ from subtune.analysis.summary import remarks, title_with_mask
 from subtune.exhibits.methods import exhibit_scores
 from subtune.exhibits.output import DIVERGED, EMPTY, Styled, interval, number, wrapped
 from subtune.exhibits.results import Results
-from subtune.tasks.metrics import TITLES
 
 
 def metrics(results: Results) -> pd.DataFrame:
     """Return the tasks' metrics. A task's first metric decides and is shown in the tables."""
     rows = []
     for task in results.tasks.values():
-        first, *others = [TITLES[name] for name in task["metrics"]]
+        first, *others = task["metrics"].values()
         kinds = [split.removeprefix("validation_") for split in task["evaluation"]]
         if len(kinds) > 1:
             first = " / ".join(f"{kind} {first}" for kind in kinds)

@@ -20,7 +20,7 @@ class Results:
 
     Attributes:
         tables: tables by their names in `subtune.papers.paper.DATA`; an experiment may lack some.
-        tasks: each task's ``title``, the titles of its ``columns``, its ``metrics``, its splits for
+        tasks: each task's ``title``, the titles of its ``columns`` and ``metrics``, its splits for
             ``evaluation``, and the ``source`` of its rows in words.
         printed: the function that returns a table of the experiment's paper by its name.
         models: directories of models by name.

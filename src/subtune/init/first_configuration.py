@@ -24,6 +24,7 @@ from subtune.init import DEFAULTS, messages, settings, tables
 from subtune.init.look import (
     Kind,
     Look,
+    are_ordered,
     lengths_of,
     look_at,
     names_of,
@@ -252,6 +253,9 @@ def task_of(request: Request, found: Found) -> Task:
     label, kind, parts = found.look.label, found.look.kind, found.look.parts
     train, dev = parts["train"].labels, parts.get("validation", parts["train"]).labels
     words = sorted({*train, *dev}, key=order) if isinstance(label, str) else label
+    if kind == "classification" and len(words) == 2 and not are_ordered(words):
+        # F1 of two classes is F1 of the last one. The rarer one is the harder to find.
+        words = sorted(words, key=lambda word: -train.get(word, 0))
     # Always predicting the largest class scores well by accuracy.
     is_unbalanced = kind == "classification" and max(train.values()) * len(
         words

@@ -142,7 +142,7 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
             task: {
                 "title": tasks[task].title,
                 "columns": {column.key: column.title for column in columns_of([tasks[task]], {})},
-                "metrics": [*tasks[task].metrics],
+                "metrics": tasks[task].metric_titles(),
                 "evaluation": [*tasks[task].evaluation],
                 "source": "files" if task in users else f"{config.source} data",
                 "train_rows": train_rows[task],

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from subtune.core.content_ids import Value
 from subtune.core.layout import read_yaml
+from subtune.tasks.metrics import TITLES
 from subtune.tasks.sentences import Classification, MultiLabel, Regression
 from subtune.tasks.span import Span
 from subtune.tasks.task_kind import TaskKind
@@ -179,6 +180,13 @@ class Task(TaskSpec):
     def spec(self) -> TaskSpec:
         """Return the part of the task that affects results."""
         return TaskSpec(**{name: getattr(self, name) for name in TaskSpec.model_fields})
+
+    def metric_titles(self) -> dict[str, str]:
+        """Return the title of each metric; F1 of two labels of a user's task names its label."""
+        titles = {metric: TITLES[metric] for metric in self.metrics}
+        if self.labels and "f1" in titles and self.name not in TASKS:
+            titles["f1"] += f' of "{self.labels[-1]}"'
+        return titles
 
     def columns(self) -> list[tuple[str, str]]:
         """Return the columns of the papers' tables: (evaluation split, heading)."""

@@ -52,11 +52,17 @@ def test_the_choices_have_a_row_per_mask_and_the_plateau_of_a_search():
 
 
 def test_table_4_names_the_metrics_of_the_paper():
-    tasks = {name: TASKS[name].model_dump() for name in ("mnli", "cola", "mrpc", "stsb", "qqp")}
+    tasks = titled(*(TASKS[name] for name in ("mnli", "cola", "mrpc", "stsb", "qqp")))
     table = made("layernorm", "table4", {}, tasks=tasks).set_index("task")["metric"]
     assert table["MNLI"] == "matched accuracy / mismatched accuracy"
     assert (table["CoLA"], table["MRPC"]) == ("Matthews correlation", "F1")
     assert (table["STS-B"], table["QQP"]) == ("Spearman correlation", "F1")
+
+
+def test_f1_of_a_users_two_labels_names_its_label():
+    own = TASKS["mrpc"].model_copy(update={"name": "claims", "labels": ("ok", "fraud")})
+    table = made("layernorm", "table4", {}, tasks=titled(own))
+    assert table["metric"].tolist() == ['F1 of "fraud"']
 
 
 def test_the_kruskal_wallis_test_gives_every_printed_digit():

@@ -88,6 +88,20 @@ def test_any_number_of_labels_are_a_task_of_their_own(in_lists, here, written):
     assert "always answering toxic is right in 33.3% of the rows" in said
 
 
+@pytest.mark.parametrize(
+    ("labels", "order"),
+    [
+        (("fraud", "ok", "ok"), ("ok", "fraud")),
+        ("011", ("0", "1")),
+        (("True", "False", "True"), ("False", "True")),
+    ],
+)
+def test_the_rarer_of_two_labels_is_the_one_that_f1_is_of(here, written, labels, order):
+    write(here / "train.csv", ("sentence", "label"), rows_of(labels, rows=24))
+    [task] = written("--train train.csv")[0].tasks.values()
+    assert task.labels == order
+
+
 # GLUE's task, its rows and label words, and the metric and epochs that suit it.
 REAL = [
     ("sst2", 200, ("0", "1"), "accuracy", 20),
