@@ -463,6 +463,7 @@ def _predict(options: Namespace) -> None:
         raise SubtuneError(f"{options.table}: {one_of(options.table.suffix, formats)}")
     rows = list(task.of_kind.read(task, options.table, labelled=False))
     table = pd.DataFrame([row for _, row in rows])
+    predict.require_new_columns(table, task, options.table)
     found = predict.predict(options.model, spec, task, rows, str(options.table), options.base)
     predict.write(table, found, options.to)
     print(f"{len(table):,} rows are in {options.to}")

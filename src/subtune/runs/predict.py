@@ -48,7 +48,7 @@ from subtune.training.embeddings import features_of
 if TYPE_CHECKING:
     import pandas as pd
 
-PREDICTION = "prediction"
+PREDICTION, PROBABILITY = "prediction", "probability_{}"
 
 
 def exported_spec(directory: Path) -> RunSpec:
@@ -130,17 +130,23 @@ def require_csv(target: Path) -> None:
     require_new(target)
 
 
+def require_new_columns(table: "pd.DataFrame", task: TaskSpec, source: Path) -> None:
+    """Refuse a table that already has a column of predictions."""
+    for column in (PREDICTION, *map(PROBABILITY.format, task.labels or ())):
+        if column in table:
+            raise SubtuneError(
+                f"{source}: found a column {column!r}, which predictions would have; rename it"
+            )
+
+
 def write(table: "pd.DataFrame", predicted: "pd.DataFrame", target: Path) -> None:
     """Write a table and its predictions as CSV, completely or not at all, with lists as JSON.
 
     Raises:
-        SubtuneError: the table already has a column of predictions, or ``target`` exists or cannot
-            be written.
+        SubtuneError: ``target`` exists or cannot be written.
     """
     import pandas as pd
 
-    if both := [column for column in predicted if column in table]:
-        raise SubtuneError(f"found a column {both[0]!r} in the table, expected another name")
     table = pd.concat([table, predicted], axis=1)
     require_new(target)
     draft = target.with_name(f".{target.name}.{uuid4().hex}")
@@ -260,5 +266,5 @@ def _text_columns(task: TaskSpec, logits: np.ndarray) -> dict[str, Any]:
     else:
         probabilities = double.softmax(1).numpy()
         predicted = labels[probabilities.argmax(1)].tolist()
-    names = [f"probability_{label}" for label in labels]
+    names = map(PROBABILITY.format, labels)
     return {PREDICTION: predicted} | dict(zip(names, probabilities.T, strict=True))

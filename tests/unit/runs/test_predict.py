@@ -158,7 +158,6 @@ BAD = {
     "an empty text": ("in.csv", "id,sentence\n1,a\n2, \n", "line 3: found no text"),
     "no rows": ("in.csv", "id,sentence\n", "found no rows"),
     "another format": ("in.pdf", "", "found '.pdf', expected one of"),
-    "a column of predictions": ("in.csv", "sentence,prediction\na,b\n", "column 'prediction'"),
 }
 
 
@@ -202,6 +201,17 @@ def test_a_model_that_cannot_be_loaded_gets_a_line_and_nothing_is_written(
     [line] = capfd.readouterr().err.splitlines()
     assert problem in line
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "model"]
+
+
+@pytest.mark.parametrize("column", ["prediction", "probability_positive"])
+def test_a_column_of_predictions_is_refused_before_the_model_is_loaded(
+    exported, tmp_path, capfd, column
+):
+    shutil.copytree(exported, tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").unlink()
+    (tmp_path / "in.csv").write_text(f"sentence,{column}\na,b\n")
+    assert call(tmp_path / "model", tmp_path / "in.csv", "--to", tmp_path / "out.csv") == 1
+    assert f"in.csv: found a column '{column}', which" in capfd.readouterr().err
 
 
 def test_predictions_never_overwrite(exported, tmp_path, capsys):
