@@ -59,7 +59,10 @@ rule summary:
         CPU
     params:
         tasks=lambda w: {
-            name: {"title": CONFIG.all_tasks()[name].title}
+            name: {
+                "title": CONFIG.all_tasks()[name].title,
+                "metrics": CONFIG.all_tasks()[name].metric_titles(),
+            }
             for experiment in CONFIG.experiments.values()
             for name in experiment.tasks
         },
