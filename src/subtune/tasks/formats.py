@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -342,12 +343,21 @@ def excel_rows(path: Path, columns: Collection[str], sheet: str | None = None) -
                 f"{place}: {formulas[0]}: found a formula without its value, expected both; a "
                 "spreadsheet program that opens and saves the file computes it"
             )
-    texts = ((number, [_text(cell.value) for cell in row]) for number, row in enumerate(cells, 1))
+    texts = (
+        (number, [_excel_text(cell.value) for cell in row]) for number, row in enumerate(cells, 1)
+    )
     (first, header), *rows = [row for row in texts if any(row[1])] or [(1, [])]
     _require_once(columns, header, f"{place}: row {first}")
     for number, row in rows:
         by_column = zip(header, row, strict=True)
         yield f"row {number}", {column: cell for column, cell in by_column if column}
+
+
+def _excel_text(value: Any) -> Any:
+    from openpyxl.utils.escape import unescape
+
+    # Excel writes a carriage return as _x000D_.
+    return unescape(value) if isinstance(value, str) else _text(value)
 
 
 def _workbook(path: Path, **how: bool) -> Any:
@@ -358,7 +368,13 @@ def _workbook(path: Path, **how: bool) -> Any:
         content = path.read_bytes()
         if content.startswith(NO_ZIP):
             raise ValueError("this one has a password, or is of Excel before 2007")
-        return openpyxl.load_workbook(io.BytesIO(content), **how)
+        with warnings.catch_warnings():
+            # openpyxl warns of styles and other parts that nobody reads here.
+            warnings.simplefilter("ignore")
+            book = openpyxl.load_workbook(io.BytesIO(content), **how)
+        if not book.worksheets:
+            raise ValueError("found no sheet; save a Strict Open XML file as Excel Workbook")
+        return book
 
 
 def parquet_rows(path: Path) -> PlacedRows:

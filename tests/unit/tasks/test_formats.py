@@ -3,6 +3,8 @@
 import datetime
 import io
 import json
+import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,6 +94,24 @@ def test_rows_are_counted_as_excel_counts_them_and_empty_ones_are_none(tmp_path)
     ]
 
 
+def test_an_escaped_line_end_in_excel_is_a_line_end(tmp_path):
+    workbook(tmp_path / "t.xlsx", A2="one_x000D_\ntwo")
+    assert read(tmp_path / "t.xlsx")[0] == {"text": "one\r\ntwo", "label": "1"}
+
+
+def strict(path):
+    """Write a workbook in the namespaces of the Strict Open XML format."""
+    workbook(path)
+    with zipfile.ZipFile(path) as normal:
+        parts = {name: normal.read(name) for name in normal.namelist()}
+    with zipfile.ZipFile(path, "w") as book:
+        for name, part in parts.items():
+            for kind in (b"spreadsheetml", b"officeDocument"):
+                old, new = b"schemas.openxmlformats.org/", b"purl.oclc.org/ooxml/"
+                part = re.sub(old + kind + b"/2006", new + kind, part)
+            book.writestr(name, part)
+
+
 def merged(path):
     book = workbook(path)
     book.active.merge_cells("B2:B3")
@@ -121,6 +141,7 @@ REFUSED = [
         lambda path: path.write_bytes(NO_ZIP + bytes(600)),
         "expected a readable .xlsx file: this one has a",
     ),
+    ("xlsx", strict, "expected a readable .xlsx file: found no sheet; save a Strict Open XML file"),
     ("xlsx", lambda path: path.write_bytes(b"PK"), "expected a readable .xlsx file: File is not"),
     ("xlsx", lambda path: path.mkdir(), "expected a readable .xlsx file: Is a directory"),
     ("parquet", lambda path: path.write_bytes(b"PAR1"), "expected a readable .parquet file: Parq"),
