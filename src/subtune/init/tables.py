@@ -133,7 +133,9 @@ def ids_or_dates(table: Table, column: str) -> str | None:
 
     some = [cell for cell in cells[: DEFAULTS.dates_looked_at] if number_in(cell) is None]
     are_dates = pd.to_datetime(pd.Series(some), format="mixed", utc=True, errors="coerce").notna()
-    return "dates" if some and are_dates.all() else None
+    # The name of a month is no date.
+    have_digits = all(re.search(r"\d", cell) for cell in some)
+    return "dates" if some and have_digits and are_dates.all() else None
 
 
 def _words(table: Table, column: str) -> list[str]:

@@ -26,7 +26,7 @@ from subtune.init.messages import sheet_lines
 from subtune.interface import workflow
 from subtune.interface.tables import (
     Rows,
-    column_names,
+    as_names,
     errors_in_python,
     in_python,
     name_of,
@@ -265,14 +265,14 @@ def compare(
         require_between("minutes", minutes)
         require_between("margin", margin, 1)
         splits = splits_of(train, dev, test, revision, encoding=encoding, sheet=sheet)
-        texts: Any = column_names(text) or ()
+        texts: Any = as_names(text) or ()
         texts = [texts] if isinstance(texts, str) else texts
         options: dict[str, Any] = {
             "model": None if model is None else str(model),
             "minutes": float(minutes),
             "text": texts[0] if texts else None,
             "text2": texts[1] if len(texts) > 1 else None,
-            "label": column_names(label),
+            "label": as_names(label),
             "kind": kind,
         }
         # Calls without these options use the same directories as earlier versions.

@@ -17,14 +17,7 @@ from subtune.data.load import load as load_rows
 from subtune.data.load import tokenize
 from subtune.init.first_configuration import Request, look, task_of
 from subtune.init.settings import model_called
-from subtune.interface.tables import (
-    Rows,
-    Split,
-    column_names,
-    errors_in_python,
-    splits_of,
-    write_all,
-)
+from subtune.interface.tables import Rows, Split, as_names, errors_in_python, splits_of, write_all
 from subtune.models.dimensions import tensors_of
 from subtune.models.encoder import Encoder, load_model
 from subtune.models.files import pooling_in, version_of
@@ -174,7 +167,7 @@ def _read(
     directory = _directory(model)
     with TemporaryDirectory() as place, errors_in_python(Path(place)):
         paths = write_all(splits, Path(place), Path(place))
-        names = {name: column_names(value) for name, value in columns.items()}
+        names = {name: as_names(value) for name, value in columns.items()}
         request = Request(paths["train"], paths.get("validation"), model=str(directory), **names)
         found = look(request)
         task = task_of(request, found)

@@ -129,7 +129,7 @@ def splits_of(
     return splits if test is None else splits | {"test": other("test", test)}
 
 
-def column_names(columns: Any) -> Any:
+def as_names(columns: Any) -> Any:
     """Return the name of a column, or the names of several. In a DataFrame names may be numbers."""
     if isinstance(columns, Number):
         return str(columns)

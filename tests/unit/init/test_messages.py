@@ -157,6 +157,17 @@ def test_more_than_200_classes_are_accepted_if_asked_for(said):
     assert "210 classes with 4.0 rows each on average" in said("t.csv", kind="classification")
 
 
+def test_dates_are_labels_only_if_asked_for(said):
+    frame([f"2021-03-{day:02}" for day in range(1, 29)]).to_csv("t.csv", index=False)
+    assert said("t.csv") == [
+        "--label: found dates in column 'label' of t.csv, expected words or numbers; if each date "
+        "is a class: --classes"
+    ]
+    assert said("t.csv", kind="classification")[3].startswith("28 classes: 2021-03-01 (8), ")
+    frame(["may", "june"]).to_csv("t.csv", index=False)
+    assert "2 classes: june (100), may (100)" in said("t.csv")
+
+
 def test_the_sheet_that_is_read_is_said(said):
     with pd.ExcelWriter("t.xlsx") as book:
         frame().to_excel(book, sheet_name="reviews", index=False)
