@@ -458,8 +458,7 @@ def _predict(options: Namespace) -> None:
             raise SubtuneError(f"--text, --text2: the model reads {listed(task.text)} alone")
         names = zip(given, task.text, strict=False)
         task = task.replaced(text=tuple(new or old for new, old in names))
-    formats = task.of_kind.formats
-    if ending_of(options.table) not in formats:
+    if ending_of(options.table) not in (formats := task.of_kind.formats):
         raise SubtuneError(f"{options.table}: {one_of(options.table.suffix, formats)}")
     rows = list(task.of_kind.read(task, options.table, labelled=False))
     table = pd.DataFrame([row for _, row in rows])

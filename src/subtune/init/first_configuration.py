@@ -24,7 +24,6 @@ from subtune.init import DEFAULTS, messages, settings, tables
 from subtune.init.look import (
     Kind,
     Look,
-    are_ordered,
     lengths_of,
     look_at,
     names_of,
@@ -228,11 +227,8 @@ def _columns(request: Request, read: Mapping[str, Table]) -> tuple[tuple[str, ..
     train, label = read["train"], request.label
     if isinstance(label, str) and "," in label and label not in train.columns:
         label = [*map(str.strip, label.split(","))]
-    if not label:
-        label = tables.label_columns(train)
-        tables.require_header(train, label)
-    elif not isinstance(label, str):
-        label = tuple(label)
+    if not isinstance(label, str):
+        label = tuple(label) if label else tables.label_columns(train)
     names = names_of(label)
     text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(train, names)
     for column in (*text, *names):
@@ -258,7 +254,7 @@ def task_of(request: Request, found: Found) -> Task:
     label, kind, parts = found.look.label, found.look.kind, found.look.parts
     train, dev = parts["train"].labels, parts.get("validation", parts["train"]).labels
     words = sorted({*train, *dev}, key=order) if isinstance(label, str) else label
-    if kind == "classification" and len(words) == 2 and not are_ordered(words):
+    if kind == "classification" and len(words) == 2 and tables.number_in(words[1]) is None:
         # F1 of two classes is F1 of the last one. The rarer one is the harder to find.
         words = sorted(words, key=lambda word: -train.get(word, 0))
     # Always predicting the largest class scores well by accuracy.

@@ -274,11 +274,6 @@ def _in_words(labels: Sequence[str]) -> str:
     return ", ".join(labels) or "no label"
 
 
-def are_ordered(labels: Sequence[str]) -> bool:
-    """Return whether all labels are numbers, or all are false and true."""
-    return any(None not in map(read, labels) for read in (number_in, flag_in))
-
-
 def order(label: str) -> tuple[float, str]:
     """Return a sorting key: numbers by size, then words by their letters."""
     number = number_in(label)

@@ -63,7 +63,7 @@ def label_columns(table: Table) -> Columns:
     If only columns of 0 and 1 can be the label, return all of them.
 
     Raises:
-        SubtuneError: no column can be the label, or several can.
+        SubtuneError: no column can be the label, or several can, or there is no header.
     """
     by_folded = {column.strip().casefold(): column for column in reversed(table.columns)}
     for name in DEFAULTS.label_columns:
@@ -75,6 +75,7 @@ def label_columns(table: Table) -> Columns:
     if len(flags) > 1 and {*possible} <= {*flags}:
         return flags
     if len(possible) == 1:
+        _require_header(table, possible[0])
         return possible[0]
     none = f"none can be the label ({listed(f'{name}: {why}' for name, why in reasons.items())})"
     found = f"several may be the label ({listed(possible)})" if possible else none
@@ -84,19 +85,14 @@ def label_columns(table: Table) -> Columns:
     )
 
 
-def require_header(table: Table, label: Columns) -> None:
-    """Refuse a table without a header: its first row is taken for names of columns.
-
-    Raises:
-        SubtuneError: the name of the label's column is one of the labels, or a number like them.
-    """
+def _require_header(table: Table, label: str) -> None:
+    """Refuse a table without a header: the label column's name is one of the labels, or a number
+    like them."""
     # The columns of a DataFrame are called 0, 1, … if nothing names them.
-    if not isinstance(label, str) or [*table.columns] == [*map(str, range(len(table.columns)))]:
-        return
-    cells, is_number = _words(table, label), number_in(label) is not None
-    is_usual = label.strip().casefold() in DEFAULTS.label_columns
-    are_alike = label.strip() in cells or (is_number and None not in map(number_in, cells))
-    if are_alike and not is_usual:
+    is_named = [*table.columns] != [*map(str, range(len(table.columns)))]
+    cells = _words(table, label)
+    are_numbers = None not in map(number_in, [label, *cells])
+    if is_named and (are_numbers or label.strip() in cells):
         raise SubtuneError(
             f"{table.path}: found {cut(label)!r} as the name of the label column, which looks like "
             "a label; expected a header such as text,label above the first row (if this is the "

@@ -215,14 +215,12 @@ def delimited_rows(
 
 
 def _delimiter(path: Path, lines: list[str]) -> str:
-    """Return the delimiter, and empty a first line that names it.
-
-    Excel writes ``;`` in many countries.
-    """
+    """Return the delimiter, and empty a first line that names it."""
     if lines and (separator := SEPARATOR.fullmatch(lines[0])):
         # The reader skips empty lines, but counts them.
         lines[0] = "\n"
         return separator[1]
+    # Excel writes ; in many countries.
     header = next((line for line in lines if line.strip()), "")
     usual = "\t" if ending_of(path) == ".tsv" else ","
     return next((sign for sign in (usual, *OTHERS) if sign in header), usual)
@@ -343,9 +341,7 @@ def excel_rows(path: Path, columns: Collection[str], sheet: str | None = None) -
                 f"{place}: {formulas[0]}: found a formula without its value, expected both; a "
                 "spreadsheet program that opens and saves the file computes it"
             )
-    texts = (
-        (number, [_excel_text(cell.value) for cell in row]) for number, row in enumerate(cells, 1)
-    )
+    texts = ((number, [*map(_excel_text, row)]) for number, row in enumerate(cells, 1))
     (first, header), *rows = [row for row in texts if any(row[1])] or [(1, [])]
     _require_once(columns, header, f"{place}: row {first}")
     for number, row in rows:
@@ -353,11 +349,11 @@ def excel_rows(path: Path, columns: Collection[str], sheet: str | None = None) -
         yield f"row {number}", {column: cell for column, cell in by_column if column}
 
 
-def _excel_text(value: Any) -> Any:
+def _excel_text(cell: Any) -> Any:
     from openpyxl.utils.escape import unescape
 
     # Excel writes a carriage return as _x000D_.
-    return unescape(value) if isinstance(value, str) else _text(value)
+    return unescape(cell.value) if isinstance(cell.value, str) else _text(cell.value)
 
 
 def _workbook(path: Path, **how: bool) -> Any:

@@ -13,6 +13,7 @@ import re
 import unicodedata
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -49,11 +50,11 @@ def texts_apart(pairs: Columns) -> Columns:
 
 
 def with_point(number: str) -> str:
-    """Return a number with a decimal point in place of a comma, unless it may separate
-    thousands."""
+    """Return a number with a decimal point for a comma, unless it may separate thousands."""
     return number.replace(",", ".") if DECIMAL_COMMA.fullmatch(number.strip()) else number
 
 
+@lru_cache(maxsize=10_000)
 def folded(label: str) -> str:
     """Return a label without capitals, invisible characters and differences of Unicode's forms."""
     plain = unicodedata.normalize("NFKC", label).casefold()
@@ -242,8 +243,8 @@ class Regression(Sentences):
         try:
             score = float(with_point(text))
         except ValueError:
-            hint = " with a decimal point" if "," in text else ""
-            raise SubtuneError(f"{place}: label: found {text!r}, expected a number{hint}") from None
+            found = f"found {text!r}, expected a number such as 2.5"
+            raise SubtuneError(f"{place}: label: {found}") from None
         # NaN is not below any number.
         if not abs(score) <= LARGEST_SCORE:
             raise SubtuneError(

@@ -78,16 +78,8 @@ SAID = {
 
 # The first line of a file, its labels, and the line about it.
 NO_HEADER = {
-    "a word": (
-        "a text about 1,b",
-        ["a", "b"],
-        "t.csv: found 'b' as the name of the label column, which looks",
-    ),
-    "a number": (
-        "a text about 1,2.5",
-        [1.5, 3.5],
-        "t.csv: found '2.5' as the name of the label column, whi",
-    ),
+    "a word": ("a text about 1,b", ["a", "b"], "t.csv: found 'b' as the name of the label col"),
+    "a number": ("a text about 1,2.5", [1.5, 3.5], "t.csv: found '2.5' as the name of the lab"),
     "a header": ("text,is good", [0, 1], "t.csv: 30 rows to train on; columns text, is good"),
     "pandas' numbers": ("0,1", [0, 1], "t.csv: 30 rows to train on; columns 0, 1"),
 }
@@ -150,19 +142,13 @@ def test_labels_that_look_alike_are_one_if_asked_for(said, word, other, found):
 
 def test_more_than_200_classes_are_accepted_if_asked_for(said):
     frame([f"intent {n}" for n in range(210)], rows=840).to_csv("t.csv", index=False)
-    assert said("t.csv")[0].endswith(
-        "found 210 different labels in 840 rows of column 'label' of t.csv, expected at most 200 "
-        "classes; if they are classes: --classes"
-    )
+    assert said("t.csv")[0].endswith("expected at most 200 classes; if they are classes: --classes")
     assert "210 classes with 4.0 rows each on average" in said("t.csv", kind="classification")
 
 
 def test_dates_are_labels_only_if_asked_for(said):
     frame([f"2021-03-{day:02}" for day in range(1, 29)]).to_csv("t.csv", index=False)
-    assert said("t.csv") == [
-        "--label: found dates in column 'label' of t.csv, expected words or numbers; if each date "
-        "is a class: --classes"
-    ]
+    assert said("t.csv")[0].startswith("--label: found dates in column 'label' of t.csv, expected")
     assert said("t.csv", kind="classification")[3].startswith("28 classes: 2021-03-01 (8), ")
     frame(["may", "june"]).to_csv("t.csv", index=False)
     assert "2 classes: june (100), may (100)" in said("t.csv")

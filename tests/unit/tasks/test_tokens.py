@@ -145,8 +145,8 @@ def test_a_row_that_is_none_of_the_task_is_refused_with_its_place(row, message):
 
 @pytest.mark.parametrize(("labelled", "labels"), [(True, [[0, 2], [1]]), (False, [[-1, -1], [-1]])])
 def test_json_lines_are_read_as_they_stand(tmp_path, labelled, labels):
-    """The files may have a byte-order mark, blank lines, and numbers as texts."""
-    path = tmp_path / "train.jsonl"
+    """The files may have a byte-order mark, blank lines, numbers as texts, and capital endings."""
+    path = tmp_path / "train.JSONL"
     first = '\ufeff{"words": ["A", 3.50], "tags": ["B", "O"]}'
     path.write_text(first + '\n\n{"words": ["A b"], "tags": ["I"]}')
     rows = TOKENS.read(CHUNKS, path, labelled)
@@ -270,22 +270,6 @@ def test_what_a_file_says_is_what_is_read(tmp_path, ending, content, expected):
     word, tag = ("form", "xpos") if ending == "conllu" else ("1", "3")
     read = conll_sentences(written(tmp_path, content, ending), [word, tag])
     assert [(place, row[word], row[tag]) for place, row in read] == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("A.JSONL", '{"form": ["A", "dog"], "xpos": ["DT", "NN"]}'),
-        ("A.ConllU", A_DOG),
-        ("A.MRG", "(NP (DT A) (NN dog))"),
-    ],
-)
-def test_an_ending_may_be_in_capitals(tmp_path, name, content):
-    (tmp_path / name).write_text(content)
-    task = CHUNKS.replaced(text=("form",), label="xpos")
-    assert [row for _, row in TOKENS.read(task, tmp_path / name, True)] == [
-        {"form": ["A", "dog"], "xpos": ["DT", "NN"]}
-    ]
 
 
 COUNTS = {"train": (12_544, 204_577), "dev": (2_001, 25_147), "test": (2_077, 25_094)}
