@@ -267,6 +267,8 @@ def compare(
         splits = splits_of(train, dev, test, revision, encoding=encoding, sheet=sheet)
         texts: Any = as_names(text) or ()
         texts = [texts] if isinstance(texts, str) else texts
+        # Jobs run in another folder.
+        model = os.path.abspath(model) if model and Path(model).is_dir() else model
         options: dict[str, Any] = {
             "model": None if model is None else str(model),
             "minutes": float(minutes),
