@@ -1,7 +1,10 @@
 # The checked configuration, and its plan of every stage.
 
+import os
 import re
+import shlex
 import sys
+import tempfile
 import threading
 from itertools import chain
 from pathlib import Path
@@ -36,6 +39,16 @@ def files_with_configuration():
 
 # The directory of the clone or package; in a module, `workflow.basedir` is the including workflow's.
 HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
+if {*"{}"} & {*str(HERE)}:
+    raise WorkflowError(
+        f"{HERE}: found a folder with braces in its name, which Snakemake takes for wildcards; "
+        "move this workflow to another folder"
+    )
+# Snakemake puts this path into shell commands without quotation marks. A quoted path is no file.
+if Path(sys.executable).is_file():
+    sys.executable = shlex.quote(sys.executable)
+# Without this variable, Snakemake's solver writes to /tmp even if that is full.
+os.environ.setdefault("TMPDIR", tempfile.gettempdir())
 
 try:
     for path in files_with_configuration():

@@ -180,10 +180,12 @@ def workflow_directory() -> Path:
 def snakemake_command(*arguments: str) -> list[str]:
     """Return the command that calls Snakemake with this workflow.
 
-    Python modules in the current folder are not imported.
+    Python modules and profiles in the current folder are not used.
     """
-    snakefile = workflow_directory() / "Snakefile"
-    return [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(snakefile), *arguments]
+    directory = workflow_directory()
+    options = [f"--snakefile={directory / 'Snakefile'}"]
+    options += [f"--workflow-profile={directory / 'profiles' / 'default'}"]
+    return [sys.executable, "-P", "-m", "snakemake", *options, *arguments]
 
 
 def offer(folder: Path) -> None:

@@ -4,9 +4,11 @@ import csv
 import fcntl
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +18,7 @@ from tqdm import tqdm
 
 from subtune import config as configs
 from subtune.config import Config
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, one_line
 from subtune.core.layout import Layout, snakemake_command, workflow_directory
 from subtune.init.settings import count_cores, count_jobs_at_once
 from subtune.papers.experiments import paper_of, with_papers
@@ -35,6 +37,8 @@ PROGRESS = re.compile(rb"[\d:]+  \d+ of \d+ jobs")
 # The weight of the planned pace, as a share of all work. The first records say little about the
 # pace, because runs that share steps are recorded together.
 PLANNED = 0.25
+# The bytes that a call needs for temporary files, such as copies of the rules.
+TEMPORARY_BYTES = 10 * 2**20
 
 
 def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
@@ -74,7 +78,38 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
             words[place] = str(profile)
     parallel = [] if any(word.startswith(PARALLEL) for word in words) else _all_cores()
     command = snakemake_command(*parallel, *words)
-    os.execv(command[0], command)
+    os.execve(command[0], command, _environment(words))
+
+
+def _environment(words: Sequence[str] = ()) -> dict[str, str]:
+    """Return the environment variables of a call of Snakemake.
+
+    Profiles for other workflows, of the shell and of the current folder, would change where jobs
+    run. A profile is used only if the call names it; of the others, a line says that they are
+    ignored.
+
+    Raises:
+        SubtuneError: there is no space for temporary files.
+    """
+    with one_line("TMPDIR"):
+        temporary = tempfile.gettempdir()
+    if shutil.disk_usage(temporary).free < TEMPORARY_BYTES:
+        raise SubtuneError(
+            f"TMPDIR: {temporary}, the folder for temporary files, is full: free some space, or "
+            "set TMPDIR to another folder"
+        )
+    variables = {**os.environ}
+    shell, folder = variables.pop("SNAKEMAKE_PROFILE", None), Path("profiles", "default")
+    found = []
+    if shell:
+        found.append((f"SNAKEMAKE_PROFILE={shell}", "--profile", shell))
+    if folder.exists() and not folder.samefile(workflow_directory() / folder):
+        found.append((f"the profile {folder} of this folder", "--workflow-profile", folder))
+    for what, option, profile in found:
+        if not any(word.startswith(option) for word in words):
+            says = f"{what} is ignored; `subtune run FILE {option} {profile}` would use it"
+            print(says, file=sys.stderr, flush=True)
+    return variables
 
 
 def _all_cores() -> list[str]:
@@ -121,6 +156,7 @@ def train_all(
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
+            env=_environment(),
             start_new_session=True,
         )
         try:
