@@ -47,6 +47,8 @@ settings.load_profile("untimed")
 # Tests run side by side, one per core. More threads would wait for one another. Torch reads this
 # when it is imported, which the process that only hands out tests need not do.
 os.environ["OMP_NUM_THREADS"] = "1"
+# Calls of Snakemake would use a profile of the shell.
+os.environ.pop("SNAKEMAKE_PROFILE", None)
 # A shell lets background jobs ignore Ctrl-C, and so do the processes that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

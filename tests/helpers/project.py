@@ -29,9 +29,10 @@ class Project:
 
     def __init__(self, directory: Path, model: Path):
         self.directory = directory
-        # Environment variables of every call, and a prefix of its command.
+        # Environment variables of every call, a prefix of its command, and Snakemake itself.
         self.environment: dict[str, str] = {}
         self.before: list[str] = []
+        self.snakemake: list[str | Path] = [*SNAKEMAKE]
         if not (directory / "Snakefile").exists():
             copy_workflow(directory)
             for split, rows in (("train", 24), ("validation", 12)):
@@ -77,7 +78,7 @@ class Project:
     def run(self, config: dict, *arguments: str) -> str:
         """Call snakemake as a user does, and return what it printed."""
         (self.directory / "mine.yaml").write_text(yaml.safe_dump(config))
-        command = [*self.before, *SNAKEMAKE, "-c2", "--configfile", "mine.yaml", *arguments]
+        command = [*self.before, *self.snakemake, "-c2", "--configfile", "mine.yaml", *arguments]
         return printed(command, self.directory, **self.environment)
 
     def planned(self, config: dict) -> dict[str, int]:

@@ -32,8 +32,17 @@ def recorded(results: Path) -> dict[str, int]:
 
 
 def started(results: Path, model: Path, said: Path) -> subprocess.Popen:
-    """Start a comparison in a terminal's way."""
-    options = ["--train", FILE, "--model", model, "--minutes", "0.1", "--results", results]
+    """Start a comparison in a terminal's way, with a model relative to the current folder."""
+    options = [
+        "--train",
+        FILE,
+        "--model",
+        os.path.relpath(model),
+        "--minutes",
+        "0.1",
+        "--results",
+        results,
+    ]
     with said.open("w") as file:
         return subprocess.Popen([BIN / "subtune", "compare", *options], stderr=file)
 
@@ -162,6 +171,13 @@ def test_another_margin_trains_nothing(planned, answer):
     runs = planned(margin=0.99)
     assert runs and {*runs} <= recorded(answer.results).keys()
     assert "margin: 0.99" in (answer.results / "comparison.yaml").read_text()
+
+
+def test_a_model_may_be_relative_to_the_folder_of_a_call(planned, answer, tiny_bert, monkeypatch):
+    """The call that was killed had another current folder."""
+    monkeypatch.chdir(tiny_bert.parent)
+    runs = planned(model=tiny_bert.name)
+    assert runs and {*runs} <= recorded(answer.results).keys()
 
 
 def test_results_of_another_call_are_not_mixed(planned):

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from subtune import cli, config
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan
-from tests.helpers.project import RETURNED, TASK, Project, job_counts
+from tests.helpers.project import BIN, RETURNED, TASK, Project, job_counts
 from tests.helpers.tables import require_taken
 
 
@@ -175,13 +176,54 @@ def test_an_experiment_with_the_name_of_a_rule_is_refused(project):
         project.run(project.config | {"experiments": experiments, "test_scores": None}, "-n")
 
 
+NAME = """a 'b' "c" $(touch ran) & #ü (x); *"""
+
+
 def test_shell_syntax_in_a_name_is_not_run(tmp_path, tiny_bert):
-    project = Project(tmp_path / "my täst", tiny_bert)
-    results = """a 'b' "c" $(touch ran) & ; *"""
-    config = project.changed(tasks=[TASK], fractions=None) | {"results": results}
-    project.run(config, "--until", "dataset")
-    assert list((project.directory / results / "datasets").iterdir())
-    assert not list(project.directory.rglob("ran"))
+    """The workflow, its Python, the model, the table and the results have such a name."""
+    folder = tmp_path / NAME
+    model = shutil.copytree(tiny_bert, folder / "model")
+    project = Project(folder / "project", model)
+    (folder / "environment").symlink_to(sys.prefix)
+    project.snakemake[0] = folder / "environment" / "bin" / "python"
+    config = project.changed(fractions=None) | {"results": NAME}
+    project.run(config, "--until", "tokens")
+    assert list((project.directory / NAME / "tokens").iterdir())
+    assert not list(tmp_path.rglob("ran"))
+
+
+def test_a_workflow_in_a_folder_with_braces_is_refused(tmp_path, tiny_bert):
+    unrun = Project(tmp_path / "{x}", tiny_bert)
+    with pytest.raises(AssertionError, match="found a folder with braces in its name, which"):
+        unrun.run(unrun.config, "-n")
+
+
+@pytest.fixture(scope="module")
+def surrounded(tmp_path_factory, tiny_bert) -> Project:
+    """A project in a folder with a profile of another workflow; `subtune run` calls it."""
+    project = Project(tmp_path_factory.mktemp("surrounded") / "project", tiny_bert)
+    project.snakemake = [BIN / "subtune", "run", "mine.yaml"]
+    (project.directory / "profiles" / "default" / "config.yaml").write_text("executor: none\n")
+    project.environment["SNAKEMAKE_PROFILE"] = "elsewhere"
+    project.config = project.changed(fractions=None)
+    return project
+
+
+def test_profiles_of_the_shell_and_the_folder_are_ignored_and_said(surrounded):
+    said = surrounded.run(surrounded.config, "-n")
+    assert "SNAKEMAKE_PROFILE=elsewhere is ignored; `subtune run FILE --profile elsewhere`" in said
+    assert "the profile profiles/default of this folder is ignored; `subtune run FILE --wo" in said
+
+
+def test_a_profile_that_a_call_names_is_used(surrounded):
+    said = surrounded.run(surrounded.config, "-n", "--profile", "slurm")
+    assert "slurm_extra=--signal=TERM@120" in said and "SNAKEMAKE_PROFILE" not in said
+
+
+def test_a_home_that_cannot_be_written_is_not_needed(tmp_path, tiny_bert):
+    project = Project(tmp_path / "project", tiny_bert)
+    project.environment["HOME"] = "/dev/null/home"
+    project.run(project.changed(fractions=None), "--until", "tokens")
 
 
 @pytest.mark.parametrize("option", ["--configfile", "--profile"])

@@ -33,6 +33,7 @@ from subtune.interface.tables import (
     splits_of,
     write_all,
 )
+from subtune.tasks.formats import is_directory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -267,8 +268,9 @@ def compare(
         splits = splits_of(train, dev, test, revision, encoding=encoding, sheet=sheet)
         texts: Any = as_names(text) or ()
         texts = [texts] if isinstance(texts, str) else texts
-        # Jobs run in another folder.
-        model = os.path.abspath(model) if model and Path(model).is_dir() else model
+        if model and is_directory(model) and not Path(model).is_absolute():
+            # Jobs run in another folder.
+            model = Path(model).resolve()
         options: dict[str, Any] = {
             "model": None if model is None else str(model),
             "minutes": float(minutes),

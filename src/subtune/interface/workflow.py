@@ -100,7 +100,7 @@ def _environment(words: Sequence[str] = ()) -> dict[str, str]:
         )
     variables = {**os.environ}
     shell, folder = variables.pop("SNAKEMAKE_PROFILE", None), Path("profiles", "default")
-    found = []
+    found: list[tuple[str, str, str | Path]] = []
     if shell:
         found.append((f"SNAKEMAKE_PROFILE={shell}", "--profile", shell))
     if folder.exists() and not folder.samefile(workflow_directory() / folder):

@@ -1,5 +1,8 @@
 """Mistakes that are found before anything runs, runs to export, and a call's progress."""
 
+import re
+import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -81,6 +84,14 @@ def test_a_configuration_that_cannot_run_gets_one_line(settings, checked, change
     assert status == 1
     assert message in said
     assert len(said.splitlines()) == 1
+
+
+def test_a_call_without_space_for_temporary_files_gets_one_line(settings, monkeypatch, capsys):
+    (Path.cwd() / "mine.yaml").write_text(yaml.safe_dump(settings))
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=2**16))
+    assert cli.main(["run", "mine.yaml", "-n"]) == 1
+    says = r"TMPDIR: \S+, the folder for temporary files, is full: free some space, or set.*\n"
+    assert re.fullmatch(says, capsys.readouterr().err)
 
 
 def test_a_hub_that_cannot_be_reached_is_no_mistake(settings, checked, monkeypatch):
