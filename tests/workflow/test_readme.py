@@ -137,7 +137,7 @@ def test_init_says_which_command_runs_its_configuration(tmp_path, monkeypatch, c
     assert cli.main(["init", *files, "--model", str(tiny_bert), "--to", "first words.yaml"]) == 0
     said = capsys.readouterr().out
     assert "test.csv: 9 rows to judge by, which choose nothing" in said
-    [command] = re.findall(r"^    (\S*subtune run .*)$", said, re.MULTILINE)
+    [command] = re.findall(r"^    (.*subtune'? run .*)$", said, re.MULTILINE)
     check(command)
     [answers] = re.findall(r"results/\S+\.md", said)
     assert Path(answers).parent == Path(config.read(Path("first words.yaml")).results)

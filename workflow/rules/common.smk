@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import sys
 import tempfile
 import threading
@@ -44,9 +43,10 @@ if {*"{}"} & {*str(HERE)}:
         f"{HERE}: found a folder with braces in its name, which Snakemake takes for wildcards; "
         "move this workflow to another folder"
     )
-# Snakemake puts this path into shell commands without quotation marks. A quoted path is no file.
+# Snakemake puts this path into shell commands as it is, and its directory in quotation marks. A path
+# with backslashes is no file.
 if Path(sys.executable).is_file():
-    sys.executable = shlex.quote(sys.executable)
+    sys.executable = re.sub(r"([^\w./-])", r"\\\1", sys.executable)
 # Without this variable, Snakemake's solver writes to /tmp even if that is full.
 os.environ.setdefault("TMPDIR", tempfile.gettempdir())
 

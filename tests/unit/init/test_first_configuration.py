@@ -135,7 +135,7 @@ def test_the_lines_say_what_is_written(written, tiny_bert):
         f"max_length {experiment.max_length}, which cuts none",
         f"{len(planned.runs) - 1} runs: methods (full, bitfit, layernorm, lora-I, frozen) × 5 ",
         " × 5 seeds, and embeddings; ",
-        "subtune run mine.yaml",
+        " run mine.yaml",
         "results/films/answers.md",
     ):
         assert line in said
