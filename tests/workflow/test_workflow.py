@@ -195,28 +195,19 @@ def test_shell_syntax_in_a_name_is_not_run(tmp_path, tiny_bert):
 def test_a_workflow_in_a_folder_with_braces_is_refused(tmp_path, tiny_bert):
     unrun = Project(tmp_path / "{x}", tiny_bert)
     with pytest.raises(AssertionError, match="found a folder with braces in its name, which"):
-        unrun.run(unrun.config, "-n")
+        unrun.run(unrun.changed(fractions=None), "-n")
 
 
-@pytest.fixture(scope="module")
-def surrounded(tmp_path_factory, tiny_bert) -> Project:
-    """A project in a folder with a profile of another workflow; `subtune run` calls it."""
-    project = Project(tmp_path_factory.mktemp("surrounded") / "project", tiny_bert)
+def test_profiles_of_the_shell_and_the_folder_are_ignored_if_a_call_names_none(tmp_path, tiny_bert):
+    project = Project(tmp_path / "project", tiny_bert)
     project.snakemake = [BIN / "subtune", "run", "mine.yaml"]
-    (project.directory / "profiles" / "default" / "config.yaml").write_text("executor: none\n")
     project.environment["SNAKEMAKE_PROFILE"] = "elsewhere"
-    project.config = project.changed(fractions=None)
-    return project
-
-
-def test_profiles_of_the_shell_and_the_folder_are_ignored_and_said(surrounded):
-    said = surrounded.run(surrounded.config, "-n")
+    (project.directory / "profiles" / "default" / "config.yaml").write_text("executor: none\n")
+    config = project.changed(fractions=None)
+    said = project.run(config, "-n")
     assert "SNAKEMAKE_PROFILE=elsewhere is ignored; `subtune run FILE --profile elsewhere`" in said
     assert "the profile profiles/default of this folder is ignored; `subtune run FILE --wo" in said
-
-
-def test_a_profile_that_a_call_names_is_used(surrounded):
-    said = surrounded.run(surrounded.config, "-n", "--profile", "slurm")
+    said = project.run(config, "-n", "--profile", "slurm")
     assert "slurm_extra=--signal=TERM@120" in said and "SNAKEMAKE_PROFILE" not in said
 
 
