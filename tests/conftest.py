@@ -46,7 +46,7 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 # Tests run side by side, one per core. More threads would wait for one another. Torch reads this
 # when it is imported, which the process that only hands out tests need not do.
-os.environ["OMP_NUM_THREADS"] = "1"
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Calls of Snakemake would use a profile of the shell.
 os.environ.pop("SNAKEMAKE_PROFILE", None)
 # A shell lets background jobs ignore Ctrl-C, and so do the processes that they start.

@@ -6,8 +6,8 @@ tokens, within an example. This module computes models of packed families,
 
 Runs share a weight, or each run has its own (`subtune.models.operations`). All runs read the same
 batch under the same dropout masks, so their results are equal up to the first weight that differs.
-Before that weight ``k`` is 1, and from that weight on the number of runs. A run's result does not
-depend on the others.
+Before that weight ``k`` is 1, and from that weight on the number of runs. Except for rounding, a
+run's result does not depend on the others.
 
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
 ``h`` hidden size, ``i`` inputs, ``o`` outputs.
@@ -34,8 +34,6 @@ from subtune.models.operations import (
     Weight,
     from_grid,
     grid_of,
-    product_of_each_run,
-    shared_product,
     sparse_embedding,
     sparse_linear,
     to_grid,
@@ -343,15 +341,14 @@ def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:
     weight, bias_name = run.weight(f"{module}.weight"), f"{module}.bias"
     match weight:
         case PerRun(values):
-            y = product_of_each_run(x, values)
+            y = x @ values.mT
         case SparseEntries():
             y = sparse_linear(x, weight)
         case LowRankUpdate(lora_a, lora_b):
             shared = run.model.parameters[f"{module}.weight"]
-            low_rank = product_of_each_run(product_of_each_run(x, lora_a), lora_b)
-            y = shared_product(x, shared) + low_rank
+            y = functional.linear(x, shared) + x @ lora_a.mT @ lora_b.mT
         case _:
-            y = shared_product(x, weight)
+            y = functional.linear(x, weight)
     if not is_key_bias(bias_name):
         y = y + _over_tokens(run.weight(bias_name))
     _show(run, module, x, y)

@@ -1,8 +1,4 @@
-"""Operations of the forward pass: products with weights that differ by run, grids, dropout masks.
-
-A product's bits do not depend on how many runs train side by side. Linear algebra libraries round
-differently for a few rows, and for one small matrix. Padding avoids the difference, and costs
-little: a batch has hundreds of tokens, and only heads and single texts need padding.
+"""Operations of the forward pass: weights that differ by run, grids, dropout masks.
 
 A matrix in which some entries train gets no gradient. The backward pass holds at most three such
 matrices.
@@ -22,8 +18,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# Rounding depends on the number of rows or columns only if there are fewer than this.
-FEW = 4
 # A 64-bit draw serves four values of a dropout mask, sixteen bits each.
 LANES = 4
 STEPS = 1 << 16
@@ -119,29 +113,6 @@ class _SparseEmbedding(torch.autograd.Function):
         reader[ids] = torch.arange(len(ids), device=ids.device)
         sums = g.new_zeros(nowhere + 1, g.shape[1]).index_add_(0, reader[ids], g)
         return None, None, sums[reader[rows], columns], None, None
-
-
-def shared_product(x: Tensor, matrix: Tensor) -> Tensor:
-    """Return ``x Wᵀ``, ``[k, t, o]``, with one matrix ``[o, i]`` for all runs."""
-    if len(matrix) < FEW:
-        return product_of_each_run(x, matrix.expand(len(x), -1, -1))
-    if x.shape[1] < FEW:
-        return shared_product(_padded(x), matrix)[:, : x.shape[1]]
-    return functional.linear(x, matrix)
-
-
-def product_of_each_run(x: Tensor, matrices: Tensor) -> Tensor:
-    """Return ``x Wᵀ``, ``[k, t, o]``, with a matrix for each run ``[k, o, i]``."""
-    if x.shape[1] < FEW:
-        return product_of_each_run(_padded(x), matrices)[:, : x.shape[1]]
-    if len(matrices) == 1 and matrices.shape[1] < FEW:
-        return product_of_each_run(x.expand(2, -1, -1), matrices.expand(2, -1, -1))[:1]
-    return x @ matrices.mT
-
-
-def _padded(x: Tensor) -> Tensor:
-    """Pad ``x`` with zeros to `FEW` tokens."""
-    return functional.pad(x, (0, 0, 0, FEW - x.shape[1]))
 
 
 @dataclass(frozen=True)

@@ -63,16 +63,16 @@ def train(
 
     Runs share batches, frozen weights, seed, batch size, epochs, precision, labels and the number
     of training rows. Each run has its own entries, learning rate, schedule, weight decay and
-    clipping. A run's result does not depend on the others. A run whose loss or predictions are not
-    finite at an epoch's end stops there, and the others continue.
+    clipping. Except for rounding, a run's result does not depend on the others. A run whose loss or
+    predictions are not finite at an epoch's end stops there, and the others continue.
 
     Args:
         examples: examples of the training split and of evaluation splits, if any.
         members: the runs. Their seed draws the classifier, the initial low-rank updates, the order
             of examples and dropout.
         report: a function that gets lines about each run's epochs, with the run's name first.
-        keeper: writes checkpoints between steps, and reads those of an earlier attempt. On a CPU,
-            resumed training gives bit-identical results to uninterrupted training.
+        keeper: writes checkpoints between steps, and reads those of an earlier attempt. On a CPU, a
+            resumed group gives bit-identical results to an uninterrupted one.
         share: the share of the recipe's steps to take. The schedule is shortened to these steps,
             and runs are also evaluated after the last step.
 

@@ -161,9 +161,9 @@ def train_sweep(
 ) -> Iterator[tuple[str, Result]]:
     """Train every member of a sweep, side by side if that is faster.
 
-    A member's result depends neither on the other members nor on their order: with the same
-    processor and number of threads, it is bit-identical. Runs with a common checkpoint continue
-    from it. If memory is not enough for a group, each half continues from its last checkpoint.
+    Except for rounding, a member's result depends neither on the other members nor on their order.
+    Runs with a common checkpoint continue from it. If memory is not enough for a group, each half
+    continues from its last checkpoint.
 
     Args:
         members: the runs by their ids.
