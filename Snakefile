@@ -56,6 +56,7 @@ for experiment in CONFIG.experiments:
 
 
 onstart:
+    logger.addHandler(FAILURES)
     start_saying_progress()
 
 
@@ -64,3 +65,7 @@ onsuccess:
         str(path) for job in workflow.persistence.dag.jobs for path in job.output
     }
     print_answers(written)
+
+
+onerror:
+    print_failures()

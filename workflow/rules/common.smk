@@ -1,5 +1,7 @@
 # The checked configuration, and its plan of every stage.
 
+import atexit
+import logging
 import os
 import re
 import sys
@@ -12,6 +14,7 @@ from snakemake.cli import get_argument_parser, get_profile_dir
 from snakemake.exceptions import WorkflowError
 from snakemake.io import report as in_report
 from snakemake.logging import logger
+from snakemake_interface_logger_plugins.common import LogEvent
 
 from subtune import config as subtune_config
 from subtune.config import require_unique_keys
@@ -22,7 +25,15 @@ from subtune.core.jobs import skip_final_garbage_collection
 from subtune.core.layout import offer
 from subtune.exhibits.answers import answers_in_lines
 from subtune.exhibits.findings import papers_in_lines
-from subtune.interface.workflow import Jobs, preflight, say_progress
+from subtune.interface.workflow import (
+    Failure,
+    Jobs,
+    failures_in_lines,
+    is_refused,
+    preflight,
+    say_progress,
+    waiting_in_slurm,
+)
 from subtune.papers import experiments
 from subtune.papers.paper import Figure
 from subtune.papers.shared import ANSWERS, FRONT, SUBMISSION, SUMMARIES, SUMMARY
@@ -204,16 +215,61 @@ def print_answers(written):
         print(answers_in_lines(Path(path)), file=sys.stderr)
 
 
+class FailureHandler(logging.Handler):
+    """Keeps what executors say of failed jobs, and Slurm's logs.
+
+    A job that the cluster refuses is not submitted again: it would be refused again.
+    """
+
+    def __init__(self):
+        super().__init__(logging.ERROR)
+        self.said, self.logs, self.errors = {}, {}, {}
+
+    def emit(self, record):
+        event = getattr(record, "event", None)
+        if event == LogEvent.ERROR:
+            # The same thread then reports the local job that failed with this error.
+            self.errors[record.thread] = record.getMessage()
+        elif event == LogEvent.JOB_ERROR:
+            said = record.rule_msg or self.errors.pop(record.thread, "")
+            self.said[record.jobid], self.logs[record.jobid] = said, record.log
+            if is_refused(said):
+                dag = workflow.persistence.dag
+                job = next(job for job in dag.jobs if dag.jobid(job) == record.jobid)
+                job.attempt = job.restart_times + 1
+
+
+FAILURES = FailureHandler()
+
+
+def print_failures():
+    """Print why jobs failed, after everything that Snakemake prints."""
+    dag, failures = workflow.persistence.dag, []
+    for failed in workflow.scheduler.failed:
+        for job in failed.jobs if failed.is_group() else [failed]:
+            name, number = " ".join([job.rule.name, *job.wildcards]), dag.jobid(job)
+            logs = FAILURES.logs.get(number, [*job.log])
+            failures.append(Failure(name, logs, FAILURES.said.get(number, "")))
+    if failures:
+        atexit.register(print, failures_in_lines(failures), file=sys.stderr)
+
+
 def start_saying_progress():
-    """Print the call's progress, unless it has a terminal or must be quiet."""
+    """Print the call's progress, unless it has a terminal or must be quiet.
+
+    In a terminal, jobs that wait for a cluster would look as if they ran.
+    """
     dag, scheduler = workflow.persistence.dag, workflow.scheduler
-    if sys.stderr.isatty() or not scheduler.print_progress:
+    # The name of all jobs of this call, if they run in Slurm.
+    name = getattr(scheduler._executor, "run_uuid", None)
+    if (sys.stderr.isatty() and not name) or not scheduler.print_progress:
         return
     limits = map(scheduler.global_resources.get, ("_cores", "_nodes", "gpu"))
     at_once = min(filter(None, limits))
 
     def look():
-        return Jobs(scheduler.finished_jobs, len(dag), len(scheduler.failed))
+        waiting = waiting_in_slurm(name) if name else ""
+        return Jobs(scheduler.finished_jobs, len(dag), len(scheduler.failed), waiting)
 
     sweeps = {job.wildcards.sweep for job in dag.jobs if job.rule.name == "train"}
     planned = {

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -18,7 +19,7 @@ from tqdm import tqdm
 
 from subtune import config as configs
 from subtune.config import Config
-from subtune.core.errors import SubtuneError, one_line
+from subtune.core.errors import SubtuneError, listed, one_line, printable
 from subtune.core.layout import Layout, snakemake_command, workflow_directory
 from subtune.init.settings import count_cores, count_jobs_at_once
 from subtune.papers.experiments import paper_of, with_papers
@@ -29,8 +30,23 @@ from subtune.runs import records
 
 # Snakemake's options for the number of jobs at once.
 PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
-# The number of log lines in a failed call's error.
+# The number of log lines in the error of a call that ends without `failures_in_lines`.
 LAST_LINES = 12
+# Lines of `failures_in_lines` at the end of the log.
+FAILURES = re.compile(r"(?:^.+ failed: .+\n)+\Z", re.MULTILINE)
+# What Slurm's plugin says about a job that it could not submit, and about one that failed.
+NOT_SUBMITTED = re.compile(
+    r"(?:SLURM sbatch failed\. The error message was|Job submission failed with exception:)"
+    r"(.+?)(?:\n *sbatch call:|For further error details|$)",
+    re.DOTALL,
+)
+SLURM_STATUS = re.compile(r"SLURM status is: '(.+?)'")
+# Words of sbatch if it got no answer. The cluster has then not refused the job.
+NO_ANSWER = re.compile("unable to contact|timed out|zero bytes", re.IGNORECASE)
+# What Snakemake says about a job that a signal has ended.
+SIGNAL = re.compile(r"died with <Signals\.(\w+)")
+# The time of day in a line of `subtune.core.jobs.report`.
+TIME_OF_DAY = re.compile(r"\d\d:\d\d:\d\d  (?:error: )?")
 SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_LOOKS = 30, 0.5
 # Lines of `say_progress` in the log.
 PROGRESS = re.compile(rb"[\d:]+  \d+ of \d+ jobs")
@@ -136,7 +152,7 @@ def train_all(
     call waits for it.
 
     Raises:
-        SubtuneError: a job failed. The text ends with the last lines of the log.
+        SubtuneError: a job failed. The text is that of `failures_in_lines`.
     """
     log = results / "snakemake.log"
     options = [f"--configfile={configuration}", f"--directory={directory}", "--nolock"]
@@ -174,10 +190,11 @@ def train_all(
                 raise
             raise
     if process.returncode:
-        log_lines = log.read_bytes()[start:].decode(errors="replace").strip().splitlines()
-        raise SubtuneError(
-            "\n".join([f"training stopped; {log} ends with:", *log_lines[-LAST_LINES:]])
-        )
+        printed = log.read_bytes()[start:].decode(errors="replace")
+        if failures := FAILURES.search(printed):
+            raise SubtuneError(failures[0].strip())
+        lines = printed.strip().splitlines()[-LAST_LINES:]
+        raise SubtuneError("\n".join([f"training stopped; {log} ends with:", *lines]))
 
 
 def run_to_export(results: Path, run: str, configuration: Path, directory: Path) -> str:
@@ -236,12 +253,84 @@ def _run_in(table: Path) -> str:
         return next(csv.DictReader(file))["run"]
 
 
+class Failure(NamedTuple):
+    """A failed job: its rule and wildcards, its logs, and what Snakemake's executor said of it."""
+
+    job: str
+    logs: Sequence[str]
+    said: str
+
+
+def is_refused(said: str) -> bool:
+    """Return whether the cluster refused a job, from what Slurm's plugin said of it."""
+    return bool(NOT_SUBMITTED.search(said)) and not NO_ANSWER.search(said)
+
+
+def failures_in_lines(failures: Iterable[Failure]) -> str:
+    """Return one line for each reason, with the jobs that failed for it and a log."""
+    by_reason = defaultdict(list)
+    for failure in sorted(failures):
+        by_reason[_reason(failure)].append(failure)
+    lines = []
+    for reason, alike in by_reason.items():
+        jobs = listed([failure.job for failure in alike], 3, "and")
+        lines.append(f"{jobs} failed: {reason}{_log_of(alike[0])}")
+    return printable("\n".join(lines))
+
+
+def _reason(failure: Failure) -> str:
+    """Return why a job failed: what the cluster said, or the last line of the job's log."""
+    if refused := NOT_SUBMITTED.search(failure.said):
+        words = filter(None, (line.strip(" '.") for line in refused[1].splitlines()))
+        return f"not submitted, {'; '.join(words)}"
+    lines = _lines(failure.logs[0]) if failure.logs else []
+    reason = TIME_OF_DAY.sub("", lines[-1], count=1) if lines else "its log is empty"
+    if status := SLURM_STATUS.search(failure.said):
+        return f"{reason} (Slurm: {status[1]})"
+    if killed := SIGNAL.search(failure.said):
+        return f"{reason} (killed by {killed[1]})"
+    return reason
+
+
+def _log_of(failure: Failure) -> str:
+    """Return where to read more. If a job's own log is empty, Slurm's log may say more."""
+    if NOT_SUBMITTED.search(failure.said) or not failure.logs:
+        return ""
+    own, *_, last = *failure.logs, failure.logs[-1]
+    return f" (log: {Path(own if _lines(own) else last).absolute()})"
+
+
+def _lines(log: str) -> list[str]:
+    """Return the lines of a log that are not empty; none if there is no log."""
+    if not Path(log).is_file():
+        return []
+    text = Path(log).read_text(encoding="utf-8", errors="replace")
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
+
+
 class Jobs(NamedTuple):
-    """Numbers of jobs: done, all, and failed."""
+    """Numbers of jobs: done, all, and failed; and the jobs that wait for the cluster, in words."""
 
     done: int
     all: int
     failed: int
+    waiting: str = ""
+
+
+def waiting_in_slurm(name: str) -> str:
+    """Return how many jobs with this name wait in Slurm, and Slurm's reasons; empty if none."""
+    command = ["squeue", "--noheader", "--states=PENDING", f"--name={name}", "--format=%T %r"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS_BETWEEN_LINES, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    states = [line.partition(" ") for line in done.stdout.splitlines()]
+    reasons = Counter(reason for state, _, reason in states if state == "PENDING")
+    if not reasons:
+        return ""
+    return f"{reasons.total()} wait in Slurm ({'; '.join(reasons)})"
 
 
 def say_progress(
@@ -307,6 +396,8 @@ def progress_line(
         parts.append(f"{jobs.failed} failed")
     if runs:
         parts.append(f"{recorded} of {runs} runs")
+    if jobs.waiting:
+        parts.append(jobs.waiting)
     if recorded < runs and not jobs.failed:
         time_left = f"about {in_words(left)}" if left >= 55 else "less than a minute"
         parts.append(f"{time_left} of training {'left' if is_measured else 'by the plan'}")
