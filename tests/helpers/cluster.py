@@ -47,6 +47,7 @@ GresTypes=gpu
 MinJobAge=300
 SlurmdTimeout=10
 KillWait=10
+EnforcePartLimits=ALL
 JobRequeue=1
 ReturnToService=2
 SchedulerParameters=sched_interval=1,sched_min_interval=0,batch_sched_delay=0,bf_interval=1

@@ -216,14 +216,11 @@ def print_answers(written):
 
 
 class FailureHandler(logging.Handler):
-    """Keeps what executors say of failed jobs, and Slurm's logs.
-
-    A job that the cluster refuses is not submitted again: it would be refused again.
-    """
+    """Keeps the logs of failed jobs and what executors say; ends the attempts of refused jobs."""
 
     def __init__(self):
         super().__init__(logging.ERROR)
-        self.said, self.logs, self.errors = {}, {}, {}
+        self.kept, self.errors = {}, {}
 
     def emit(self, record):
         event = getattr(record, "event", None)
@@ -232,7 +229,7 @@ class FailureHandler(logging.Handler):
             self.errors[record.thread] = record.getMessage()
         elif event == LogEvent.JOB_ERROR:
             said = record.rule_msg or self.errors.pop(record.thread, "")
-            self.said[record.jobid], self.logs[record.jobid] = said, record.log
+            self.kept[record.jobid] = record.log, said
             if is_refused(said):
                 dag = workflow.persistence.dag
                 job = next(job for job in dag.jobs if dag.jobid(job) == record.jobid)
@@ -244,12 +241,11 @@ FAILURES = FailureHandler()
 
 def print_failures():
     """Print why jobs failed, after everything that Snakemake prints."""
-    dag, failures = workflow.persistence.dag, []
+    failures = []
     for failed in workflow.scheduler.failed:
         for job in failed.jobs if failed.is_group() else [failed]:
-            name, number = " ".join([job.rule.name, *job.wildcards]), dag.jobid(job)
-            logs = FAILURES.logs.get(number, [*job.log])
-            failures.append(Failure(name, logs, FAILURES.said.get(number, "")))
+            kept = FAILURES.kept.get(workflow.persistence.dag.jobid(job), (job.log, ""))
+            failures.append(Failure(" ".join([job.rule.name, *job.wildcards]), *kept))
     if failures:
         atexit.register(print, failures_in_lines(failures), file=sys.stderr)
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -30,22 +30,20 @@ from subtune.runs import records
 
 # Snakemake's options for the number of jobs at once.
 PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
-# The number of log lines in the error of a call that ends without `failures_in_lines`.
+# The most lines of a failed call's log in its error.
 LAST_LINES = 12
-# Lines of `failures_in_lines` at the end of the log.
-FAILURES = re.compile(r"(?:^.+ failed: .+\n)+\Z", re.MULTILINE)
-# What Slurm's plugin says about a job that it could not submit, and about one that failed.
+# In lines of `failures_in_lines`, what is between a job and the reason.
+FAILED = " failed: "
+# What Slurm's plugin says of a job that it could not submit, and of a cluster that gave no answer.
 NOT_SUBMITTED = re.compile(
     r"(?:SLURM sbatch failed\. The error message was|Job submission failed with exception:)"
     r"(.+?)(?:\n *sbatch call:|For further error details|$)",
     re.DOTALL,
 )
-SLURM_STATUS = re.compile(r"SLURM status is: '(.+?)'")
-# Words of sbatch if it got no answer. The cluster has then not refused the job.
 NO_ANSWER = re.compile("unable to contact|timed out|zero bytes", re.IGNORECASE)
-# What Snakemake says about a job that a signal has ended.
-SIGNAL = re.compile(r"died with <Signals\.(\w+)")
-# The time of day in a line of `subtune.core.jobs.report`.
+# What Slurm's plugin and Snakemake say of how a job ended: Slurm's state, or a signal.
+END = re.compile(r"(?:SLURM status is: '|died with <Signals\.)(\w+)")
+# The beginning of a line of `subtune.core.jobs.report`.
 TIME_OF_DAY = re.compile(r"\d\d:\d\d:\d\d  (?:error: )?")
 SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_LOOKS = 30, 0.5
 # Lines of `say_progress` in the log.
@@ -191,10 +189,9 @@ def train_all(
             raise
     if process.returncode:
         printed = log.read_bytes()[start:].decode(errors="replace")
-        if failures := FAILURES.search(printed):
-            raise SubtuneError(failures[0].strip())
-        lines = printed.strip().splitlines()[-LAST_LINES:]
-        raise SubtuneError("\n".join([f"training stopped; {log} ends with:", *lines]))
+        last = printed.strip().splitlines()[-LAST_LINES:]
+        failures = [line for line in last if FAILED in line]
+        raise SubtuneError("\n".join(failures or [f"training stopped; {log} ends with:", *last]))
 
 
 def run_to_export(results: Path, run: str, configuration: Path, directory: Path) -> str:
@@ -267,45 +264,31 @@ def is_refused(said: str) -> bool:
 
 
 def failures_in_lines(failures: Iterable[Failure]) -> str:
-    """Return one line for each reason, with the jobs that failed for it and a log."""
-    by_reason = defaultdict(list)
+    """Return one line for each reason, with the jobs that failed for it and the log of one."""
+    jobs: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for failure in sorted(failures):
-        by_reason[_reason(failure)].append(failure)
-    lines = []
-    for reason, alike in by_reason.items():
-        jobs = listed([failure.job for failure in alike], 3, "and")
-        lines.append(f"{jobs} failed: {reason}{_log_of(alike[0])}")
+        reason, log = _reason_and_log(failure)
+        jobs[reason].append((failure.job, log))
+    lines = [
+        f"{listed([job for job, _ in alike], 3, 'and')}{FAILED}{reason}{alike[0][1]}"
+        for reason, alike in jobs.items()
+    ]
     return printable("\n".join(lines))
 
 
-def _reason(failure: Failure) -> str:
-    """Return why a job failed: what the cluster said, or the last line of the job's log."""
-    if refused := NOT_SUBMITTED.search(failure.said):
-        words = filter(None, (line.strip(" '.") for line in refused[1].splitlines()))
-        return f"not submitted, {'; '.join(words)}"
-    lines = _lines(failure.logs[0]) if failure.logs else []
-    reason = TIME_OF_DAY.sub("", lines[-1], count=1) if lines else "its log is empty"
-    if status := SLURM_STATUS.search(failure.said):
-        return f"{reason} (Slurm: {status[1]})"
-    if killed := SIGNAL.search(failure.said):
-        return f"{reason} (killed by {killed[1]})"
-    return reason
-
-
-def _log_of(failure: Failure) -> str:
-    """Return where to read more. If a job's own log is empty, Slurm's log may say more."""
-    if NOT_SUBMITTED.search(failure.said) or not failure.logs:
-        return ""
-    own, *_, last = *failure.logs, failure.logs[-1]
-    return f" (log: {Path(own if _lines(own) else last).absolute()})"
-
-
-def _lines(log: str) -> list[str]:
-    """Return the lines of a log that are not empty; none if there is no log."""
-    if not Path(log).is_file():
-        return []
-    text = Path(log).read_text(encoding="utf-8", errors="replace")
-    return [line.rstrip() for line in text.splitlines() if line.strip()]
+def _reason_and_log(failure: Failure) -> tuple[str, str]:
+    """Return the last line of a job's log and the log's name, or why the job was not submitted."""
+    if found := NOT_SUBMITTED.search(failure.said):
+        words = [line.strip(" '.") for line in found[1].strip().splitlines()]
+        return f"not submitted, {'; '.join(words).replace(':;', ':')}", ""
+    text = ""
+    if Path(failure.logs[0]).is_file():
+        text = Path(failure.logs[0]).read_text(encoding="utf-8", errors="replace").strip()
+    # If a job's own log is empty, Slurm's log may say more.
+    log = Path(failure.logs[0 if text else -1]).resolve()
+    last = TIME_OF_DAY.sub("", text.splitlines()[-1], count=1) if text else "its log is empty"
+    end = END.search(failure.said)
+    return last + (f" ({end[1]})" if end else ""), f" (log: {log})"
 
 
 class Jobs(NamedTuple):
@@ -321,16 +304,11 @@ def waiting_in_slurm(name: str) -> str:
     """Return how many jobs with this name wait in Slurm, and Slurm's reasons; empty if none."""
     command = ["squeue", "--noheader", "--states=PENDING", f"--name={name}", "--format=%T %r"]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=SECONDS_BETWEEN_LINES, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    states = [line.partition(" ") for line in done.stdout.splitlines()]
-    reasons = Counter(reason for state, _, reason in states if state == "PENDING")
-    if not reasons:
-        return ""
-    return f"{reasons.total()} wait in Slurm ({'; '.join(reasons)})"
+    reasons = re.findall("^PENDING (.+)", done.stdout, re.MULTILINE)
+    return f"{len(reasons)} wait in Slurm ({'; '.join(sorted({*reasons}))})" if reasons else ""
 
 
 def say_progress(
