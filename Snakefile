@@ -56,7 +56,6 @@ for experiment in CONFIG.experiments:
 
 
 onstart:
-    logger.addHandler(FAILURES)
     start_saying_progress()
 
 

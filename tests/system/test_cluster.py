@@ -209,7 +209,9 @@ def test_a_job_has_the_gpu_it_asked_for_and_others_have_none(slurm, tmp_path):
 def test_the_demo_at_reduced_size_gives_the_tables_of_a_laptop(slurm, submit, tmp_path, tiny_bert):
     config = yaml.safe_load((ROOT / "demo/config.yaml").read_text())["config"]
     experiment = config["experiments"]["layernorm"]
-    experiment |= {"tasks": ["sst2", "rte"], "epochs": 1}
+    *tasks, left_out = experiment["tasks"]
+    experiment |= {"tasks": tasks, "epochs": 1}
+    experiment["by_task"].pop(left_out, None)
     experiment["methods"].pop("random")
     experiment["fractions"]["scopes"] = ["individual"]
     config |= {"experiments": {"layernorm": experiment}, "results": "results"}
@@ -232,6 +234,36 @@ def test_the_demo_at_reduced_size_gives_the_tables_of_a_laptop(slurm, submit, tm
         for name in ("delta.safetensors", "scores.json", "predictions.parquet"):
             again = on_slurm.directory / "results/runs" / run.name / name
             assert again.read_bytes() == (run / name).read_bytes()
-    # One job for all token ids, one per task for Fisher information, and one per sweep.
+    # One job per task for token ids, one per task for Fisher information, and one per sweep.
     sweeps = list((on_slurm.directory / "results/sweeps").glob("*.csv"))
-    assert text.count("has been submitted") == 1 + 2 + len(sweeps)
+    assert text.count("has been submitted") == 2 * len(tasks) + len(sweeps)
+
+
+REFUSALS = {
+    "account": (
+        ["train:slurm_account=nobody", "train:slurm_partition=lab"],
+        "Invalid account or account/partition combination specified",
+    ),
+    "partition": (["train:slurm_partition=nowhere"], "Invalid partition name specified"),
+    "memory": (["train:mem_mb=99000000"], "Requested node configuration is not available"),
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("resources", "words"), REFUSALS.values(), ids=REFUSALS)
+def test_a_job_that_is_refused_is_named_with_the_cluster_s_words(project, submit, resources, words):
+    submitted = submit(project, ["--until", "train", "--set-resources", *resources])
+    assert submitted.process.wait(timeout=300) == 1
+    text = submitted.output.read_text()
+    last = text.splitlines()[-1]
+    assert last.startswith("train ")
+    assert last.endswith(f"sbatch: error: Batch job submission failed: {words}")
+    assert text.count("Error in rule train:") == 1
+
+
+@pytest.mark.nightly
+def test_a_job_that_waits_says_so_with_the_cluster_s_reason(project, submit):
+    partition = ["--set-resources", "train:slurm_partition=closed"]
+    submitted = submit(project, ["--until", "train", *partition])
+    line = "1 wait in Slurm (PartitionDown)"
+    cluster.wait_for(lambda: line in submitted.output.read_text(), "a line", 90)

@@ -2,8 +2,10 @@
 
 import os
 import re
+import shutil
 import tomllib
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -11,7 +13,7 @@ from packaging.utils import canonicalize_name
 from subtune import cli, config
 from subtune.core import layout as sources
 from subtune.planning.plan import plan as plan_of
-from tests.helpers.project import ROOT, SNAKEMAKE, printed
+from tests.helpers.project import ROOT, SNAKEMAKE, TASK, printed
 
 PAGE = ROOT / "docs" / "cluster.md"
 
@@ -39,6 +41,27 @@ def test_all_papers_are_planned_for_slurm_without_network_or_gpu(no_network):
             assert "slurm_extra=--signal=TERM@120" in block
             assert int(re.search(r"mem_mb=(\d+)", block)[1]) > 3000
             assert int(re.search(r"runtime=(\d+)", block)[1]) > 10
+
+
+def test_a_job_that_a_cluster_refuses_is_submitted_once_and_the_next_call_goes_on(
+    finished_project, tmp_path
+):
+    project = finished_project.copy(tmp_path / "project")
+    config = project.changed(tasks=[TASK], fractions=None) | {"test_scores": None}
+    shutil.rmtree(project.directory / "results" / "tokens")
+    (tmp_path / "bin").mkdir()
+    refuse = f"echo called >> {tmp_path}/calls\necho 'sbatch: error: Invalid account' >&2\nexit 1"
+    for name in ("sbatch", "squeue", "sacct", "sacctmgr", "sshare", "sinfo", "scontrol"):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{refuse if name == 'sbatch' else ''}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    project.environment["PATH"] = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    on_slurm = ["--profile", "slurm", "--slurm-init-seconds-before-status-checks", "1"]
+    with pytest.raises(AssertionError) as error:
+        project.run(config, *on_slurm, "--until", "tokens")
+    last = str(error.value).splitlines()[-1]
+    assert re.fullmatch(r"tokens \S+ failed: not submitted, sbatch: error: Invalid account", last)
+    assert (tmp_path / "calls").read_text() == "called\n"
+    project.run(config, "--until", "tokens")
 
 
 def locked() -> dict[str, str]:

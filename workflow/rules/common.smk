@@ -25,15 +25,7 @@ from subtune.core.jobs import skip_final_garbage_collection
 from subtune.core.layout import offer
 from subtune.exhibits.answers import answers_in_lines
 from subtune.exhibits.findings import papers_in_lines
-from subtune.interface.workflow import (
-    Failure,
-    Jobs,
-    failures_in_lines,
-    is_refused,
-    preflight,
-    say_progress,
-    waiting_in_slurm,
-)
+from subtune.interface import workflow as calls
 from subtune.papers import experiments
 from subtune.papers.paper import Figure
 from subtune.papers.shared import ANSWERS, FRONT, SUBMISSION, SUMMARIES, SUMMARY
@@ -64,7 +56,7 @@ os.environ.setdefault("TMPDIR", tempfile.gettempdir())
 try:
     for path in files_with_configuration():
         require_unique_keys(Path(path))
-    CONFIG, PLAN, FORMS = preflight(subtune_config.check(config))
+    CONFIG, PLAN, FORMS = calls.preflight(subtune_config.check(config))
 except SubtuneError as problem:
     raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
 
@@ -230,13 +222,14 @@ class FailureHandler(logging.Handler):
         elif event == LogEvent.JOB_ERROR:
             said = record.rule_msg or self.errors.pop(record.thread, "")
             self.kept[record.jobid] = record.log, said
-            if is_refused(said):
+            if calls.is_refused(said):
                 dag = workflow.persistence.dag
                 job = next(job for job in dag.jobs if dag.jobid(job) == record.jobid)
                 job.attempt = job.restart_times + 1
 
 
 FAILURES = FailureHandler()
+logger.addHandler(FAILURES)
 
 
 def print_failures():
@@ -245,9 +238,11 @@ def print_failures():
     for failed in workflow.scheduler.failed:
         for job in failed.jobs if failed.is_group() else [failed]:
             kept = FAILURES.kept.get(workflow.persistence.dag.jobid(job), (job.log, ""))
-            failures.append(Failure(" ".join([job.rule.name, *job.wildcards]), *kept))
+            failures.append(
+                calls.Failure(" ".join([job.rule.name, *job.wildcards]), *kept)
+            )
     if failures:
-        atexit.register(print, failures_in_lines(failures), file=sys.stderr)
+        atexit.register(print, calls.failures_in_lines(failures), file=sys.stderr)
 
 
 def start_saying_progress():
@@ -264,8 +259,10 @@ def start_saying_progress():
     at_once = min(filter(None, limits))
 
     def look():
-        waiting = waiting_in_slurm(name) if name else ""
-        return Jobs(scheduler.finished_jobs, len(dag), len(scheduler.failed), waiting)
+        waiting = calls.waiting_in_slurm(name) if name else ""
+        return calls.Jobs(
+            scheduler.finished_jobs, len(dag), len(scheduler.failed), waiting
+        )
 
     sweeps = {job.wildcards.sweep for job in dag.jobs if job.rule.name == "train"}
     planned = {
@@ -274,4 +271,4 @@ def start_saying_progress():
         for run in runs
     }
     arguments = planned, Path(PATHS.records()), at_once, look, logger.info
-    threading.Thread(target=say_progress, args=arguments, daemon=True).start()
+    threading.Thread(target=calls.say_progress, args=arguments, daemon=True).start()

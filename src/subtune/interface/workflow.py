@@ -36,11 +36,10 @@ LAST_LINES = 12
 FAILED = " failed: "
 # What Slurm's plugin says of a job that it could not submit, and of a cluster that gave no answer.
 NOT_SUBMITTED = re.compile(
-    r"(?:SLURM sbatch failed\. The error message was|Job submission failed with exception:)"
-    r"(.+?)(?:\n *sbatch call:|For further error details|$)",
-    re.DOTALL,
+    r"(?s)(?:sbatch failed.*? was|submission failed.*? exception:)"
+    r"(.+?)(?:\n *sbatch call|For further|$)"
 )
-NO_ANSWER = re.compile("unable to contact|timed out|zero bytes", re.IGNORECASE)
+NO_ANSWER = re.compile("(?i)unable to contact|timed out|zero bytes")
 # What Slurm's plugin and Snakemake say of how a job ended: Slurm's state, or a signal.
 END = re.compile(r"(?:SLURM status is: '|died with <Signals\.)(\w+)")
 # The beginning of a line of `subtune.core.jobs.report`.

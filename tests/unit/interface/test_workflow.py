@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,11 +14,16 @@ from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.interface import workflow
 from subtune.interface.workflow import (
+    Failure,
     Jobs,
+    failures_in_lines,
+    is_refused,
     progress_line,
     run_to_export,
     say_progress,
     seconds_left,
+    train_all,
+    waiting_in_slurm,
 )
 from subtune.selections.specs import Fold
 from tests.helpers import examples
@@ -185,6 +191,7 @@ PLANNED = {"a": 60.0, "b": 60.0, "c": 60.0, "d": 60.0}
             "01:30  18 of 52 jobs, 1 failed, 24 of 83 runs",
         ),
         ((90, Jobs(1, 2, 0), 0, 0, 0, False), "01:30  1 of 2 jobs"),
+        ((90, Jobs(1, 2, 0, "1 wait"), 0, 0, 0, False), "01:30  1 of 2 jobs, 1 wait"),
     ],
 )
 def test_a_line_says_jobs_runs_and_the_time_that_training_takes(arguments, line):
@@ -229,3 +236,68 @@ def test_lines_come_every_half_minute_until_all_jobs_are_done(monkeypatch, tmp_p
         "01:00  1 of 3 jobs, 2 of 3 runs, less than a minute of training left",
         "01:30  1 of 3 jobs, 3 of 3 runs",
     ]
+
+
+# What Slurm's plugin says if sbatch refuses a job, or if an account is unknown.
+SBATCH = (
+    "SLURM sbatch failed. The error message was 'sbatch: error: {}'.\n    sbatch call:\n  sbatch"
+)
+ACCOUNT = (
+    "Job submission failed with exception: Bad account. Accounts:\nlabFor further error details"
+)
+ENDS = {
+    "a mistake": ("10:00:00  on a\n10:00:01  error: no rows\n", "", "no rows (log: {own})"),
+    "a traceback": ("Traceback:\n  a\nKeyError: 'b'\n\n", "", "KeyError: 'b' (log: {own})"),
+    "killed": ("epoch 1\n", "died with <Signals.SIGKILL: 9>.", "epoch 1 (SIGKILL) (log: {own})"),
+    "killed early": (
+        "",
+        "SLURM-job '7' failed, SLURM status is: 'OUT_OF_MEMORY'. Detailed",
+        "its log is empty (OUT_OF_MEMORY) (log: {other})",
+    ),
+    "refused": (
+        "",
+        SBATCH.format("bad partition\nsbatch: error: Invalid name"),
+        "not submitted, sbatch: error: bad partition; sbatch: error: Invalid name",
+    ),
+    "an account": ("", ACCOUNT, "not submitted, Bad account. Accounts: lab"),
+}
+
+
+@pytest.mark.parametrize(("log", "said", "reason"), ENDS.values(), ids=ENDS)
+def test_a_failed_job_is_named_with_its_last_words(tmp_path, log, said, reason):
+    own, other = tmp_path / "own.log", tmp_path / "slurm.log"
+    own.write_text(log)
+    line = failures_in_lines([Failure("train a", [str(own), str(other)], said)])
+    assert line == "train a failed: " + reason.format(own=own, other=other)
+
+
+def test_jobs_that_failed_alike_are_in_one_line():
+    failures = [Failure(f"train {name}", ["none"], SBATCH.format("No")) for name in "dcab"]
+    line = "train a, train b, train c and 1 others failed: not submitted, sbatch: error: No"
+    assert failures_in_lines(failures) == line
+
+
+def test_a_cluster_without_an_answer_has_not_refused():
+    assert is_refused(SBATCH.format("Invalid partition name specified"))
+    assert is_refused(ACCOUNT)
+    assert not is_refused(SBATCH.format("Unable to contact slurm controller (connect failure)"))
+    assert not is_refused("SLURM-job '7' failed, SLURM status is: 'TIMEOUT'.")
+
+
+@pytest.mark.parametrize("last", ["train a failed: no rows (log: a.log)", "SyntaxError: x"])
+def test_a_call_that_fails_ends_with_the_failed_jobs_or_with_the_log(tmp_path, monkeypatch, last):
+    script = f"import sys; sys.exit('Error in rule a:\\n{last}')"
+    monkeypatch.setattr(workflow, "snakemake_command", lambda *_: [sys.executable, "-c", script])
+    with pytest.raises(SubtuneError) as error:
+        train_all(tmp_path / "mine.yaml", tmp_path, tmp_path)
+    log = f"training stopped; {tmp_path / 'snakemake.log'} ends with:\nError in rule a:\n"
+    assert str(error.value) == ("" if "failed" in last else log) + last
+
+
+def test_jobs_that_wait_are_counted_with_the_cluster_s_reasons(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert waiting_in_slurm("me") == ""
+    squeue = tmp_path / "squeue"
+    squeue.write_text("#!/bin/sh\necho 'PENDING Priority\nRUNNING None\nPENDING PartitionConfig'\n")
+    squeue.chmod(0o755)
+    assert waiting_in_slurm("me") == "2 wait in Slurm (PartitionConfig; Priority)"
