@@ -183,10 +183,11 @@ class Dimensions(NamedTuple):
         """The number of pretrained parameters: all but the classifier's."""
         return sum(map(math.prod, self.pretrained_shapes().values()))
 
-    def pretrained_shapes(self) -> dict[str, Shape]:
-        """Map the canonical name of every parameter of a pretrained checkpoint to its shape."""
+    def pretrained_shapes(self, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
+        """Map the canonical name of every pretrained parameter that a head needs to its shape."""
         # A sequence classifier has all pretrained parameters.
-        return {name: shape for name, shape in self.shapes(1).items() if not is_classifier(name)}
+        every = self.shapes(1, head).items()
+        return {name: shape for name, shape in every if not is_classifier(name)}
 
     def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
         """Map every parameter's canonical name to its shape, with a head of ``outputs`` outputs."""

@@ -32,6 +32,7 @@ from subtune.init.look import (
 )
 from subtune.init.settings import StartingModel, model_called
 from subtune.init.tables import Columns, Table, task_named_after
+from subtune.models.files import lacks_pooler
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan
 from subtune.tasks import Task
@@ -152,6 +153,7 @@ def init(request: Request) -> Iterator[str]:
             task=task,
             other_metrics=[m for m in other_metrics if m != "f1" or task.outputs == 2],
             model=model,
+            lacks_pooler=model.directory and lacks_pooler(model.directory),
             settings=chosen,
             steps=-(-chosen.train_rows // chosen.batch_size) * chosen.epochs,
             rows=rows,

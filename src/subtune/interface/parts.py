@@ -20,7 +20,7 @@ from subtune.init.settings import model_called
 from subtune.interface.tables import Rows, Split, as_names, errors_in_python, splits_of, write_all
 from subtune.models.dimensions import tensors_of
 from subtune.models.encoder import Encoder, load_model
-from subtune.models.files import pooling_in, version_of
+from subtune.models.files import lacks_pooler, pooling_in, version_of
 from subtune.selections import SELECTION, Selection
 from subtune.selections.added import Embeddings
 from subtune.selections.methods import named
@@ -180,7 +180,8 @@ def _read(
     with _checked("tokens"):
         spec = TokensSpec(data=data, tokenizer=version_of(directory), max_length=max_length)
     tokens = tokenize(task, rows, directory, max_length)
-    loaded = load_model(directory, task.of_kind.head, task.outputs, pooling_in(directory))
+    pooling = pooling_in(directory) or ("mean" if lacks_pooler(directory) else None)
+    loaded = load_model(directory, task.of_kind.head, task.outputs, pooling)
     return loaded.to(jobs.prepare(torch.get_num_threads())), spec, tokens
 
 

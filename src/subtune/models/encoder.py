@@ -184,7 +184,7 @@ def load_model(directory: Path, head: str, outputs: int, pooling: Pooling | None
         return transformers_models.load(directory, head, outputs, pooling)
     dimensions = dimensions_by(fields)
     paths = weights_of(directory)
-    stored = stored_names(paths, dimensions)
+    stored = stored_names(paths, dimensions, head)
     tensors = {name: tensor for path in paths for name, tensor in load_file(path).items()}
     parameters = {
         name: torch.zeros(shape)

@@ -15,6 +15,7 @@ from subtune.families.base import (
     LAYERS,
     MEAN_CLASSIFICATION,
     SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
     Dimensions,
     Shape,
 )
@@ -126,6 +127,13 @@ def pooling_in(directory: Path) -> Pooling | None:
     return own_pooling(read)
 
 
+def lacks_pooler(directory: Path) -> bool:
+    """Return whether a local model is a BERT without a pooler, as masked language models are."""
+    names = [name for path in weights_of(directory) for name in shapes_in(path)]
+    has_pooler = any(name.endswith("pooler.dense.weight") for name in names)
+    return read_config(directory)["model_type"] == "bert" and not has_pooler
+
+
 def head_by(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> str:
     """Return a model's head, given its pooling and the ``head`` of a task's kind.
 
@@ -224,11 +232,13 @@ def version_of(directory: Path) -> str:
     return fingerprint(*files_of(directory))
 
 
-def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, str]:
+def stored_names(
+    paths: Sequence[Path], dimensions: Dimensions, head: str = TOKEN_CLASSIFICATION
+) -> dict[str, str]:
     """Map the canonical name of every parameter of a packed family to its name in the files.
 
-    Only the files' headers are read. Unknown tensors outside the encoder's layers, such as another
-    head's, are ignored.
+    The default head needs no pooler. Only the files' headers are read. Unknown tensors outside the
+    encoder's layers, such as another head's, are ignored.
 
     Raises:
         SubtuneError: a file cannot be read, lacks a parameter, has a parameter of another shape, or
@@ -243,7 +253,7 @@ def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, str
         .replace(".beta", ".bias"): name
         for name in stored
     }
-    shapes = dimensions.pretrained_shapes()
+    shapes = dimensions.pretrained_shapes(head)
     require_same(
         paths[0].parent,
         missing=[name for name in shapes if name not in names],
@@ -267,7 +277,8 @@ def require_same(
         unknown: stored names that only a larger model of this kind has.
     """
     if missing:
-        raise SubtuneError(f"{directory} has no weights {missing[0]!r}, which its model has")
+        hint = "; `pooling: mean` in place of a pooler" if "pooler." in missing[0] else ""
+        raise SubtuneError(f"{directory} has no weights {missing[0]!r}, which its model has{hint}")
     for name, shape, expected in mismatched:
         raise SubtuneError(
             f"{directory}: {name} has the shape {list(shape)}, expected {list(expected)} as the "

@@ -16,6 +16,7 @@ from subtune.core.layout import Layout
 from subtune.data import files
 from subtune.data.sources import OF_GLUE, REPOSITORIES, mini_version, size_of
 from subtune.families import naming_of
+from subtune.families.base import Dimensions
 from subtune.hub import COMMITS, file_at, pinned, remembered
 from subtune.models.dimensions import (
     NO_POOLING,
@@ -32,7 +33,9 @@ from subtune.models.files import (
     own_pooling,
     pooling_in,
     read_config,
+    stored_names,
     version_of,
+    weights_of,
 )
 from subtune.selections.added import Peft
 from subtune.selections.kind import Work
@@ -168,6 +171,11 @@ def _require_parameters(
     for task in reversed(experiment.tasks):
         head = head_by(pooling, all_tasks[task].of_kind.head, fields)
         task_of_head[head] = task
+        if isinstance(dimensions, Dimensions) and Path(location).is_dir():
+            try:
+                stored_names(weights_of(Path(location)), dimensions, head)
+            except SubtuneError as error:
+                raise SubtuneError(f"models.{model}: {error}") from None
         is_standard = labels_of(experiment, all_tasks[task]) == "standard"
         if is_standard and not [*dimensions.shapes(1, head)][-1].endswith(".bias"):
             raise SubtuneError(

@@ -53,7 +53,6 @@ SHAPE = "{} has the shape {}, expected [{}, 32] as the model's configuration"
     ("family", "weights", "problem"),
     [
         ("bert", without("layer.1."), LACKS.format(QUERY)),
-        ("bert", without("pooler"), LACKS.format("pooler.dense.weight")),
         ("bert", beside(QUERY.replace("1", "2"), QUERY), MORE.format(QUERY.replace("1", "2"))),
         ("bert", cut(QUERY, 16), SHAPE.format(QUERY, [16, 32], 32)),
         ("llama", without(UP.format(1)), LACKS.format(UP.format(1))),
