@@ -23,6 +23,16 @@ from subtune.selections.added import AdapterSettings
 from subtune.selections.specs import FisherSpec, RunSpec
 from subtune.tasks.examples import Reads
 
+# Fields of ``config.json`` that an earlier use of the model has set. They change what transformers'
+# model returns, or how it trains, but not the model.
+SWITCHES = {
+    "gradient_checkpointing": False,
+    "output_attentions": False,
+    "output_hidden_states": False,
+    "problem_type": None,
+    "return_dict": True,
+    "torchscript": False,
+}
 # Standard deviations of an adapter's initial weights. Houlsby et al., 2019, section 3.6, truncate
 # normal draws at two standard deviations. adapter-hub, the code of Pfeiffer et al., 2021, does not.
 # All biases are 0.
@@ -192,6 +202,25 @@ def load_model(directory: Path, head: str, outputs: int, pooling: Pooling | None
         else tensors[stored[name]].to(torch.float32, copy=True)
         for name, shape in dimensions.shapes(outputs, head).items()
     }
+    return Encoder(transformers_config(directory, outputs), parameters, head)
+
+
+def transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
+    """Return transformers' configuration of a model with a number of outputs.
+
+    It has transformers' defaults for labels and for the fields in `SWITCHES`.
+
+    Raises:
+        SubtuneError: the configuration cannot be read, or transformers knows no such model.
+    """
     with one_line(f"{directory / CONFIG} cannot be read"):
-        config = AutoConfig.from_pretrained(directory, local_files_only=True)
-    return Encoder(config, parameters, head)
+        config = AutoConfig.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False
+        )
+    # Without label words, transformers makes some for each output.
+    config.id2label = None
+    config.num_labels = outputs
+    for name, value in SWITCHES.items():
+        if hasattr(config, name):
+            setattr(config, name, value)
+    return config

@@ -128,9 +128,7 @@ def with_modules(
     model: Encoder, settings: PeftSettings, seed: int
 ) -> tuple[peft.PeftModel, dict[str, str]]:
     """Return PEFT's model with a model's values on a CPU, and PEFT's names by canonical name."""
-    config = copy.deepcopy(model.config)
-    config.num_labels = model.outputs
-    on_cpu = replace(model, config=config).to("cpu")
+    on_cpu = replace(model, config=copy.deepcopy(model.config)).to("cpu")
     own_names = {name: model.exported_name(name) for name in model.parameters}
     module = with_values(on_cpu, attn_implementation="eager")
     return _inject(module, own_names, settings, model.head, seed)

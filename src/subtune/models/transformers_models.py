@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import transformers
 from torch import Tensor, nn
-from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 from transformers.utils.logging import (
     disable_progress_bar,
@@ -32,7 +32,7 @@ from subtune.families.base import (
     is_key_bias,
 )
 from subtune.models.dimensions import NO_POOLING, OtherDimensions
-from subtune.models.encoder import Encoder, TransformersModule
+from subtune.models.encoder import Encoder, TransformersModule, transformers_config
 from subtune.models.files import CONFIG, INDEX, WEIGHTS, Pooling, require_same
 from subtune.selections.kind import LAYER_NUMBER
 
@@ -136,10 +136,8 @@ def read_config(directory: Path, outputs: int) -> PretrainedConfig:
     Raises:
         SubtuneError: the configuration cannot be read, or transformers knows no such model.
     """
-    with one_line(f"{directory / CONFIG} cannot be read"), quiet():
-        config = AutoConfig.from_pretrained(
-            directory, local_files_only=True, trust_remote_code=False, num_labels=outputs
-        )
+    with quiet():
+        config = transformers_config(directory, outputs)
     words = getattr(config, "vocab_size", None) or math.inf
     if config.pad_token_id is None or not 0 <= config.pad_token_id < words:
         end = getattr(config, "eos_token_id", None)

@@ -76,7 +76,7 @@ def export_model(layout: Layout, run: str, target: Path, card: Card | None = Non
     spec, delta, model = _trained(layout, run)
     with new_directory(target) as draft, quiet():
         if isinstance(spec.recipe, Fit):
-            _write_encoder(draft, Path(layout.model(spec.model.id)), {})
+            _write_encoder(draft, Path(layout.model(spec.model.id)), model.config, {})
             bias, weight = (value for _, value in sorted(to_stored(delta).items()))
             read, texts = tokens_pooled(spec.model, model), len(spec.tokens.data.task.text)
             _write_parts(draft, spec.tokens.max_length, read, weight, bias, texts)
@@ -86,7 +86,7 @@ def export_model(layout: Layout, run: str, target: Path, card: Card | None = Non
             whole = with_values(trained)
             if trained.averages:
                 values = whole.base_model.state_dict()
-                _write_encoder(draft, Path(layout.model(spec.model.id)), values)
+                _write_encoder(draft, Path(layout.model(spec.model.id)), config, values)
                 *_, weight, bias = trained.parameters.values()
                 _write_parts(draft, spec.tokens.max_length, model.reads, weight, bias)
             else:
@@ -236,9 +236,11 @@ def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
     return config
 
 
-def _write_encoder(draft: Path, pretrained: Path, values: Mapping[str, Tensor]) -> None:
+def _write_encoder(
+    draft: Path, pretrained: Path, config: PretrainedConfig, values: Mapping[str, Tensor]
+) -> None:
     """Write a pretrained encoder without a head; ``values`` must have all changed tensors."""
-    encoder = AutoModel.from_pretrained(pretrained, local_files_only=True).float()
+    encoder = AutoModel.from_pretrained(pretrained, config=config, local_files_only=True).float()
     encoder.load_state_dict(values, strict=False)
     encoder.save_pretrained(draft)
 

@@ -211,7 +211,6 @@ def _loaded(
         from peft import PeftModel
 
         untrained = load_model(base, head, task.outputs, pooling)
-        untrained.config.num_labels = task.outputs
         head = head_by(pooling, head, untrained.config.to_dict())
         module = PeftModel.from_pretrained(with_values(untrained), str(directory))
     module = module.to(device).eval()

@@ -109,6 +109,38 @@ def test_an_export_predicts_as_the_record_says(family, selection, adapter, tmp_p
     assert_predicts(tmp_path, spec, tokens, base if adapter else "")
 
 
+# Fields that an earlier use of a model has left in its configuration.
+SWITCHED = {
+    "gradient_checkpointing": True,
+    "id2label": {"0": "cold", "1": "warm", "2": "hot"},
+    "label2id": {"cold": 0, "warm": 1, "hot": 2},
+    "output_attentions": True,
+    "output_hidden_states": True,
+    "return_dict": False,
+    "torchscript": True,
+}
+SINGLE = {"problem_type": "single_label_classification"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "task", "fields"),
+    [("bert", "sst2", SWITCHED), ("gpt2", "sst2", SWITCHED), ("modernbert", "stsb", SINGLE)],
+)
+def test_switches_of_a_configuration_change_nothing(family, task, fields, tmp_path, model_of):
+    results = {}
+    for name, added in (("usual", {}), ("switched", fields)):
+        base = shutil.copytree(model_of(family), tmp_path / name / "base")
+        config = json.loads((base / "config.json").read_text())
+        (base / "config.json").write_text(json.dumps(config | added))
+        spec, tokens = recorded(tmp_path / name, base, METHODS["full"], task)
+        results[name] = logits_on_record(tmp_path / name, spec)
+        assert_predicts(tmp_path / name, spec, tokens, task=task)
+    assert np.array_equal(results["usual"], results["switched"])
+    made = json.loads((tmp_path / "switched" / f"out-{spec.id}" / "config.json").read_text())
+    assert {*made["id2label"].values()} == {*(TASKS[task].labels or ["LABEL_0"])}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "of_type",
