@@ -6,6 +6,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
+from subtune.core.errors import SubtuneError
 from subtune.data.batches import divided, rows_of_folds
 from subtune.selections.specs import Fold
 from subtune.tasks import TASKS
@@ -68,6 +69,13 @@ def test_a_label_with_fewer_rows_than_folds_is_in_some_of_them():
     parts = folds(packable(texts, [0] * 28 + [1] * 2), TASKS["sst2"], 5)
     assert sorted(row for part in parts for row in part) == [*range(30)]
     assert sum(bool({28, 29} & {*part}) for part in parts) == 2
+
+
+def test_fewer_texts_than_folds_are_one_line():
+    """Different texts can have the same tokens, because the tokenizer does not know their words."""
+    problem = "task 'sst2': found too few texts with different tokens for 5 folds: .* groups: 3"
+    with pytest.raises(SubtuneError, match=problem):
+        folds(packable([[2, number % 3, 3] for number in range(20)], [0, 1] * 10), TASKS["sst2"], 5)
 
 
 def test_numbers_are_spread():
