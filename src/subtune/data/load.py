@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_line
+from subtune.core.jobs import report
 from subtune.data import files
-from subtune.data.sources import OF_GLUE, REPOSITORIES, Repository, mini_columns
+from subtune.data.sources import OF_GLUE, REPOSITORIES, TRIED, Repository, mini_columns
 from subtune.hub import snapshot
-from subtune.models.files import TOKENIZER, has_token_types, longest_text, read_config
+from subtune.models.files import TOKENIZER, has_one_end, has_token_types, longest_text, read_config
+from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, TaskSpec
 from subtune.tasks.sentences import texts_apart
@@ -119,8 +120,8 @@ def tokenize(
     tokens apart. With ``apart``, each text of a pair is a separate example.
 
     Raises:
-        SubtuneError: the tokenizer's file cannot be read or has more words than the model, or the
-            model has fewer than ``max_length`` positions.
+        SubtuneError: the tokenizer cannot be read, has no token for any word or more words than the
+            model, or the model has fewer than ``max_length`` positions.
     """
     config = read_config(model_directory)
     if max_length > longest_text(config):
@@ -128,7 +129,7 @@ def tokenize(
             f"max_length: found {max_length}, expected at most {longest_text(config)}, the "
             "positions of the model"
         )
-    tokenizer = read_tokenizer(model_directory)
+    tokenizer = read_tokenizer(model_directory, has_one_end(config, task.of_kind.head))
 
     def encode(batch: dict[str, list], numbers: list[int]) -> dict[str, list]:
         if apart:
@@ -149,16 +150,11 @@ def tokenize(
 
     if not rows:  # the task's test files may be absent
         return rows
-    columns = next(iter(rows.values())).column_names
+    first = next(iter(rows.values()))
+    tried = first.select(range(0, len(first), -(-len(first) // TRIED)))[:]
+    share = unknown_share(tokenizer, map(" ".join, task.of_kind.texts(tried)), model_directory)
+    for line in unknown_lines(share):
+        report(line)
+    columns = first.column_names
     settings = {"batched": True, "with_indices": True, "remove_columns": columns}
     return rows.map(encode, **settings, desc="tokens")
-
-
-def read_tokenizer(model_directory: Path) -> Tokenizer:
-    """Return a model's tokenizer, which neither pads nor cuts."""
-    path = model_directory / TOKENIZER
-    with one_line(f"{path} is not a readable tokenizer"):
-        tokenizer = Tokenizer.from_file(str(path))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer

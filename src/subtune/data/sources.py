@@ -29,6 +29,8 @@ MINI_TASKS = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp", "ud_
 # Estimates for English text: special tokens of an example, and tokens per word.
 SPECIAL_TOKENS = 3
 TOKENS_PER_WORD = 1.3
+# The most texts on which a tokenizer is tried.
+TRIED = 200
 Row = Mapping[str, Any]
 
 
@@ -148,6 +150,7 @@ def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
         except SubtuneError as error:
             weighed = str(error)
     words = sum(len(text.split()) for row in train for text in row)
+    step = -(-len(train) // TRIED)
     return TaskSize(
         train_rows=len(train),
         evaluation_rows=evaluation,
@@ -155,4 +158,5 @@ def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
         tokens=SPECIAL_TOKENS + TOKENS_PER_WORD * words / len(train),
         scarcest=min(counts.items(), key=itemgetter(1)),
         weighed=weighed,
+        sample=tuple(map(" ".join, train[::step])),
     )

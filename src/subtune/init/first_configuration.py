@@ -146,7 +146,7 @@ def init(request: Request) -> Iterator[str]:
     has_fast_bf16 = speed.teraflops["bf16"] > NATIVE * speed.teraflops["fp32"]
     sizes: Mapping[str, TaskSize] = {}
     for chosen in choices:
-        lengths = lengths_of(found.counts, chosen.max_length, model.has_tokenizer)
+        lengths = lengths_of(found.counts, chosen.max_length, bool(model.directory))
         text = _template().render(
             request=request,
             files=paths,
@@ -213,11 +213,11 @@ def look(request: Request) -> Found:
     text, label = _columns(request, read)
     model = model_called(request.model)
     cells = (read["train"].cells(column) for column in text)
-    counts = model.token_counts(
+    counts, unknown = model.token_counts(
         [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
     )
     window = settings.windows(counts, model.longest_text)[0]
-    lengths = lengths_of(counts, window, model.has_tokenizer)
+    lengths = lengths_of(counts, window, bool(model.directory), unknown)
     guessed = tuple(n for n in ("text", "label", "sheet", "kind") if getattr(request, n) is None)
     options = request.kind, guessed, request.merge_labels
     facts = look_at(read, text, label, lengths, *options)

@@ -66,7 +66,7 @@ class Lengths:
 
     ``are_counted``: whether the model's tokenizer counted them; otherwise they are guessed from
     words. ``cut``: the share of texts longer than ``max_length``. ``read``: the share of all tokens
-    that is read.
+    that is read. ``unknown``: the share of tokens that the model does not know.
     """
 
     are_counted: bool
@@ -75,6 +75,7 @@ class Lengths:
     max_length: int
     cut: float
     read: float
+    unknown: float
 
 
 @dataclass(frozen=True)
@@ -308,7 +309,9 @@ def smallest_difference(rows: int) -> float:
     return min(1.0, max(HALF * math.sqrt(DIFFERING / rows), HALF**2 / rows))
 
 
-def lengths_of(counts: np.ndarray, max_length: int, are_counted: bool) -> Lengths:
+def lengths_of(
+    counts: np.ndarray, max_length: int, are_counted: bool, unknown: float = 0
+) -> Lengths:
     """Return the lengths of texts from their numbers of tokens, cut at ``max_length``."""
     return Lengths(
         are_counted,
@@ -317,6 +320,7 @@ def lengths_of(counts: np.ndarray, max_length: int, are_counted: bool) -> Length
         max_length=max_length,
         cut=float(np.mean(counts > max_length)),
         read=float(counts.clip(max=max_length).sum() / counts.sum()),
+        unknown=unknown,
     )
 
 

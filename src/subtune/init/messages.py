@@ -8,6 +8,7 @@ from subtune.init import DEFAULTS
 from subtune.init.look import Lengths, Look, names_of, order
 from subtune.init.settings import Settings, StartingModel
 from subtune.init.tables import number_in
+from subtune.models.tokenizer import unknown_lines
 from subtune.planning.cost import in_words
 from subtune.tasks.formats import ending_of, sheets, shown
 
@@ -79,6 +80,7 @@ def look_lines(look: Look) -> Iterator[str]:
         f"lengths: half of the texts have up to {lengths.median:,} tokens{guessed}, the longest "
         f"{lengths.longest:,}; max_length {lengths.max_length}, {share_read(lengths)}"
     )
+    yield from unknown_lines(lengths.unknown)
     if look.smallest_difference:
         yield (
             f"{look.parts[look.judges].rows:,} {judging} show differences in accuracy from about "

@@ -20,7 +20,8 @@ from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.init import DEFAULTS
 from subtune.init.tables import named_like
 from subtune.models.dimensions import AnyDimensions, dimensions_of, parameter_counts
-from subtune.models.files import TOKENIZER, directory_of_package, longest_text, read_config
+from subtune.models.files import directory_of_package, longest_text, read_config
+from subtune.models.tokenizer import read_tokenizer, unknown_share
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Labels
 from subtune.tasks import TaskSpec
@@ -91,14 +92,9 @@ class StartingModel(Value):
             return DEFAULTS.longest_window
         return min(longest_text(read_config(self.directory)), DEFAULTS.longest_window)
 
-    @property
-    def has_tokenizer(self) -> bool:
-        """Return whether the model's tokenizer is on this machine."""
-        return self.directory is not None and (self.directory / TOKENIZER).is_file()
-
-    def token_counts(self, texts: Sequence[tuple[str, ...]]) -> np.ndarray:
+    def token_counts(self, texts: Sequence[tuple[str, ...]]) -> tuple[np.ndarray, float]:
         """Return the number of tokens of each row of a sample, with special tokens, in ascending
-        order.
+        order, and the share of unknown tokens.
 
         Without a local tokenizer, tokens are estimated from the number of words, as in English.
 
@@ -106,18 +102,17 @@ class StartingModel(Value):
             texts: one or two texts per row.
 
         Raises:
-            SubtuneError: the tokenizer's file cannot be read.
+            SubtuneError: the tokenizer cannot be read, or has no token for any word.
         """
         sample = texts[:: -(-len(texts) // DEFAULTS.rows_measured)]
-        if self.directory and self.has_tokenizer:
-            # Importing datasets takes a second.
-            from subtune.data.load import read_tokenizer
-
+        if self.directory:
+            tokenizer = read_tokenizer(self.directory)
+            unknown = unknown_share(tokenizer, map(" ".join, sample), self.directory)
             rows = [row if len(row) > 1 else row[0] for row in sample]
-            encoded = read_tokenizer(self.directory).encode_batch(rows)
-            return np.sort([len(tokens) for tokens in encoded])
+            encoded = tokenizer.encode_batch(rows)
+            return np.sort([len(tokens) for tokens in encoded]), unknown
         words = [sum(len(text.split()) for text in row) for row in sample]
-        return np.sort(np.ceil(SPECIAL_TOKENS + TOKENS_PER_WORD * np.array(words)).astype(int))
+        return np.sort(np.ceil(SPECIAL_TOKENS + TOKENS_PER_WORD * np.array(words)).astype(int)), 0
 
     def problems_of(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
         """Return the methods that select parameters which the model lacks, each with its error.

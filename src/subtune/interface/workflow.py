@@ -22,6 +22,7 @@ from subtune.config import Config
 from subtune.core.errors import SubtuneError, listed, one_line, printable
 from subtune.core.layout import Layout, snakemake_command, workflow_directory
 from subtune.init.settings import count_cores, count_jobs_at_once
+from subtune.models.tokenizer import read_tokenizer, unknown_share
 from subtune.papers.experiments import paper_of, with_papers
 from subtune.planning.cost import in_words
 from subtune.planning.jobs import form
@@ -71,12 +72,28 @@ def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
     papers = {name: paper_of(experiment) for name, experiment in config.experiments.items()}
     forms = [row for name, paper in papers.items() for row in form(config, name, paper.metrics)]
     planned = plan(config)
+    _try_tokenizers(planned)
     if config.test_scores:
         # Importing pandas takes a while.
         from subtune import glue_server
 
         glue_server.returned_scores(Path(config.test_scores), forms)
     return config, planned, forms
+
+
+def _try_tokenizers(planned: Plan) -> None:
+    """Refuse a local model whose tokenizer cannot be read, or has no token for a task's words."""
+    for name, model in planned.model_ids.items():
+        if planned.models[model].source != "files":
+            continue
+        directory = Path(planned.locations[model])
+        rows = {tokens.data.key for tokens in planned.tokens.values() if tokens.tokenizer == model}
+        try:
+            tokenizer = read_tokenizer(directory)
+            for key in rows:
+                unknown_share(tokenizer, planned.sizes[key].sample, directory)
+        except SubtuneError as error:
+            raise SubtuneError(f"models.{name}: {error}") from None
 
 
 def call_snakemake(arguments: Sequence[str]) -> NoReturn:

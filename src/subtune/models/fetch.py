@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from subtune.core.errors import SubtuneError, one_line
+from subtune.core.errors import SubtuneError
 from subtune.hub import snapshot
 from subtune.models.files import (
     CONFIG,
@@ -14,11 +14,11 @@ from subtune.models.files import (
     README,
     SHARDS,
     TOKENIZER,
-    VOCABULARIES,
     WEIGHTS,
     files_of,
     version_of,
 )
+from subtune.models.tokenizer import read_tokenizer
 from subtune.selections.specs import ModelSpec
 
 
@@ -50,14 +50,5 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
         shutil.copyfile(path, copy)
     if spec.source == "files" and version_of(target) != spec.version:
         raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
-    tokenizer = target / TOKENIZER
-    if not tokenizer.is_file():
-        vocabulary = " and ".join(name for name in VOCABULARIES if (target / name).is_file())
-        from transformers import AutoTokenizer
-
-        # Transformers converts the files of an older tokenizer.
-        with one_line(f"{target} has no {tokenizer.name}, and none can be made of {vocabulary}"):
-            made = AutoTokenizer.from_pretrained(
-                target, local_files_only=True, trust_remote_code=False
-            )
-            made.backend_tokenizer.save(str(tokenizer))
+    if not (target / TOKENIZER).is_file():
+        read_tokenizer(target).save(str(target / TOKENIZER))

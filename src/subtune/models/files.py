@@ -162,6 +162,11 @@ def has_token_types(config: Mapping[str, Any]) -> bool:
     return config.get("type_vocab_size", 1) > 1
 
 
+def has_one_end(config: Mapping[str, Any], head: str) -> bool:
+    """Return whether a head reads the end-of-text token, and refuses texts with several."""
+    return config.get("is_encoder_decoder", False) and head == SEQUENCE_CLASSIFICATION
+
+
 def _error(path: Path, field: str, value: object, expected: str) -> SubtuneError:
     return SubtuneError(f"{path}: {field}: found {json.dumps(value)}, expected {expected}")
 

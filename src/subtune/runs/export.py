@@ -24,6 +24,7 @@ from subtune.models.files import (
     README,
     TOKENIZER,
     TOKENIZER_CONFIG,
+    has_one_end,
     has_token_types,
 )
 from subtune.models.transformers_models import quiet, transposed_in, with_values
@@ -105,12 +106,12 @@ def _write_beside(
         if path.is_file():
             shutil.copyfile(path, draft / name)
     if model.transformers is not None or model.averages:
-        _complete_tokenizer(draft, model.config)
+        _complete_tokenizer(draft, model.config, spec.tokens.data.task.of_kind.head)
     if card:
         (draft / README).write_text(card, encoding="utf-8")
 
 
-def _complete_tokenizer(directory: Path, config: PretrainedConfig) -> None:
+def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) -> None:
     """Configure a tokenizer so that transformers reads it as in training and pads on the right.
 
     Other fields of the tokenizer's configuration are kept, such as its class and padding token.
@@ -122,6 +123,8 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig) -> None:
         fields["pad_token"] = tokenizer.id_to_token(config.pad_token_id)
     # Transformers' default is the tokenizer class of the model's family.
     fields.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
+    if has_one_end(config.to_dict(), head):
+        fields["split_special_tokens"] = True
     types = ["token_type_ids"] if has_token_types(config.to_dict()) else []
     fields["model_input_names"] = ["input_ids", *types, "attention_mask"]
     path.write_text(json.dumps(fields | {"padding_side": "right"}, indent=2) + "\n")

@@ -18,7 +18,6 @@ from subtune.core.errors import SubtuneError, one_line
 from subtune.core.jobs import prepare
 from subtune.core.layout import require_new
 from subtune.data.batches import EVALUATION_TOKENS
-from subtune.data.load import read_tokenizer
 from subtune.families.base import HEADS, SEQUENCE_CLASSIFICATION
 from subtune.hub import snapshot
 from subtune.models.encoder import load_model
@@ -30,11 +29,13 @@ from subtune.models.files import (
     SHARDS,
     WEIGHTS,
     directory_of_package,
+    has_one_end,
     has_token_types,
     head_by,
     read_config,
     version_of,
 )
+from subtune.models.tokenizer import read_tokenizer
 from subtune.models.transformers_models import AUTO_CLASSES, quiet, with_values
 from subtune.runs.export import ADAPTER, REGRESSION, SPEC
 from subtune.selections.specs import RunSpec
@@ -95,13 +96,14 @@ def predict(
     kind, tokens = task.of_kind, spec.tokens
     columns = kind.from_rows(task, rows, labelled=False, source=source)
     base = _base_of(directory, spec, base) if (directory / ADAPTER).is_file() else None
+    config = read_config(base or directory)
     encoded = kind.encode(
-        read_tokenizer(directory),
+        read_tokenizer(directory, has_one_end(config, kind.head)),
         texts_apart(columns) if tokens.apart else columns,
         tokens.max_length,
         tokens.doc_stride,
     )
-    if not has_token_types(read_config(base or directory)):
+    if not has_token_types(config):
         del encoded["token_type_ids"]
     examples = Examples(datasets.Dataset.from_dict(encoded), HEADS[kind.head])
     device = prepare(torch.get_num_threads())

@@ -118,7 +118,8 @@ class TaskSize(Value):
     ``tokens`` is the mean number of tokens of a training row, often an estimate. ``scarcest``
     limits the number of folds if rows are read before training: its name (different texts, or rows
     of the most frequent label) and its number. ``weighed`` is the reason why labels cannot be
-    weighted by frequency, if there is one.
+    weighted by frequency, if there is one. ``sample`` has some training texts, on which tokenizers
+    are tried.
     """
 
     train_rows: int
@@ -127,6 +128,7 @@ class TaskSize(Value):
     tokens: float
     scarcest: tuple[str, int] | None = None
     weighed: str | None = None
+    sample: tuple[str, ...] = ()
 
     @property
     def all_rows(self) -> int:

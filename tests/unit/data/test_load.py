@@ -1,15 +1,19 @@
 """Rows of every source with the same columns, and their token ids."""
 
+import re
+import shutil
 from collections import Counter
 
 import datasets
 import pytest
+from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from subtune.core.errors import SubtuneError
 from subtune.data import files
 from subtune.data.load import load, read, split_from_rows, tokenize
 from subtune.data.sources import MINI_TASKS, mini_columns, mini_rows, mini_version
+from subtune.models.files import TOKENIZER
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
@@ -52,6 +56,40 @@ def test_real_glue_files_have_as_many_rows_as_glue(name, glue_dir):
     assert "" not in rows["train"]["text_a"]
     if name == "stsb":
         assert (min(rows["train"]["label"]), max(rows["train"]["label"])) == (0.0, 5.0)
+
+
+@pytest.mark.parametrize(("family", "ends"), [("bart", 1), ("llama", 2)])
+def test_a_special_tokens_name_in_a_text_is_text_to_a_model_that_reads_the_only_end(
+    family, ends, directory_of, tmp_path
+):
+    directory = shutil.copytree(directory_of(family), tmp_path / family)
+    tokenizer = Tokenizer.from_file(str(directory / TOKENIZER))
+    tokenizer.add_special_tokens(["[SEP]"])
+    tokenizer.save(str(directory / TOKENIZER))
+    rows = examples.rows_of(TASKS["sst2"])
+    rows["train"] = rows["train"].map(lambda row: row | {"text_a": "a good[SEP] film"})
+    [ids, *_] = tokenize(TASKS["sst2"], rows, directory, 24)["train"]["input_ids"]
+    assert ids.count(tokenizer.token_to_id("[SEP]")) == ends
+
+
+def in_thai(cell):
+    """The texts of a cell with other letters."""
+    if isinstance(cell, list):
+        return [*map(in_thai, cell)]
+    return re.sub("[a-z]", "ด", cell) if isinstance(cell, str) else cell
+
+
+@pytest.mark.parametrize("task", ["sst2", "ud_ewt", "squad"])
+def test_many_unknown_tokens_are_said_and_only_unknown_ones_are_refused(task, tiny_bert, capsys):
+    rows = examples.rows_of(TASKS[task])
+    known = rows["train"]
+    foreign = known.map(lambda row: {name: in_thai(cell) for name, cell in row.items()})
+    rows["train"] = datasets.concatenate_datasets([known, foreign])
+    tokenize(TASKS[task], rows, tiny_bert, 24)
+    assert "% of the tokens are unknown to the model" in capsys.readouterr().out
+    rows["train"] = foreign
+    with pytest.raises(SubtuneError, match="tiny-bert: the tokenizer has no token for any word"):
+        tokenize(TASKS[task], rows, tiny_bert, 24)
 
 
 def test_a_task_without_test_files_has_no_rows_to_predict(glue_dir, tiny_bert, tmp_path):

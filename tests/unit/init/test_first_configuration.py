@@ -278,7 +278,7 @@ def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(
     here, call, tiny_bert, monkeypatch
 ):
     labels = sorted(text for text in AWKWARD if text == text.strip())
-    rows = [{"a: b": f"one {n}", "²": "two", "yes": label} for n, label in enumerate(3 * labels)]
+    rows = [{"a: b": f"one {n}", "²": "film", "yes": label} for n, label in enumerate(3 * labels)]
     files = {"train": "größe #1/123-train.csv", "validation": "größe #1/no: 'dev'.csv"}
     (here / "größe #1").mkdir()
     for name in files.values():

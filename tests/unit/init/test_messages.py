@@ -48,6 +48,16 @@ SAID = {
             "2 classes: x (99), y (99)",
         ],
     ),
+    "words that the model does not know": (
+        "t.csv",
+        lambda path: (
+            frame().assign(text=[f"สะอาด้ {n}" for n in range(200)]).to_csv(path, index=False)
+        ),
+        [
+            "50% of the tokens are unknown to the model, so scores say little about methods: "
+            "another model may know the language of these texts",
+        ],
+    ),
     "Excel's CSV": (
         "t.csv",
         lambda path: frame().to_csv(path, index=False, sep=";", encoding="utf-8-sig"),

@@ -63,6 +63,16 @@ def checked(settings, capsys):
     return check
 
 
+def test_a_tokenizer_that_knows_no_word_of_a_table_is_a_problem(checked, settings, minilm):
+    shutil.copytree(minilm, "mine")
+    Path("mine", "tokenizer.json").unlink()
+    Path("mine", "vocab.txt").rename("mine/spm.model")
+    settings["models"] = {"minilm": {"path": "mine"}}
+    status, said = checked()
+    assert status == 1
+    assert said.startswith("models.minilm: mine: the tokenizer has no token for any word of the te")
+
+
 def test_a_configuration_that_can_run_has_no_problems(checked):
     assert checked() == (0, "mine.yaml: 1 experiment(s), 1 run(s), no problems found\n")
 

@@ -10,12 +10,13 @@ from tokenizers import Tokenizer
 from transformers import AutoModel
 
 from subtune.core.errors import SubtuneError
-from subtune.data.load import read_tokenizer, tokenize
+from subtune.data.load import tokenize
 from subtune.families.base import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION, is_classifier
 from subtune.models import files
 from subtune.models.encoder import load_model, with_new_classifier
 from subtune.models.files import MANY, head_by, longest_text, own_pooling, pooling_in
 from subtune.models.forward import logits, pack
+from subtune.models.tokenizer import read_tokenizer
 from subtune.tasks import TASKS
 from tests.helpers import examples
 

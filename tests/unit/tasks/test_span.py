@@ -12,9 +12,9 @@ from torch.nn import functional
 from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 
 from subtune.core.errors import SubtuneError
-from subtune.data.load import read_tokenizer
 from subtune.families.base import QUESTION_ANSWERING
 from subtune.models.encoder import load_model
+from subtune.models.tokenizer import read_tokenizer
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.tasks.span import LONGEST_ANSWER, OUTSIDE, questions

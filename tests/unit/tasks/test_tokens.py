@@ -13,7 +13,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from subtune.core.errors import SubtuneError
-from subtune.data.load import read_tokenizer, split_from_rows
+from subtune.data.load import split_from_rows
+from subtune.models.tokenizer import read_tokenizer
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
 from subtune.tasks.task import KINDS

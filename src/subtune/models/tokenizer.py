@@ -1,0 +1,99 @@
+"""A model's tokenizer, and a trial of it on texts before anything trains."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from tokenizers import Tokenizer
+from tokenizers.models import Unigram
+
+from subtune.core.errors import SubtuneError, cut, one_line, reason_of
+from subtune.models.files import TOKENIZER, VOCABULARIES
+
+# The largest share of unknown tokens that is not mentioned.
+MOST_UNKNOWN = 0.2
+# The mark of a word's beginning, which alone is no word.
+MARK = "▁"
+
+
+def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
+    """Return a model's tokenizer, which neither pads nor cuts.
+
+    ``names_are_text``: whether the name of a special token in a text, such as ``</s>``, is ordinary
+    text.
+
+    Raises:
+        SubtuneError: the tokenizer's files are missing or cannot be read.
+    """
+    path = directory / TOKENIZER
+    if path.is_file():
+        with one_line(f"{path} is not a readable tokenizer"):
+            tokenizer = Tokenizer.from_file(str(path))
+    else:
+        tokenizer = _converted(directory)
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    tokenizer.encode_special_tokens = names_are_text
+    return tokenizer
+
+
+def _converted(directory: Path) -> Tokenizer:
+    """Return a tokenizer made by transformers from the files of an older format."""
+    # Importing transformers takes seconds.
+    from transformers import AutoTokenizer
+    from transformers.utils import is_protobuf_available, is_sentencepiece_available
+
+    from subtune.models.transformers_models import quiet
+
+    present = [name for name in VOCABULARIES if (directory / name).is_file()]
+    try:
+        with quiet():
+            made = AutoTokenizer.from_pretrained(
+                directory, local_files_only=True, trust_remote_code=False
+            )
+        if made.is_fast:
+            return made.backend_tokenizer
+        reason = f"transformers has no fast version of {type(made).__name__}"
+    except Exception as error:
+        reason = reason_of(error)
+        can_read = is_sentencepiece_available() and is_protobuf_available()
+        if not can_read and any(name.endswith(".model") for name in present):
+            # Transformers names another package.
+            reason = "install the packages sentencepiece and protobuf"
+    files = " and ".join(present) or "other files"
+    raise SubtuneError(f"{directory} has no {TOKENIZER}, and none can be made of {files}: {reason}")
+
+
+def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], name: object) -> float:
+    """Return the share of unknown tokens in some texts. A byte-level BPE has none.
+
+    Raises:
+        SubtuneError: the tokenizer of the model ``name`` has no token for any word. Transformers
+            makes such a tokenizer if files are missing.
+    """
+    given = [text for text in texts if text.strip()]
+    encoded = tokenizer.encode_batch_fast(given, add_special_tokens=False)
+    counts = Counter[int | None](chain.from_iterable(encoding.ids for encoding in encoded))
+    counts.pop(tokenizer.token_to_id(MARK), None)
+    if isinstance(tokenizer.model, Unigram):
+        unknown = counts[json.loads(tokenizer.to_str())["model"]["unk_id"]]
+    else:
+        unknown = counts[tokenizer.token_to_id(tokenizer.model.unk_token or "")]
+    if given and unknown == counts.total():
+        raise SubtuneError(
+            f"{name}: the tokenizer has no token for any word of the texts, such as "
+            f"{cut(given[0])!r}; expected a model for their language, with all files of its "
+            "tokenizer"
+        )
+    return unknown / max(1, counts.total())
+
+
+def unknown_lines(share: float) -> Iterator[str]:
+    """Yield a line if a large share of tokens is unknown."""
+    if share > MOST_UNKNOWN:
+        yield (
+            f"{share:.0%} of the tokens are unknown to the model, so scores say little about "
+            "methods: another model may know the language of these texts"
+        )
