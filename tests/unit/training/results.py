@@ -62,7 +62,7 @@ def assert_close(results, expected):
 def assert_close_values(found, expected):
     """Check that two stored deltas have the same entries, and values that are equal to rounding."""
     assert found.keys() == expected.keys()
-    both = [[torch.as_tensor(values) for values in of.values()] for of in (found, expected)]
+    both = [[torch.as_tensor(of[name]) for name in expected] for of in (found, expected)]
     for one, other in zip(*both, strict=True):
         assert one.is_floating_point() or torch.equal(one, other)
     one, other = (torch.cat([v.flatten() for v in of if v.is_floating_point()]) for of in both)
