@@ -11,10 +11,10 @@ from subtune.training.values import to_stored
 from tests.helpers import examples
 
 # Products round differently for other numbers of rows or threads. In four steps of MiniLM at rates
-# of up to 7e-3, this changed losses and logits by up to 4 units of float32's rounding, and values
-# (the norm of all differences, relative to that of all values) by up to 170: AdamW divides
+# of up to 7e-3, this changed losses and logits by up to 2 units of float32's rounding, and values
+# (the norm of all differences, relative to that of all values) by up to 40: AdamW divides
 # gradients by their own size, and so enlarges the rounding of the smallest. Runs that mix change
-# them by 4,000 and 13,000 units or more, even if they mix in a single vector.
+# them by 3,000 and 12,000 units or more, even if they mix in a single vector.
 UNIT = torch.finfo(torch.float32).eps
 CLOSE = {"rtol": 0, "atol": 100 * UNIT}
 CLOSE_VALUES = 2000 * UNIT
