@@ -115,8 +115,8 @@ def _environment(words: Sequence[str] = ()) -> dict[str, str]:
     """Return the environment variables of a call of Snakemake.
 
     Profiles for other workflows, of the shell and of the current folder, would change where jobs
-    run. A profile is used only if the call names it; of the others, a line says that they are
-    ignored.
+    run. A profile is used only if the call names it. For every other profile, a line says that it
+    is ignored.
 
     Raises:
         SubtuneError: there is no space for temporary files.
