@@ -237,19 +237,15 @@ def print_failures():
     failures = []
     for failed in workflow.scheduler.failed:
         for job in failed.jobs if failed.is_group() else [failed]:
+            name = " ".join([job.rule.name, *job.wildcards])
             kept = FAILURES.kept.get(workflow.persistence.dag.jobid(job), (job.log, ""))
-            failures.append(
-                calls.Failure(" ".join([job.rule.name, *job.wildcards]), *kept)
-            )
+            failures.append(calls.Failure(name, *kept))
     if failures:
         atexit.register(print, calls.failures_in_lines(failures), file=sys.stderr)
 
 
 def start_saying_progress():
-    """Print the call's progress, unless it has a terminal or must be quiet.
-
-    In a terminal, jobs that wait for a cluster would look as if they ran.
-    """
+    """Print the call's progress, unless it has a terminal without Slurm or must be quiet."""
     dag, scheduler = workflow.persistence.dag, workflow.scheduler
     # The name of all jobs of this call, if they run in Slurm.
     name = getattr(scheduler._executor, "run_uuid", None)
@@ -259,10 +255,8 @@ def start_saying_progress():
     at_once = min(filter(None, limits))
 
     def look():
-        waiting = calls.waiting_in_slurm(name) if name else ""
-        return calls.Jobs(
-            scheduler.finished_jobs, len(dag), len(scheduler.failed), waiting
-        )
+        counts = scheduler.finished_jobs, len(dag), len(scheduler.failed)
+        return calls.Jobs(*counts, calls.waiting_in_slurm(name) if name else "")
 
     sweeps = {job.wildcards.sweep for job in dag.jobs if job.rule.name == "train"}
     planned = {

@@ -249,25 +249,21 @@ def test_lines_come_every_half_minute_until_all_jobs_are_done(monkeypatch, tmp_p
 
 
 # What Slurm's plugin says if sbatch refuses a job, or if an account is unknown.
-SBATCH = (
-    "SLURM sbatch failed. The error message was 'sbatch: error: {}'.\n    sbatch call:\n  sbatch"
-)
-ACCOUNT = (
-    "Job submission failed with exception: Bad account. Accounts:\nlabFor further error details"
-)
+SBATCH = "SLURM sbatch failed. The error message was 'sbatch: error: {}'.\n    sbatch call: sbatch"
+ACCOUNT = "Job submission failed with exception: Bad account. Accounts:\nlabFor further details"
 ENDS = {
     "a mistake": ("10:00:00  on a\n10:00:01  error: no rows\n", "", "no rows (log: {own})"),
     "a traceback": ("Traceback:\n  a\nKeyError: 'b'\n\n", "", "KeyError: 'b' (log: {own})"),
     "killed": ("epoch 1\n", "died with <Signals.SIGKILL: 9>.", "epoch 1 (SIGKILL) (log: {own})"),
     "killed early": (
         "",
-        "SLURM-job '7' failed, SLURM status is: 'OUT_OF_MEMORY'. Detailed",
-        "its log is empty (OUT_OF_MEMORY) (log: {other})",
+        "SLURM status is: 'TIMEOUT'.",
+        "its log is empty (TIMEOUT) (log: {other})",
     ),
     "refused": (
         "",
-        SBATCH.format("bad partition\nsbatch: error: Invalid name"),
-        "not submitted, sbatch: error: bad partition; sbatch: error: Invalid name",
+        SBATCH.format("no\nsbatch: no"),
+        "not submitted, sbatch: error: no; sbatch: no",
     ),
     "an account": ("", ACCOUNT, "not submitted, Bad account. Accounts: lab"),
 }
