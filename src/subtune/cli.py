@@ -252,12 +252,14 @@ def _request(options: Namespace) -> "Request":
 
 def _check(options: Namespace) -> None:
     from subtune.hub import UnreachableError
-    from subtune.interface.workflow import preflight
+    from subtune.interface.workflow import preflight, try_tokenizers
 
     checked = config.read(options.config)
     experiments = f"{options.config}: {len(checked.experiments)} experiment(s)"
     try:
         _, plan, _ = preflight(checked)
+        for line in try_tokenizers(plan):
+            print(line)
     except UnreachableError as error:
         print(f"{experiments}, no problems found, but not everything could be checked: {error}")
     else:

@@ -57,6 +57,10 @@ try:
     for path in files_with_configuration():
         require_unique_keys(Path(path))
     CONFIG, PLAN, FORMS = calls.preflight(subtune_config.check(config))
+    # Jobs read this file again.
+    if workflow.is_main_process:
+        for line in calls.try_tokenizers(PLAN):
+            print(line, file=sys.stderr)
 except SubtuneError as problem:
     raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
 

@@ -151,10 +151,8 @@ def tokenize(
     if not rows:  # the task's test files may be absent
         return rows
     first = next(iter(rows.values()))
-    tried = first.select(range(0, len(first), -(-len(first) // TRIED)))[:]
-    share = unknown_share(tokenizer, map(" ".join, task.of_kind.texts(tried)), model_directory)
-    for line in unknown_lines(share):
+    some = task.of_kind.texts(first.select(range(0, len(first), -(-len(first) // TRIED)))[:])
+    for line in unknown_lines(unknown_share(tokenizer, map(" ".join, some), model_directory)):
         report(line)
-    columns = first.column_names
-    settings = {"batched": True, "with_indices": True, "remove_columns": columns}
+    settings = {"batched": True, "with_indices": True, "remove_columns": first.column_names}
     return rows.map(encode, **settings, desc="tokens")

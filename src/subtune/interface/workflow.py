@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -22,7 +22,7 @@ from subtune.config import Config
 from subtune.core.errors import SubtuneError, listed, one_line, printable
 from subtune.core.layout import Layout, snakemake_command, workflow_directory
 from subtune.init.settings import count_cores, count_jobs_at_once
-from subtune.models.tokenizer import read_tokenizer, unknown_share
+from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share
 from subtune.papers.experiments import paper_of, with_papers
 from subtune.planning.cost import in_words
 from subtune.planning.jobs import form
@@ -72,7 +72,6 @@ def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
     papers = {name: paper_of(experiment) for name, experiment in config.experiments.items()}
     forms = [row for name, paper in papers.items() for row in form(config, name, paper.metrics)]
     planned = plan(config)
-    _try_tokenizers(planned)
     if config.test_scores:
         # Importing pandas takes a while.
         from subtune import glue_server
@@ -81,8 +80,12 @@ def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
     return config, planned, forms
 
 
-def _try_tokenizers(planned: Plan) -> None:
-    """Refuse a local model whose tokenizer cannot be read, or has no token for a task's words."""
+def try_tokenizers(planned: Plan) -> Iterator[str]:
+    """Yield a line for each local model and table with many unknown tokens.
+
+    Raises:
+        SubtuneError: a tokenizer cannot be read, or has no token for any word of a table.
+    """
     for name, model in planned.model_ids.items():
         if planned.models[model].source != "files":
             continue
@@ -90,8 +93,9 @@ def _try_tokenizers(planned: Plan) -> None:
         rows = {tokens.data.key for tokens in planned.tokens.values() if tokens.tokenizer == model}
         try:
             tokenizer = read_tokenizer(directory)
-            for key in rows:
-                unknown_share(tokenizer, planned.sizes[key].sample, directory)
+            for key in sorted(rows):
+                share = unknown_share(tokenizer, planned.sizes[key].sample, directory)
+                yield from (f"models.{name}: {line}" for line in unknown_lines(share))
         except SubtuneError as error:
             raise SubtuneError(f"models.{name}: {error}") from None
 

@@ -7,6 +7,7 @@ parameters that no pretrained checkpoint has (`subtune.families`).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -220,7 +221,7 @@ def transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
     # Without label words, transformers makes some for each output.
     config.id2label = None
     config.num_labels = outputs
-    for name, value in SWITCHES.items():
-        if hasattr(config, name):
-            setattr(config, name, value)
+    for part, (name, value) in product([config, config.get_text_config()], SWITCHES.items()):
+        if hasattr(part, name):
+            setattr(part, name, value)
     return config

@@ -14,7 +14,9 @@ from subtune.models.files import TOKENIZER, VOCABULARIES
 
 # The largest share of unknown tokens that is not mentioned.
 MOST_UNKNOWN = 0.2
-# The mark of a word's beginning, which alone is no word.
+# The letters of a text on which a tokenizer is tried.
+LETTERS = 1000
+# Marks the beginning of a word, and is a token of its own before an unknown word.
 MARK = "▁"
 
 
@@ -66,15 +68,16 @@ def _converted(directory: Path) -> Tokenizer:
     raise SubtuneError(f"{directory} has no {TOKENIZER}, and none can be made of {files}: {reason}")
 
 
-def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], name: object) -> float:
+def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> float:
     """Return the share of unknown tokens in some texts. A byte-level BPE has none.
 
     Raises:
-        SubtuneError: the tokenizer of the model ``name`` has no token for any word. Transformers
+        SubtuneError: the tokenizer of ``model`` fails, or has no token for any word. Transformers
             makes such a tokenizer if files are missing.
     """
-    given = [text for text in texts if text.strip()]
-    encoded = tokenizer.encode_batch_fast(given, add_special_tokens=False)
+    given = [text[:LETTERS] for text in texts if text.strip()]
+    with one_line(f"{model}: the tokenizer fails on the texts"):
+        encoded = tokenizer.encode_batch_fast(given, add_special_tokens=False)
     counts = Counter[int | None](chain.from_iterable(encoding.ids for encoding in encoded))
     counts.pop(tokenizer.token_to_id(MARK), None)
     if isinstance(tokenizer.model, Unigram):
@@ -83,7 +86,7 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], name: object) -> f
         unknown = counts[tokenizer.token_to_id(tokenizer.model.unk_token or "")]
     if given and unknown == counts.total():
         raise SubtuneError(
-            f"{name}: the tokenizer has no token for any word of the texts, such as "
+            f"{model}: the tokenizer has no token for any word of the texts, such as "
             f"{cut(given[0])!r}; expected a model for their language, with all files of its "
             "tokenizer"
         )
