@@ -139,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     add = command(_export, does, "export 42ae38 --to my-model")
     add("run", help="the run's id, or its first digits")
     add("--to", type=Path, required=True, metavar="DIR", help="a new directory")
-    _add_results(add)
+    add("--results", type=Path, help="directory; default: that of --config, or results")
     does = "configuration of a cross-validated run, whose method is trained on all rows"
     add("--config", type=Path, help=does)
     add("--adapter", action="store_true", help="write a LoRA run as PEFT adapter")
@@ -427,13 +427,15 @@ def _export(options: Namespace) -> None:
     from subtune.runs import records
 
     require_new(options.to)
-    run = records.find(Path(Layout(str(options.results)).records()), options.run)
-    results = options.results.resolve()
+    named = config.read(options.config).results if options.config else "results"
+    place = options.results or Path(named)
+    run = records.find(Path(Layout(str(place)).records()), options.run)
+    results = place.resolve()
     if options.config is None and (results / CONFIGURATION).is_file():
         run = run_to_export(results, run, results / CONFIGURATION, results)
     else:
         settings = options.config or Path("config.yaml")
-        run = run_to_export(options.results, run, settings, Path.cwd())
+        run = run_to_export(place, run, settings, Path.cwd())
     # Loads transformers, which takes seconds.
     from subtune.exhibits.model_card import model_card
     from subtune.runs import export

@@ -13,6 +13,7 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 import transformers
+import yaml
 from transformers import AutoModelForSequenceClassification, BertModel, PreTrainedTokenizerFast
 
 from subtune import cli
@@ -30,6 +31,7 @@ from subtune.training.evaluation import logits_of
 from tests.helpers import examples, plain_transformers, reference
 from tests.helpers.families import FIELDS
 from tests.helpers.peft_types import SORTS, TYPES, selection_of
+from tests.helpers.plans import BASE
 from tests.helpers.records import recorded
 
 # These families are tested every time, all families every week.
@@ -293,9 +295,12 @@ def test_the_command_first_refuses_a_target_that_is_there(tmp_path, capsys):
 def test_the_command_says_where_the_model_is_and_nothing_else(tmp_path, tiny_bert, capfd):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
     capfd.readouterr()
-    target = str(tmp_path / "out")
-    assert cli.main(["export", spec.id, "--to", target, "--results", str(tmp_path)]) == 0
-    assert capfd.readouterr() == (f"run {spec.id} is in {target}\n", "")
+    configuration = tmp_path / "mine.yaml"
+    configuration.write_text(yaml.safe_dump(BASE | {"results": str(tmp_path)}))
+    for option, path in (("--results", tmp_path), ("--config", configuration)):
+        target = str(tmp_path / f"out{option}")
+        assert cli.main(["export", spec.id, "--to", target, option, str(path)]) == 0
+        assert capfd.readouterr() == (f"run {spec.id} is in {target}\n", "")
 
 
 @pytest.mark.slow
