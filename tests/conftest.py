@@ -154,11 +154,15 @@ def finished_project(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) 
 
 
 @pytest.fixture(scope="session")
-def directory_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def directory_of(
+    tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path, tiny_roberta: Path
+) -> Callable[[str], Path]:
     """A function from transformers' name of a family to a tiny model of it."""
     from tests.helpers.families import write
 
-    return cache(lambda family: write(family, tmp_path_factory.mktemp(family)))
+    packed = {"bert": tiny_bert, "roberta": tiny_roberta}
+    written = cache(lambda family: write(family, tmp_path_factory.mktemp(family)))
+    return lambda family: packed.get(family) or written(family)
 
 
 def _save(model_class: str, directory: Path, **fields) -> None:

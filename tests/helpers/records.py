@@ -3,9 +3,12 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
 from subtune.models.encoder import load_model
 from subtune.models.files import version_of
-from subtune.runs import recording
+from subtune.runs import recording, records
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Fit, RunSpec
 from tests.helpers import examples
@@ -53,6 +56,16 @@ def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None
     record(results / "runs", [spec], directory)
     shutil.copytree(directory, results / "models" / spec.model.id)
     return spec
+
+
+def on_record(results: Path, spec: RunSpec) -> pd.DataFrame:
+    """Return a run's recorded predictions of the validation split."""
+    table = pd.DataFrame(records.read_predictions(results / "runs", spec.id))
+    return table[table["split"] == "validation"]
+
+
+def logits_on_record(results: Path, spec: RunSpec) -> np.ndarray:
+    return on_record(results, spec).filter(like="logit_").to_numpy()
 
 
 def flip_a_bit(path: Path) -> None:

@@ -19,7 +19,13 @@ from subtune.selections.methods import METHODS
 from subtune.selections.specs import ModelSpec
 from subtune.tasks import TASKS
 from tests.helpers import examples
-from tests.helpers.records import flip_a_bit, recorded, recorded_embeddings
+from tests.helpers.records import (
+    flip_a_bit,
+    logits_on_record,
+    on_record,
+    recorded,
+    recorded_embeddings,
+)
 
 # Markdown or YAML would read this as a heading, a table row, a picture, an entry and the end of a
 # code block.
@@ -37,17 +43,6 @@ def exported(results, spec, adapter=False) -> str:
 def code_of(card: str) -> str:
     [code] = re.findall(r"^```python\n(.*?)^```$", card, re.M | re.S)
     return code
-
-
-@pytest.fixture
-def base_of(request, directory_of):
-    """A function that returns the directory of a tiny model of a family."""
-
-    def base_of(family: str):
-        packed = family in ("bert", "roberta")
-        return request.getfixturevalue(f"tiny_{family}") if packed else directory_of(family)
-
-    return base_of
 
 
 @pytest.fixture
@@ -78,16 +73,6 @@ def answers(code: str, rows, variables: str) -> list:
         values = dict(zip(variables.split(", "), cells, strict=True))
         exec(f"{before}\n{after}", {"said": said, **values})
     return said
-
-
-def on_record(results, spec) -> pd.DataFrame:
-    """Return a run's recorded predictions of the validation split."""
-    table = pd.DataFrame(records.read_predictions(results / "runs", spec.id))
-    return table[table["split"] == "validation"]
-
-
-def logits_on_record(results, spec) -> np.ndarray:
-    return on_record(results, spec).filter(like="logit_").to_numpy()
 
 
 def texts_of(task: str) -> list:
@@ -124,12 +109,12 @@ def shared(tmp_path_factory, tiny_bert):
     ],
 )
 def test_a_cards_code_gives_the_logits_of_the_record(
-    task, family, method, pooling, adapter, tmp_path, base_of, exported_code
+    task, family, method, pooling, adapter, tmp_path, directory_of, exported_code
 ):
     if method == "embeddings":
-        spec = recorded_embeddings(tmp_path, base_of(family), task, pooling)
+        spec = recorded_embeddings(tmp_path, directory_of(family), task, pooling)
     else:
-        spec, _ = recorded(tmp_path, base_of(family), METHODS[method], task, pooling=pooling)
+        spec, _ = recorded(tmp_path, directory_of(family), METHODS[method], task, pooling=pooling)
     code = exported_code(spec, adapter)
     data = ModelCard((tmp_path / "out" / "README.md").read_text(encoding="utf-8")).data
     encodes = not adapter and (pooling == "mean" or method == "embeddings")
@@ -145,10 +130,10 @@ def test_a_cards_code_gives_the_logits_of_the_record(
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "adapter"), [("bert", True), ("roberta", False)])
 def test_a_cards_code_tags_words_as_the_record_says(
-    family, adapter, tmp_path, base_of, exported_code
+    family, adapter, tmp_path, directory_of, exported_code
 ):
     task = TASKS["ud_ewt"]
-    spec, _ = recorded(tmp_path, base_of(family), METHODS["lora-I"], "ud_ewt")
+    spec, _ = recorded(tmp_path, directory_of(family), METHODS["lora-I"], "ud_ewt")
     sentences = examples.rows_of(task)["validation"]["words"]
     said = answers(exported_code(spec, adapter), [(words,) for words in sentences], "words")
     by_text = on_record(tmp_path, spec).groupby("idx")["prediction"]
@@ -161,8 +146,10 @@ def test_a_cards_code_tags_words_as_the_record_says(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "adapter"), [("bert", True), ("roberta", False)])
-def test_a_cards_code_answers_as_the_record_says(family, adapter, tmp_path, base_of, exported_code):
-    spec, tokens = recorded(tmp_path, base_of(family), METHODS["lora-I"], "squad")
+def test_a_cards_code_answers_as_the_record_says(
+    family, adapter, tmp_path, directory_of, exported_code
+):
+    spec, tokens = recorded(tmp_path, directory_of(family), METHODS["lora-I"], "squad")
     rows = examples.rows_of(TASKS["squad"])["validation"]
     windows = pd.Series(tokens["validation"]["row"]).value_counts()
     short = [number for number in range(len(rows)) if windows[number] == 1]

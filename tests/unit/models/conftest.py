@@ -11,20 +11,11 @@ from subtune.models.files import CONFIG, WEIGHTS, weights_of
 
 
 @pytest.fixture
-def tiny(request, directory_of):
-    """A function from a family to its tiny model."""
-    packed = {"bert": "tiny_bert", "roberta": "tiny_roberta"}
-    return lambda family: (
-        request.getfixturevalue(packed[family]) if family in packed else directory_of(family)
-    )
-
-
-@pytest.fixture
-def copied(tiny, tmp_path):
+def copied(directory_of, tmp_path):
     """A function from a family to a copy of its tiny model, with other weights or fields."""
 
     def copy(family="bert", weights=None, **fields):
-        directory = shutil.copytree(tiny(family), tmp_path / "mine")
+        directory = shutil.copytree(directory_of(family), tmp_path / "mine")
         if weights is not None:
             stored = safetensors.torch.load_file(directory / WEIGHTS)
             safetensors.torch.save_file(weights(stored), directory / WEIGHTS)

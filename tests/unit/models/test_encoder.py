@@ -94,8 +94,10 @@ def renamed(weights):
     ("family", "weights"),
     [("bert", renamed), ("llama", beside("lm_head.weight", LLAMAS_WORDS))],
 )
-def test_names_of_published_checkpoints_are_read(family, weights, copied, tiny):
-    expected, parameters = (load(of).parameters for of in (tiny(family), copied(family, weights)))
+def test_names_of_published_checkpoints_are_read(family, weights, copied, directory_of):
+    expected, parameters = (
+        load(of).parameters for of in (directory_of(family), copied(family, weights))
+    )
     assert all(torch.equal(parameters[name], value) for name, value in expected.items())
 
 
@@ -108,9 +110,11 @@ def test_half_precision_is_read_as_float32(copied, tiny_bert):
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("family", ["bert", "roberta"])
-def test_a_seed_draws_the_whole_classifier_beside_what_transformers_reads(family, head, tiny):
-    model = load_model(tiny(family), head, 3)
-    theirs = AutoModel.from_pretrained(tiny(family)).state_dict()
+def test_a_seed_draws_the_whole_classifier_beside_what_transformers_reads(
+    family, head, directory_of
+):
+    model = load_model(directory_of(family), head, 3)
+    theirs = AutoModel.from_pretrained(directory_of(family)).state_dict()
     first, same, other = (encoder.new_classifier(model, seed) for seed in (1, 1, 2))
     assert list(first) == [name for name in model.parameters if is_classifier(name)]
     for name, values in model.parameters.items():

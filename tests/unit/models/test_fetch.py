@@ -41,10 +41,10 @@ def test_a_local_model_that_was_edited_after_planning_is_refused(directory, fetc
 
 
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
-def test_weights_in_several_files_are_copied(family, tiny, in_shards, fetched):
+def test_weights_in_several_files_are_copied(family, directory_of, in_shards, fetched):
     whole, in_parts = (
         load_model(of, SEQUENCE_CLASSIFICATION, 2).parameters
-        for of in (tiny(family), fetched(in_shards(family)))
+        for of in (directory_of(family), fetched(in_shards(family)))
     )
     assert all(torch.equal(value, in_parts[name]) for name, value in whole.items())
 

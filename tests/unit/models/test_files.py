@@ -145,11 +145,13 @@ def logits_of_rows(model, reads=None):
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "mpnet", "distilbert", "deberta"])
-def test_the_mean_is_a_linear_layer_on_the_mean_of_the_last_hidden_states(family, tiny):
-    model = with_new_classifier(load_model(tiny(family), SEQUENCE_CLASSIFICATION, 3, "mean"), 0)
+def test_the_mean_is_a_linear_layer_on_the_mean_of_the_last_hidden_states(family, directory_of):
+    model = with_new_classifier(
+        load_model(directory_of(family), SEQUENCE_CLASSIFICATION, 3, "mean"), 0
+    )
     assert model.head == MEAN_CLASSIFICATION
     weight, bias = (value for name, value in model.parameters.items() if is_classifier(name))
-    theirs = AutoModel.from_pretrained(tiny(family), dtype=torch.float32).eval()
+    theirs = AutoModel.from_pretrained(directory_of(family), dtype=torch.float32).eval()
     with torch.inference_mode():
         # A text alone has no padding.
         means = [theirs(torch.tensor([row])).last_hidden_state[0].mean(0) for row in ROWS]

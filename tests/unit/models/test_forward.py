@@ -219,9 +219,9 @@ def test_cut_into_parts_examples_keep_their_order_and_take_fewer_places(power, l
     assert sum(map(places, parts)) + cost * (len(parts) - 1) <= places(lengths)
 
 
-def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(tiny, monkeypatch):
+def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(directory_of, monkeypatch):
     def parts(family):
-        model = load_model(tiny(family), SEQUENCE_CLASSIFICATION, 2)
+        model = load_model(directory_of(family), SEQUENCE_CLASSIFICATION, 2)
         cut = forward.micro_batches(np.array([7, 3, 5, 1]), np.array([4, 5, 100, 104]), model)
         return [part.tolist() for part in cut]
 
@@ -240,8 +240,8 @@ READ = {"first": slice(1), "last": slice(-1, None), "all": slice(None)}
 # Longformer's classifier gives the first token another attention.
 @pytest.mark.parametrize("family", ["bert", "roberta", "modernbert", "gpt2", "qwen2", "longformer"])
 @pytest.mark.parametrize("reads", READ)
-def test_states_are_those_of_transformers_model_without_a_head(family, reads, tiny):
-    directory = tiny(family)
+def test_states_are_those_of_transformers_model_without_a_head(family, reads, directory_of):
+    directory = directory_of(family)
     split = Examples(examples.tokens(TASKS["mrpc"], directory)["train"], reads)
     model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
     plain = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()

@@ -7,7 +7,6 @@ import sys
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 import safetensors.numpy
 import safetensors.torch
@@ -32,7 +31,7 @@ from tests.helpers import examples, plain_transformers, reference
 from tests.helpers.families import FIELDS
 from tests.helpers.peft_types import SORTS, TYPES, selection_of
 from tests.helpers.plans import BASE
-from tests.helpers.records import recorded
+from tests.helpers.records import logits_on_record, recorded
 
 # These families are tested every time, all families every week.
 OFTEN = ("albert", "gpt2", "modernbert", "qwen2")
@@ -47,11 +46,6 @@ BIASES_THEN_LORA = Lora(
         "encoder.layer.1.output.*.bias",
     ),
 )
-
-
-def logits_on_record(results, spec):
-    table = pd.read_parquet(results / "runs" / spec.id / "predictions.parquet")
-    return table[table["split"] == "validation"].filter(like="logit_").to_numpy()
 
 
 def arguments_of(path, tokens, base="", task="sst2"):
@@ -105,8 +99,8 @@ EXPORTS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "selection", "adapter"), EXPORTS)
-def test_an_export_predicts_as_the_record_says(family, selection, adapter, tmp_path, model_of):
-    base = model_of(family)
+def test_an_export_predicts_as_the_record_says(family, selection, adapter, tmp_path, directory_of):
+    base = directory_of(family)
     spec, tokens = recorded(tmp_path, base, selection)
     assert_predicts(tmp_path, spec, tokens, base if adapter else "")
 
@@ -129,10 +123,10 @@ SINGLE = {"problem_type": "single_label_classification"}
     ("family", "task", "fields"),
     [("bert", "sst2", SWITCHED), ("gpt2", "sst2", SWITCHED), ("modernbert", "stsb", SINGLE)],
 )
-def test_switches_of_a_configuration_change_nothing(family, task, fields, tmp_path, model_of):
+def test_switches_of_a_configuration_change_nothing(family, task, fields, tmp_path, directory_of):
     results = {}
     for name, added in (("usual", {}), ("switched", fields)):
-        base = shutil.copytree(model_of(family), tmp_path / name / "base")
+        base = shutil.copytree(directory_of(family), tmp_path / name / "base")
         config = json.loads((base / "config.json").read_text())
         (base / "config.json").write_text(json.dumps(config | added))
         spec, tokens = recorded(tmp_path / name, base, METHODS["full"], task)
@@ -163,13 +157,13 @@ def test_a_run_of_every_type_of_peft_predicts_as_the_record_says(of_type, tmp_pa
     ],
 )
 def test_sentence_transformers_predicts_a_mean_over_tokens(
-    family, task, method, tmp_path, model_of
+    family, task, method, tmp_path, directory_of
 ):
     from sentence_transformers import SentenceTransformer
 
     labels = "standard" if task == "stsb" else "raw"
     settings = {"learning_rate": 1e-3, "pooling": "mean", "labels": labels}
-    spec, _ = recorded(tmp_path, model_of(family), METHODS[method], task, **settings)
+    spec, _ = recorded(tmp_path, directory_of(family), METHODS[method], task, **settings)
     export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     rows = examples.rows_of(TASKS[task])["validation"].to_dict()
     texts = [list(row) if len(row) > 1 else row[0] for row in TASKS[task].of_kind.texts(rows)]
@@ -232,9 +226,9 @@ def test_a_pipeline_reads_an_export_of_any_number_of_labels(tmp_path, tiny_bert)
     ],
 )
 def test_an_export_of_words_and_spans_predicts_as_the_record_says(
-    task, family, adapter, tmp_path, model_of
+    task, family, adapter, tmp_path, directory_of
 ):
-    directory = model_of(family)
+    directory = directory_of(family)
     selection = BIASES_THEN_LORA if adapter else METHODS["bitfit"]
     spec, tokens = recorded(tmp_path, directory, selection, task)
     model = load_model(directory, TASKS[task].of_kind.head, TASKS[task].outputs)

@@ -21,12 +21,13 @@ from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
-from tests.helpers.records import record, recorded, recorded_embeddings
-
-
-def on_record(results, spec) -> pd.DataFrame:
-    table = pd.DataFrame(records.read_predictions(results / "runs", spec.id))
-    return table[table["split"] == "validation"]
+from tests.helpers.records import (
+    logits_on_record,
+    on_record,
+    record,
+    recorded,
+    recorded_embeddings,
+)
 
 
 def said_of(directory, **changed) -> pd.DataFrame:
@@ -46,7 +47,7 @@ def said_of(directory, **changed) -> pd.DataFrame:
 def assert_as_recorded(results, spec) -> None:
     """Fail unless the predictions of the model in ``out`` follow from the recorded logits."""
     said, labels = said_of(results / "out"), TASKS[spec.tokens.data.task.name].labels
-    logits = on_record(results, spec).filter(like="logit_").to_numpy()
+    logits = logits_on_record(results, spec)
     if labels is None:
         assert said.columns.tolist() == ["prediction"]
         assert said["prediction"].to_numpy() == pytest.approx(logits[:, 0], abs=1e-5)
@@ -78,9 +79,9 @@ def assert_as_recorded(results, spec) -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_predictions_are_those_of_the_record(
-    family, task, selection, adapter, pooling, tmp_path, model_of
+    family, task, selection, adapter, pooling, tmp_path, directory_of
 ):
-    spec, _ = recorded(tmp_path, model_of(family), selection, task, pooling=pooling)
+    spec, _ = recorded(tmp_path, directory_of(family), selection, task, pooling=pooling)
     write = export_adapter if adapter else export_model
     write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     assert_as_recorded(tmp_path, spec)
@@ -92,9 +93,9 @@ def test_predictions_are_those_of_the_record(
     [("bert", "sst2", "mean"), ("bert", "rte", None), ("mpnet", "stsb", "mean")],
 )
 def test_a_regression_on_embeddings_predicts_as_the_record_says(
-    family, task, pooling, tmp_path, model_of
+    family, task, pooling, tmp_path, directory_of
 ):
-    spec = recorded_embeddings(tmp_path, model_of(family), task, pooling)
+    spec = recorded_embeddings(tmp_path, directory_of(family), task, pooling)
     export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     assert_as_recorded(tmp_path, spec)
 
@@ -243,7 +244,7 @@ def test_adapters_find_a_base_here_and_one_on_the_hub_from_another_folder(
     monkeypatch.chdir(tmp_path / "elsewhere")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    logits = on_record(tmp_path / "results", spec).filter(like="logit_").to_numpy()
+    logits = logits_on_record(tmp_path / "results", spec)
     for adapter in ("../local", "../of-hub"):
         model = AutoPeftModelForSequenceClassification.from_pretrained(adapter).eval()
         with torch.inference_mode():

@@ -15,10 +15,9 @@ def model(tiny_bert):
 
 
 @pytest.fixture
-def directory(family, request, directory_of):
+def directory(family, directory_of):
     """A tiny model of the test's ``family``."""
-    packed = family in ("bert", "roberta")
-    return request.getfixturevalue(f"tiny_{family}") if packed else directory_of(family)
+    return directory_of(family)
 
 
 @pytest.fixture(scope="package")
