@@ -40,12 +40,6 @@ def test_standard_output_that_is_full_or_closed_is_no_traceback(monkeypatch, cap
     assert cli.main(["schema"]) == 0
 
 
-def test_a_file_name_that_a_terminal_would_obey_is_spelled_out(tmp_path, capsys):
-    (tmp_path / "\x1b[31m.yaml").write_text("- 1")
-    assert cli.main(["check", str(tmp_path / "\x1b[31m.yaml")]) == 1
-    assert r"\x1b[31m.yaml: found list, expected keys and values" in capsys.readouterr().err
-
-
 def test_the_number_of_labels_is_positive(capsys):
     assert cli.main(["params", "bitfit", "--labels", "-3"]) == 1
     assert capsys.readouterr().err == "--labels: found -3, expected at least 1\n"

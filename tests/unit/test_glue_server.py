@@ -87,11 +87,8 @@ def test_the_server_has_as_many_rows_of_a_task_as_its_test_splits():
         assert not rows or sum(rows) == task.size.test_rows
 
 
-@pytest.mark.parametrize(
-    "name", ["CoLA.tsv", "MRPC.tsv", "STS-B.tsv", "RTE.tsv", "WNLI.tsv", "AX.tsv"]
-)
-def test_real_test_files_have_as_many_rows_as_the_server(glue_dir, name):
-    file = FILES[name]
+def test_the_real_diagnostic_file_has_as_many_rows_as_the_server(glue_dir):
+    file = FILES["AX.tsv"]
     path = files.glue_path(glue_dir, file.task, file.split)
     assert len([*files.glue_rows(path, file.task, labelled=False)]) == file.rows
 

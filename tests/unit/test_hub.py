@@ -1,14 +1,10 @@
 """The hub: commits that are known without asking it."""
 
-import json
-
 import pytest
 
 from subtune.config.schema import HUB_MODELS
 from subtune.core.errors import SubtuneError
 from subtune.hub import COMMIT, GLUE, SQUAD, UNIVERSAL_DEPENDENCIES, pinned
-
-COMMIT_OF_MAIN = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture
@@ -19,12 +15,6 @@ def kept(tmp_path):
 @pytest.mark.parametrize("repository", [GLUE, SQUAD, UNIVERSAL_DEPENDENCIES, *HUB_MODELS.values()])
 def test_what_the_papers_use_is_at_one_commit_where_no_revision_is_named(repository, kept):
     assert COMMIT.fullmatch(pinned(repository, None, "model", kept, "revision"))
-
-
-def test_commits_and_earlier_answers_need_no_hub(kept):
-    assert pinned("a/b", COMMIT_OF_MAIN, "model", kept, "revision") == COMMIT_OF_MAIN
-    kept.write_text(json.dumps({"a/b@main": COMMIT_OF_MAIN}))
-    assert pinned("a/b", None, "model", kept, "revision") == COMMIT_OF_MAIN
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a/b@main": "main"}', '{"a/b@main": 7}'])

@@ -33,16 +33,8 @@ def recorded(results: Path) -> dict[str, int]:
 
 def started(results: Path, model: Path, said: Path) -> subprocess.Popen:
     """Start a comparison in a terminal's way, with a model relative to the current folder."""
-    options = [
-        "--train",
-        FILE,
-        "--model",
-        os.path.relpath(model),
-        "--minutes",
-        "0.1",
-        "--results",
-        results,
-    ]
+    options = ["--train", FILE, "--minutes", "0.1", "--results", results]
+    options += ["--model", os.path.relpath(model)]
     with said.open("w") as file:
         return subprocess.Popen([BIN / "subtune", "compare", *options], stderr=file)
 

@@ -37,12 +37,6 @@ def test_an_error_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_there_is_not_overwritten(tmp_path):
-    (tmp_path / "a").mkdir()
-    with pytest.raises(SubtuneError, match="is there already"), new_directory(tmp_path / "a"):
-        pytest.fail("the block ran")
-
-
 @pytest.mark.parametrize(
     "write",
     [

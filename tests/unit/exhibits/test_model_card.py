@@ -119,7 +119,7 @@ def test_a_cards_code_gives_the_logits_of_the_record(
     data = ModelCard((tmp_path / "out" / "README.md").read_text(encoding="utf-8")).data
     encodes = not adapter and (pooling == "mean" or method == "embeddings")
     assert (data.library_name == "sentence-transformers") is encodes
-    assert data.pipeline_tag == "text-classification"
+    assert data.pipeline_tag == "text-classification" and "subtune" in data.tags
     for texts, expected in zip(texts_of(task), logits_on_record(tmp_path, spec), strict=True):
         own = code
         for place, text in zip(("A first text.", "A second text."), texts, strict=False):
@@ -180,15 +180,6 @@ def test_a_damaged_record_of_another_seed_is_left_out(shared, tmp_path):
     flip_a_bit(other)
     card = model_card(Layout(str(tmp_path / "results")), spec.id, "out", adapter=False)
     assert re.search(r"\| 0\.\d{4} \| 2 \| – \|$", card, re.M)
-
-
-def test_the_metadata_say_what_the_hub_asks(shared):
-    results, spec = shared
-    data = ModelCard(model_card(Layout(str(results)), spec.id, "out", adapter=False)).data
-    assert (data.library_name, data.pipeline_tag) == ("transformers", "text-classification")
-    assert "subtune" in data.tags
-    # The base is not a repository, and its licence is not known.
-    assert not any(data.get(key) for key in ("base_model", "base_model_relation", "license"))
 
 
 def test_a_base_on_the_hub_is_linked_and_hands_down_licence_and_language(

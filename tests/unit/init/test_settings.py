@@ -48,14 +48,13 @@ def test_a_directory_is_a_local_model(tiny_bert):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("/no/such/directory", "--model: found '/no/such/directory', expected an existing"),
-        ("json", "--model: package 'json' holds 0 model.safetensors, expected one"),
-        ("FOLDER", "--model: found no config.json in '"),
+        ("/no/such/directory", "found '/no/such/directory', expected an existing"),
+        ("json", "package 'json' holds 0 model.safetensors, expected one"),
     ],
 )
-def test_a_name_that_is_no_model_is_refused(tmp_path, name, message):
-    with pytest.raises(SubtuneError, match=message):
-        model_called(name.replace("FOLDER", str(tmp_path)))
+def test_a_name_that_is_no_model_is_refused(name, message):
+    with pytest.raises(SubtuneError, match=f"--model: {message}"):
+        model_called(name)
 
 
 @pytest.mark.parametrize(("family", "lacking"), [("llama", {"bitfit"}), ("distilbert", set())])

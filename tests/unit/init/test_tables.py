@@ -8,7 +8,6 @@ from subtune.core.errors import SubtuneError
 from subtune.init.tables import (
     Table,
     label_columns,
-    named_like,
     read,
     task_named_after,
     text_columns,
@@ -147,7 +146,3 @@ def test_a_text_that_cannot_be_guessed_is_asked_for(columns, message):
 )
 def test_a_task_is_called_as_its_file_if_that_name_is_free(tmp_path, path, name):
     assert task_named_after(tmp_path / path) == name
-
-
-def test_a_name_that_is_taken_says_what_it_is_of():
-    assert named_like("bert-base-cased", ["bert-base-cased"], "model") == "bert-base-cased-model"

@@ -20,12 +20,6 @@ def lines(split, tmp_path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_a_data_frame_becomes_json_lines(tmp_path):
-    splits = splits_of(ROWS, ROWS[:4])
-    assert lines(splits["train"], tmp_path) == ROWS.to_dict("records")
-    assert lines(splits["validation"], tmp_path) == ROWS[:4].to_dict("records")
-
-
 @pytest.mark.parametrize(
     ("labels", "words"),
     [

@@ -58,12 +58,3 @@ def test_a_tokenizer_is_made_of_a_vocabulary(directory, fetched):
     made = Tokenizer.from_file(str(fetched(directory) / files.TOKENIZER))
     for pair in (("a good film",), ("The dog sleeps.", "he sings")):
         assert made.encode(*pair).ids == whole.encode(*pair).ids
-
-
-def test_a_vocabulary_that_makes_no_tokenizer_is_one_line(directory, fetched):
-    (directory / files.TOKENIZER).unlink()
-    (directory / "tokenizer.model").write_bytes(b"\x00\x01")
-    (directory / "config.json").write_text('{"model_type": "llama", "hidden_size": 8}')
-    problem = r"copy has no .*, and none can be made of tokenizer\.model"
-    with pytest.raises(SubtuneError, match=problem):
-        fetched(directory)

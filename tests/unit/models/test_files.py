@@ -14,7 +14,7 @@ from subtune.data.load import tokenize
 from subtune.families.base import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION, is_classifier
 from subtune.models import files
 from subtune.models.encoder import load_model, with_new_classifier
-from subtune.models.files import MANY, head_by, longest_text, own_pooling, pooling_in
+from subtune.models.files import MANY, head_by, longest_text, own_pooling
 from subtune.models.forward import logits, pack
 from subtune.models.tokenizer import read_tokenizer
 from subtune.tasks import TASKS
@@ -104,21 +104,10 @@ def test_files_of_sentence_transformers_say_the_pooling(modules, pooling, found)
     assert own_pooling(stored.get) == found
 
 
-def test_a_model_without_these_files_has_no_pooling_of_its_own(tiny_bert, minilm):
-    assert pooling_in(tiny_bert) is None
-    assert pooling_in(minilm) == "mean"
-
-
 @pytest.mark.parametrize("modules", ["{", '[{"path": "1_Pooling"}]'])
 def test_a_list_of_modules_that_is_none_is_one_line(modules):
     with pytest.raises(SubtuneError, match=r"^modules\.json or the config\.json .* cannot be read"):
         own_pooling({"modules.json": modules}.get)
-
-
-def test_the_first_token_of_a_decoder_is_refused(directory_of):
-    problem = "pooling: found 'first' for a decoder, expected none: only the last token"
-    with pytest.raises(SubtuneError, match=problem):
-        load_model(directory_of("gpt2"), SEQUENCE_CLASSIFICATION, 2, "first")
 
 
 @pytest.mark.parametrize(

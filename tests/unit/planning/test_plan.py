@@ -18,14 +18,6 @@ from tests.helpers.plans import BASE, embedded, learning_rates, limits, new_runs
 from tests.helpers.project import ROOT
 
 
-def test_a_new_learning_rate_makes_its_own_runs_only(base):
-    other = plan(methods={"full": [1e-5], "layernorm": [1e-3, 1e-2]})
-    new = new_runs(base, other)
-    assert {planned.run.recipe.learning_rate for planned in new} == {1e-2}
-    assert len(new) == 3
-    assert set(base.runs) < set(other.runs)
-
-
 def test_a_new_task_makes_its_runs_and_those_of_masks_that_look_at_it(base):
     other = plan(tasks=["cola", "rte", "sst2", "mrpc"])
     old = [planned for planned in new_runs(base, other) if planned.task != "mrpc"]

@@ -265,26 +265,6 @@ def test_test_rows_without_labels_are_predicted(task, tmp_path, tiny_bert):
     table.to_parquet(tmp_path / "table.parquet")
 
 
-@pytest.mark.parametrize(
-    ("task", "columns"),
-    [
-        ("ud_ewt", ["split", "idx", "word", "label", "prediction"]),
-        ("squad", ["split", "idx", "label", "prediction", "start", "end", "answers"]),
-    ],
-)
-def test_predictions_of_words_and_spans_have_the_recorded_scores(
-    task, columns, tmp_path, tiny_bert
-):
-    spec, _, tokens = recorded_task(tmp_path, tiny_bert, task)
-    table = pd.read_parquet(tmp_path / spec.id / "predictions.parquet")
-    assert list(table) == columns
-    assert set(table["idx"]) == set(tokens["validation"]["row"])
-    scores = records.read_outcome(tmp_path, spec.id)["scores"]["validation"]
-    assert list(scores) == list(TASKS[task].metrics)
-    right = (table["label"] == table["prediction"]).mean()
-    assert right == pytest.approx(scores["accuracy" if task == "ud_ewt" else "exact_match"])
-
-
 def test_nothing_is_predicted_with_a_run_that_diverged(tmp_path, tiny_bert, capsys):
     settings = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}
     spec, model, tokens = recorded_task(tmp_path / "runs", tiny_bert, "sst2", **settings)

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from subtune import cli
+from subtune.analysis.predictions import require_scores_of_predictions
 from subtune.core.errors import SubtuneError
 from subtune.runs import recording, records, tables
 from tests.helpers import examples
@@ -74,6 +75,7 @@ def test_the_best_of_all_epochs_is_what_is_predicted(task, tmp_path, tiny_bert):
     epoch = every[every["epoch"] == records.read_outcome(tmp_path, spec.id)["best_epoch"]]
     epoch = epoch.drop(columns="epoch").reset_index(drop=True)
     pd.testing.assert_frame_equal(epoch, best[list(epoch)])
+    require_scores_of_predictions([spec.id], tmp_path)
 
 
 def test_a_record_is_written_once(results, tiny_bert):

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
-from subtune.tasks.formats import NO_ZIP, json_rows, rows_of, sheets, with_labels
+from subtune.tasks.formats import NO_ZIP, json_rows, rows_of, with_labels
 from subtune.tasks.span import questions
 from subtune.tasks.tokens import conll_sentences, treebank_sentences
 
@@ -69,14 +69,6 @@ def test_cells_are_text_where_they_are_no_lists(tmp_path):
     assert read(path) == [dict(zip("abcdef", words, strict=True)) | {"of": ["x"]}]
     (tmp_path / "t.json").write_text('[{"a": true, "b": 2.50, "c": null, "of": ["x"]}]')
     assert read(tmp_path / "t.json") == [{"a": "True", "b": "2.50", "c": None, "of": ["x"]}]
-
-
-def test_of_several_sheets_the_first_is_read_or_the_one_that_is_named(tmp_path):
-    path = tmp_path / "t.xlsx"
-    workbook(path, "reviews", "notes", A2="a note")
-    assert sheets(path) == ["reviews", "notes"]
-    assert read(path) == ROWS
-    assert read(path, sheet="notes")[0]["text"] == "a note"
 
 
 def test_rows_are_counted_as_excel_counts_them_and_empty_ones_are_none(tmp_path):

@@ -41,13 +41,6 @@ def test_a_number_stands_for_a_label_word_if_no_word_has_a_digit(labels, text, n
         assert task.of_kind.parse_label(task, text, "here") == number
 
 
-def test_a_label_of_a_regression_is_a_number():
-    task = TASKS["stsb"]
-    assert task.of_kind.parse_label(task, " 2.5", "here") == 2.5
-    with pytest.raises(SubtuneError, match="here: label: found 'good', expected a number"):
-        task.of_kind.parse_label(task, "good", "here")
-
-
 def test_texts_of_a_pair_apart_are_two_examples_of_its_row(tiny_bert):
     rows = examples.rows_of(TASKS["rte"])
     apart = tokenize(TASKS["rte"], rows, tiny_bert, 24, apart=True)["train"]
