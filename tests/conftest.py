@@ -1,6 +1,7 @@
 """Models, data and finished projects that tests share."""
 
 import gc
+import json
 import os
 import shutil
 import signal
@@ -163,6 +164,25 @@ def directory_of(
     packed = {"bert": tiny_bert, "roberta": tiny_roberta}
     written = cache(lambda family: write(family, tmp_path_factory.mktemp(family)))
     return lambda family: packed.get(family) or written(family)
+
+
+@pytest.fixture
+def copied(directory_of: Callable[[str], Path], tmp_path: Path) -> Callable[..., Path]:
+    """A function from a family to a copy of its tiny model, with other weights or fields."""
+    import safetensors.torch
+
+    from subtune.models.files import CONFIG, WEIGHTS
+
+    def copy(family="bert", weights=None, **fields):
+        directory = shutil.copytree(directory_of(family), tmp_path / "mine")
+        if weights is not None:
+            stored = safetensors.torch.load_file(directory / WEIGHTS)
+            safetensors.torch.save_file(weights(stored), directory / WEIGHTS)
+        path = directory / CONFIG
+        path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+        return directory
+
+    return copy
 
 
 def _save(model_class: str, directory: Path, **fields) -> None:

@@ -40,15 +40,6 @@ def root(tmp_path_factory, tiny_bert) -> Path:
         label = 0 if "test_m" not in path.name and path.parent.name == "mnli" else -1
         folder = path.parent.name
         write(path, None, premise=[folder], hypothesis=["b"], label=[label], idx=[0])
-    for split in ("train", "validation"):
-        answers = [{"text": ["Oslo"], "answer_start": [14]}]
-        asked = {"context": ["Anna lives in Oslo."], "question": ["Where does Anna live?"]}
-        path = shard(root / "datasets/rajpurkar/squad/plain_text", split)
-        write(path, None, id=[split], title=["Oslo"], **asked, answers=answers)
-        # The hub converts a treebank.
-        treebanks = root / "datasets/universal-dependencies/universal_dependencies"
-        words = {"tokens": [["She", "walks"]], "xpos": [["PRP", "VBZ"]], "head": [["2", "0"]]}
-        write(treebanks / "en_ewt" / split / "0000.parquet", None, idx=[split], **words)
     for split in ("train", "test"):
         moods = root / "datasets/acme/moods/data"
         write(shard(moods, split), ["sad", "happy"], text=["a", "b"], label=[1, 0])
@@ -117,14 +108,6 @@ def test_the_diagnostic_set_comes_with_mnli(hub):
     rows = rows_of("mnli")
     assert rows["diagnostic"] == {"idx": [0], "text_a": ["ax"], "text_b": ["b"], "label": [-1]}
     assert rows["test_mismatched"]["text_a"] == ["mnli"]
-
-
-def test_questions_words_and_tags_are_downloaded(hub):
-    rows = rows_of("squad")
-    assert set(rows) == {"train", "validation"}
-    assert rows["train"]["question"] == ["Where does Anna live?"]
-    assert (rows["train"]["answers"], rows["train"]["label"]) == ([["Oslo"]], [[14]])
-    assert rows_of("ud_ewt")["validation"]["words"] == [["She", "walks"]]
 
 
 def test_a_download_that_fails_says_why(hub, reach):

@@ -9,9 +9,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from subtune import cli
-from subtune.analysis.scores import PLATEAU
-from subtune.config.schema import SEARCHED
 from tests.helpers import recipes
 from tests.helpers.project import ROOT, Project
 
@@ -142,29 +139,6 @@ def test_the_keys_bias_has_no_information_and_no_effect(results):
     assert claims.loc["Training b_k has no effect", "this run"] == "0.000"
 
 
-def test_papers_share_the_runs_they_have_in_common(results):
-    bitfit, plus = (
-        pd.read_csv(results / "experiments" / name / "data" / "scores.csv")
-        for name in ("bitfit", "bitfit_plus")
-    )
-    assert set(bitfit["run"]) & set(plus["run"])
-
-
-def test_the_keys_bias_does_not_change(results):
-    """Its gradient is zero: it adds a constant to all scores of a query."""
-    changes = pd.read_csv(results / "experiments" / "bitfit" / "data" / "parameter_changes.csv")
-    means = changes.groupby("parameter")["change"].mean()
-    assert means["b_k"] < 0.2 * means.drop("b_k").min()
-
-
-def test_every_size_of_the_training_data_has_its_scores(results):
-    table = pd.read_csv(results / "experiments" / "bitfit" / "scores_by_size.csv")
-    assert set(table["training rows"]) == {8, 16}
-    assert table[["Full", "BitFit"]].notna().all(axis=None)
-    page = (results / "report.html").read_text()
-    assert "training rows" in page and "Score by number of training rows" in page
-
-
 def test_tables_and_training_scores_are_of_the_largest_size(results):
     chosen = pd.read_csv(results / "experiments" / "bitfit" / "data" / "chosen.csv")
     assert set(chosen["train_rows"]) == {16}
@@ -177,18 +151,6 @@ def test_spafit_is_scored_in_its_own_metrics(results):
     scores = pd.read_csv(results / "experiments" / "spafit" / "data" / "scores.csv")
     metrics = scores.groupby("task")["metric"].unique()
     assert (list(metrics["stsb"]), list(metrics["rte"])) == (["pearsonr"], ["accuracy"])
-
-
-def test_repeated_runs_have_a_spread(results):
-    table = pd.read_csv(results / "experiments" / "bitfit_plus" / "repeat_variance.csv")
-    assert set(table["seeds"]) == {2}
-    assert len(table) == 4
-
-
-def test_training_scores_stand_beside_dev_scores(results):
-    table = pd.read_csv(results / "experiments" / "bitfit" / "data" / "train_scores.csv")
-    assert set(table["method"]) == {"full", "bitfit"}
-    assert (table["gap"] - (table["train"] - table["dev"])).abs().max() < 1e-12
 
 
 def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(opened, results):
@@ -276,31 +238,3 @@ def test_the_notebook_reads_the_table_of_all_runs(results, monkeypatch, tmp_path
     table = found["table"]
     assert table.loc["full", "share of full"] == 1
     assert table["trained"].is_monotonic_increasing
-
-
-@pytest.fixture
-def searched(results) -> pd.DataFrame:
-    scores = pd.read_csv(results / "experiments" / "toys" / "data" / "scores.csv")
-    return scores[scores["searched"]]
-
-
-def test_the_record_of_a_search_has_what_was_tried_and_the_tables_what_was_found(searched, results):
-    assert list(searched["method"]) == ["bitfit"] * 2 and set(searched["seed"]) == {0, 1}
-    for row in searched.to_dict("records"):
-        tried = pd.read_csv(results / "runs" / row["run"] / "search.csv")
-        assert set(SEARCHED) <= set(tried["learning_rate"])
-        assert tried["run"].notna().sum() >= 2
-        scored = tried.dropna(subset="score")
-        near = scored[scored["score"] >= scored["score"].max() - PLATEAU]["learning_rate"]
-        assert [float(rate) for rate in str(row["plateau"]).split()] == near.tolist()
-        found = tried[tried["found"]].iloc[0]
-        assert found["learning_rate"] == row["learning_rate"]
-        # The first seed searched.
-        assert row["seed"] == 1 or found["score"] == row["value"]
-
-
-def test_runs_are_listed_with_what_they_found(searched, results, capsys):
-    assert cli.main(["runs", "--results", str(results)]) == 0
-    listed = capsys.readouterr().out
-    for run in searched["run"]:
-        assert run in listed

@@ -205,7 +205,7 @@ def test_a_search_knows_its_edge_by_the_rates_on_record(tmp_path, tried, at_edge
     """A search may have tried more rates than planned."""
     recorded(tmp_path, "a", "rte", [(0.9,)], tried=tried)
     [run] = scores.choose(collected(tmp_path, "bitfit", "rte", [("a", [1e-3, 1e-2])])).itertuples()
-    assert (run.learning_rate, run.at_edge) == (1e-2, at_edge)
+    assert (run.learning_rate, run.searched, run.at_edge) == (1e-2, True, at_edge)
 
 
 def test_the_plateau_of_a_search_has_the_rates_that_score_almost_as_high(tmp_path):

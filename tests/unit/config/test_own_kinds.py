@@ -96,7 +96,6 @@ BROKEN_KEYS = {
      "tasks.mine.text: found context, question, expected question, context, or no `text`"),
     "other label of spans": (ANSWERS, {"label": "answer"},
      "tasks.mine.label: found 'answer', expected 'answers', or no `label`"),
-    "column without name": (NAMED, {"label": "pos"}, "no such column: found 'pos', expected"),
 }  # fmt: skip
 
 

@@ -183,6 +183,20 @@ def test_two_values_have_one_id_only_if_they_are_equal():
         assert (one.id == other.id) == (one == other)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"title": "Semantic similarity"},
+        {"score_range": (0.0, 1.0)},
+        {"submission": ("other.tsv",)},
+        {"test": ()},
+    ],
+)
+def test_an_id_ignores_how_a_task_is_shown(change):
+    task = TASKS["stsb"].model_copy(update=change)
+    assert specs.DataSpec(task=task, source="hub", version="1").id == DATA[1].id
+
+
 def test_a_fingerprint_is_of_content_not_of_place(tmp_path):
     one, same, other = (tmp_path / name for name in "abc")
     for path, content in ((one, "x"), (same, "x"), (other, "y")):

@@ -10,6 +10,7 @@ from subtune.data.files import require_version, version_of
 from subtune.data.load import load
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, Task
+from tests.unit.tasks.test_tokens import treebank_in
 
 MOOD = Task(name="mood", title="Mood", text=("text",), labels=("sad", "happy"), metrics=("f1",))
 PAIR = MOOD.model_copy(update={"text": ("text", "other")})
@@ -214,16 +215,6 @@ def write_squad(directory):
         (directory / f"{split}-v1.1.json").write_text(text)
 
 
-def write_ptb(directory):
-    """Sections 00 to 24, in two files each."""
-    for section in range(25):
-        folder = directory / "parsed" / "mrg" / "wsj" / f"{section:02}"
-        folder.mkdir(parents=True)
-        for number in (1, 2):
-            tree = f"( (S (NP (NNP S{section}F{number})) (VP (VBZ walks)) (. .)) )\n"
-            (folder / f"wsj_{section:02}{number:02}.mrg").write_text(tree)
-
-
 def loaded(name, directory):
     spec = DataSpec(task=TASKS[name], source="files", version="1")
     return load(spec, directory=str(directory))
@@ -241,17 +232,17 @@ def test_the_english_web_treebank_and_squad_are_read_from_their_files(tmp_path):
 
 
 def test_a_file_of_a_directory_that_is_changed_is_refused_or_named(tmp_path):
-    write_ptb(tmp_path)
+    treebank = treebank_in(tmp_path / "parsed" / "mrg" / "wsj")
     paths = files.paths_of(TASKS["ptb"], "files", TASKS["ptb"].labelled, directory=str(tmp_path))
     spec = DataSpec(task=TASKS["ptb"], source="files", version=version_of(paths))
     require_version(spec, paths)
     rows = loaded("ptb", tmp_path)
     assert {split: len(rows[split]) for split in rows} == {"train": 38, "validation": 6}
-    path = tmp_path / "parsed" / "mrg" / "wsj" / "07" / "wsj_0702.mrg"
-    path.write_text(path.read_text().replace("NNP", "XYZ"))
+    path = treebank / "07" / "b.mrg"
+    path.write_text(path.read_text().replace("UH", "XYZ"))
     with pytest.raises(SubtuneError, match=r"or one of 43 others: changed since the plan was made"):
         require_version(spec, paths)
-    with pytest.raises(SubtuneError, match=r"wsj: 07/wsj_0702\.mrg: .*found 'XYZ'"):
+    with pytest.raises(SubtuneError, match=r"wsj: 07/b\.mrg: .*found 'XYZ'"):
         loaded("ptb", tmp_path)
 
 

@@ -53,4 +53,5 @@ def test_every_task_but_the_penn_treebank_has_its_place_on_the_hub():
     assert OF_GLUE.pattern("mrpc", "train") == "mrpc/train-*.parquet"
     assert OF_GLUE.pattern("mnli", "diagnostic") == "ax/test-*.parquet"
     assert REPOSITORIES["squad"].pattern("squad", "train") == "plain_text/train-*.parquet"
+    assert REPOSITORIES["ud_ewt"].pattern("ud_ewt", "train") == "en_ewt/train/*.parquet"
     assert [task for task in TASKS if not is_on_hub(task)] == ["ptb"]

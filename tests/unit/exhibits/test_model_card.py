@@ -57,13 +57,6 @@ def exported_code(tmp_path, monkeypatch):
     return exported_code
 
 
-def said_by(code: str) -> dict:
-    """Run code and return its variables."""
-    said: dict = {}
-    exec(code, said)
-    return said
-
-
 def answers(code: str, rows, variables: str) -> list:
     """Return the output of a card's code for each row, whose cells replace the code's variables."""
     before, _, after = code.partition(f"{variables} = ")
@@ -73,11 +66,6 @@ def answers(code: str, rows, variables: str) -> list:
         values = dict(zip(variables.split(", "), cells, strict=True))
         exec(f"{before}\n{after}", {"said": said, **values})
     return said
-
-
-def texts_of(task: str) -> list:
-    rows = examples.rows_of(examples.TASKS[task])["validation"]
-    return examples.TASKS[task].of_kind.texts(rows.to_dict())
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +108,15 @@ def test_a_cards_code_gives_the_logits_of_the_record(
     encodes = not adapter and (pooling == "mean" or method == "embeddings")
     assert (data.library_name == "sentence-transformers") is encodes
     assert data.pipeline_tag == "text-classification" and "subtune" in data.tags
-    for texts, expected in zip(texts_of(task), logits_on_record(tmp_path, spec), strict=True):
+    rows = examples.rows_of(examples.TASKS[task])["validation"].to_dict()
+    every = examples.TASKS[task].of_kind.texts(rows)
+    for texts, expected in zip(every, logits_on_record(tmp_path, spec), strict=True):
         own = code
         for place, text in zip(("A first text.", "A second text."), texts, strict=False):
             own = own.replace(json.dumps(place), repr(text))
-        assert np.asarray(said_by(own)["logits"]) == pytest.approx(expected, abs=1e-5)
+        said: dict = {}
+        exec(own, said)
+        assert np.asarray(said["logits"]) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.slow

@@ -1,29 +1,9 @@
 """Tiny models that a test may change."""
 
-import json
-import shutil
-
 import pytest
-import safetensors.torch
 from transformers import AutoModelForSequenceClassification
 
-from subtune.models.files import CONFIG, WEIGHTS, weights_of
-
-
-@pytest.fixture
-def copied(directory_of, tmp_path):
-    """A function from a family to a copy of its tiny model, with other weights or fields."""
-
-    def copy(family="bert", weights=None, **fields):
-        directory = shutil.copytree(directory_of(family), tmp_path / "mine")
-        if weights is not None:
-            stored = safetensors.torch.load_file(directory / WEIGHTS)
-            safetensors.torch.save_file(weights(stored), directory / WEIGHTS)
-        path = directory / CONFIG
-        path.write_text(json.dumps(json.loads(path.read_text()) | fields))
-        return directory
-
-    return copy
+from subtune.models.files import WEIGHTS, weights_of
 
 
 @pytest.fixture

@@ -22,14 +22,11 @@ def cells(printed, first):
     return [cell.strip() for cell in row.strip("|").split("|")]
 
 
-def names_in(directory):
-    return dimensions_in(directory).exported_names(SEQUENCE_CLASSIFICATION)
-
-
 def tensors(method, directory):
     shapes = dimensions_in(directory).shapes(2)
     entries = named(method, {}).resolve(shapes, seed=0)
-    table = trained_tensors(entries, shapes, names_in(directory))
+    names = dimensions_in(directory).exported_names(SEQUENCE_CLASSIFICATION)
+    table = trained_tensors(entries, shapes, names)
     assert table["trains"].sum() == count(entries, shapes)
     return table
 

@@ -101,13 +101,6 @@ def test_names_of_published_checkpoints_are_read(family, weights, copied, direct
     assert all(torch.equal(parameters[name], value) for name, value in expected.items())
 
 
-def test_half_precision_is_read_as_float32(copied, tiny_bert):
-    halved = copied(weights=lambda of: {n: v.half() for n, v in of.items()}, dtype="float16")
-    value = load(halved).parameters[QUERY]
-    assert value.dtype == torch.float32
-    assert torch.equal(value, load(tiny_bert).parameters[QUERY].half().float())
-
-
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_a_seed_draws_the_whole_classifier_beside_what_transformers_reads(

@@ -3,13 +3,11 @@
 import shutil
 
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from subtune import config
 from subtune.core.errors import SubtuneError
 from subtune.data.sources import size_of
 from subtune.hub import COMMITS, SQUAD
-from subtune.models.files import WEIGHTS
 from subtune.planning import inputs
 from subtune.planning.plan import plan as plan_of
 from tests.helpers.plans import BASE, own_task, plan
@@ -48,16 +46,10 @@ def test_pooling_is_the_models_own_or_what_the_configuration_says(base, tiny_ber
     assert heads(plan(named, max_length=64)) == {"mean"}
 
 
-def without_pooler(tiny_bert, directory):
-    """A tiny BERT as it is after training as a masked language model."""
-    shutil.copytree(tiny_bert, directory)
-    weights = load_file(directory / WEIGHTS)
-    save_file({name: w for name, w in weights.items() if "pooler" not in name}, directory / WEIGHTS)
-    return {"path": str(directory)}
-
-
-def test_a_pooler_is_only_needed_where_it_is_read(tiny_bert, tmp_path):
-    model = without_pooler(tiny_bert, tmp_path / "mlm")
+def test_a_pooler_is_only_needed_where_it_is_read(copied):
+    """A BERT that was trained as a masked language model has none."""
+    mlm = copied(weights=lambda of: {name: of[name] for name in of if "pooler" not in name})
+    model = {"path": str(mlm)}
     settings = {"methods": {"full": [1e-5]}, "fractions": None, "max_length": 64}
     assert heads(plan({"models": {"minilm": model | {"pooling": "mean"}}}, **settings)) == {"mean"}
     assert plan({"models": {"minilm": model}}, **settings, tasks=["ud_ewt", "squad"]).runs

@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 import transformers
 import yaml
-from transformers import AutoModelForSequenceClassification, BertModel, PreTrainedTokenizerFast
+from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerFast
 
 from subtune import cli
 from subtune.core.errors import SubtuneError
@@ -181,19 +181,11 @@ def test_an_export_predicts_standardised_labels_in_their_unit(adapter, tmp_path,
     assert abs(mean - np.mean(tokens["train"]["label"])) < 1
 
 
-@pytest.fixture
-def half_bert(tiny_bert, tmp_path):
-    """A model that is stored in half precision, as many on the hub are."""
-    directory = tmp_path / "half"
-    shutil.copytree(tiny_bert, directory)
-    BertModel.from_pretrained(tiny_bert).half().save_pretrained(directory)
-    assert json.loads((directory / "config.json").read_text())["dtype"] == "float16"
-    return directory
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("adapter", "method"), [(False, "bitfit"), (True, "lora-I")])
-def test_an_export_of_a_model_in_half_precision_loses_nothing(adapter, method, half_bert, tmp_path):
+def test_an_export_of_a_model_in_half_precision_loses_nothing(adapter, method, copied, tmp_path):
+    """Many models on the hub are stored so."""
+    half_bert = copied(weights=lambda of: {name: of[name].half() for name in of}, dtype="float16")
     spec, tokens = recorded(tmp_path, half_bert, METHODS[method], learning_rate=1e-6)
     assert_predicts(tmp_path, spec, tokens, half_bert if adapter else "", atol=1e-6)
     [weights] = tmp_path.glob("out-*/*.safetensors")

@@ -40,13 +40,6 @@ def wordpiece(minilm):
 
 
 @pytest.fixture(scope="module")
-def real(ud_ewt_dir):
-    """Every tenth sentence of the development split."""
-    path = ud_ewt_dir / "en_ewt-ud-dev.conllu"
-    return [row["form"] for _, row in conll_sentences(path, ["form"])][::10]
-
-
-@pytest.fixture(scope="module")
 def bytes_pieces():
     """A byte-level BPE like RoBERTa's, with so few pieces that most words have several."""
     tokenizer = Tokenizer(models.BPE())
@@ -70,11 +63,12 @@ def encoded(tokenizer, sentences, max_length=128, labels=None):
     return TOKENS.encode(tokenizer, rows, max_length, None)
 
 
-def test_words_are_encoded_as_transformers_encodes_them(wordpiece, bytes_pieces, real):
+def test_words_are_encoded_as_transformers_encodes_them(wordpiece, bytes_pieces, ud_ewt_dir):
     with_spaces = Tokenizer.from_str(bytes_pieces.to_str())
     # This is what transformers does with add_prefix_space.
     with_spaces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    sentences = HAND_MADE + real
+    real = conll_sentences(ud_ewt_dir / "en_ewt-ud-dev.conllu", ["form"])
+    sentences = HAND_MADE + [row["form"] for _, row in real][::10]
     for tokenizer, its_theirs in ((wordpiece, wordpiece), (bytes_pieces, with_spaces)):
         columns = encoded(tokenizer, sentences, max_length=512)
         assert columns["row"] == list(range(len(sentences)))
@@ -341,7 +335,7 @@ def treebank_in(root, missing=()):
         folder.mkdir(parents=True)
         for name in ("readme.txt", *reversed(NAMES)):
             if section not in missing:
-                (folder / name).write_text("( (INTJ (UH Oh) ) )")
+                (folder / name).write_text("( (INTJ (UH Oh) (. !)))")
     return root
 
 
