@@ -123,6 +123,12 @@ def test_real_tables_need_no_option(here, written, glue_dir, task, rows, labels,
     assert "shorter, to fit" not in said
 
 
+def test_a_model_without_a_pooler_reads_the_mean_of_all_tokens(written, copied):
+    without = copied(weights=lambda of: {name: of[name] for name in of if "pooler" not in name})
+    [model] = written(f"{FILMS} --model {without}")[0].models.values()
+    assert model.pooling == "mean"
+
+
 def test_the_lines_say_what_is_written(written, tiny_bert):
     checked, planned, said = written(f"{FILMS} --model {tiny_bert}")
     experiment = checked.experiments["mine"]
