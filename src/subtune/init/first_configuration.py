@@ -238,11 +238,6 @@ def _columns(request: Request, read: Mapping[str, Table]) -> tuple[tuple[str, ..
             if column not in table.columns:
                 known = one_of(column, table.columns)
                 raise SubtuneError(f"{table.path}: no such column: {known}")
-    if request.kind is None and tables.ids_or_dates(train, names[0]) == "dates":
-        raise SubtuneError(
-            f"--label: found dates in column {names[0]!r} of {train.path}, expected words or "
-            "numbers; if each date is a class: --classes"
-        )
     return text, label
 
 

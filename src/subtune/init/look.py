@@ -4,7 +4,7 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from typing import Any, Literal, NamedTuple
@@ -210,7 +210,7 @@ def labels_in(row: Mapping[str, Any], label: Columns, are_sets: bool) -> tuple[s
     if are_sets:
         words = words_in(cell)
         return None if words is None else tuple(sorted(words))
-    return (cell.strip(),) if isinstance(cell, str) and cell.strip() else None
+    return (cell.strip(),) if isinstance(cell, str) and folded(cell) else None
 
 
 def _are_lists(cells: Sequence[Any]) -> bool:
@@ -224,7 +224,7 @@ def _are_lists(cells: Sequence[Any]) -> bool:
     return bool({*"|;"} & {*"".join(different)}) and len(words) < len(different)
 
 
-def are_measured(labels: Iterable[str]) -> bool:
+def are_measured(labels: Collection[str]) -> bool:
     """Return whether labels look like numbers to predict: decimals, or many different integers."""
     numbers = list(map(number_in, labels))
     known = [number for number in numbers if number is not None]
@@ -232,7 +232,9 @@ def are_measured(labels: Iterable[str]) -> bool:
     if len(known) < len(numbers):
         # A few words among many numbers are mistakes; they are refused later, with their lines.
         return are_many and 10 * (len(numbers) - len(known)) < len(numbers)
-    return are_many or not all(number.is_integer() for number in known)
+    # Beside 1 and 2, the label 1,2 may be a list of them.
+    are_mixed = len({"," in label for label in labels}) > 1
+    return are_many or not (are_mixed or all(number.is_integer() for number in known))
 
 
 def _merged(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
@@ -291,7 +293,7 @@ def near_equal(labels: Iterable[str]) -> list[list[str]]:
 
 
 def _without_signs(label: str) -> str:
-    plain = folded(label)
+    plain = folded(unicodedata.normalize("NFKC", label))
     number = number_in(plain)
     between_words = re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", plain)
     return between_words.strip(" .'\"") if number is None else str(number)
@@ -348,21 +350,7 @@ def require_labels(read: Mapping[str, Table], look: Look) -> None:
     if look.kind == "regression":
         return
     train, dev = look.parts["train"], look.parts.get("validation", look.parts["train"])
-    counts = Counter(train.labels) | Counter(dev.labels)
-    spellings: dict[str, str] = {}
-    for word, count in counts.most_common():
-        other = spellings.setdefault(folded(word), word)
-        if other != word:
-            # Letters with accents have two forms that look the same.
-            are_forms = unicodedata.normalize("NFC", word) == unicodedata.normalize("NFC", other)
-            quote = ascii if are_forms else repr
-            table = read["train" if train.labels.get(word) else "validation"]
-            place, _ = next(_rows_with(table, look, word))
-            raise SubtuneError(
-                f"{table.path}: {place}: found the label {quote(cut(word))} ({count:,} in all), "
-                f"and elsewhere {quote(cut(other))} ({counts[other]:,}); expected one spelling, or "
-                "--merge-labels, which makes them one"
-            )
+    _require_one_spelling(read, look, Counter(train.labels) | Counter(dev.labels))
     known = sorted(word for word, count in train.labels.items() if count)
     if len(known) < 2:
         raise SubtuneError(
@@ -383,6 +371,22 @@ def require_labels(read: Mapping[str, Table], look: Look) -> None:
             f"{dev.path}: column {names!r}: found {listed(unknown[:5])} in most rows, expected "
             f"labels of {train.path} ({listed(known[:5])})"
         )
+
+
+def _require_one_spelling(read: Mapping[str, Table], look: Look, counts: Counter[str]) -> None:
+    spellings: dict[str, str] = {}
+    for word, count in counts.most_common():
+        other = spellings.setdefault(folded(word), word)
+        if other != word:
+            # `repr` shows some characters that look like others, or like none.
+            quote = repr if word.casefold() == other.casefold() else ascii
+            table = read["train" if look.parts["train"].labels.get(word) else "validation"]
+            place, _ = next(_rows_with(table, look, word))
+            raise SubtuneError(
+                f"{table.path}: {place}: found the label {quote(cut(word))} ({count:,} in all), "
+                f"and elsewhere {quote(cut(other))} ({counts[other]:,}); expected one spelling, or "
+                "--merge-labels, which makes them one"
+            )
 
 
 def _rows_with(table: Table, look: Look, word: str | None) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -94,7 +94,7 @@ def _class_lines(look: Look, judging: str) -> Iterator[str]:
     if look.kind == "multilabel":
         what = "labels, any number of them"
         hint = " (if each cell is one class: --classes)" if isinstance(look.label, str) else ""
-    elif None not in map(number_in, train):
+    elif None not in (number_in(word.replace(",", ".")) for word in train):
         hint = " (if they are numbers to predict: --regression)"
     for split, part in look.parts.items():
         named = [f"{listed([word])} ({number:,})" for word, number in part.labels.items()]

@@ -66,9 +66,11 @@ def label_columns(table: Table) -> Columns:
         SubtuneError: no column can be the label, or several can, or there is no header.
     """
     by_folded = {column.strip().casefold(): column for column in reversed(table.columns)}
-    for name in DEFAULTS.label_columns:
-        if name in by_folded:
-            return by_folded[name]
+    for column in filter(None, map(by_folded.get, DEFAULTS.label_columns)):
+        # pandas also reads T1 and 1/5 as dates.
+        years = [re.search(r"\b\d{4}\b", cell) for cell in _words(table, column)]
+        if None in years or ids_or_dates(table, column) != "dates":
+            return column
     reasons = {column: reason_against(table, column) for column in table.columns}
     possible = [column for column, reason in reasons.items() if reason is None]
     flags = tuple(c for c in table.columns if None not in map(flag_in, table.cells(c)))
@@ -86,13 +88,13 @@ def label_columns(table: Table) -> Columns:
 
 
 def _require_header(table: Table, label: str) -> None:
-    """Refuse a table without a header: the label column's name is one of the labels, or a number
-    like them."""
-    # The columns of a DataFrame are called 0, 1, … if nothing names them.
-    is_named = [*table.columns] != [*map(str, range(len(table.columns)))]
+    """Refuse a table without a header: a column is named by a sentence, and the label column by
+    one of the labels or by a number like them."""
+    sentences = [name for name in table.columns if len(name.split()) >= DEFAULTS.text_words]
+    may_lack = ending_of(table.path) in (".csv", ".tsv", ".xlsx") and sentences
     cells = _words(table, label)
     are_numbers = None not in map(number_in, [label, *cells])
-    if is_named and (are_numbers or label.strip() in cells):
+    if may_lack and (are_numbers or label.strip() in cells):
         raise SubtuneError(
             f"{table.path}: found {cut(label)!r} as the name of the label column, which looks like "
             "a label; expected a header such as text,label above the first row (if this is the "
@@ -127,7 +129,8 @@ def ids_or_dates(table: Table, column: str) -> str | None:
     # Importing pandas takes a while.
     import pandas as pd
 
-    some = [cell for cell in cells[: DEFAULTS.dates_looked_at] if number_in(cell) is None]
+    # 1,990 is a number, whatever its comma separates.
+    some = [c for c in cells[: DEFAULTS.dates_looked_at] if number_in(c.replace(",", ".")) is None]
     are_dates = pd.to_datetime(pd.Series(some), format="mixed", utc=True, errors="coerce").notna()
     # The name of a month is no date.
     have_digits = all(re.search(r"\d", cell) for cell in some)
@@ -176,7 +179,7 @@ def _holds_words(cells: list[Any]) -> bool:
 
     Empty cells are refused later, with their lines.
     """
-    texts = [cell for cell in cells if isinstance(cell, str) and number_in(cell) is None]
+    texts = [c for c in cells if isinstance(c, str) and number_in(c.replace(",", ".")) is None]
     return 2 * len(texts) > len(cells) and any(map(str.strip, texts))
 
 

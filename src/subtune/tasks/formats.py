@@ -177,8 +177,7 @@ def delimited_rows(
     """
     # Python's reader is strict about quotation marks and has line numbers. The readers of
     # pandas and pyarrow silently fill short rows or drop quotation marks.
-    lines = list(io.StringIO(read_text(path, encoding), newline=""))
-    delimiter = _delimiter(path, lines)
+    delimiter, lines = _delimited_lines(path, encoding)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     first = 1
     try:
@@ -214,16 +213,16 @@ def delimited_rows(
         ) from None
 
 
-def _delimiter(path: Path, lines: list[str]) -> str:
-    """Return the delimiter, and empty a first line that names it."""
+def _delimited_lines(path: Path, encoding: str | None) -> tuple[str, list[str]]:
+    """Return the delimiter and the lines. A first line that names the delimiter is left empty."""
+    lines = list(io.StringIO(read_text(path, encoding), newline=""))
     if lines and (separator := SEPARATOR.fullmatch(lines[0])):
         # The reader skips empty lines, but counts them.
-        lines[0] = "\n"
-        return separator[1]
+        return separator[1], ["\n", *lines[1:]]
     # Excel writes ; in many countries.
     header = next((line for line in lines if line.strip()), "")
     usual = "\t" if ending_of(path) == ".tsv" else ","
-    return next((sign for sign in (usual, *OTHERS) if sign in header), usual)
+    return next((sign for sign in (usual, *OTHERS) if sign in header), usual), lines
 
 
 def _require_once(columns: Collection[str], header: Sequence[Any], place: str) -> None:
@@ -243,7 +242,7 @@ def json_rows(path: Path) -> PlacedRows:
     """
     content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
     parts: Iterator[tuple[str, Any]]
-    rows = _rows_in_one(content, broken)
+    rows = _rows_in_one(content, broken, ending_of(path))
     if rows is not None:
         parts = ((f"row {number}", row) for number, row in enumerate(rows, start=1))
     else:
@@ -260,7 +259,7 @@ def json_rows(path: Path) -> PlacedRows:
         yield place, {column: _text(cell) for column, cell in row.items()}
 
 
-def _rows_in_one(content: str, broken: str) -> list | None:
+def _rows_in_one(content: str, broken: str, ending: str) -> list | None:
     """Return the rows of a file with a single JSON value, or None if lines have values."""
     if content.lstrip().startswith("["):
         return _parsed(content, 1, broken)
@@ -269,12 +268,13 @@ def _rows_in_one(content: str, broken: str) -> list | None:
     except SubtuneError:
         return None
     match whole:
-        case {"columns": list(), "data": list()}:
-            layout = '"split"'
-        case {"data": list(rows)} if all(isinstance(row, dict) for row in rows):
+        case {"data": list(rows), **others} if others.keys() <= {"schema", "version", "meta"}:
             return rows
-        case {**columns} if columns and all(isinstance(cells, dict) for cells in columns.values()):
+        case {**columns} if {*map(type, columns.values())} == {dict}:
             layout = '"columns" or "index"'
+        # JSON lines may have lists of words.
+        case {**columns} if {*map(type, columns.values())} == {list} and ending == ".json":
+            layout = '"split" or "list"'
         case _:
             return None
     raise SubtuneError(
@@ -350,10 +350,8 @@ def excel_rows(path: Path, columns: Collection[str], sheet: str | None = None) -
 
 
 def _excel_text(cell: Any) -> Any:
-    from openpyxl.utils.escape import unescape
-
-    # Excel writes a carriage return as _x000D_.
-    return unescape(cell.value) if isinstance(cell.value, str) else _text(cell.value)
+    # Excel may write a line end as its code.
+    return (_text(cell.value) or "").replace("_x000D_", "\r").replace("_x000A_", "\n") or None
 
 
 def _workbook(path: Path, **how: bool) -> Any:

@@ -36,6 +36,9 @@ NO_LABEL = -1
 TEXTS = ("text_a", "text_b")
 # The largest score whose squared errors can be summed in float32.
 LARGEST_SCORE = 1e9
+# Invisible characters outside of the category Cf; and spaces and letters that look like others.
+ALIKE = dict.fromkeys((0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10)), "")
+ALIKE |= {0xA0: " ", 0x3000: " "} | {n + 0xFEE0: chr(n) for n in range(0x21, 0x7F)}
 # A number with a decimal comma. The comma of 1,234 may separate thousands.
 DECIMAL_COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d+,\d+")
 # Values of cells that say whether a row has a label.
@@ -57,7 +60,7 @@ def with_point(number: str) -> str:
 @lru_cache(maxsize=10_000)
 def folded(label: str) -> str:
     """Return a label without capitals, invisible characters and differences of Unicode's forms."""
-    plain = unicodedata.normalize("NFKC", label).casefold()
+    plain = unicodedata.normalize("NFC", label.translate(ALIKE).casefold())
     return "".join(letter for letter in plain if unicodedata.category(letter) != "Cf").strip()
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from subtune.core.content_ids import Value
 from subtune.core.layout import read_yaml
 from subtune.tasks.metrics import TITLES
-from subtune.tasks.sentences import Classification, MultiLabel, Regression
+from subtune.tasks.sentences import Classification, MultiLabel, Regression, folded
 from subtune.tasks.span import Span
 from subtune.tasks.task_kind import TaskKind
 from subtune.tasks.tokens import Tokens
@@ -62,6 +62,8 @@ class TaskSpec(Value):
         if kind.has_label_words != (self.labels is not None):
             words = "label words" if kind.has_label_words else "none"
             raise _mistake("labels", self.labels, words)
+        if self.merge_labels and len({*map(folded, self.labels or ())}) < len(self.labels or ()):
+            raise _mistake("labels", self.labels, "none that `merge_labels` makes equal")
         if not isinstance(self.label, str) and not (
             kind.has_label_columns and len(self.label) == self.outputs
         ):

@@ -138,6 +138,8 @@ MISTAKES = {
          "found hub and path, expected exactly one of hub, path, package"),
         ("tasks.mood", {**MOOD, "labels": ["bad", "fair", "good"], "metrics": ["f1"]}, ".metrics",
          "'f1' needs exactly two labels, found 3 labels, expected accuracy, f1_macro or "),
+        ("tasks.mood", {**MOOD, "labels": ["x", "X"], "merge_labels": True}, ".labels",
+         "found x, X, expected none that `merge_labels` makes equal"),
         ("tasks.mood", {**MOOD, "label": "text"}, "", "found column 'text' as text and as label"),
         ("tasks.mood", {**MOOD, "files": {"train": "a.csv", "validation": "./a.csv"}}, ".files",
          "found a.csv, ./a.csv, expected a different file for each split"),

@@ -90,8 +90,9 @@ SAID = {
 NO_HEADER = {
     "a word": ("a text about 1,b", ["a", "b"], "t.csv: found 'b' as the name of the label col"),
     "a number": ("a text about 1,2.5", [1.5, 3.5], "t.csv: found '2.5' as the name of the lab"),
+    "a word of the labels": ("text,a", ["a", "b"], "t.csv: 30 rows to train on; columns text, a"),
     "a header": ("text,is good", [0, 1], "t.csv: 30 rows to train on; columns text, is good"),
-    "pandas' numbers": ("0,1", [0, 1], "t.csv: 30 rows to train on; columns 0, 1"),
+    "pandas' numbers": ("0,2", [0, 1], "t.csv: 30 rows to train on; columns 0, 2"),
 }
 
 
@@ -139,7 +140,8 @@ def test_a_first_line_that_is_a_row_is_refused(said, header, labels, line):
         ("good", "\ufeffgo\xadod", r"'\ufeffgo\xadod'"),
         ("very good", "very\xa0good", r"'very\xa0good'"),
         ("caf\xe9", "cafe\u0301", r"'cafe\u0301'"),
-        ("ABC", "\uff21\uff22\uff23", "'\uff21\uff22\uff23'"),
+        ("ABC", "\uff21\uff22\uff23", r"'\uff21\uff22\uff23'"),
+        ("no\u2764", "no\u2764\ufe0f", r"'no\u2764\ufe0f'"),
     ],
 )
 def test_labels_that_look_alike_are_one_if_asked_for(said, word, other, found):
@@ -158,10 +160,14 @@ def test_more_than_200_classes_are_accepted_if_asked_for(said):
 
 def test_dates_are_labels_only_if_asked_for(said):
     frame([f"2021-03-{day:02}" for day in range(1, 29)]).to_csv("t.csv", index=False)
-    assert said("t.csv")[0].startswith("--label: found dates in column 'label' of t.csv, expected")
-    assert said("t.csv", kind="classification")[3].startswith("28 classes: 2021-03-01 (8), ")
-    frame(["may", "june"]).to_csv("t.csv", index=False)
-    assert "2 classes: june (100), may (100)" in said("t.csv")
+    assert "(text: sentences, label: dates); expected one of text, label" in said("t.csv")[0]
+    assert said("t.csv", label="label")[3].startswith("28 classes: 2021-03-01 (8), ")
+
+
+@pytest.mark.parametrize("words", ["june may", "T1 T2", "1/5 2/5", "x2 x²", "1 1,2", "3,5 1,990"])
+def test_words_that_look_like_others_are_classes(said, words):
+    frame(words.split()).to_csv("t.csv", index=False)
+    assert f"2 classes: {words.replace(' ', ' (100), ')} (100)" in "\n".join(said("t.csv"))
 
 
 def test_the_sheet_that_is_read_is_said(said):

@@ -69,6 +69,8 @@ def test_cells_are_text_where_they_are_no_lists(tmp_path):
     assert read(path) == [dict(zip("abcdef", words, strict=True)) | {"of": ["x"]}]
     (tmp_path / "t.json").write_text('[{"a": true, "b": 2.50, "c": null, "of": ["x"]}]')
     assert read(tmp_path / "t.json") == [{"a": "True", "b": "2.50", "c": None, "of": ["x"]}]
+    (tmp_path / "t.jsonl").write_text('{"data": [{"a": "b"}], "label": "c"}')
+    assert read(tmp_path / "t.jsonl") == [{"data": [{"a": "b"}], "label": "c"}]
 
 
 def test_rows_are_counted_as_excel_counts_them_and_empty_ones_are_none(tmp_path):
@@ -84,8 +86,8 @@ def test_rows_are_counted_as_excel_counts_them_and_empty_ones_are_none(tmp_path)
 
 
 def test_an_escaped_line_end_in_excel_is_a_line_end(tmp_path):
-    workbook(tmp_path / "t.xlsx", A2="one_x000D_\ntwo")
-    assert read(tmp_path / "t.xlsx")[0]["text"] == "one\r\ntwo"
+    workbook(tmp_path / "t.xlsx", A2="one_x000D_\ntwo_x0041_")
+    assert read(tmp_path / "t.xlsx")[0]["text"] == "one\r\ntwo_x0041_"
 
 
 def strict(path):
@@ -132,7 +134,7 @@ REFUSED = [
         lambda path: path.write_text("[1]"),
         "not a readable .json file: row 1: found the text",
     ),
-    ("json", partial(FRAME.to_json, orient="split"), f'{LAYOUT} "split", expected a list of obj'),
+    ("json", partial(FRAME.to_json, orient="split"), f'{LAYOUT} "split" or "list", expected a li'),
     ("json", FRAME.to_json, f'{LAYOUT} "columns" or "index", expected a list of objects; df.to_j'),
     ("json", partial(FRAME.to_json, orient="index"), f'{LAYOUT} "columns" or "index", expected'),
     ("json", lambda path: path.write_text('[\n{"a" 1}]'), "not a readable .json file: line 2: Exp"),
