@@ -213,7 +213,8 @@ def test_profiles_of_the_shell_and_the_folder_are_ignored_if_a_call_names_none(t
     assert "slurm_extra=--signal=TERM@120" in said and "SNAKEMAKE_PROFILE" not in said
 
 
-def test_a_home_that_cannot_be_written_is_not_needed(tmp_path, tiny_bert):
+def test_a_home_that_cannot_be_written_is_not_needed(tmp_path, tiny_bert, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     project = Project(tmp_path / "project", tiny_bert)
     project.environment["HOME"] = "/dev/null/home"
     project.run(project.changed(fractions=None), "--until", "tokens")

@@ -41,15 +41,14 @@ def files_with_configuration():
 
 # The directory of the clone or package; in a module, `workflow.basedir` is the including workflow's.
 HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
-if {*"{}"} & {*str(HERE)}:
+if re.search("[{}]", str(HERE)):
     raise WorkflowError(
         f"{HERE}: found a folder with braces in its name, which Snakemake takes for wildcards; "
         "move this workflow to another folder"
     )
-# Snakemake puts this path into shell commands as it is, and its directory in quotation marks. A path
-# with backslashes is no file.
-if Path(sys.executable).is_file():
-    sys.executable = re.sub(r"([^\w./-])", r"\\\1", sys.executable)
+# Snakemake puts this path into shell commands as it is, and its directory in quotation marks. If
+# this file is included again, the path is already escaped.
+sys.executable = re.sub(r"(?<!\\)([^\w@%+=:,./\\-])", r"\\\1", sys.executable)
 # Without this variable, Snakemake's solver writes to /tmp even if that is full.
 os.environ.setdefault("TMPDIR", tempfile.gettempdir())
 
@@ -220,20 +219,24 @@ class FailureHandler(logging.Handler):
 
     def emit(self, record):
         event = getattr(record, "event", None)
-        if event == LogEvent.ERROR:
+        if found := re.search(r"Job (\d+) .*files are missing", record.getMessage()):
+            self.kept[int(found[1])] = [], record.getMessage()
+        elif event == LogEvent.ERROR:
             # The same thread then reports the local job that failed with this error.
             self.errors[record.thread] = record.getMessage()
         elif event == LogEvent.JOB_ERROR:
             said = record.rule_msg or self.errors.pop(record.thread, "")
             self.kept[record.jobid] = record.log, said
             if calls.is_refused(said):
-                dag = workflow.persistence.dag
-                job = next(job for job in dag.jobs if dag.jobid(job) == record.jobid)
+                jobs = workflow.persistence.dag.jobs
+                job = next(job for job in jobs if job.jobid == record.jobid)
                 job.attempt = job.restart_times + 1
 
 
 FAILURES = FailureHandler()
-logger.addHandler(FAILURES)
+# Snakemake ignores the `onerror` of a module.
+if workflow.modifier.is_main_snakefile():
+    logger.addHandler(FAILURES)
 
 
 def print_failures():
@@ -242,8 +245,8 @@ def print_failures():
     for failed in workflow.scheduler.failed:
         for job in failed.jobs if failed.is_group() else [failed]:
             name = " ".join([job.rule.name, *job.wildcards])
-            kept = FAILURES.kept.get(workflow.persistence.dag.jobid(job), (job.log, ""))
-            failures.append(calls.Failure(name, *kept))
+            logs, said = FAILURES.kept.get(job.jobid, ([], ""))
+            failures.append(calls.Failure(name, logs or job.log, said))
     if failures:
         atexit.register(print, calls.failures_in_lines(failures), file=sys.stderr)
 

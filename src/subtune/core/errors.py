@@ -92,7 +92,7 @@ def listed(names: Iterable[str], most: int = MOST_NAMES, joined: str = "or") -> 
     """Return names in one line: the first ``most`` of them, and the number of the others."""
     names = list(names)
     others = len(names) - most
-    rest = f" {joined} {others:,} others" if others > 0 else ""
+    rest = f" {joined} {others:,} {'other' if others == 1 else 'others'}" if others > 0 else ""
     return ", ".join(map(_named, names[:most])) + rest
 
 
@@ -101,9 +101,9 @@ def key_path(steps: Iterable[object]) -> str:
     return ".".join(_named(cut(str(step))) for step in steps)
 
 
-def cut(text: str) -> str:
+def cut(text: str, most: int = LONGEST_NAME) -> str:
     """Return the beginning of a long text; a short text stays as it is."""
-    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _named(name: str) -> str:

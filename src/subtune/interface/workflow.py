@@ -1,4 +1,4 @@
-"""The workflow: checks before it runs, calls of Snakemake, and their progress."""
+"""The workflow: checks before it runs, calls of Snakemake, their progress and their failures."""
 
 import csv
 import fcntl
@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -19,7 +20,7 @@ from tqdm import tqdm
 
 from subtune import config as configs
 from subtune.config import Config
-from subtune.core.errors import SubtuneError, listed, one_line, printable
+from subtune.core.errors import SubtuneError, cut, listed, one_line, printable
 from subtune.core.layout import Layout, snakemake_command, workflow_directory
 from subtune.init.settings import count_cores, count_jobs_at_once
 from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share
@@ -31,18 +32,21 @@ from subtune.runs import records
 
 # Snakemake's options for the number of jobs at once.
 PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
-# The most lines of a failed call's log in its error.
-LAST_LINES = 12
+# The most lines of a failed call's log in its error, and the most letters of a job's last line.
+LAST_LINES, LAST_LETTERS = 12, 500
 # In lines of `failures_in_lines`, what is between a job and the reason.
 FAILED = " failed: "
-# What Slurm's plugin says of a job that it could not submit, and of a cluster that gave no answer.
+# The words of Slurm's plugin about a job that it could not submit, and those that no retry changes.
 NOT_SUBMITTED = re.compile(
     r"(?s)(?:sbatch failed.*? was|submission failed.*? exception:)"
-    r"(.+?)(?:\n *sbatch call|For further|$)"
+    r"(.+?)(?:\n *sbatch call|For further error details|$)"
 )
-NO_ANSWER = re.compile("(?i)unable to contact|timed out|zero bytes")
-# What Slurm's plugin and Snakemake say of how a job ended: Slurm's state, or a signal.
-END = re.compile(r"(?:SLURM status is: '|died with <Signals\.)(\w+)")
+REFUSED = re.compile(
+    r"Invalid (?:account|partition|qos|feature|license|generic resource)|appears to be invalid|"
+    r"configuration is not available|time limit is invalid|not permitted to use|/permission denied"
+)
+# The plugin's and Snakemake's words about a job's end: Slurm's state, a signal, or missing files.
+END = re.compile(r"(?:SLURM status is: '|died with <Signals\.|successfully, but )([\w ]+)")
 # The beginning of a line of `subtune.core.jobs.report`.
 TIME_OF_DAY = re.compile(r"\d\d:\d\d:\d\d  (?:error: )?")
 SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_LOOKS = 30, 0.5
@@ -208,10 +212,10 @@ def train_all(
                 raise
             raise
     if process.returncode:
-        printed = log.read_bytes()[start:].decode(errors="replace")
-        last = printed.strip().splitlines()[-LAST_LINES:]
-        failures = [line for line in last if FAILED in line]
-        raise SubtuneError("\n".join(failures or [f"training stopped; {log} ends with:", *last]))
+        printed = log.read_bytes()[start:].decode(errors="replace").strip().splitlines()
+        failures = [*takewhile(lambda line: FAILED in line, reversed(printed))][::-1]
+        last = [f"training stopped; {log} ends with:", *printed[-LAST_LINES:]]
+        raise SubtuneError("\n".join(failures or last))
 
 
 def run_to_export(results: Path, run: str, configuration: Path, directory: Path) -> str:
@@ -279,8 +283,8 @@ class Failure(NamedTuple):
 
 
 def is_refused(said: str) -> bool:
-    """Return whether the cluster refused a job, from what Slurm's plugin said of it."""
-    return bool(NOT_SUBMITTED.search(said)) and not NO_ANSWER.search(said)
+    """Return whether the cluster would refuse a job each time, from what Slurm's plugin said."""
+    return bool(NOT_SUBMITTED.search(said) and REFUSED.search(said))
 
 
 def failures_in_lines(failures: Iterable[Failure]) -> str:
@@ -297,18 +301,18 @@ def failures_in_lines(failures: Iterable[Failure]) -> str:
 
 
 def _reason_and_log(failure: Failure) -> tuple[str, str]:
-    """Return the last line of a job's log and the log's name, or why the job was not submitted."""
+    """Return the last line of a job's log, or another reason, and the log's name."""
     if found := NOT_SUBMITTED.search(failure.said):
         words = [line.strip(" '.") for line in found[1].strip().splitlines()]
         return f"not submitted, {'; '.join(words).replace(':;', ':')}", ""
-    text = ""
-    if Path(failure.logs[0]).is_file():
-        text = Path(failure.logs[0]).read_text(encoding="utf-8", errors="replace").strip()
-    # If a job's own log is empty, Slurm's log may say more.
-    log = Path(failure.logs[0 if text else -1]).resolve()
-    last = TIME_OF_DAY.sub("", text.splitlines()[-1], count=1) if text else "its log is empty"
+    logs, text = [Path(log) for log in failure.logs], ""
+    if logs and logs[0].is_file():
+        text = logs[0].read_text(encoding="utf-8", errors="replace").strip()
+    # If a job's own log is empty, the scheduler's log, which is the last one, may say more.
+    log = f" (log: {logs[0 if text else -1].resolve()})" if logs else ""
+    last = TIME_OF_DAY.sub("", (text or "its own log is empty").splitlines()[-1], count=1)
     end = END.search(failure.said)
-    return last + (f" ({end[1]})" if end else ""), f" (log: {log})"
+    return cut(last, LAST_LETTERS) + (f" ({end[1]})" if end else ""), log
 
 
 class Jobs(NamedTuple):
@@ -322,7 +326,7 @@ class Jobs(NamedTuple):
 
 def waiting_in_slurm(name: str) -> str:
     """Return how many jobs with this name wait in Slurm, and Slurm's reasons; empty if none."""
-    command = ["squeue", "--noheader", "--states=PENDING", f"--name={name}", "--format=%T %r"]
+    command = ["squeue", "--noheader", f"--name={name}", "--format=%T %r"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):

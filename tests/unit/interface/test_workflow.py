@@ -250,22 +250,21 @@ def test_lines_come_every_half_minute_until_all_jobs_are_done(monkeypatch, tmp_p
 
 # What Slurm's plugin says if sbatch refuses a job, or if an account is unknown.
 SBATCH = "SLURM sbatch failed. The error message was 'sbatch: error: {}'.\n    sbatch call: sbatch"
-ACCOUNT = "Job submission failed with exception: Bad account. Accounts:\nlabFor further details"
+ACCOUNT = "submission failed with exception: x appears to be invalid:\nyFor further error details"
+MISSING = "Job 3  completed successfully, but some output files are missing. Missing files after"
 ENDS = {
     "a mistake": ("10:00:00  on a\n10:00:01  error: no rows\n", "", "no rows (log: {own})"),
     "a traceback": ("Traceback:\n  a\nKeyError: 'b'\n\n", "", "KeyError: 'b' (log: {own})"),
     "killed": ("epoch 1\n", "died with <Signals.SIGKILL: 9>.", "epoch 1 (SIGKILL) (log: {own})"),
-    "killed early": (
-        "",
-        "SLURM status is: 'TIMEOUT'.",
-        "its log is empty (TIMEOUT) (log: {other})",
-    ),
+    "early": ("", "SLURM status is: 'TIMEOUT'.", "its own log is empty (TIMEOUT) (log: {other})"),
+    "no files": ("end\n", MISSING, "end (some output files are missing) (log: {own})"),
+    "a long line": ("a" * 999, "", "a" * 497 + "... (log: {own})"),
     "refused": (
         "",
-        SBATCH.format("no\nsbatch: no"),
-        "not submitted, sbatch: error: no; sbatch: no",
+        SBATCH.format("no\nsbatch: For further help, ask us"),
+        "not submitted, sbatch: error: no; sbatch: For further help, ask us",
     ),
-    "an account": ("", ACCOUNT, "not submitted, Bad account. Accounts: lab"),
+    "an account": ("", ACCOUNT, "not submitted, x appears to be invalid: y"),
 }
 
 
@@ -278,21 +277,30 @@ def test_a_failed_job_is_named_with_its_last_words(tmp_path, log, said, reason):
 
 
 def test_jobs_that_failed_alike_are_in_one_line():
-    failures = [Failure(f"train {name}", ["none"], SBATCH.format("No")) for name in "dcab"]
-    line = "train a, train b, train c and 1 others failed: not submitted, sbatch: error: No"
+    failures = [Failure(f"train {name}", [], SBATCH.format("No")) for name in "dcab"]
+    line = "train a, train b, train c and 1 other failed: not submitted, sbatch: error: No"
     assert failures_in_lines(failures) == line
+    assert failures_in_lines([Failure("a", [], "")]) == "a failed: its own log is empty"
 
 
-def test_a_cluster_without_an_answer_has_not_refused():
-    assert is_refused(SBATCH.format("Invalid partition name specified"))
+FINAL = """Invalid account or account/partition combination; Invalid qos; Invalid partition name
+Invalid feature; Invalid generic resource (gres); Requested node configuration is not available
+Requested time limit is invalid; Access/permission denied; not permitted to use this partition"""
+PASSING = (
+    "Job violates accounting/QOS policy; Unable to contact slurm; temporarily unable to accept"
+)
+
+
+def test_only_what_slurm_refuses_each_time_is_not_submitted_again():
+    assert all(is_refused(SBATCH.format(words)) for words in re.split("; |\n", FINAL))
+    assert not any(is_refused(SBATCH.format(words)) for words in PASSING.split("; "))
     assert is_refused(ACCOUNT)
-    assert not is_refused(SBATCH.format("Unable to contact slurm controller (connect failure)"))
-    assert not is_refused("SLURM-job '7' failed, SLURM status is: 'TIMEOUT'.")
+    assert not is_refused("Job submission failed with exception: [Errno 11] Resource temporarily")
 
 
-@pytest.mark.parametrize("last", ["train a failed: no rows (log: a.log)", "SyntaxError: x"])
+@pytest.mark.parametrize("last", ["\n".join(["a failed: no"] * 13), "SyntaxError: x"])
 def test_a_call_that_fails_ends_with_the_failed_jobs_or_with_the_log(tmp_path, monkeypatch, last):
-    script = f"import sys; sys.exit('Error in rule a:\\n{last}')"
+    script = f"import sys; sys.exit('''Error in rule a:\n{last}''')"
     monkeypatch.setattr(workflow, "snakemake_command", lambda *_: [sys.executable, "-c", script])
     with pytest.raises(SubtuneError) as error:
         train_all(tmp_path / "mine.yaml", tmp_path, tmp_path)
