@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.scores import best_of_seeds
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, placed
 from subtune.planning.jobs import NAMES
 from subtune.tasks import TASKS, Task
 from subtune.tasks.formats import delimited_rows
@@ -159,7 +159,7 @@ def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFr
     needed = [*NAMES, "score"]
     metrics = {tuple(row[name] for name in NAMES): row["metric"] for row in forms}
     entered = []
-    try:
+    with placed("test_scores"):
         for place, cells in delimited_rows(path, needed, lambda cells: True):
             if lacking := [column for column in needed if column not in cells]:
                 raise SubtuneError(f"{path}: column {lacking[0]!r} is required")
@@ -169,8 +169,6 @@ def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFr
             if problem := _problem(text, metrics.get(tuple(names))):
                 raise SubtuneError(f"{path}: {place}: {problem}")
             entered.append([*names, float(text) / SCALE])
-    except SubtuneError as error:
-        raise SubtuneError(f"test_scores: {error}") from None
     return pd.DataFrame(entered, columns=[*NAMES, "value"]).astype({"value": float})
 
 

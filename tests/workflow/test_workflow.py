@@ -207,10 +207,10 @@ def test_profiles_of_the_shell_and_the_folder_are_ignored_if_a_call_names_none(t
     (project.directory / "profiles" / "default" / "config.yaml").write_text("executor: none\n")
     config = project.changed(fractions=None)
     said = project.run(config, "-n")
-    assert "SNAKEMAKE_PROFILE=elsewhere is ignored; `subtune run FILE --profile elsewhere`" in said
-    assert "the profile profiles/default of this folder is ignored; `subtune run FILE --wo" in said
+    assert "profile elsewhere is ignored; `subtune run FILE --profile elsewhere` uses it" in said
+    assert "profile profiles/default is ignored; `subtune run FILE --workflow-profile" in said
     said = project.run(config, "-n", "--profile", "slurm")
-    assert "slurm_extra=--signal=TERM@120" in said and "SNAKEMAKE_PROFILE" not in said
+    assert "slurm_extra=--signal=TERM@120" in said and "elsewhere" not in said
 
 
 def test_a_home_that_cannot_be_written_is_not_needed(tmp_path, tiny_bert, monkeypatch):

@@ -52,6 +52,15 @@ def one_line(what: str) -> Iterator[None]:
         raise SubtuneError(f"{what}: {reason_of(error)}") from None
 
 
+@contextmanager
+def placed(place: str) -> Iterator[None]:
+    """Begin the line of an error with its place, such as a key of the configuration."""
+    try:
+        yield
+    except SubtuneError as error:
+        raise SubtuneError(f"{place}: {error}") from None
+
+
 def reason_of(error: Exception) -> str:
     """Return a library's message: its first line, and the second if the first ends with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -15,7 +15,7 @@ import numpy as np
 from subtune.config.schema import HUB_MODELS, REPOSITORY, Assumptions
 from subtune.core import jobs
 from subtune.core.content_ids import Value
-from subtune.core.errors import SubtuneError, cut
+from subtune.core.errors import SubtuneError, cut, placed
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.init import DEFAULTS
 from subtune.init.tables import named_like
@@ -143,15 +143,13 @@ def model_called(name: str | None) -> StartingModel:
     if name is None:
         reason = "small and good at sentences; it is downloaded from the hub"
         return StartingModel(source="hub", reference=DEFAULTS.model["hub"], reason=reason)
-    try:
+    with placed("--model"):
         if is_directory(Path(name)):
             read_config(Path(name))
             return StartingModel(source="path", reference=name, reason="a local directory")
         if name.isidentifier() and importlib.util.find_spec(name):
             read_config(directory_of_package(name))
             return StartingModel(source="package", reference=name, reason="an installed package")
-    except SubtuneError as error:
-        raise SubtuneError(f"--model: {error}") from None
     if not re.match(REPOSITORY, name) or Path(name).exists():
         raise SubtuneError(
             f"--model: found {cut(name)!r}, expected an existing directory, an installed "

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from subtune import config as configs
 from subtune.config import Config
-from subtune.core.errors import SubtuneError, cut, listed, one_line, printable
+from subtune.core.errors import SubtuneError, cut, listed, one_line, placed, printable
 from subtune.core.layout import Layout, snakemake_command, workflow_directory
 from subtune.init.settings import count_cores, count_jobs_at_once
 from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share
@@ -95,13 +95,11 @@ def try_tokenizers(planned: Plan) -> Iterator[str]:
             continue
         directory = Path(planned.locations[model])
         rows = {tokens.data.key for tokens in planned.tokens.values() if tokens.tokenizer == model}
-        try:
+        with placed(f"models.{name}"):
             tokenizer = read_tokenizer(directory)
             for key in sorted(rows):
                 share = unknown_share(tokenizer, planned.sizes[key].sample, directory)
                 yield from (f"models.{name}: {line}" for line in unknown_lines(share))
-        except SubtuneError as error:
-            raise SubtuneError(f"models.{name}: {error}") from None
 
 
 def call_snakemake(arguments: Sequence[str]) -> NoReturn:
@@ -132,20 +130,15 @@ def _environment(words: Sequence[str] = ()) -> dict[str, str]:
     with one_line("TMPDIR"):
         temporary = tempfile.gettempdir()
     if shutil.disk_usage(temporary).free < TEMPORARY_BYTES:
-        raise SubtuneError(
-            f"TMPDIR: {temporary}, the folder for temporary files, is full: free some space, or "
-            "set TMPDIR to another folder"
-        )
+        raise SubtuneError(f"TMPDIR: {temporary} is full; free some space or set another folder")
     variables = {**os.environ}
-    shell, folder = variables.pop("SNAKEMAKE_PROFILE", None), Path("profiles", "default")
-    found: list[tuple[str, str, str | Path]] = []
-    if shell:
-        found.append((f"SNAKEMAKE_PROFILE={shell}", "--profile", shell))
+    found = {"--profile": variables.pop("SNAKEMAKE_PROFILE", "")}
+    folder = Path("profiles", "default")
     if folder.exists() and not folder.samefile(workflow_directory() / folder):
-        found.append((f"the profile {folder} of this folder", "--workflow-profile", folder))
-    for what, option, profile in found:
-        if not any(word.startswith(option) for word in words):
-            says = f"{what} is ignored; `subtune run FILE {option} {profile}` would use it"
+        found["--workflow-profile"] = str(folder)
+    for option, profile in found.items():
+        if profile and not any(word.startswith(option) for word in words):
+            says = f"profile {profile} is ignored; `subtune run FILE {option} {profile}` uses it"
             print(says, file=sys.stderr, flush=True)
     return variables
 

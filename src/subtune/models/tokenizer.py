@@ -7,10 +7,9 @@ from itertools import chain
 from pathlib import Path
 
 from tokenizers import Tokenizer
-from tokenizers.models import Unigram
 
-from subtune.core.errors import SubtuneError, cut, one_line, reason_of
-from subtune.models.files import TOKENIZER, VOCABULARIES
+from subtune.core.errors import SubtuneError, cut, one_line
+from subtune.models.files import TOKENIZER
 
 # The largest share of unknown tokens that is not mentioned.
 MOST_UNKNOWN = 0.2
@@ -45,27 +44,17 @@ def _converted(directory: Path) -> Tokenizer:
     """Return a tokenizer made by transformers from the files of an older format."""
     # Importing transformers takes seconds.
     from transformers import AutoTokenizer
-    from transformers.utils import is_protobuf_available, is_sentencepiece_available
 
     from subtune.models.transformers_models import quiet
 
-    present = [name for name in VOCABULARIES if (directory / name).is_file()]
-    try:
-        with quiet():
-            made = AutoTokenizer.from_pretrained(
-                directory, local_files_only=True, trust_remote_code=False
-            )
-        if made.is_fast:
-            return made.backend_tokenizer
-        reason = f"transformers has no fast version of {type(made).__name__}"
-    except Exception as error:
-        reason = reason_of(error)
-        can_read = is_sentencepiece_available() and is_protobuf_available()
-        if not can_read and any(name.endswith(".model") for name in present):
-            # Transformers names another package.
-            reason = "install the packages sentencepiece and protobuf"
-    files = " and ".join(present) or "other files"
-    raise SubtuneError(f"{directory} has no {TOKENIZER}, and none can be made of {files}: {reason}")
+    # Transformers names other packages.
+    needed = "; files of sentencepiece need the packages sentencepiece and protobuf"
+    with one_line(f"{directory} has no {TOKENIZER}, and none can be made{needed}"), quiet():
+        made = AutoTokenizer.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False
+        )
+        # A tokenizer without a fast version lacks this attribute.
+        return made.backend_tokenizer
 
 
 def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> float:
@@ -80,15 +69,13 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> 
         encoded = tokenizer.encode_batch_fast(given, add_special_tokens=False)
     counts = Counter[int | None](chain.from_iterable(encoding.ids for encoding in encoded))
     counts.pop(tokenizer.token_to_id(MARK), None)
-    if isinstance(tokenizer.model, Unigram):
-        unknown = counts[json.loads(tokenizer.to_str())["model"]["unk_id"]]
-    else:
-        unknown = counts[tokenizer.token_to_id(tokenizer.model.unk_token or "")]
+    model_fields = json.loads(tokenizer.to_str())["model"]
+    named = tokenizer.token_to_id(model_fields.get("unk_token") or "")
+    unknown = counts[model_fields.get("unk_id", named)]
     if given and unknown == counts.total():
         raise SubtuneError(
-            f"{model}: the tokenizer has no token for any word of the texts, such as "
-            f"{cut(given[0])!r}; expected a model for their language, with all files of its "
-            "tokenizer"
+            f"{model}: the tokenizer has no token for any word of {cut(given[0])!r} and others; "
+            "expected a model for their language, with all files of its tokenizer"
         )
     return unknown / max(1, counts.total())
 

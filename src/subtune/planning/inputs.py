@@ -11,7 +11,7 @@ from typing import Literal
 
 from subtune.config import Config, Experiment
 from subtune.config.schema import ModelSource
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, placed
 from subtune.core.layout import Layout
 from subtune.data import files
 from subtune.data.sources import OF_GLUE, REPOSITORIES, mini_version, size_of
@@ -60,12 +60,10 @@ def model_and_location(config: Config, name: str, model: str) -> tuple[ModelSpec
         version = pinned(location, source.revision, "model", kept, f"models.{model}.revision")
         spec = ModelSpec(source="hub", repository=source.hub, version=version)
     else:
-        try:
+        with placed(f"models.{model}"):
             package = source.package
             location = str(directory_of_package(package) if package else source.path)
             spec = ModelSpec(source="files", version=_version_of_model(Path(location)))
-        except SubtuneError as error:
-            raise SubtuneError(f"models.{model}: {error}") from None
         _require_positions(config, name, model, location)
     pooling, fields = _pooling_of(source, model, location, spec.version, kept), fields_of(location)
     if pooling == "first" and fields and not naming_of(fields["model_type"]).pooling_field:
@@ -172,10 +170,8 @@ def _require_parameters(
         head = head_by(pooling, all_tasks[task].of_kind.head, fields)
         task_of_head[head] = task
         if isinstance(dimensions, Dimensions) and Path(location).is_dir():
-            try:
+            with placed(f"models.{model}"):
                 stored_names(weights_of(Path(location)), dimensions, head)
-            except SubtuneError as error:
-                raise SubtuneError(f"models.{model}: {error}") from None
         is_standard = labels_of(experiment, all_tasks[task]) == "standard"
         if is_standard and not [*dimensions.shapes(1, head)][-1].endswith(".bias"):
             raise SubtuneError(
@@ -189,13 +185,10 @@ def _require_parameters(
         selection = config.selection(method, model)
         if selection.work() is Work.ENTRIES:
             continue
-        try:
+        place = f"experiments.{name}.{key}: {method!r} of model {model!r} on task {task!r}"
+        with placed(place):
             shapes = shapes_for(selection, dimensions, all_tasks[task].outputs, head)
             selection.resolve(shapes, seed=0)
-        except SubtuneError as error:
-            raise SubtuneError(
-                f"experiments.{name}.{key}: {method!r} of model {model!r} on task {task!r}: {error}"
-            ) from None
 
 
 def _data_spec(

@@ -34,24 +34,13 @@ def test_unknown_tokens_are_counted(tokenizer, share):
 @pytest.mark.parametrize(
     ("files", "fields", "problem"),
     [
-        (["spm.model"], {}, "has no token for any word .* such as 'good film'"),
+        (["spm.model"], {}, "has no token for any word of 'good film' and others"),
         (["vocab.txt", "bpe.codes"], {"model_type": "roberta"}, "has no token for any word"),
-        (
-            ["vocab.txt", "bpe.codes"],
-            {"tokenizer_class": "BertweetTokenizer"},
-            "no fast version of",
-        ),
-        (
-            ["spiece.model"],
-            {"model_type": "t5"},
-            "spiece.model: install the packages sentencepiece",
-        ),
+        (["vocab.txt", "bpe.codes"], {"tokenizer_class": "BertweetTokenizer"}, "has no attribute"),
+        (["spiece.model"], {"model_type": "t5"}, "need the packages sentencepiece and protobuf: "),
     ],
 )
-def test_files_that_make_no_tokenizer_with_words_are_refused(
-    files, fields, problem, copied, monkeypatch
-):
-    monkeypatch.setattr("transformers.utils.is_sentencepiece_available", lambda: False)
+def test_files_that_make_no_tokenizer_with_words_are_refused(files, fields, problem, copied):
     directory = copied(**fields)
     (directory / TOKENIZER).unlink()
     for name in files:
