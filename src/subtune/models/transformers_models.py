@@ -152,8 +152,7 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.WARNING)
     disable_progress_bar()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         logging.disable(before)

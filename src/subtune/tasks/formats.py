@@ -261,26 +261,23 @@ def json_rows(path: Path) -> PlacedRows:
 
 def _rows_in_one(content: str, broken: str, ending: str) -> list | None:
     """Return the rows of a file with a single JSON value, or None if lines have values."""
-    if content.lstrip().startswith("["):
-        return _parsed(content, 1, broken)
     try:
         whole = _parsed(content, 1, broken)
     except SubtuneError:
+        if content.lstrip().startswith("["):
+            raise
         return None
+    # JSON lines may have lists of words.
+    layouts = [{dict}, {list}] if ending == ".json" else [{dict}]
     match whole:
+        case list(rows):
+            return rows
         case {"data": list(rows), **others} if others.keys() <= {"schema", "version", "meta"}:
             return rows
-        case {**columns} if {*map(type, columns.values())} == {dict}:
-            layout = '"columns" or "index"'
-        # JSON lines may have lists of words.
-        case {**columns} if {*map(type, columns.values())} == {list} and ending == ".json":
-            layout = '"split" or "list"'
-        case _:
-            return None
-    raise SubtuneError(
-        f"{broken}: found pandas' layout {layout}, expected a list of objects; "
-        'df.to_json(path, orient="records") writes it'
-    )
+        case {**columns} if {*map(type, columns.values())} in layouts:
+            expected = 'a list of objects, which df.to_json(path, orient="records") writes'
+            raise SubtuneError(f"{broken}: found another layout of pandas, expected {expected}")
+    return None
 
 
 def _parsed(content: str, line: int, broken: str) -> Any:
@@ -362,9 +359,8 @@ def _workbook(path: Path, **how: bool) -> Any:
         content = path.read_bytes()
         if content.startswith(NO_ZIP):
             raise ValueError("this one has a password, or is of Excel before 2007")
-        with warnings.catch_warnings():
-            # openpyxl warns of styles and other parts that nobody reads here.
-            warnings.simplefilter("ignore")
+        # openpyxl warns of styles and other parts that nobody reads here.
+        with warnings.catch_warnings(action="ignore"):
             book = openpyxl.load_workbook(io.BytesIO(content), **how)
         if not book.worksheets:
             raise ValueError("found no sheet; save a Strict Open XML file as Excel Workbook")

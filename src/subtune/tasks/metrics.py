@@ -156,7 +156,6 @@ def compute_all(
     A correlation that is undefined because all predictions are the same counts as 0, because such a
     model has learnt nothing.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         scores = {name: METRICS[compares][name].compute(predictions, references) for name in names}
     return {name: 0.0 if math.isnan(score) else score for name, score in scores.items()}
