@@ -1,17 +1,15 @@
 """Parts of a comparison: Fisher information, a method's parameters, one training run."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import torch
-from pydantic import ValidationError
 
 from subtune.core import jobs
-from subtune.core.errors import SubtuneError, text_of
+from subtune.core.errors import SubtuneError
 from subtune.data import files
 from subtune.data.load import load as load_rows
 from subtune.data.load import tokenize
@@ -26,6 +24,7 @@ from subtune.selections.added import Embeddings
 from subtune.selections.methods import named
 from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks.examples import Examples
+from subtune.tasks.formats import validated
 from subtune.training.evaluation import Result
 from subtune.training.fisher import Fisher, fisher_information
 from subtune.training.sweeps import Job
@@ -67,7 +66,7 @@ def selection(method: str | Mapping[str, Any]) -> Method:
     """
     if isinstance(method, str):
         return Method(named(method, {}))
-    with _checked("method"):
+    with validated("method", most=1):
         return Method(SELECTION.validate_python(method))
 
 
@@ -127,7 +126,7 @@ def train(
     Raises:
         SubtuneError: the model or the rows cannot be used.
     """
-    with _checked("train"):
+    with validated("train", most=1):
         recipe = Recipe(
             learning_rate=learning_rate,
             batch_size=batch_size,
@@ -177,22 +176,12 @@ def _read(
             task=task, source="files", version=files.version_of(files.own_paths(by_split, task))
         )
         rows = load_rows(data, paths=by_split)
-    with _checked("tokens"):
+    with validated("tokens", most=1):
         spec = TokensSpec(data=data, tokenizer=version_of(directory), max_length=max_length)
     tokens = tokenize(task, rows, directory, max_length)
     pooling = pooling_in(directory) or ("mean" if lacks_pooler(directory) else None)
     loaded = load_model(directory, task.of_kind.head, task.outputs, pooling)
     return loaded.to(jobs.prepare(torch.get_num_threads())), spec, tokens
-
-
-@contextmanager
-def _checked(what: str) -> Iterator[None]:
-    """Turn pydantic's first error into one line."""
-    try:
-        yield
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise SubtuneError(f"{what}: {first['loc'][0]}: {text_of(first)}") from None
 
 
 def _directory(model: str | Path | None) -> Path:

@@ -22,6 +22,7 @@ MARK = "▁"
 def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
     """Return a model's tokenizer, which neither pads nor cuts.
 
+    Transformers makes one from files of an older format.
     ``names_are_text``: whether the name of a special token in a text, such as ``</s>``, is ordinary
     text.
 
@@ -33,28 +34,23 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
         with one_line(f"{path} is not a readable tokenizer"):
             tokenizer = Tokenizer.from_file(str(path))
     else:
-        tokenizer = _converted(directory)
+        # Importing transformers takes seconds.
+        from transformers import AutoTokenizer
+
+        from subtune.models.transformers_models import quiet
+
+        # Transformers names other packages.
+        needed = "; files of sentencepiece need the packages sentencepiece and protobuf"
+        with one_line(f"{directory} has no {TOKENIZER}, and none can be made{needed}"), quiet():
+            made = AutoTokenizer.from_pretrained(
+                directory, local_files_only=True, trust_remote_code=False
+            )
+            # A tokenizer without a fast version lacks this attribute.
+            tokenizer = made.backend_tokenizer
     tokenizer.no_padding()
     tokenizer.no_truncation()
     tokenizer.encode_special_tokens = names_are_text
     return tokenizer
-
-
-def _converted(directory: Path) -> Tokenizer:
-    """Return a tokenizer made by transformers from the files of an older format."""
-    # Importing transformers takes seconds.
-    from transformers import AutoTokenizer
-
-    from subtune.models.transformers_models import quiet
-
-    # Transformers names other packages.
-    needed = "; files of sentencepiece need the packages sentencepiece and protobuf"
-    with one_line(f"{directory} has no {TOKENIZER}, and none can be made{needed}"), quiet():
-        made = AutoTokenizer.from_pretrained(
-            directory, local_files_only=True, trust_remote_code=False
-        )
-        # A tokenizer without a fast version lacks this attribute.
-        return made.backend_tokenizer
 
 
 def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> float:

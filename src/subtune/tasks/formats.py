@@ -13,6 +13,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,11 +64,8 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         SubtuneError: the file cannot be read or decoded, has a NUL, or Python does not know the
             encoding.
     """
-    try:
+    with one_line(f"{path}: expected a file in UTF-8"):
         content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
-    except OSError as error:
-        reason = str(error.strerror).lower()
-        raise SubtuneError(f"{path}: {reason}, expected a file in UTF-8") from None
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     name = encoding or ("UTF-16" if is_utf16 else "UTF-8")
     try:
@@ -93,24 +91,26 @@ def shown(text: str) -> str:
     return repr(cut(text))
 
 
-def problem_in(error: ValidationError) -> str:
-    """Return pydantic's first error in one line: the place, and what was found and expected."""
-    first = error.errors(include_url=False)[0]
-    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
-    place = "".join(steps).removeprefix(".")
-    return f"{place}: {text_of(first)}" if place else text_of(first)
+@contextmanager
+def validated(what: object, most: int | None = None) -> Iterator[None]:
+    """Turn pydantic's first error into one line: the place, and what was found and expected.
+
+    ``most``: the most steps of the place. Further ones may be types of a union.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        inner = first["loc"][:most]
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in inner)
+        place = "".join(steps).removeprefix(".")
+        problem = f"{place}: {text_of(first)}" if place else text_of(first)
+        raise SubtuneError(f"{what}: {problem}") from None
 
 
 def in_words(value: Any) -> str:
-    """Return the phrase that messages use for a JSON value."""
-    match value:
-        case list():
-            return "a list"
-        case dict():
-            return "an object"
-        case str():
-            return f"the text {shown(value)}"
-    return cut(json.dumps(value))
+    """Return a JSON value for messages, cut if it is long."""
+    return shown(value) if isinstance(value, str) else cut(json.dumps(value))
 
 
 def rows_of(

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.examples import Examples
-from subtune.tasks.formats import FORMATS, NO_CHARACTER, in_words, rows_of, shown, with_labels
+from subtune.tasks.formats import FORMATS, NO_CHARACTER, in_words, rows_of, with_labels
 from subtune.tasks.metrics import METRICS
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind, require_some
 
@@ -297,7 +297,7 @@ class MultiLabel(Sentences):
         """Return 0 or 1 for each label word, from the words in a cell."""
         words, known = words_in(text), task.labels or ()
         if words is None:
-            found = shown(text) if isinstance(text, str) else in_words(text)
+            found = in_words(text)
             raise SubtuneError(
                 f'{place}: label: found {found}, expected a list such as ["{known[0]}"], or '
                 f"labels between '|' or ';'"

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError
 from subtune.tasks.examples import Examples
-from subtune.tasks.formats import Text, problem_in, read_text, shown
+from subtune.tasks.formats import Text, read_text, shown, validated
 from subtune.tasks.metrics import METRICS
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
@@ -239,10 +239,8 @@ def questions(path: Path, *, labelled: bool) -> Iterator[PlacedRow]:
             at its stated position in the context, or a question has no answer although
             ``labelled``.
     """
-    try:
+    with validated(path):
         file = _File.model_validate_json(read_text(path), strict=True)
-    except ValidationError as error:
-        raise SubtuneError(f"{path}: {problem_in(error)}") from None
     for paragraph in (paragraph for article in file.data for paragraph in article.paragraphs):
         context = paragraph.context
         for question in paragraph.qas:

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 from tokenizers import Encoding, Tokenizer
 from tokenizers.models import WordLevel
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.examples import Examples
-from subtune.tasks.formats import Text, ending_of, json_rows, problem_in, read_text, shown
+from subtune.tasks.formats import Text, ending_of, json_rows, read_text, shown, validated
 from subtune.tasks.sentences import NO_LABEL
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
@@ -77,10 +77,8 @@ class Tokens(TaskKind):
     def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
         """Return the words and the numbers of their labels; unlabelled words have -1."""
         read = {column: row[column] for column in task.columns_read(labelled)}
-        try:
+        with validated(place):
             words, *given = TEXTS.validate_python(read, strict=True).values()
-        except ValidationError as error:
-            raise SubtuneError(f"{place}: {problem_in(error)}") from None
         if not labelled:
             return words, [NO_LABEL] * len(words)
         numbers = {label: number for number, label in enumerate(task.labels or ())}

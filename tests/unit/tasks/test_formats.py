@@ -132,7 +132,7 @@ REFUSED = [
     (
         "json",
         lambda path: path.write_text("[1]"),
-        "not a readable .json file: row 1: found the text",
+        "not a readable .json file: row 1: found '1', exp",
     ),
     ("json", partial(FRAME.to_json, orient="split"), LAYOUT),
     ("json", FRAME.to_json, LAYOUT),
@@ -231,4 +231,4 @@ def test_a_good_file_is_read_and_a_directory_is_refused_in_a_line(tmp_path, endi
     assert list(read(path))
     with pytest.raises(SubtuneError) as raised:
         list(read(tmp_path))
-    assert str(raised.value) == f"{tmp_path}: is a directory, expected a file in UTF-8"
+    assert str(raised.value) == f"{tmp_path}: expected a file in UTF-8: Is a directory"
