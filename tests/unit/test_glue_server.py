@@ -182,7 +182,7 @@ def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
     pd.DataFrame(form).drop(columns="model").to_csv(tmp_path / "scores.csv", index=False)
     with pytest.raises(SubtuneError, match="column 'model' is required"):
         glue_server.returned_scores(tmp_path / "scores.csv", form)
-    with pytest.raises(SubtuneError, match="No such file"):
+    with pytest.raises(SubtuneError, match="no such file"):
         glue_server.returned_scores(tmp_path / "none.csv", form)
 
 

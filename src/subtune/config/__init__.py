@@ -39,8 +39,11 @@ def read(path: Path) -> Config:
     """
     try:
         data = load(path)
+    except FileNotFoundError:
+        raise SubtuneError(f"found no configuration file {str(path)!r}") from None
     except OSError as error:
-        raise SubtuneError(f"{path}: expected a configuration file: {error.strerror}") from None
+        reason = str(error.strerror).lower()
+        raise SubtuneError(f"{path}: {reason}, expected a file such as config.yaml") from None
     except yaml.YAMLError as error:
         raise SubtuneError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):

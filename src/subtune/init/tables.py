@@ -90,13 +90,15 @@ def label_columns(table: Table) -> Columns:
 def _require_header(table: Table, label: str) -> None:
     """Refuse a table without a header: a column is named by a sentence, and the label column by
     one of the labels or by a number like them."""
-    may_lack = any(len(name.split()) >= DEFAULTS.text_words for name in table.columns)
+    sentences = [name for name in table.columns if len(name.split()) >= DEFAULTS.text_words]
+    may_lack = ending_of(table.path) in (".csv", ".tsv", ".xlsx") and sentences
     cells = _words(table, label)
     are_numbers = None not in map(number_in, [label, *cells])
     if may_lack and (are_numbers or label.strip() in cells):
         raise SubtuneError(
-            f"{table.path}: found {cut(label)!r} as the name of the label column, expected a "
-            "header such as text,label above the first row; if this is the header, use --label"
+            f"{table.path}: found {cut(label)!r} as the name of the label column, which looks like "
+            "a label; expected a header such as text,label above the first row (if this is the "
+            "header, --label names the column)"
         )
 
 

@@ -349,8 +349,7 @@ def say_progress(
         missing, seconds = _missing(new, store), time.time() - began
         left = seconds_left(new, missing, seconds, at_once)
         counts = len(planned) - len(missing), len(planned)
-        is_measured = len(missing) < len(new)
-        say(progress_line(seconds, jobs, *counts, left, is_measured=is_measured))
+        say(progress_line(seconds, jobs, *counts, left, is_measured=len(missing) < len(new)))
         time.sleep(SECONDS_BETWEEN_LINES)
 
 

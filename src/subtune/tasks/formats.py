@@ -64,8 +64,11 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         SubtuneError: the file cannot be read or decoded, has a NUL, or Python does not know the
             encoding.
     """
-    with one_line(f"{path}: expected a file in UTF-8"):
+    try:
         content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    except OSError as error:
+        reason = str(error.strerror).lower()
+        raise SubtuneError(f"{path}: {reason}, expected a file in UTF-8") from None
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     name = encoding or ("UTF-16" if is_utf16 else "UTF-8")
     try:
@@ -103,9 +106,8 @@ def validated(what: object, most: int | None = None) -> Iterator[None]:
         first = error.errors(include_url=False)[0]
         inner = first["loc"][:most]
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in inner)
-        place = "".join(steps).removeprefix(".")
-        problem = f"{place}: {text_of(first)}" if place else text_of(first)
-        raise SubtuneError(f"{what}: {problem}") from None
+        parts = [str(what), "".join(steps).removeprefix("."), text_of(first)]
+        raise SubtuneError(": ".join(filter(None, parts))) from None
 
 
 def in_words(value: Any) -> str:

@@ -246,7 +246,7 @@ def test_the_command_names_what_is_wrong_and_fails(tmp_path, text, message, caps
 
 def test_the_command_says_that_a_file_is_missing(capsys):
     assert cli.main(["check", "no.yaml"]) == 1
-    assert capsys.readouterr().err.startswith("no.yaml: expected a configuration file: No")
+    assert capsys.readouterr().err == "found no configuration file 'no.yaml'\n"
 
 
 def test_a_key_may_stand_beside_the_one_that_it_is_merged_over(tmp_path):

@@ -28,7 +28,7 @@ def table_of(**columns) -> Table:
     [
         ("a.xls", b"", "a.xls: found '.xls', expected one of .csv, .tsv, .json, .jsonl, .xls"),
         ("a.csv", b"", "a.csv: found no rows, expected at least one"),
-        ("a.csv", None, "a.csv: expected a file in UTF-8: No such"),
+        ("a.csv", None, "a.csv: no such file or directory"),
         ("a.csv", b"text,text,\na,b,\n", "a.csv: line 1: found column 'text' twice, expected"),
     ],
 )

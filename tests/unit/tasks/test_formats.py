@@ -231,4 +231,4 @@ def test_a_good_file_is_read_and_a_directory_is_refused_in_a_line(tmp_path, endi
     assert list(read(path))
     with pytest.raises(SubtuneError) as raised:
         list(read(tmp_path))
-    assert str(raised.value) == f"{tmp_path}: expected a file in UTF-8: Is a directory"
+    assert str(raised.value) == f"{tmp_path}: is a directory, expected a file in UTF-8"
