@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from tokenizers import Tokenizer
+from tokenizers.models import Unigram
 
 from subtune.core.errors import SubtuneError, cut, one_line
 from subtune.models.files import TOKENIZER
@@ -23,6 +24,7 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
     """Return a model's tokenizer, which neither pads nor cuts.
 
     Transformers makes one from files of an older format.
+
     ``names_are_text``: whether the name of a special token in a text, such as ``</s>``, is ordinary
     text.
 
@@ -65,9 +67,11 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> 
         encoded = tokenizer.encode_batch_fast(given, add_special_tokens=False)
     counts = Counter[int | None](chain.from_iterable(encoding.ids for encoding in encoded))
     counts.pop(tokenizer.token_to_id(MARK), None)
-    model_fields = json.loads(tokenizer.to_str())["model"]
-    named = tokenizer.token_to_id(model_fields.get("unk_token") or "")
-    unknown = counts[model_fields.get("unk_id", named)]
+    if isinstance(tokenizer.model, Unigram):
+        # Only the file has this id. Large vocabularies take long to write and read.
+        unknown = counts[json.loads(tokenizer.to_str())["model"]["unk_id"]]
+    else:
+        unknown = counts[tokenizer.token_to_id(tokenizer.model.unk_token or "")]
     if given and unknown == counts.total():
         raise SubtuneError(
             f"{model}: the tokenizer has no token for any word of {cut(given[0])!r} and others; "

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, placed
 from subtune.data.batches import (
     EVALUATION_TOKENS,
     GPU_EVALUATION_TOKENS,
@@ -117,10 +117,8 @@ def weights_of(
     """
     if recipe.class_weights is None:
         return None
-    try:
+    with placed("class_weights"):
         weights = task.of_kind.balanced(task, examples.labels_at(rows))
-    except SubtuneError as error:
-        raise SubtuneError(f"class_weights: {error}") from None
     return torch.from_numpy(weights).to(device)
 
 
