@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,15 +138,16 @@ def first_steps(configuration: str) -> None:
     """Train a configuration's first run for a few steps of its first epoch."""
     checked = subtune_config.read(Path(configuration))
     planned, layout = plan(checked), Layout(checked.results)
-    spec = next(iter(planned.runs.values()))
+    spec = next(iter(planned.runs.values())).run
     task = spec.tokens.data.task
     tokens = datasets.load_from_disk(layout.tokens(spec.tokens.key))
     model = load_model(
         Path(layout.model(spec.model.id)), task.of_kind.head, task.outputs, spec.model.pooling
     )
     examples = {split: Examples(tokens[split], model.reads) for split in task.labelled}
-    share = min(1.0, FEW_STEPS * BATCH / len(examples["train"]))
-    train(model, examples, task, members(model, (1e-3,), 1, "bitfit"), share=share)
+    [member] = members(model, (1e-3,), 1, "bitfit")
+    few = member.recipe.replaced(train_rows=FEW_STEPS * BATCH)
+    train(model, examples, task, [replace(member, recipe=few)])
 
 
 class _Project:
@@ -198,12 +200,12 @@ class _Project:
         made += [layout.tokens(tokens) for tokens in planned.tokens]
         for directory in made:
             Path(directory).mkdir(parents=True)
-        for spec in planned.runs.values():
-            write_record(Path(layout.records()), spec, template)
+        for of in planned.runs.values():
+            write_record(Path(layout.records()), of.run, template)
         for key, sweep in planned.sweeps.items():
             path = Path(layout.sweep(key))
             path.parent.mkdir(exist_ok=True)
-            pd.DataFrame({"run": sweep.runs}).to_csv(path, index=False)
+            pd.DataFrame({"key": sweep.runs, "run": sweep.runs}).to_csv(path, index=False)
 
     def snakemake(self, step: str, *arguments: str) -> Iterator[dict[str, Any]]:
         """Return the use of Snakemake itself, and of each rule's jobs together."""

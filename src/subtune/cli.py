@@ -353,7 +353,9 @@ def _plan(options: Namespace) -> None:
         return
     formats = ["", "", "", "", ".2e", ".2e", ",.1f", ",.1f"]
     print(table.to_markdown(index=False, floatfmt=formats, numalign="right", disable_numparse=[0]))
-    longest = max(estimates.sweep(sweep).seconds for sweep in planned.sweeps) / 3600
+    jobs = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
+    jobs += [estimates.search(search).seconds for search in planned.searches]
+    longest = max(jobs) / 3600
     largest = max(estimates.checkpoints(sweep) for sweep in planned.sweeps) / 1e9
     print(
         f"\nThe longest job takes {longest:,.1f} hours; checkpoints take up to {largest:,.2f} GB "

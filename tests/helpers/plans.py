@@ -30,11 +30,18 @@ def plan(of_all=None, **changes):
 
 def new_runs(base, other):
     return [planned for run in other.experiments.values() for planned in run
-            if planned.run.id not in base.runs]  # fmt: skip
+            if planned.key not in base.runs]  # fmt: skip
 
 
-def learning_rates(planned):
-    return {(run.method, run.task): run.run.recipe.learning_rate for run in planned}
+def learning_rates(made):
+    """Return the learning rate of each method and task, or those that its search begins with."""
+    return {(p.method, p.task): rates_of(made, p) for p in made.experiments["layernorm"]}
+
+
+def rates_of(made, planned):
+    if planned.of.search:
+        return made.searches[planned.of.search].rates
+    return planned.run.recipe.learning_rate
 
 
 def limits(planned):

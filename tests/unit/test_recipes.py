@@ -49,7 +49,7 @@ given["experiments"]["toys"]["beta2"] = 0.98
 checked = experiments.with_papers(config.check(given))
 exhibits = experiments.exhibits_of(checked, checked.experiments["toys"])
 assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= set(exhibits)
-assert {run.recipe.beta2 for run in plan(checked).runs.values()} == {0.98}
+assert {of.run.recipe.beta2 for of in plan(checked).runs.values()} == {0.98}
 
 new_test = "tests/unit/exhibits/test_score_bars.py"
 assert pytest.main(["-q", "-p", "no:cacheprovider", new_test]) == 0

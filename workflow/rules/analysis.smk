@@ -3,7 +3,10 @@
 
 rule scores:
     input:
-        lambda w: [PATHS.sweep(sweep) for sweep in PLAN.sweeps_of(w.experiment)],
+        sweeps=lambda w: [PATHS.sweep(sweep) for sweep in PLAN.sweeps_of(w.experiment)],
+        searches=lambda w: [
+            *map(PATHS.search, PLAN.searches_of(*PLAN.sweeps_of(w.experiment)))
+        ],
     output:
         all=PATHS.data("{experiment}", "scores"),
         chosen=PATHS.data("{experiment}", "chosen"),
@@ -18,7 +21,7 @@ rule scores:
     conda:
         CPU
     params:
-        runs=lambda w: [
+        planned=lambda w: [
             planned.facts | {"partition": planned.partition}
             for planned in PLAN.experiments[w.experiment]
         ],
@@ -37,7 +40,8 @@ rule scores:
 
 rule runs:
     input:
-        [PATHS.sweep(sweep) for sweep in PLAN.sweeps],
+        sweeps=[PATHS.sweep(sweep) for sweep in PLAN.sweeps],
+        searches=[PATHS.search(search) for search in PLAN.searches],
     output:
         csv=PATHS.table_of_runs("csv"),
         parquet=PATHS.table_of_runs("parquet"),
@@ -51,7 +55,7 @@ rule runs:
         # Estimates take a while, so they are computed when the job is created.
         planned=lambda w: [
             planned.facts
-            | {"experiment": name, "flops": ESTIMATES.run(planned.run.id).flops}
+            | {"experiment": name, "flops": ESTIMATES.run(planned.key).flops}
             for name, runs in PLAN.experiments.items()
             for planned in runs
         ],
@@ -81,9 +85,7 @@ rule train_scores_of_sweep:
         ),
         gpu=1,
     params:
-        runs=lambda w: [
-            PLAN.runs[run].canonical() for run in scored_on_training_rows(w.sweep)
-        ],
+        planned=lambda w: scored_on_training_rows(w.sweep),
         store=PATHS.records(),
     script:
         "../scripts/train_scores_of_sweep.py"

@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 import threading
+from collections import Counter
 from itertools import chain
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from subtune.papers import experiments
 from subtune.papers.paper import Figure
 from subtune.papers.shared import ANSWERS, FRONT, SUBMISSION, SUMMARIES, SUMMARY
 from subtune.planning.jobs import submissions
+from subtune.runs.records import runs_of_sweep
 
 
 def files_with_configuration():
@@ -93,6 +95,7 @@ wildcard_constraints:
     model=r"[0-9a-f]{12}",
     fisher=r"[^/]+",
     ranking=r"[0-9a-f]{12}",
+    search=r"[0-9a-f]{12}",
     sweep=r"[^/]+",
     experiment=any_of(CONFIG.experiments),
 
@@ -123,6 +126,16 @@ SCORED_ON_TRAINING_ROWS = {
 def scored_on_training_rows(sweep):
     """Return a sweep's runs that are scored on their training rows."""
     return [run for run in PLAN.sweeps[sweep].runs if run in SCORED_ON_TRAINING_ROWS]
+
+
+def repairs(sweep):
+    """Return the repair files of a finished sweep's runs."""
+    # Without any, no table of a sweep is read.
+    made, table = {*Path(PATHS.repair("")).glob("*")}, Path(PATHS.sweep(sweep))
+    if not made or not table.is_file():
+        return []
+    files = map(PATHS.repair, runs_of_sweep(table).values())
+    return [file for file in files if Path(file) in made]
 
 
 def sweep_to_refit(wildcards):
@@ -265,11 +278,19 @@ def start_saying_progress():
         counts = scheduler.finished_jobs, len(dag), len(scheduler.failed)
         return calls.Jobs(*counts, calls.waiting_in_slurm(name) if name else "")
 
-    sweeps = {job.wildcards.sweep for job in dag.jobs if job.rule.name == "train"}
-    planned = {
-        run: ESTIMATES.run(run).seconds + ESTIMATES.start.seconds / len(runs)
-        for runs in (PLAN.sweeps[sweep].runs for sweep in sweeps)
-        for run in runs
-    }
-    arguments = planned, Path(PATHS.records()), at_once, look, logger.info
+    # A run whose rate a search finds has no known record, so its sweep's table shows that it is done.
+    planned = Counter()
+    for job in dag.jobs:
+        if job.rule.name == "search":
+            search = job.wildcards.search
+            planned[PATHS.search(search)] = ESTIMATES.search(search).seconds
+        elif job.rule.name == "train":
+            runs = PLAN.sweeps[job.wildcards.sweep].runs
+            for run in runs:
+                record = f"{PATHS.records()}/{run}"
+                is_searched = PLAN.runs[run].search is not None
+                file = PATHS.sweep(job.wildcards.sweep) if is_searched else record
+                start = ESTIMATES.start.seconds / len(runs)
+                planned[file] += ESTIMATES.run(run).seconds + start
+    arguments = planned, Path(), at_once, look, logger.info
     threading.Thread(target=calls.say_progress, args=arguments, daemon=True).start()

@@ -6,7 +6,7 @@ rule test_predictions:
     input:
         chosen=PATHS.data("{experiment}", "chosen"),
         tokens=lambda w: [
-            PATHS.tokens(PLAN.tests[PLAN.runs[run].tokens.key].key)
+            PATHS.tokens(PLAN.tests[PLAN.runs[run].run.tokens.key].key)
             for run in first_tested(w)
         ],
         model=lambda w: PATHS.model(PLAN.model_ids[w.encoder]),
@@ -21,7 +21,7 @@ rule test_predictions:
     threads: 1
     resources:
         mem_mb=lambda w, attempt: max(
-            ESTIMATES.memory(PLAN.runs[run], attempt) for run in first_tested(w)
+            ESTIMATES.memory(PLAN.runs[run].run, attempt) for run in first_tested(w)
         ),
         runtime=lambda w, attempt: ESTIMATES.minutes(
             ESTIMATES.test_predictions(chain(*runs_tested(w).values())), attempt

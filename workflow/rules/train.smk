@@ -4,15 +4,49 @@
 # the runs of this rate.
 
 
+# A search for the learning rate of all seeds and folds of a method.
+rule search:
+    input:
+        tokens=lambda w: PATHS.tokens(PLAN.searches[w.search].run.tokens.key),
+        model=lambda w: PATHS.model(PLAN.searches[w.search].run.model.id),
+        rankings=lambda w: [
+            PATHS.ranking(id)
+            for id in [PLAN.searches[w.search].run.selection.ranking]
+            if id
+        ],
+    output:
+        PATHS.search("{search}"),
+    log:
+        PATHS.log("search", "{search}"),
+    benchmark:
+        PATHS.benchmark("search", "{search}")
+    conda:
+        COMPUTES
+    threads: 1
+    resources:
+        mem_mb=lambda w, attempt: ESTIMATES.memory(PLAN.searches[w.search].run, attempt),
+        runtime=lambda w, attempt: ESTIMATES.minutes(
+            ESTIMATES.search(w.search), attempt
+        ),
+        gpu=1,
+        runs_at_once=CONFIG.runs_at_once or 0,
+        checkpoint_minutes=CONFIG.checkpoint_minutes,
+    params:
+        spec=lambda w: PLAN.searches[w.search].canonical(),
+        store=PATHS.records(),
+        checkpoints=PATHS.checkpoints("search-{search}"),
+    script:
+        "../scripts/search.py"
+
+
 rule train:
     input:
         tokens=lambda w: PATHS.tokens(PLAN.first_run(w.sweep).tokens.key),
         model=lambda w: PATHS.model(PLAN.first_run(w.sweep).model.id),
         rankings=lambda w: [PATHS.ranking(id) for id in PLAN.rankings_of(w.sweep)],
+        searches=lambda w: [*map(PATHS.search, PLAN.searches_of(w.sweep))],
         # `subtune verify --repair` writes these files; the sweep is then older than an input and runs again.
-        repairs=lambda w: [
-            *filter(exists, map(PATHS.repair, PLAN.sweeps[w.sweep].runs))
-        ],
+        repairs=lambda w: repairs(w.sweep),
     output:
         PATHS.sweep("{sweep}"),
     log:
@@ -30,7 +64,9 @@ rule train:
         runs_at_once=CONFIG.runs_at_once or 0,
         checkpoint_minutes=CONFIG.checkpoint_minutes,
     params:
-        runs=lambda w: [PLAN.runs[run].canonical() for run in PLAN.sweeps[w.sweep].runs],
+        planned=lambda w: [
+            PLAN.runs[run].canonical() for run in PLAN.sweeps[w.sweep].runs
+        ],
         store=PATHS.records(),
         checkpoints=PATHS.checkpoints("{sweep}"),
     script:

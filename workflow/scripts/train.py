@@ -1,4 +1,4 @@
-"""Train one sweep. In: tokens, model, rankings. Out: run records, and a CSV that lists them.
+"""Train one sweep. In: tokens, model, rankings, searches. Out: run records, and a CSV of them.
 
 A sweep that is asked to stop writes a checkpoint, and its next job continues from the checkpoint.
 """
@@ -6,6 +6,7 @@ A sweep that is asked to stop writes a checkpoint, and its next job continues fr
 from subtune.core.jobs import job, prepare, report, stop_requests
 
 with job(snakemake.log[0]), stop_requests() as stopping:
+    import json
     from pathlib import Path
 
     import pandas as pd
@@ -14,14 +15,18 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     from subtune.models.encoder import model_of
     from subtune.runs import recording, records
     from subtune.selections.entries import read_ranks
-    from subtune.selections.specs import RunSpec
+    from subtune.selections.specs import PlannedRun
     from subtune.training.checkpoints import Checkpoints
 
     device = prepare(snakemake.threads)
     store = Path(snakemake.params.store)
     seconds = 60 * snakemake.resources.checkpoint_minutes
     checkpoints = Checkpoints(Path(snakemake.params.checkpoints), seconds, stopping)
-    specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
+    planned = map(PlannedRun.model_validate_json, snakemake.params.planned)
+    searches = map(Path, snakemake.input.searches)
+    rates = {path.stem: json.loads(path.read_text())["learning_rate"] for path in searches}
+    runs = {of.key: of.at(rates[of.search]) if of.search else of.run for of in planned}
+    specs = [*runs.values()]
     missing = [spec for spec in specs if not records.is_recorded(store, spec.id)]
     report(f"{len(specs)} runs: {len(specs) - len(missing)} on record, {len(missing)} to train")
     if missing:
@@ -38,6 +43,9 @@ with job(snakemake.log[0]), stop_requests() as stopping:
             snakemake.resources.runs_at_once or None,
             checkpoints,
         )
-    rows = [{"run": spec.id} | records.read_outcome(store, spec.id) for spec in specs]
+    rows = [
+        {"key": key, "run": spec.id} | records.read_outcome(store, spec.id)
+        for key, spec in runs.items()
+    ]
     pd.json_normalize(rows).to_csv(snakemake.output[0], index=False)
     checkpoints.clear()

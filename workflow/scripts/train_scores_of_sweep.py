@@ -9,14 +9,14 @@ with job(snakemake.log[0]):
 
     from subtune.data.load import read
     from subtune.models.encoder import model_of
-    from subtune.runs import recording
-    from subtune.selections.specs import RunSpec
+    from subtune.runs import recording, records
 
     device = prepare(snakemake.threads)
-    specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
+    store = Path(snakemake.params.store)
+    runs = records.runs_of_sweep(Path(snakemake.input.sweep))
+    specs = [records.read_spec(store, runs[key]) for key in snakemake.params.planned]
     model = model_of(specs[0], snakemake.input.model).to(device)
     rows = read(Path(snakemake.input.tokens))["train"]
-    store = Path(snakemake.params.store)
     scores = [
         {"run": spec.id} | recording.score_on_training_rows(store, spec, model, rows)
         for spec in specs

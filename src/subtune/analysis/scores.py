@@ -33,17 +33,15 @@ def collect(
     """Return the scores of an experiment's runs.
 
     Args:
-        planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
-            ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``, ``fold``
-            and ``partition``.
+        planned: the runs, from `subtune.runs.tables.with_runs`, with ``partition``.
         apart: whether to score dev rows at epochs that other rows chose, unless test rows give the
             scores.
 
     Returns:
-        One row per run and column of its task: the planned fields, with the ``learning_rate`` that
-        a search found, if any (``searched``); ``smallest_rate`` and ``largest_rate`` that the run
-        tried; the ``plateau`` of a search (learning rates whose full runs scored at most `PLATEAU`
-        lower than the best); ``best_epoch`` (the first with the best score in the deciding column),
+        One row per run and column of its task: the planned fields; whether a search found the
+        ``learning_rate`` (``searched``); ``smallest_rate`` and ``largest_rate`` that were tried;
+        the ``plateau`` of a search (learning rates that scored at most `PLATEAU` lower than the
+        best); ``best_epoch`` (the first with the best score in the deciding column),
         ``trainable``, ``classifier`` (the classifier's part of ``trainable``), ``seconds`` of
         training, ``one_answer`` (whether the run predicts the same for every row), ``delta_bytes``
         on disk, ``share_read`` (of the training texts' tokens), ``column``, ``metric``, ``value``,
@@ -59,17 +57,14 @@ def collect(
         outcome, history = records.read_outcome(store, run), records.read_epochs(store, run)
         best = {} if outcome["diverged"] else _best_epoch(history, task_columns)
         sizes = records.read_sizes(store, run)
-        searched, rates, plateau = "learning_rate" in outcome, [entry["learning_rate"]], None
-        if searched:
-            trials = records.read_trials(store, run)
-            rates = [trial["learning_rate"] for trial in trials]
-            plateau = None if outcome["diverged"] else _plateau(trials)
-        about = dict(entry) | {
-            "learning_rate": outcome.get("learning_rate", entry["learning_rate"]),
-            "searched": searched,
+        tried = entry.get("tried", [])
+        rates = [rate["learning_rate"] for rate in tried] or [entry["learning_rate"]]
+        facts = {name: entry[name] for name in entry if name not in ("key", "search", "tried")}
+        about = facts | {
+            "searched": bool(tried),
             "smallest_rate": min(rates),
             "largest_rate": max(rates),
-            "plateau": plateau,
+            "plateau": _plateau(tried) if tried and not outcome["diverged"] else None,
             "best_epoch": best.get("epoch"),
             "trainable": outcome["trainable"],
             "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
@@ -93,10 +88,11 @@ def collect(
     return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
 
 
-def _plateau(trials: Sequence[Mapping[str, Any]]) -> str:
+def _plateau(tried: Sequence[Mapping[str, Any]]) -> str:
     """Return the learning rates of a search's plateau, separated by spaces."""
-    lowest = np.nanmax([trial["score"] for trial in trials]) - PLATEAU
-    return " ".join(f"{t['learning_rate']:g}" for t in trials if t["score"] >= lowest)
+    scores = {rate["learning_rate"]: rate["score"] for rate in tried if rate["score"] is not None}
+    lowest = max(scores.values(), default=0.0) - PLATEAU
+    return " ".join(f"{rate:g}" for rate, score in scores.items() if score >= lowest)
 
 
 def _best_epoch(
@@ -279,10 +275,7 @@ def refit_of(chosen: pd.DataFrame, store: Path, method: str) -> RunSpec:
     if runs.empty:
         raise SubtuneError(f"method {method!r} diverged: it has no learning rate to train with")
     run, epoch = runs["run"].iloc[0], math.ceil(runs["best_epoch"].median())
-    spec = records.read_spec(store, run)
-    if spec.recipe.searched:
-        spec = spec.at(records.read_outcome(store, run)["learning_rate"])
-    return spec.refit(epoch)
+    return records.read_spec(store, run).refit(epoch)
 
 
 def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:

@@ -513,8 +513,8 @@ class Config(Section):
     runs_per_job: Count = 8
     """largest number of runs that one job trains"""
     jobs_at_once: Count | None = None
-    """jobs that train at once on this machine: runs are split into this many jobs, of about the
-    same work, and `runs_per_job` is ignored"""
+    """jobs that train at once on this machine: a job has the runs of one seed that share steps, or
+    one run that trains matrices, and `runs_per_job` is ignored"""
     million_examples_per_job: float = Field(default=64, gt=0)
     """largest number of training examples of one job, in millions, over all its runs and epochs; a
     run that trains alone counts six times"""

@@ -57,6 +57,10 @@ class Layout:
     def ranking(self, ranking: str) -> str:
         return f"{self.results}/masks/{ranking}.safetensors"
 
+    def search(self, search: str) -> str:
+        """Return the file with the learning rate that a search found, and every rate it tried."""
+        return f"{self.results}/searches/{search}.json"
+
     def records(self) -> str:
         return f"{self.results}/runs"
 

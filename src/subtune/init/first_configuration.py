@@ -291,6 +291,7 @@ def _estimate(
     if estimates.unknown_models:
         return planned.sizes, None
     seconds = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
+    seconds += [estimates.search(search).seconds for search in planned.searches]
     return planned.sizes, max(sum(seconds) / at_once, *seconds) + OTHER_SECONDS
 
 

@@ -170,14 +170,14 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
 
 
 def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
-    """Return the ids of an experiment's runs that are also scored on their training rows.
+    """Return the keys of an experiment's runs that are also scored on their training rows.
 
     These are runs with the most training rows, of the methods that its paper names, on all tasks
     but the paper's ``tasks_apart``.
     """
     paper = paper_of(config.experiments[name])
     return {
-        planned.run.id
+        planned.key
         for planned in plan.on_most_rows(name)
         if planned.method in paper.scored_on_training_rows and planned.task not in paper.tasks_apart
     }

@@ -28,6 +28,8 @@ COPIES_OF_MODEL = 3
 # Copies of the trained values: gradient, the optimiser's two averages, the best epoch's values.
 COPIES_OF_TRAINED = 4
 FISHER_BATCH = 16
+# The number of whole runs that a search for a learning rate trains on average.
+RUNS_OF_A_SEARCH = 3.5
 # Bytes on disk per evaluated row, for its prediction, history and scores.
 BYTES_OF_A_PREDICTION = 24
 # The largest share of a model's parameters in vectors and low-rank updates.
@@ -73,6 +75,18 @@ class Estimates:
         """Return the cost of a sweep's runs and of starting its job."""
         return sum((self.run(run) for run in self._plan.sweeps[sweep].runs), self.start)
 
+    def search(self, search: str) -> Cost:
+        """Return the cost of a search for a learning rate and of starting its job.
+
+        A planned run that the search also trains counts with its sweep.
+        """
+        spec = self._plan.searches[search].run
+        planned = {key: of.run for key, of in self._plan.runs.items() if of.search == search}
+        runs = RUNS_OF_A_SEARCH - (spec in planned.values())
+        return (
+            Cost(*(runs * amount for amount in astuple(self.run(next(iter(planned)))))) + self.start
+        )
+
     def checkpoints(self, sweep: str) -> float:
         """Return the largest size of a sweep's checkpoints in bytes."""
         largest = max(self._trained_bytes(run) for run in self._plan.sweeps[sweep].runs)
@@ -94,7 +108,9 @@ class Estimates:
 
     def test_predictions(self, runs: Iterable[str]) -> Cost:
         """Return the cost of predicting the test rows of the runs' tasks."""
-        rows = ((self._plan.size_of(self._plan.runs[run].tokens).test_rows, run) for run in runs)
+        rows = (
+            (self._plan.size_of(self._plan.runs[run].run.tokens).test_rows, run) for run in runs
+        )
         return sum((self._evaluation(*tested) for tested in rows), self.start)
 
     def minutes(self, cost: Cost, attempt: int = 1) -> int:
@@ -145,15 +161,15 @@ class Estimates:
         return model.forward_flops(self._length(tokens), head)
 
     def _run(self, run: str) -> Cost:
-        spec = self._plan.runs[run]
+        spec = self._plan.runs[run].run
         tokens, recipe = spec.tokens, spec.recipe
         judging = self._plan.size_of(tokens, recipe.fold).evaluation_rows
         if isinstance(recipe, Fit):
             return self._evaluation(self._plan.rows_of(run) + judging, run)
         examples = self._plan.rows_of(run) * self._plan.examples_of_a_row(tokens)
-        epochs = recipe.epochs * spec.whole_runs
+        epochs = recipe.epochs
         flops = self._plan.work(run).value * examples * epochs * self._forward_flops(tokens)
-        steps = math.ceil(examples / recipe.batch_size) * epochs
+        steps: float = math.ceil(examples / recipe.batch_size) * epochs
         if not self._plan.trains_alone(run):
             steps /= self._assumed.runs_side_by_side
         trained = Cost(
@@ -165,7 +181,7 @@ class Estimates:
         return trained + self._evaluation(judging * epochs, run)
 
     def _evaluation(self, rows: float, run: str) -> Cost:
-        spec = self._plan.runs[run]
+        spec = self._plan.runs[run].run
         examples = rows * self._plan.examples_of_a_row(spec.tokens)
         tokens = examples * self._length(spec.tokens)
         flops = examples * self._forward_flops(spec.tokens)
@@ -184,7 +200,7 @@ class Estimates:
 
     def _trained_bytes(self, run: str) -> float:
         share = 1 if self._plan.trains_alone(run) else SMALL_SHARE
-        return share * self._parameters(self._plan.runs[run].model.id) * FLOAT_BYTES
+        return share * self._parameters(self._plan.runs[run].run.model.id) * FLOAT_BYTES
 
     def _dimensions_of(self, model: str) -> AnyDimensions:
         location = self._plan.locations[model]
@@ -213,7 +229,8 @@ def cost_table(
 
     ``with_information`` names the experiments that show Fisher information. The columns are
     `COLUMNS`. ``jobs`` is the number of jobs that the Slurm profile submits: one per sweep, one per
-    task's Fisher information, one per model that predicts test rows, and one for all token ids.
+    search, one per task's Fisher information, one per model that predicts test rows, and one for
+    all token ids.
     ``tokens`` counts trained and evaluated tokens, ``hours`` is the time on the assumed device, and
     ``gigabytes`` is the size of the run records.
     """
@@ -229,16 +246,18 @@ def cost_table(
             (name, *(run for task in tasks for run in plan.runs_on(name, model, task).values()))
             for model in (experiment.models if tasks else ())
         }
-        runs = {planned.run.id for planned in plan.experiments[name]}
+        runs = {planned.key for planned in plan.experiments[name]}
         parts[name] = [runs, {*plan.sweeps_of(name)}, {fisher.key for fisher in fishers}, tests]
     parts[TOTAL] = [set().union(*sets) for sets in zip(*parts.values(), strict=True)]
     rows = []
     for name, (runs, sweeps, keys, tests) in parts.items():
+        searches = plan.searches_of(*sweeps)
         costs = [estimates.run(run) for run in sorted(runs)]
+        costs += [estimates.search(search) for search in searches]
         costs += [estimates.fisher(key) for key in sorted(keys)]
         costs += [estimates.test_predictions(predicting) for _, *predicting in sorted(tests)]
         cost = sum(costs + [estimates.start] * len(sweeps), Cost())
-        numbers = len(runs), len(sweeps), len(sweeps) + len(keys) + len(tests) + 1
+        numbers = len(runs), len(sweeps), len(sweeps) + len(searches) + len(keys) + len(tests) + 1
         amounts = cost.tokens, cost.flops, cost.seconds / 3600, cost.bytes / 1e9
         rows.append((name, *numbers, *amounts))
     return pd.DataFrame(rows, columns=list(COLUMNS))

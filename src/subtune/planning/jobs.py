@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from subtune.config import Config, Experiment
 from subtune.core.content_ids import Value
 from subtune.selections.added import Embeddings
-from subtune.selections.specs import RunSpec
+from subtune.selections.specs import Fit
 from subtune.tasks.task import columns_of
 
 if TYPE_CHECKING:
@@ -18,16 +18,7 @@ COST_WITHOUT_SHARING = 6
 # Training on this many examples takes less time than starting a job.
 FEW_EXAMPLES = 100_000
 # The fields of the recipe in which runs of one job may differ.
-VARYING = {
-    "learning_rate",
-    "epochs",
-    "search_seed",
-    "search_folds",
-    "search_rows",
-    "trial",
-    "tie",
-    "fold",
-}
+VARYING = {"learning_rate", "epochs", "fold"}
 # Columns of the form in which users enter the server's scores.
 NAMES = ["experiment", "model", "method", "task"]
 FORM = [*NAMES, "metric", "score"]
@@ -53,10 +44,10 @@ def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
     users: dict[str, set[str]] = {run: set() for run in plan.runs}
     for name, runs in plan.experiments.items():
         for planned in runs:
-            users[planned.run.id].add(name)
+            users[planned.key].add(name)
 
     def shared(run: str) -> Hashable:
-        spec = plan.runs[run]
+        spec = plan.runs[run].run
         return spec.model.id, spec.tokens.id, spec.recipe.model_dump_json(exclude=VARYING)
 
     for group in _groups(plan.runs, shared):
@@ -64,9 +55,9 @@ def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
         if sum(_cost(plan, run) for run in group) > FEW_EXAMPLES:
             parts = _groups(group, lambda run: frozenset(users[run]))
         for part in parts:
-            jobs = _jobs_of_equal_work if config.jobs_at_once else _jobs_within_limits
+            jobs = _jobs_that_share_steps if config.jobs_at_once else _jobs_within_limits
             for job in jobs(plan, part, config):
-                yield Sweep(task=plan.runs[job[0]].tokens.data.task.name, runs=tuple(job))
+                yield Sweep(task=plan.runs[job[0]].run.tokens.data.task.name, runs=tuple(job))
 
 
 def _groups(runs: Iterable[str], key: Callable[[str], Hashable]) -> list[list[str]]:
@@ -77,34 +68,19 @@ def _groups(runs: Iterable[str], key: Callable[[str], Hashable]) -> list[list[st
     return list(groups.values())
 
 
-def _with_shared_searches(
-    plan: "Plan", runs: list[str], key: Callable[[RunSpec], Hashable]
-) -> list[list[str]]:
-    """Return groups of runs that share a search; runs without a search are grouped by equal
-    keys."""
+def _jobs_that_share_steps(plan: "Plan", runs: list[str], config: Config) -> list[list[str]]:
+    """Return jobs of runs that share steps, so that a run is done soon after its job begins.
 
-    def search(run: str) -> Hashable:
-        spec = plan.runs[run]
-        if not spec.recipe.searched:
-            return key(spec)
-        return spec.selection.canonical(), spec.recipe.replaced(fold=None).canonical()
+    Regressions on embeddings are one job, and a run that trains alone is another.
+    """
 
-    return _groups(runs, search)
+    def shared(run: str) -> Hashable:
+        spec = plan.runs[run].run
+        if isinstance(spec.recipe, Fit):
+            return None
+        return run if plan.trains_alone(run) else (spec.seed, spec.recipe.fold, spec.recipe.epochs)
 
-
-def _jobs_of_equal_work(plan: "Plan", runs: list[str], config: Config) -> Iterable[list[str]]:
-    """Return jobs of about equal work, at most ``jobs_at_once``; large groups come first."""
-    work = {run: _examples(plan, run) * plan.work(run).value for run in runs}
-
-    def load(job: list[str]) -> float:
-        return sum(work[run] for run in job)
-
-    # Runs of one selection and seed share steps.
-    parts = _with_shared_searches(plan, runs, lambda spec: (spec.selection.canonical(), spec.seed))
-    dealt: list[list[str]] = [[] for _ in range(config.jobs_at_once or 1)]
-    for part in sorted(parts, key=load, reverse=True):
-        min(dealt, key=load).extend(part)
-    return filter(None, dealt)
+    return _groups(runs, shared)
 
 
 def _jobs_within_limits(plan: "Plan", runs: list[str], config: Config) -> Iterator[list[str]]:
@@ -121,11 +97,11 @@ def _jobs_within_limits(plan: "Plan", runs: list[str], config: Config) -> Iterat
 
     for part in _groups(runs, plan.trains_alone) if is_too_large(runs) else [runs]:
         job: list[str] = []
-        for group in _with_shared_searches(plan, part, lambda spec: spec.id):
-            if job and is_too_large(job + group):
+        for run in part:
+            if job and is_too_large([*job, run]):
                 yield job
                 job = []
-            job = job + group
+            job = [*job, run]
         yield job
 
 
@@ -135,10 +111,10 @@ def _cost(plan: "Plan", run: str) -> int:
 
 
 def _examples(plan: "Plan", run: str) -> int:
-    """Return the number of examples of a run over all epochs, including its search."""
-    spec = plan.runs[run]
+    """Return the number of examples of a run over all epochs."""
+    spec = plan.runs[run].run
     rows = plan.rows_of(run) * spec.recipe.epochs
-    return math.ceil(plan.examples_of_a_row(spec.tokens) * rows * spec.whole_runs)
+    return math.ceil(plan.examples_of_a_row(spec.tokens) * rows)
 
 
 class Submission(NamedTuple):

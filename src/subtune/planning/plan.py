@@ -1,6 +1,5 @@
 """The plan: the values of all stages of all experiments. It does not depend on run records."""
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,13 +23,12 @@ from subtune.selections.specs import (
     Fit,
     Fold,
     ModelSpec,
+    PlannedRun,
     RankingSpec,
     Recipe,
     RunSpec,
-    Searched,
+    SearchSpec,
     TokensSpec,
-    tie_of_scores,
-    trial_share,
 )
 from subtune.tasks.task import TEST, TaskSize
 
@@ -43,7 +41,7 @@ class Planned:
     not change a run, the run counts for all seeds.
     """
 
-    run: RunSpec
+    of: PlannedRun
     model: str
     task: str
     method: str
@@ -53,11 +51,26 @@ class Planned:
     scope: Scope | None = None
 
     @property
+    def run(self) -> RunSpec:
+        """The run, at the first learning rate if a search finds it."""
+        return self.of.run
+
+    @property
+    def key(self) -> str:
+        """The run's name in plans."""
+        return self.of.key
+
+    @property
     def facts(self) -> dict[str, Any]:
-        """The run's columns in tables that its record does not have."""
+        """The run's columns in tables that its record does not have, its ``key`` and ``search``.
+
+        If a search finds the learning rate, it is not among them.
+        """
         names = ("model", "task", "method", "fraction", "scope", "train_rows", "fold")
-        facts = {"run": self.run.id} | {name: getattr(self, name) for name in names}
-        return facts | {"learning_rate": self.run.recipe.learning_rate, "seed": self.seed}
+        facts = {"key": self.key, "search": self.of.search}
+        facts |= {name: getattr(self, name) for name in names}
+        rate = None if self.of.search else self.run.recipe.learning_rate
+        return facts | {"learning_rate": rate, "seed": self.seed}
 
     @property
     def fold(self) -> int | None:
@@ -80,6 +93,7 @@ class Plan:
         tests: token ids of test rows that the GLUE server scores, by the key of the training rows'
             token ids.
         rankings: rankings by Fisher information, by id.
+        searches: searches for learning rates, by id.
         experiments: runs by experiment.
         experiment_fishers: Fisher information by experiment and task.
         sweeps: each job's runs, by key.
@@ -89,14 +103,15 @@ class Plan:
     locations: dict[str, str] = field(default_factory=dict)
     tests: dict[str, TokensSpec] = field(default_factory=dict)
     rankings: dict[str, RankingSpec] = field(default_factory=dict)
+    searches: dict[str, SearchSpec] = field(default_factory=dict)
     experiments: dict[str, list[Planned]] = field(default_factory=dict)
     experiment_fishers: dict[str, dict[str, FisherSpec]] = field(default_factory=dict)
     sweeps: dict[str, Sweep] = field(default_factory=dict)
 
     @cached_property
-    def runs(self) -> dict[str, RunSpec]:
-        """Runs by id."""
-        return {p.run.id: p.run for planned in self.experiments.values() for p in planned}
+    def runs(self) -> dict[str, PlannedRun]:
+        """Runs by key."""
+        return {p.key: p.of for planned in self.experiments.values() for p in planned}
 
     @cached_property
     def fishers(self) -> dict[str, FisherSpec]:
@@ -106,8 +121,9 @@ class Plan:
     @cached_property
     def tokens(self) -> dict[str, TokensSpec]:
         """Token ids by key."""
-        specs: list[FisherSpec | RunSpec] = [*self.fishers.values(), *self.runs.values()]
-        every = [*(spec.tokens for spec in specs), *self.tests.values()]
+        read = [fisher.tokens for fisher in self.fishers.values()]
+        read += [planned.run.tokens for planned in self.runs.values()]
+        every = [*read, *self.tests.values()]
         return {tokens.key: tokens for tokens in every}
 
     @cached_property
@@ -118,7 +134,7 @@ class Plan:
     @cached_property
     def models(self) -> dict[str, ModelSpec]:
         """Models by id."""
-        return {run.model.id: run.model for run in self.runs.values()}
+        return {planned.run.model.id: planned.run.model for planned in self.runs.values()}
 
     @cached_property
     def model_ids(self) -> dict[str, str]:
@@ -135,7 +151,7 @@ class Plan:
 
     def rows_of(self, run: str) -> int:
         """Return the number of a run's training rows."""
-        tokens, recipe = self.runs[run].tokens, self.runs[run].recipe
+        tokens, recipe = self.runs[run].run.tokens, self.runs[run].run.recipe
         return self.size_of(tokens, recipe.fold).rows_within(recipe.train_rows)
 
     def examples_of_a_row(self, tokens: TokensSpec) -> int:
@@ -144,7 +160,7 @@ class Plan:
 
     def work(self, run: str) -> Work:
         """Return a run's work, by which its cost is estimated."""
-        selection = self.runs[run].selection
+        selection = self.runs[run].run.selection
         ranking = selection.ranking
         return (self.rankings[ranking].of if ranking else selection).work()
 
@@ -158,7 +174,7 @@ class Plan:
         ``names`` are the names of a model, a task and a method.
         """
         runs = {
-            planned.run.id
+            planned.key
             for planned in self.experiments[experiment]
             if all(getattr(planned, key) == name for key, name in names.items())
         }
@@ -166,17 +182,22 @@ class Plan:
 
     def first_run(self, sweep: str) -> RunSpec:
         """Return one run of a sweep. All its runs share model and tokens."""
-        return self.runs[self.sweeps[sweep].runs[0]]
+        return self.runs[self.sweeps[sweep].runs[0]].run
 
     def rankings_of(self, sweep: str) -> list[str]:
         """Return the ids of the rankings of a sweep's masks."""
-        rankings = {self.runs[run].selection.ranking for run in self.sweeps[sweep].runs}
+        rankings = {self.runs[run].run.selection.ranking for run in self.sweeps[sweep].runs}
         return sorted(filter(None, rankings))
 
+    def searches_of(self, *sweeps: str) -> list[str]:
+        """Return the ids of the searches for the learning rates of sweeps."""
+        runs = [self.runs[run] for sweep in sweeps for run in self.sweeps[sweep].runs]
+        return sorted({run.search for run in runs if run.search})
+
     def runs_on(self, experiment: str, model: str, task: str) -> dict[str, str]:
-        """Return the id of one run on a task for each whole method that trains."""
+        """Return the key of one run on a task for each whole method that trains."""
         return {
-            planned.method: planned.run.id
+            planned.method: planned.key
             for planned in self.experiments[experiment]
             if (planned.model, planned.task, planned.scope) == (model, task, None)
             and not isinstance(planned.run.recipe, Fit)
@@ -208,7 +229,7 @@ def plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
             fishers = _add_fishers(plan, config, name, model)
             for task in experiment.tasks:
                 size = plan.size_of(fishers[task].tokens, experiment.fold_of(experiment.seeds[0]))
-                grid = _Grid(config, experiment, model, task, fishers, size)
+                grid = _Grid(config, experiment, model, task, fishers, size, plan.searches)
                 numbers = grid.numbers_of_rows(name)
                 for number in numbers:
                     planned += grid.whole_methods(number)
@@ -250,7 +271,7 @@ class _Grid:
     """The runs of one model and task of an experiment.
 
     ``fishers`` has the Fisher information of all the experiment's tasks; ``size`` is the size of
-    the grid's task.
+    the grid's task. New searches are added to ``searches``.
     """
 
     config: Config
@@ -259,6 +280,7 @@ class _Grid:
     task: str
     fishers: Mapping[str, FisherSpec]
     size: TaskSize
+    searches: dict[str, SearchSpec]
 
     def numbers_of_rows(self, name: str) -> list[int]:
         """Return the numbers of rows to train on in the experiment ``name``.
@@ -327,17 +349,17 @@ class _Grid:
     def _run(
         self,
         selection: Selection,
-        learning_rate: float | Searched | None,
+        learning_rate: float | tuple[float, ...] | None,
         seed: int,
         method: str,
         train_rows: int,
         fraction: float | None = None,
         scope: Scope | None = None,
     ) -> Planned:
-        """Return a run; without a learning rate, it fits a regression to embeddings.
+        """Return a run with a learning rate, or with the one that a search among several finds.
 
-        The regression embeds the texts of a pair separately, and its seed only draws training rows
-        if they are limited.
+        Without a learning rate, the run fits a regression to embeddings. The regression embeds the
+        texts of a pair separately, and its seed only draws training rows if they are limited.
         """
         fisher, fold = self.fishers[self.task], self.experiment.fold_of(seed)
         settings = self.experiment.settings(self.task, method)
@@ -352,39 +374,38 @@ class _Grid:
             drawn_by = 0 if limit is None else seed
         else:
             names = Recipe.model_fields.keys() & Experiment.model_fields.keys()
+            rates = learning_rate if isinstance(learning_rate, tuple) else (learning_rate,)
             fields = {name: getattr(settings, name) for name in names} | {
-                "learning_rate": learning_rate,
+                "learning_rate": rates[0],
                 "labels": fisher.labels,
                 "train_rows": limit,
                 "fold": fold,
                 "class_weights": weights,
             }
-            if isinstance(learning_rate, tuple):
-                fields |= self._search(settings, train_rows, fold)
             recipe = Recipe(**fields)
         run = RunSpec(
             model=fisher.model, tokens=tokens, selection=selection, recipe=recipe, seed=drawn_by
         )
-        return Planned(run, self.model, self.task, method, train_rows, seed, fraction, scope)
+        search = None
+        if isinstance(learning_rate, tuple):
+            search = self._search(run, learning_rate, train_rows)
+        of = PlannedRun(run=run, search=search)
+        return Planned(of, self.model, self.task, method, train_rows, seed, fraction, scope)
 
-    def _search(self, settings: Experiment, train_rows: int, fold: Fold | None) -> dict[str, Any]:
-        """Return the recipe's fields about the search for a run's learning rate."""
-        evaluation = self.fishers[self.task].tokens.data.task.evaluation
+    def _search(self, run: RunSpec, rates: tuple[float, ...], train_rows: int) -> str:
+        """Return the id of the search with the first seed, for the runs of all seeds."""
+        seed = self.experiment.seeds[0]
+        fold = self.experiment.fold_of(seed)
+        evaluation = run.tokens.data.task.evaluation
         # A search is scored on a fold if its run is scored on dev rows, there is no paper, and
         # there are enough rows.
         dev_judges = not (self.experiment.paper or fold or TEST in evaluation)
-        size, folds, most = self.size, None, None
-        if dev_judges and size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:
-            size, folds = size.divided(SEARCH_FOLDS, others=0), SEARCH_FOLDS
+        if dev_judges and self.size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:
+            judging = self.size.divided(SEARCH_FOLDS, others=0).evaluation_rows
             # A search is scored on at most as many rows as it trains on.
-            if train_rows < size.evaluation_rows:
-                size, most = size.replaced(evaluation_rows=train_rows), train_rows
-        steps = math.ceil(size.rows_within(train_rows) / settings.batch_size) * settings.epochs
-        return {
-            "search_folds": folds,
-            "search_rows": most,
-            # The first seed searches for all seeds.
-            "search_seed": self.experiment.seeds[0],
-            "trial": trial_share(steps),
-            "tie": tie_of_scores(size.evaluation_rows),
-        }
+            most = train_rows if train_rows < judging else None
+            fold = Fold(of=SEARCH_FOLDS, number=0, rows=most)
+        run = run.replaced(seed=seed, recipe=run.recipe.replaced(fold=fold))
+        search = SearchSpec(run=run, rates=rates)
+        self.searches[search.id] = search
+        return search.id

@@ -24,7 +24,6 @@ from subtune.data.batches import divided
 from subtune.models.encoder import Encoder
 from subtune.runs import records
 from subtune.runs.records import is_recorded
-from subtune.runs.search import Search, asked, at_rates, train_trials
 from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
@@ -57,8 +56,6 @@ def train_and_record(
 ) -> None:
     """Train the runs of a sweep that are not recorded, and record each as soon as it is done.
 
-    A run that searches its learning rate is recorded after all runs that the search needs.
-
     Args:
         specs: the sweep's runs, which share model and tokens.
         store: the directory of records.
@@ -77,8 +74,9 @@ def train_and_record(
         reads = embeddings.tokens_pooled(specs[0].model, model)
     examples = {split: Examples(tokens[split], reads) for split in task.labelled if split in tokens}
     job = Job(model, examples, task, rankings, max_side_by_side, checkpoints)
-    missing = [spec for spec in specs if not is_recorded(store, spec.id)]
-    runs = {f"run {number}": spec for number, spec in enumerate(missing, 1)}
+    # Runs whose learning rates were found may be the same.
+    missing = {spec.id: spec for spec in specs if not is_recorded(store, spec.id)}
+    runs = {f"run {number}": spec for number, spec in enumerate(missing.values(), 1)}
     for name, spec in runs.items():
         report(f"{name}  {spec.id}  {spec.selection.canonical()}  {spec.recipe.canonical()}")
     origin = provenance(model.device)
@@ -88,33 +86,12 @@ def train_and_record(
             origin[name] = line
         report(line)
 
-    def train(named: Mapping[str, RunSpec]) -> None:
-        """Train and record the runs that are not recorded yet."""
-        # Several searches may share a run.
-        names = {s.id: name for name, s in named.items() if not is_recorded(store, s.id)}
-        to_train = {name: named[name] for name in names.values()}
-        for number, (name, result) in enumerate(job.train(to_train, report_and_note), 1):
-            spec = to_train[name]
-            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            run_examples = job.examples_of(spec.recipe)
-            write_record(store, spec, result, run_examples, origin | {"recorded": now})
-            report(f"recorded {number}/{len(to_train)}: {spec.id}")
-
-    searches = {name: Search(spec) for name, spec in runs.items() if spec.recipe.searched}
-    others = {name: spec for name, spec in runs.items() if name not in searches}
-    while rates := asked(searches, Search.next_trials):
-        train_trials(job, searches, rates, report_and_note)
-    while rates := asked(searches, Search.next_full_runs):
-        train_trials(job, searches, rates, report_and_note)
-        train(others | at_rates(searches, rates))
-        for name, new_rates in rates.items():
-            searches[name].read_scores(store, new_rates)
-    found = {name: search.best() for name, search in searches.items()}
-    chosen = {f"{name} at {rate:g}": searches[name].spec.at(rate) for name, rate in found.items()}
-    train(others | chosen)
-    for name, rate in found.items():
-        searches[name].write_record(store)
-        report(f"{name}  learning rate {rate:g} was found; recorded: {runs[name].id}")
+    for number, (name, result) in enumerate(job.train(runs, report_and_note), 1):
+        spec = runs[name]
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        run_examples = job.examples_of(spec.recipe)
+        write_record(store, spec, result, run_examples, origin | {"recorded": now})
+        report(f"recorded {number}/{len(runs)}: {spec.id}")
 
 
 def write_record(

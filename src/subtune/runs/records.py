@@ -11,8 +11,6 @@ A record is a directory named after the run's content id. It is written once, by
     epochs.parquet       epoch, split, idx and prediction of the same rows at every epoch; there is
                          no such file if the run diverged
     changes.csv          mean |change| and size of every trained tensor
-    search.csv           if the run searched its learning rate: every rate, its score and loss on
-                         trial and, if the rate had a full run, that run and its score
     provenance.json      device, versions, commit and time
     delta.safetensors    the values that changed and, in partly changed tensors, their indices
     checksums.json       checksums of all other files; each file is checked whenever it is read
@@ -123,8 +121,8 @@ def read_spec(store: Path, run: str) -> RunSpec:
 def read_outcome(store: Path, run: str) -> dict[str, Any]:
     """Return ``best_epoch``, ``scores``, ``trainable`` and ``diverged``.
 
-    ``scores`` maps split to metric to value. A run that searched also has its ``learning_rate``. A
-    run that diverged has no best epoch, and its scores are NaN.
+    ``scores`` maps split to metric to value. A run that diverged has no best epoch, and its scores
+    are NaN.
     """
     outcome = json.loads(_read(store / run / "scores.json"))
     if outcome["diverged"]:
@@ -178,11 +176,6 @@ def read_provenance(store: Path, run: str) -> dict[str, Any]:
 def read_epochs(store: Path, run: str) -> list[dict[str, float]]:
     """Return the learning curve: one row per epoch, as in `subtune.training.evaluation.Result`."""
     return _rows(store / run / "history.csv")
-
-
-def read_trials(store: Path, run: str) -> list[dict[str, Any]]:
-    """Return the trials of a run that searched its learning rate: one row per rate."""
-    return _rows(store / run / "search.csv")
 
 
 def seconds_of(history: Sequence[Mapping[str, float]]) -> float:
@@ -304,8 +297,14 @@ def _finished_runs(layout: Layout) -> set[str]:
     runs: set[str] = set()
     for path in Path(layout.sweep("*")).parent.glob("*.csv"):
         with contextlib.suppress(OSError, ValueError, KeyError):
-            runs |= {*pd.read_csv(path, dtype=str, keep_default_na=False)["run"]}
+            runs |= {*runs_of_sweep(path).values()}
     return set(filter(RUN_ID.fullmatch, runs))
+
+
+def runs_of_sweep(table: Path) -> dict[str, str]:
+    """Return the run that each planned run of a finished sweep became, by key."""
+    rows = pd.read_csv(table, dtype=str, keep_default_na=False)
+    return dict(zip(rows["key"], rows["run"], strict=True))
 
 
 def stored_names(layout: Layout) -> list[str]:

@@ -4,7 +4,7 @@ import contextlib
 import csv
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ def table_of_runs(store: Path, planned: Sequence[Mapping[str, Any]]) -> pd.DataF
 
     Args:
         store: the directory of run records.
-        planned: one mapping per run and experiment, with ``run``, ``experiment``, ``model``,
-            ``task``, ``method``, ``fraction``, ``scope``, ``train_rows``, ``fold``, ``flops``.
+        planned: one mapping per run and experiment, from `with_runs`, with ``experiment`` and
+            ``flops``.
 
     Raises:
         SubtuneError: a record is missing or cannot be read, or a column has no meaning.
@@ -46,6 +46,29 @@ def table_of_runs(store: Path, planned: Sequence[Mapping[str, Any]]) -> pd.DataF
             f"runs/columns.csv: found no meaning of {', '.join(unexplained)}; add a row for each"
         )
     return rows[ordered].astype({"best_epoch": "Int64", "fold": "Int64"})
+
+
+def with_runs(
+    planned: Sequence[Mapping[str, Any]], sweeps: Iterable[Path], searches: Iterable[Path]
+) -> list[dict[str, Any]]:
+    """Return the planned runs that are in the tables of finished sweeps.
+
+    Args:
+        planned: one mapping per run: `subtune.planning.plan.Planned.facts`.
+        sweeps: the tables of sweeps.
+        searches: the outputs of the runs' searches.
+
+    Returns:
+        The mappings, with the ``run`` that each became. If a search found its ``learning_rate``,
+        ``tried`` has each rate of the search.
+    """
+    runs = {key: run for sweep in sweeps for key, run in records.runs_of_sweep(sweep).items()}
+    found = {path.stem: json.loads(path.read_text()) for path in searches}
+    return [
+        {**entry, "run": runs[entry["key"]], **found.get(entry["search"], {})}
+        for entry in planned
+        if entry["key"] in runs
+    ]
 
 
 def meanings(columns: Sequence[str]) -> pd.DataFrame:
@@ -64,15 +87,13 @@ def _row(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dict[st
     if not outcome["diverged"]:
         rows = records.number_of_rows(predicted, split)
         curve = verdict([[epoch[f"{split}/{metric}"] for epoch in history]], rows)
-    first = {name: value for name, value in entries[0].items() if name != "experiment"}
+    others = ("experiment", "key", "tried")
+    first = {name: value for name, value in entries[0].items() if name not in others}
     fields = spec.model_dump(mode="json") | {"selection": spec.selection.canonical()}
-    if spec.recipe.searched:
-        # A column of a Parquet file has one type.
-        fields["recipe"]["searched"] = fields["recipe"].pop("learning_rate")
     return {
         **first,
         "experiments": " ".join(dict.fromkeys(entry["experiment"] for entry in entries)),
-        "learning_rate": outcome.get("learning_rate", spec.recipe.learning_rate),
+        "learning_rate": spec.recipe.learning_rate,
         "seed": spec.seed,
         "score": outcome["scores"][split][metric],
         "metric": metric,
@@ -155,13 +176,10 @@ def recorded_runs(
     """Return one row per recorded run, and a line for each record that cannot be read.
 
     The columns are those of `row_of_record`; without records there are none. Rows are ordered by
-    task, method, learning rate and seed. The run that a search chose is left out, because the
-    search's record is a copy. ``names`` come from `given_names`.
+    task, method, learning rate and seed. ``names`` come from `given_names`.
     """
     rows, problems = [], []
-    runs = records.all_runs(store)
-    chosen = {_run_chosen(store, run) for run in runs}
-    for run in [run for run in runs if run not in chosen]:
+    for run in records.all_runs(store):
         try:
             rows.append(row_of_record(store, run, names.get(run)))
         except SubtuneError as error:
@@ -171,15 +189,6 @@ def recorded_runs(
     order = ["task", "method", "learning_rate", "seed"]
     integers = dict.fromkeys(("batch_size", "epochs", "best_epoch"), "Int64")
     return pd.DataFrame(rows).astype(integers).sort_values(order, ignore_index=True), problems
-
-
-def _run_chosen(store: Path, run: str) -> str | None:
-    """Return the run that this run's search chose, or None without a search."""
-    with contextlib.suppress(SubtuneError):
-        if (store / run / "search.csv").is_file():
-            rate = records.read_outcome(store, run)["learning_rate"]
-            return records.read_spec(store, run).at(rate).id
-    return None
 
 
 def row_of_record(store: Path, run: str, given: tuple[str, str] | None) -> dict[str, Any]:
@@ -201,7 +210,7 @@ def row_of_record(store: Path, run: str, given: tuple[str, str] | None) -> dict[
         "task": task.name,
         "method": method,
         "train_rows": str(spec.recipe.train_rows or "all"),
-        "learning_rate": outcome.get("learning_rate", spec.recipe.learning_rate),
+        "learning_rate": spec.recipe.learning_rate,
         # A regression on embeddings has neither steps nor epochs.
         **{name: spec.recipe.model_dump().get(name) for name in ("batch_size", "epochs")},
         "seed": spec.seed,

@@ -4,7 +4,6 @@ Each stage's code has a version. Raise it when the same value no longer gives th
 Defaults are left out of ids and records, so a default never changes without a new version.
 """
 
-import math
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -20,11 +19,8 @@ TOKENS_VERSION = 1
 FISHER_VERSION = 1
 RANKING_VERSION = 1
 RECIPE_VERSION = 5
+SEARCH_VERSION = 1
 
-# A search tries each learning rate for this share of all steps, and for at least this many steps.
-TRIAL, TRIAL_STEPS = 0.1, 45
-# Then a search trains the best rate and its two neighbours for all steps.
-FINALISTS = 3
 # Outside papers, a search is scored on one of this many folds of the training rows, if possible.
 SEARCH_FOLDS = 5
 # A search tries at most this many learning rates beyond the ends of its list.
@@ -39,7 +35,6 @@ Labels = Literal["raw", "standard"]
 # The loss may give rarer label words larger weights.
 ClassWeights = Literal["balanced"]
 LearningRate = Annotated[float, Field(gt=0)]
-Searched = Annotated[tuple[LearningRate, ...], Field(min_length=2)]
 
 
 class ModelSpec(Value):
@@ -146,23 +141,16 @@ class Recipe(Value):
     """The recipe of a run: AdamW on the selected entries, with an evaluation after every epoch.
 
     Attributes:
-        learning_rate: one rate, or the rates with which a search begins (`subtune.runs.search`).
         warmup: the share of all steps in which the learning rate rises from 0.
         train_rows: the number of training rows: the first rows of the training set's first shuffle.
         patience: the run ends after this many epochs without a better score.
-        search_seed: the seed of the search's runs; default: the run's own.
-        trial: the share of all steps for which a search first trains each learning rate.
-        tie: a search treats trial scores within this distance of the highest as equal.
         labels: with ``standard``, a regression trains on labels with mean 0 and deviation 1.
         fold: the run trains on the rows outside the fold and is scored on those inside.
-        search_folds: the runs of a search are scored on the first of this many folds, so that the
-            rows on which the run itself is scored choose no learning rate.
-        search_rows: the largest number of rows of that fold that are scored.
         refit: the run ends after this many epochs of its schedule and keeps the last one, unscored.
         class_weights: the loss weighs each label word by the inverse of its frequency.
     """
 
-    learning_rate: LearningRate | Searched
+    learning_rate: LearningRate
     batch_size: int = Field(ge=1)
     epochs: int = Field(ge=1)
     schedule: Literal["constant", "linear"]
@@ -172,26 +160,10 @@ class Recipe(Value):
     precision: Precision
     train_rows: int | None = Field(default=None, ge=1)
     patience: int | None = Field(default=None, ge=1)
-    search_seed: int | None = None
-    trial: float = Field(default=TRIAL, gt=0, le=1)
-    tie: float = Field(default=0.0, ge=0)
     labels: Labels = "raw"
     fold: Fold | None = None
-    search_folds: int | None = Field(default=None, ge=2)
-    search_rows: int | None = Field(default=None, ge=1)
     refit: int | None = Field(default=None, ge=1)
     class_weights: ClassWeights | None = None
-
-    @property
-    def one_learning_rate(self) -> float:
-        """The learning rate of a recipe that has one."""
-        assert not isinstance(self.learning_rate, tuple)
-        return self.learning_rate
-
-    @property
-    def searched(self) -> tuple[float, ...]:
-        """The learning rates with which a search begins; empty without a search."""
-        return self.learning_rate if isinstance(self.learning_rate, tuple) else ()
 
 
 class Fit(Value):
@@ -209,20 +181,9 @@ class Fit(Value):
 
     # Fields of `Recipe` that plans and tables read from every recipe.
     learning_rate: ClassVar[None] = None
-    searched: ClassVar[tuple[float, ...]] = ()
     batch_size: ClassVar[int] = 1
     epochs: ClassVar[int] = 1
     precision: ClassVar[Precision] = "fp32"
-
-
-def trial_share(steps: int) -> float:
-    """Return the share of a run's steps that a trial of its search takes, in whole percents."""
-    return min(1.0, max(TRIAL, math.ceil(100 * TRIAL_STEPS / steps) / 100))
-
-
-def tie_of_scores(rows: int) -> float:
-    """Return two standard errors of an accuracy of 0.5 on ``rows`` rows, rounded."""
-    return round(1 / math.sqrt(rows), 3)
 
 
 class RunSpec(Value):
@@ -248,45 +209,41 @@ class RunSpec(Value):
         return self.recipe
 
     def at(self, learning_rate: float) -> "RunSpec":
-        """Return the same run with one learning rate."""
-        without_search: dict[str, Any] = dict.fromkeys(
-            ["search_seed", "search_folds", "search_rows"]
-        )
-        recipe = self.recipe.replaced(
-            learning_rate=learning_rate, trial=TRIAL, tie=0.0, **without_search
-        )
-        return self.replaced(recipe=recipe)
-
-    def candidate(self, learning_rate: float) -> "RunSpec":
-        """Return the run that a search trains with one learning rate.
-
-        If one seed searches for all seeds, the run is that of the first fold.
-        """
-        recipe = self.training
-        if recipe.search_folds:
-            fold = Fold(of=recipe.search_folds, number=0, rows=recipe.search_rows)
-            recipe = recipe.replaced(fold=fold)
-        seed = self.seed
-        if recipe.search_seed is not None:
-            seed = recipe.search_seed
-            first = recipe.fold and recipe.fold.replaced(number=0, partition=0)
-            recipe = recipe.replaced(fold=first)
-        return self.replaced(seed=seed, recipe=recipe).at(learning_rate)
+        """Return the same run with another learning rate."""
+        return self.replaced(recipe=self.recipe.replaced(learning_rate=learning_rate))
 
     def refit(self, epoch: int) -> "RunSpec":
         """Return the run that trains once more on the rows of all folds, until an epoch."""
         patient = {} if isinstance(self.recipe, Fit) else {"patience": None}
         return self.replaced(recipe=self.recipe.replaced(fold=None, refit=epoch, **patient))
 
-    @property
-    def whole_runs(self) -> float:
-        """The cost in whole runs; for the seed that searches, with its trials and finalists.
 
-        Learning rates that a search adds later are left out, because their number is not known.
-        """
-        if not (self.recipe.searched and self.training.search_seed in (None, self.seed)):
-            return 1
-        searching = len(self.recipe.searched) * self.training.trial + FINALISTS
-        if self.training.search_folds is None:
-            return searching
-        return searching * (1 - 1 / self.training.search_folds) + 1
+class SearchSpec(Value):
+    """A search for the learning rate of all seeds and folds of a method.
+
+    ``run`` is the run that is scored, at the first rate. ``rates`` are those with which the search
+    begins, in order.
+    """
+
+    run: RunSpec
+    rates: tuple[LearningRate, ...] = Field(min_length=2)
+    search_version: int = SEARCH_VERSION
+
+
+class PlannedRun(Value):
+    """A run whose learning rate may still be unknown: ``search`` is the id of its search.
+
+    Until the search is done, the run has the first of the search's rates.
+    """
+
+    run: RunSpec
+    search: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of the run in plans: the run's id, or another if a search finds its rate."""
+        return self.id if self.search else self.run.id
+
+    def at(self, learning_rate: float) -> RunSpec:
+        """Return the run with the learning rate that its search found."""
+        return self.run.at(learning_rate)

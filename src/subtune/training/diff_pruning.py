@@ -111,7 +111,6 @@ def first_training(
     seed: int,
     settings: DiffPruningSettings,
     keeper: Keeper | None = None,
-    share: float = 1.0,
 ) -> tuple[Entries, dict[str, Tensor]]:
     """Return the entries of the second training, and the tensors with its initial values, by name.
 
@@ -121,12 +120,11 @@ def first_training(
     Args:
         seed: the seed of the classifier, the order of examples, dropout and the gates' draws.
         keeper: writes checkpoints between steps and after the last step, and reads an earlier one.
-        share: the share of the recipe's steps to take.
 
     Raises:
         StoppedError: the keeper was asked to stop.
     """
-    rate = settings.learning_rate or recipe.one_learning_rate
+    rate = settings.learning_rate or recipe.learning_rate
     recipe = recipe.replaced(learning_rate=rate)
     pretrained = with_new_classifier(model, seed).parameters
     order = np.random.default_rng(seed)
@@ -135,7 +133,7 @@ def first_training(
     label_weights = weights_of(task, train, chosen, recipe, model.device)
     epochs = [shuffled(len(chosen), recipe.batch_size, order) for _ in range(recipe.epochs)]
     batches = [chosen[batch] for epoch in epochs for batch in epoch]
-    steps = math.ceil(share * len(batches))
+    steps = len(batches)
     masks, draws = DropoutMasks(seed, model.device), torch.Generator().manual_seed(seed)
     differences = Differences(pretrained, settings.structured)
     values = AdamW([*differences.w.values()], 0.0)

@@ -57,7 +57,6 @@ def train(
     members: Sequence[Member],
     report: Callable[[str], None] = lambda line: None,
     keeper: Keeper | None = None,
-    share: float = 1.0,
 ) -> list[Result]:
     """Fine-tune several runs of a pretrained model side by side.
 
@@ -73,13 +72,11 @@ def train(
         report: a function that gets lines about each run's epochs, with the run's name first.
         keeper: writes checkpoints between steps, and reads those of an earlier attempt. On a CPU, a
             resumed group gives bit-identical results to an uninterrupted one.
-        share: the share of the recipe's steps to take. The schedule is shortened to these steps,
-            and runs are also evaluated after the last step.
 
     Raises:
         StoppedError: the keeper was asked to stop.
     """
-    group = _Group(model, examples, task, members, share)
+    group = _Group(model, examples, task, members)
     start = keeper.newest() if keeper else None
     if start is not None:
         report(f"{members[0].name}  {group.restore(start)}")
@@ -115,7 +112,6 @@ class _Group:
         examples: Mapping[str, Examples],
         task: TaskSpec,
         members: Sequence[Member],
-        share: float,
     ):
         self._model, self._examples, self._task = model, examples, task
         recipe, seed = members[0].recipe, members[0].seed
@@ -136,8 +132,8 @@ class _Group:
             for number, member in enumerate(members)
         ]
         self.running = self.runs
-        self.steps = math.ceil(share * len(self._batches) * recipe.epochs)
-        self.last_epoch = recipe.refit or math.ceil(self.steps / len(self._batches))
+        self.steps = len(self._batches) * recipe.epochs
+        self.last_epoch = recipe.refit or recipe.epochs
         self.epoch, self.step = 1, 0
         self._losses = torch.zeros(len(self.runs), device=model.device)
         # Seconds of this epoch, divided by the number of runs.
@@ -146,7 +142,7 @@ class _Group:
     def batches_left(self) -> list[np.ndarray]:
         """Return this epoch's remaining batches, as numbers of training examples."""
         before = (self.epoch - 1) * len(self._batches)
-        return self._batches[self.step - before : self.steps - before]
+        return self._batches[self.step - before :]
 
     def train_batch(self, batch: np.ndarray) -> None:
         """Take one step of every run."""
@@ -263,7 +259,7 @@ def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
     """Return the learning rate of step 0, 1, …: a linear warm-up, then constant or linear to 0."""
     warmup = math.ceil(recipe.warmup * steps)
     if step < warmup:
-        return recipe.one_learning_rate * step / warmup
+        return recipe.learning_rate * step / warmup
     if recipe.schedule == "constant":
-        return recipe.one_learning_rate
-    return recipe.one_learning_rate * (steps - step) / max(1, steps - warmup)
+        return recipe.learning_rate
+    return recipe.learning_rate * (steps - step) / max(1, steps - warmup)

@@ -67,17 +67,12 @@ class Job:
             self._fold_examples[fold] = {**self.examples, **parts}
         return self._fold_examples[fold]
 
-    def train(
-        self, runs: Mapping[str, RunSpec], report: Report, share: float = 1.0
-    ) -> Iterator[tuple[str, Result]]:
-        """Train runs, by their names in the log, for a share of their steps.
+    def train(self, runs: Mapping[str, RunSpec], report: Report) -> Iterator[tuple[str, Result]]:
+        """Train runs, by their names in the log.
 
         Yields:
             The name and the result of each run, as soon as it is done.
         """
-        # A trial's checkpoints must not be mistaken for those of the full run.
-        part = "" if share == 1 else f"@{share}"
-        # Searches of several seeds may ask for the same run.
         alike: dict[tuple, dict[str, tuple[str, RunSpec]]] = {}
         for name, spec in runs.items():
             if isinstance(spec.recipe, Fit):
@@ -86,35 +81,32 @@ class Job:
                 report(f"{name}  {line_of_epoch(result.history[0], 1, self.task)}")
                 yield name, result
             else:
-                alike.setdefault(_shared_start(spec), {})[spec.id + part] = name, spec
+                alike.setdefault(_shared_start(spec), {})[spec.id] = name, spec
         for sweep in alike.values():
             _, first = next(iter(sweep.values()))
             model = model_of(first, self.model)
             members = {}
-            for key, (name, spec) in sweep.items():
-                entries, start = self._entries(key, spec, model, report, share)
-                members[key] = Member(entries, spec.training, spec.seed, start, name)
+            for run, (name, spec) in sweep.items():
+                entries, start = self._entries(spec, model, report)
+                members[run] = Member(entries, spec.training, spec.seed, start, name)
             shared = model, self.examples_of(first.recipe), self.task
-            limits = self.max_side_by_side, self.checkpoints, share
-            for key, result in train_sweep(*shared, members, report, *limits):
-                yield members[key].name, result
+            limits = self.max_side_by_side, self.checkpoints
+            for run, result in train_sweep(*shared, members, report, *limits):
+                yield members[run].name, result
 
     def _entries(
-        self, key: str, spec: RunSpec, model: Encoder, report: Report, share: float
+        self, spec: RunSpec, model: Encoder, report: Report
     ) -> tuple[Entries, Mapping[str, Tensor]]:
-        """Return a run's trainable entries, and their initial values if these are not the model's.
-
-        ``key`` names the run's checkpoints.
-        """
+        """Return a run's entries, and their initial values if these are not the model's."""
         if isinstance(spec.selection, DiffPruning):
             settings = spec.selection.diff_pruning
             examples = self.examples_of(spec.recipe)["train"]
             keeper = None
             if self.checkpoints:
                 # A folder in the run's own, which is removed once the run is done.
-                keeper = Keeper(self.checkpoints, [f"{key}/first"], report)
+                keeper = Keeper(self.checkpoints, [f"{spec.id}/first"], report)
             arguments = model, examples, self.task, spec.training, spec.seed, settings
-            return first_training(*arguments, keeper, share)
+            return first_training(*arguments, keeper)
         ranking = spec.selection.ranking
         ranks = self.rankings[ranking] if ranking else None
         return spec.selection.resolve(shapes_of(model), spec.seed, ranks), {}
@@ -157,7 +149,6 @@ def train_sweep(
     report: Report,
     max_side_by_side: int | None = None,
     checkpoints: Checkpoints | None = None,
-    share: float = 1.0,
 ) -> Iterator[tuple[str, Result]]:
     """Train every member of a sweep, side by side if that is faster.
 
@@ -169,7 +160,6 @@ def train_sweep(
         members: the runs by their ids.
         report: a function that gets lines about each run's epochs.
         max_side_by_side: the largest number of runs in a group.
-        share: the share of all steps to take.
 
     Yields:
         A member's id and result, as soon as it is known.
@@ -191,7 +181,7 @@ def train_sweep(
         keeper = Keeper(checkpoints, runs, report) if checkpoints else None
         group = [members[run] for run in runs]
         try:
-            results = train(model, examples, task, group, report, keeper, share)
+            results = train(model, examples, task, group, report, keeper)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise

@@ -111,12 +111,8 @@ def test_scores_are_read_as_they_were_written(tmp_path):
     assert read["task"].tolist() == ["NA", "NA"]
 
 
-def recorded(store, run, task, history, diverged=False, tried=()):
-    """The parts of a record that scores need: a learning curve with a row of scores per epoch.
-
-    Args:
-        tried: learning rates of a search, which chose the first.
-    """
+def recorded(store, run, task, history, diverged=False):
+    """The parts of a record that scores need: a learning curve with a row of scores per epoch."""
     metrics = [f"validation/{metric}" for metric in TASKS[task].metrics]
     table = pd.DataFrame(history, columns=metrics).assign(train_loss=0.5, seconds=1.0)
     table.insert(0, "epoch", range(1, len(table) + 1))
@@ -124,12 +120,6 @@ def recorded(store, run, task, history, diverged=False, tried=()):
     table.to_csv(store / run / "history.csv", index=False)
     first = {"validation": dict(zip(TASKS[task].metrics, history[0], strict=True))}
     outcome = {"best_epoch": 1, "scores": first, "trainable": 10, "diverged": diverged}
-    if tried:
-        outcome["learning_rate"] = tried[0]
-        # The last rate had a trial only.
-        scored = [*(0.9 - 0.01 * place for place in range(len(tried) - 1)), None]
-        trials = pd.DataFrame({"learning_rate": tried, "score": scored})
-        trials.to_csv(store / run / "search.csv", index=False)
     (store / run / "scores.json").write_text(json.dumps(outcome))
     sizes = {"output.LayerNorm.bias": 4, "classifier.dense.bias": 4, "classifier.out_proj.bias": 2}
     rows = [] if diverged else [(name, 0.1, size) for name, size in sizes.items()]
@@ -141,10 +131,12 @@ def recorded(store, run, task, history, diverged=False, tried=()):
     write_checksums(store / run)
 
 
-def collected(store, paper, task, runs):
+def collected(store, paper, task, runs, **found):
     about = {"model": "tiny", "task": task, "method": "full", "fraction": None, "scope": None}
     about |= {"train_rows": 100, "fold": None, "partition": None}
-    planned = [{"run": run, **about, "learning_rate": rate, "seed": 0} for run, rate in runs]
+    planned = [
+        {"run": run, **about, "learning_rate": rate, "seed": 0} | found for run, rate in runs
+    ]
     columns = columns_of([TASKS[task]], papers.find(paper).metrics)
     return scores.collect(planned, store, columns)
 
@@ -200,18 +192,31 @@ def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
     assert curve["score"].tolist() == [0.7, 0.8]
 
 
+def searched(store, *tried):
+    """Return the score of a run whose search tried these rates, and found the first."""
+    recorded(store, "a", "rte", [(0.9,)])
+    scored = [{"learning_rate": rate, "score": 0.9 - 0.01 * n} for n, rate in enumerate(tried)]
+    diverged = {"learning_rate": tried[-1], "score": None}
+    found = {"learning_rate": tried[0], "search": "s", "tried": [*scored[:-1], diverged]}
+    [run] = scores.choose(collected(store, "bitfit", "rte", [("a", None)], **found)).itertuples()
+    return run
+
+
 @pytest.mark.parametrize(("tried", "at_edge"), [((1e-2, 1e-3), True), ((1e-2, 1e-3, 1e-1), False)])
-def test_a_search_knows_its_edge_by_the_rates_on_record(tmp_path, tried, at_edge):
-    """A search may have tried more rates than planned."""
-    recorded(tmp_path, "a", "rte", [(0.9,)], tried=tried)
-    [run] = scores.choose(collected(tmp_path, "bitfit", "rte", [("a", [1e-3, 1e-2])])).itertuples()
+def test_a_search_knows_its_edge_by_the_rates_that_it_tried(tmp_path, tried, at_edge):
+    run = searched(tmp_path, *tried)
     assert (run.learning_rate, run.searched, run.at_edge) == (1e-2, True, at_edge)
 
 
 def test_the_plateau_of_a_search_has_the_rates_that_score_almost_as_high(tmp_path):
-    recorded(tmp_path, "a", "rte", [(0.9,)], tried=(1e-2, 3e-3, 1e-3, 3e-2))
-    [run] = collected(tmp_path, "bitfit", "rte", [("a", [1e-2])]).itertuples()
-    assert run.plateau == "0.01 0.003"
+    assert searched(tmp_path, 1e-2, 3e-3, 1e-3, 3e-2).plateau == "0.01 0.003"
+
+
+def test_every_seed_of_a_search_is_chosen_whatever_it_found():
+    runs = [("rte", "a", 1.0, None, rate, seed, 0.9) for seed, rate in enumerate((1e-3, 1e-2))]
+    table = examples.scored(*runs)
+    assert len(scores.choose(table.assign(searched=True))) == 2
+    assert len(scores.choose(table)) == 1
 
 
 def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):

@@ -39,19 +39,16 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
     specs.Recipe: {
         "train_rows": None,
         "patience": None,
-        "search_seed": None,
-        "trial": 0.1,
-        "tie": 0.0,
         "labels": "raw",
         "fold": None,
-        "search_folds": None,
-        "search_rows": None,
         "refit": None,
         "class_weights": None,
     },
     specs.Fold: {"partition": 0, "rows": None},
     specs.Fit: {"train_rows": None, "fold": None, "refit": None, "class_weights": None},
     specs.RunSpec: {"recipe_version": 5},
+    specs.SearchSpec: {"search_version": 1},
+    specs.PlannedRun: {"search": None},
     WholeTensors: {"without": None},
     entries.Draw: {"as_many_as": None, "count": None, "within": ("**",)},
     entries.Lines: {"whole": None},
@@ -104,7 +101,7 @@ def test_no_computed_default_changes():
 
 def test_every_value_that_has_an_id_stands_in_the_table_of_defaults():
     found: set[Any] = set()
-    pending: list[Any] = [specs.RunSpec, specs.RankingSpec]
+    pending: list[Any] = [specs.PlannedRun, specs.SearchSpec, specs.RankingSpec]
     while pending:
         kind = pending.pop()
         if isinstance(kind, type) and issubclass(kind, Value) and kind not in found:
@@ -143,7 +140,6 @@ RECIPES = [
     recipe(**changes)
     for changes in (
         {"learning_rate": 0.02},
-        {"learning_rate": (0.01, 0.02)},
         {"batch_size": 8},
         {"epochs": 3},
         {"schedule": "constant"},
@@ -166,6 +162,8 @@ SPECS = [
     *(specs.RankingSpec(of=WHOLE, fishers=fishers) for fishers in ((FISHER,), (FISHER, FISHER))),
     *(*RECIPES, *(run_spec().replaced(recipe=recipe) for recipe in RECIPES)),
     *(run_spec(), run_spec(task="cola"), run_spec(WHOLE), FITTED, FITTED.refit(3)),
+    *(specs.PlannedRun(run=run_spec(), search=search) for search in (None, "s", "t")),
+    *(specs.SearchSpec(run=run_spec(), rates=rates) for rates in ((0.01, 0.1), (0.01, 0.2))),
 ]
 SELECTIONS = [*METHODS.values(), WHOLE, entries.Top(top=entries.Ranked(ranking="r", fraction=0.1))]
 

@@ -128,7 +128,7 @@ def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
     made = config(settings, models={"minilm": {"path": str(tiny_bert)}})
     planned = plan(made)
     [run] = experiments.scored_on_training_rows(made, planned, "mine")
-    assert planned.runs[run].recipe.train_rows is None
+    assert planned.runs[run].run.recipe.train_rows is None
 
 
 @pytest.mark.parametrize(("left_out", "columns"), [([], 2), (["squad"], 1)])

@@ -13,8 +13,17 @@ from subtune.core.errors import SubtuneError
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan as plan_of
 from subtune.selections.entries import Top
-from subtune.selections.specs import Fit, Fold, RunSpec
-from tests.helpers.plans import BASE, embedded, learning_rates, limits, new_runs, own_task, plan
+from subtune.selections.specs import Fit, Fold
+from tests.helpers.plans import (
+    BASE,
+    embedded,
+    learning_rates,
+    limits,
+    new_runs,
+    own_task,
+    plan,
+    rates_of,
+)
 from tests.helpers.project import ROOT
 
 
@@ -85,7 +94,7 @@ MASKS = {"values": [0.1], "scopes": ["individual"]}
 )
 def test_the_most_specific_learning_rates_win(settings, rates):
     made = plan(**{"tasks": ["rte"], "methods": {"bitfit": None}, "fractions": None} | settings)
-    assert [*learning_rates(made.experiments["layernorm"]).values()] == rates
+    assert [*learning_rates(made).values()] == rates
 
 
 def test_a_search_is_one_run_of_what_names_no_learning_rate():
@@ -97,8 +106,7 @@ def test_a_search_is_one_run_of_what_names_no_learning_rate():
         learning_rates="search",
     )
     rates = Counter(
-        (p.method, p.fraction, p.task, p.run.recipe.learning_rate)
-        for p in made.experiments["layernorm"]
+        (p.method, p.fraction, p.task, rates_of(made, p)) for p in made.experiments["layernorm"]
     )
     assert rates == Counter(
         [
@@ -113,25 +121,27 @@ def test_a_search_is_one_run_of_what_names_no_learning_rate():
     )
 
 
-@pytest.mark.parametrize(("rows", "share"), [(200, 0.57), (40, 1.0)])
-def test_trials_of_short_runs_take_a_larger_share_of_their_steps(rows, share):
-    """A search trains on 160 of 200 rows; two epochs in batches of four are 80 steps."""
-    made = plan(methods={"bitfit": "search", "full": [1e-5]}, batch_size=4, train_rows=rows)
-    trials = {run.recipe.trial for run in made.runs.values() if run.recipe.searched}
-    assert trials == {share}
-    found = next(run for run in made.runs.values() if run.recipe.searched).at(1e-3)
-    of_search = {"recipe": {"trial", "tie", "search_folds", "search_rows"}}
-    assert found == RunSpec.model_validate(found.model_dump(exclude=of_search))
+def test_one_search_serves_all_seeds_of_a_method():
+    methods = {"bitfit": "search", "layernorm": {"search": [1e-2, 1e-3]}, "full": [1e-5]}
+    made = plan(methods=methods, tasks=["cola"], fractions=None, seeds=[3, 1, 2])
+    found = Counter((p.method, p.of.search) for p in made.experiments["layernorm"])
+    searches = {spec.rates: id for id, spec in made.searches.items()}
+    assert found == {
+        ("bitfit", searches[SEARCHED]): 3,
+        ("layernorm", searches[1e-3, 1e-2]): 3,
+        ("full", None): 3,
+    }
+    assert {(s.run.seed, s.run.recipe.learning_rate) for s in made.searches.values()} == {
+        (3, 1e-5),
+        (3, 1e-3),
+    }
+    assert len(made.runs) == 9
 
 
-def test_trial_scores_tie_within_two_standard_errors():
-    settings = {"methods": {"bitfit": "search"}, "tasks": ["cola", "rte"], "fractions": None}
-    made = plan(**settings, paper="layernorm")
-    rows = {made.sizes[run.tokens.data.key].evaluation_rows for run in made.runs.values()}
-    assert rows == {100}
-    assert {run.recipe.tie for run in made.runs.values()} == {0.1}
-    # A fifth of 200 training rows choose if there is no paper.
-    assert {run.recipe.tie for run in plan(**settings).runs.values()} == {0.158}
+def test_the_key_of_a_run_is_its_id_unless_a_search_finds_its_rate():
+    made = plan(methods={"bitfit": "search", "full": [1e-5]}, tasks=["cola"], fractions=None)
+    is_id = {p.method: p.key == p.run.id for p in made.experiments["layernorm"]}
+    assert is_id == {"bitfit": False, "full": True}
 
 
 def test_runs_of_several_models_are_apart_and_their_rows_are_not():
@@ -286,8 +296,8 @@ def test_every_run_of_label_words_has_the_class_weights(plan_table):
     _, planned = plan_table(class_weights="balanced")
     runs = [of.run for of in planned.experiments["mine"]]
     assert {run.recipe.class_weights for run in runs} == {"balanced"}
-    searching = runs[0].candidate(1e-3)
-    assert searching.recipe.class_weights == "balanced"
+    [search] = planned.searches.values()
+    assert search.run.recipe.class_weights == "balanced"
 
 
 def test_the_fold_follows_from_the_place_of_the_seed(plan_table):
@@ -300,15 +310,10 @@ def test_the_fold_follows_from_the_place_of_the_seed(plan_table):
     ]
     assert trained == {4: first, 7: second, 2: third, 9: fourth}
     assert [of.fold for of in runs if of.method == "embeddings"] == [0, 1, 0, 1]
-    assert len({of.run.id for of in runs}) == 8
+    assert len({of.key for of in runs}) == 8
     assert {of.train_rows for of in runs} == {10}
-    [with_search] = {sweep.runs for sweep in planned.sweeps.values() if len(sweep.runs) == 4} - {
-        tuple(of.run.id for of in runs if of.method == "embeddings")
-    }
-    assert with_search == tuple(of.run.id for of in runs if of.method == "bitfit")
-    for of in runs[:4]:
-        candidate = of.run.candidate(1e-3) if of.method == "bitfit" else None
-        assert candidate is None or (candidate.seed, candidate.recipe.fold) == (4, first)
+    [search] = planned.searches.values()
+    assert (search.run.seed, search.run.recipe.fold) == (4, first)
 
 
 def test_numbers_of_training_rows_are_of_those_outside_the_fold(plan_table):
@@ -325,33 +330,33 @@ def test_a_test_file_judges_with_folds_too(plan_table):
 
 
 def test_a_search_leaves_the_dev_rows_to_judge_where_it_can(plan_table):
-    def apart(**changes):
+    def fold(**changes):
         settings = {"folds": None, "files": ("train", "validation")} | changes
         _, planned = plan_table(**settings)
-        [found] = {of.run.recipe.search_folds for of in planned.experiments["mine"][:4]}
-        return found
+        [search] = planned.searches.values()
+        return search.run.recipe.fold
 
-    assert apart() == 5
-    assert apart(paper="bitfit") is None
-    assert apart(files=("train", "validation", "test")) is None
-    assert apart(rows=[*REVIEWS[::2], REVIEWS[1]]) == 5
-    assert apart(rows=REVIEWS[:8]) is None
-    assert apart(folds=2, files=("train",)) is None
+    apart = Fold(of=5, number=0)
+    assert fold() == apart
+    assert fold(paper="bitfit") is None
+    assert fold(files=("train", "validation", "test")) is None
+    assert fold(rows=[*REVIEWS[::2], REVIEWS[1]]) == apart
+    assert fold(rows=REVIEWS[:8]) is None
+    assert fold(folds=2, files=("train",)) == Fold(of=2, number=0)
 
 
 def test_at_most_as_many_rows_judge_a_search_as_train(plan_table):
     def judged(train_rows):
         files = ("train", "validation")
         _, planned = plan_table(folds=None, files=files, train_rows=train_rows)
-        search = planned.experiments["mine"][0].run
-        fold = search.candidate(1e-3).recipe.fold
-        evaluated = planned.size_of(search.tokens, fold).evaluation_rows
-        return search.recipe.search_rows, fold.rows, evaluated, search.at(1e-3).recipe.search_rows
+        [search] = planned.searches.values()
+        fold = search.run.recipe.fold
+        return fold.rows, planned.size_of(search.run.tokens, fold).evaluation_rows
 
     # A fold has 4 of the 20 rows.
-    assert judged("all") == (None, None, 4, None)
-    assert judged(4) == (None, None, 4, None)
-    assert judged(3) == (3, 3, 3, None)
+    assert judged("all") == (None, 4)
+    assert judged(4) == (None, 4)
+    assert judged(3) == (3, 3)
 
 
 def test_costs_are_of_the_rows_that_train_and_judge(plan_table):
@@ -360,7 +365,7 @@ def test_costs_are_of_the_rows_that_train_and_judge(plan_table):
     checked, with_dev = plan_table(seeds=[0, 1], files=("train", "validation"), folds=None)
     whole = Estimates(checked, with_dev)
     costs = [
-        estimates.run(planned.experiments["mine"][1].run.id).tokens
+        estimates.run(planned.experiments["mine"][1].key).tokens
         for estimates, planned in ((of_folds, with_folds), (whole, with_dev))
     ]
     # Two folds train on 10 rows and judge by 10; dev rows: 20 and 19.

@@ -1,7 +1,6 @@
 """Recorded runs of every kind: folds, refits, embeddings, and predictions for other rows."""
 
 import math
-from itertools import chain
 
 import datasets
 import numpy as np
@@ -24,7 +23,7 @@ from subtune.training.embeddings import tokens_pooled
 from subtune.training.evaluation import logits_of
 from tests.helpers import examples
 from tests.helpers.records import record, recorded_embeddings
-from tests.unit.training.results import assert_close_files, assert_same_files
+from tests.unit.training.results import assert_same_files
 
 FOLDS = [Fold(of=3, number=number) for number in range(3)]
 CHANGES = ("delta.safetensors", "changes.csv")
@@ -115,39 +114,6 @@ def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
     assert sorted(judged) == list(range(20))
 
 
-def test_a_search_apart_is_one_of_a_fold_then_a_run_on_all_rows(tmp_path, model, tokens):
-    search = examples.run_spec(learning_rate=(1e-3, 1e-2, 1e-1), search_seed=1)
-    apart = search.replaced(recipe=search.recipe.replaced(search_folds=5))
-    seeds = [apart.replaced(seed=seed) for seed in (0, 1)]
-    train(tmp_path, seeds, model, tokens)
-    _, judging = divided(
-        Examples(tokens["train"], model.reads), TASKS["sst2"], Fold(of=5, number=0)
-    )
-    fold = search.recipe.replaced(fold=Fold(of=5, number=0))
-    by_hand = search.replaced(seed=1, recipe=fold)
-    train(tmp_path / "by-hand", [by_hand], model, tokens)
-    trials = records.read_trials(tmp_path / "by-hand", by_hand.id)
-    rate = records.read_outcome(tmp_path / "by-hand", by_hand.id)["learning_rate"]
-    for spec in seeds:
-        pd.testing.assert_frame_equal(
-            pd.DataFrame(records.read_trials(tmp_path, spec.id)), pd.DataFrame(trials)
-        )
-        assert records.read_outcome(tmp_path, spec.id)["learning_rate"] == rate
-        plain = spec.at(rate)
-        assert plain.recipe == search.at(rate).recipe
-        alone = tmp_path / f"alone-{spec.seed}"
-        train(alone, [plain], model, tokens)
-        assert_close_files(tmp_path, spec.id, alone, plain.id)
-    assert {*records.read_predictions(tmp_path, by_hand.candidate(rate).id)["idx"]} == {
-        *judging.row_numbers
-    }
-    found = {spec.at(rate).id for spec in seeds}
-    shown, _ = tables.recorded_runs(tmp_path, {})
-    assert found.isdisjoint(shown["run"]) and {spec.id for spec in seeds} <= {*shown["run"]}
-    assert seeds[1].whole_runs == pytest.approx((3 * 0.1 + 3) * 0.8 + 1)
-    assert seeds[0].whole_runs == 1
-
-
 @pytest.mark.parametrize("method", ["full", "lora-I"])
 def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, model, tokens):
     plain = examples.run_spec(METHODS[method], epochs=4, learning_rate=3e-3)
@@ -174,34 +140,21 @@ def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, model, toke
 
 
 def test_a_refit_has_the_chosen_rate_and_the_median_epoch(tmp_path, model, tokens):
-    specs = [
-        spec.replaced(recipe=spec.recipe.replaced(learning_rate=(1e-3, 1e-2), search_seed=0))
-        for spec in specs_of("sst2", "bitfit")
-    ]
+    specs = specs_of("sst2", "bitfit")
     train(tmp_path, specs, model, tokens)
     chosen = pd.DataFrame({"run": [spec.id for spec in specs], "best_epoch": [1, 2, 2]})
     chosen = chosen.assign(method="bitfit", decides=True, value=0.5)
     spec = scores.refit_of(chosen, tmp_path, "bitfit")
-    rate = records.read_outcome(tmp_path, specs[0].id)["learning_rate"]
-    expected = specs[0].at(rate).recipe.replaced(fold=None, refit=2)
+    expected = specs[0].recipe.replaced(fold=None, refit=2)
     assert (spec.seed, spec.recipe) == (0, expected)
     with pytest.raises(SubtuneError, match="'bitfit' diverged"):
         scores.refit_of(chosen.assign(value=np.nan), tmp_path, "bitfit")
 
 
-def test_folds_of_a_search_train_with_the_rate_of_the_first_fold(tmp_path, model, tokens):
-    spec = examples.run_spec(learning_rate=(1e-3, 1e-2, 1e-1), search_seed=0)
-    specs = [
-        spec.replaced(seed=fold.number, recipe=spec.recipe.replaced(fold=fold)) for fold in FOLDS
-    ]
-    train(tmp_path, specs, model, tokens)
-    found = {records.read_outcome(tmp_path, of.id)["learning_rate"] for of in specs}
-    assert len(found) == 1
-    trials = {row["run"] for row in records.read_trials(tmp_path, specs[2].id)}
-    tried = [records.read_spec(tmp_path, run) for run in trials if isinstance(run, str)]
-    assert {(of.seed, of.recipe.fold) for of in tried} == {(0, FOLDS[0])}
-    rows = [set(records.read_predictions(tmp_path, of.id)["idx"].tolist()) for of in specs]
-    assert sorted(chain(*rows)) == list(range(20))
+def test_runs_that_are_the_same_are_trained_once(tmp_path, tiny_bert):
+    spec = examples.run_spec()
+    lines = record(tmp_path, [spec, spec.replaced(seed=0)], tiny_bert)
+    assert lines[-1] == f"recorded 1/1: {spec.id}"
 
 
 KINDS = ["sst2", "stsb", "ud_ewt", "squad"]

@@ -42,7 +42,8 @@ def recorded(tmp_path_factory, tiny_bert):
     record(results / "runs", SPECS, tiny_bert)
     (results / "sweeps").mkdir()
     for name, specs in (("one", SPECS[:2]), ("two", SPECS[2:])):
-        table = pd.DataFrame({"run": [spec.id for spec in specs]})
+        runs = [spec.id for spec in specs]
+        table = pd.DataFrame({"key": runs, "run": runs})
         table.to_csv(results / "sweeps" / f"{name}.csv", index=False)
     return results
 
