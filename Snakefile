@@ -15,20 +15,17 @@ if "experiments" not in config:
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/data.smk"
-include: "workflow/rules/model.smk"
+include: "workflow/rules/inputs.smk"
 include: "workflow/rules/fisher.smk"
-include: "workflow/rules/masks.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/submission.smk"
 include: "workflow/rules/exhibits.smk"
-include: "workflow/rules/report.smk"
 
 
-if CONFIG.container:
+if SETTINGS["container"]:
 
-    container: CONFIG.container
+    container: SETTINGS["container"]
 
 
 localrules:
@@ -38,25 +35,18 @@ localrules:
 rule all:
     default_target: True
     input:
-        [files_of_all_experiments(exhibit) for exhibit in SUMMARIES],
-        [files_of_experiment(name) for name in CONFIG.experiments],
-        PATHS.report(),
-        PATHS.table_of_runs("csv"),
+        PLAN.targets["all"],
 
 
-for experiment in CONFIG.experiments:
+for experiment in stages("exhibits"):
     require_no_rule(experiment)
 
     rule:
         name:
             experiment
         input:
-            files_of_experiment(experiment),
+            PLAN.targets[experiment],
         localrule: True
-
-
-onstart:
-    start_saying_progress()
 
 
 onsuccess:

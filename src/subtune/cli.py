@@ -252,18 +252,20 @@ def _request(options: Namespace) -> "Request":
 
 def _check(options: Namespace) -> None:
     from subtune.hub import UnreachableError
-    from subtune.interface.workflow import preflight, try_tokenizers
+    from subtune.stages import plan_file
 
-    checked = config.read(options.config)
+    data = config.parsed(options.config)
+    checked = config.check(data)
     experiments = f"{options.config}: {len(checked.experiments)} experiment(s)"
     try:
-        _, plan, _ = preflight(checked)
-        for line in try_tokenizers(plan):
-            print(line)
+        plan = plan_file.made(data)
     except UnreachableError as error:
         print(f"{experiments}, no problems found, but not everything could be checked: {error}")
-    else:
-        print(f"{experiments}, {len(plan.runs):,} run(s), no problems found")
+        return
+    for line in plan.notes:
+        print(line)
+    runs = sum(len(sweep.spec["runs"]) for sweep in plan.stages["train"].values())
+    print(f"{experiments}, {runs:,} run(s), no problems found")
 
 
 def _schema(options: Namespace) -> None:

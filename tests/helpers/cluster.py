@@ -54,7 +54,6 @@ SchedulerParameters=sched_interval=1,sched_min_interval=0,batch_sched_delay=0,bf
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory={memory} Gres=gpu:{gpus} State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=lab Nodes=ALL AllowAccounts=lab State=UP
-PartitionName=closed Nodes=ALL State=DOWN
 """
 
 

@@ -108,7 +108,7 @@ class Submitted:
             one
             for one in psutil.process_iter(["cwd", "cmdline"])
             if one.info["cwd"] == str(self.directory.resolve())
-            and "".join((one.info["cmdline"] or [])[-1:]).endswith("train.py")
+            and "".join((one.info["cmdline"] or [])[-1:]).endswith("stage.py")
         ]
 
     def log(self) -> str:
@@ -259,11 +259,3 @@ def test_a_job_that_is_refused_is_named_with_the_cluster_s_words(project, submit
     assert last.startswith("train ")
     assert last.endswith(f"sbatch: error: Batch job submission failed: {words}")
     assert text.count("Error in rule train:") == 1
-
-
-@pytest.mark.nightly
-def test_a_job_that_waits_says_so_with_the_cluster_s_reason(project, submit):
-    partition = ["--set-resources", "train:slurm_partition=closed"]
-    submitted = submit(project, ["--until", "train", *partition])
-    line = "1 wait in Slurm (PartitionDown)"
-    cluster.wait_for(lambda: line in submitted.output.read_text(), "a line", 90)

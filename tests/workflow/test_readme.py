@@ -18,9 +18,9 @@ from subtune.config.schema import OwnTask
 from subtune.data import files
 from subtune.exhibits import output
 from subtune.exhibits.answers import answers_in_lines, decisions, methods_by_score
-from subtune.interface.workflow import preflight
 from subtune.models.dimensions import dimensions_in
 from subtune.selections import SELECTION
+from subtune.stages.preflight import preflight
 from subtune.tasks.task import KINDS
 from tests.helpers.exhibits import results
 from tests.helpers.project import ROOT

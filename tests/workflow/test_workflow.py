@@ -40,13 +40,6 @@ def test_everything_comes_out(finished_project, folder):
     assert len(finished_project.records()) == 12
 
 
-def test_a_call_without_a_terminal_says_how_far_it_is(finished_project):
-    said = (finished_project.directory / "said.txt").read_text()
-    begins = r"^00:00  0 of \d+ jobs, 0 of 12 runs, .* of training by the plan$"
-    assert re.search(begins, said, re.MULTILINE)
-    assert "\x1b" not in said
-
-
 def test_a_task_called_global_is_a_task(folder):
     data = folder / "data"
     shares = pd.read_csv(data / "layernorm_information.csv").groupby("task")["share"].sum()
@@ -56,8 +49,9 @@ def test_a_task_called_global_is_a_task(folder):
 
 
 def test_nothing_is_to_be_done_after_a_run_even_if_the_clock_was_ahead(finished_project, tmp_path):
-    """Nor after a script was edited: ids say what a stage computes."""
+    """Nor after a script was edited, nor without Snakemake's notes: files say what is done."""
     copied = finished_project.copy(tmp_path / "project")
+    shutil.rmtree(copied.directory / ".snakemake")
     for script in (copied.directory / "workflow" / "scripts").glob("*.py"):
         script.write_text(script.read_text() + "\n# A comment.\n")
     for path in copied.directory.rglob("*"):
@@ -70,6 +64,18 @@ def test_a_figures_colour_redraws_its_experiment_only(project):
     config = project.changed()
     config["figures"] = {"figure3": {"colormap": "cividis"}}
     assert project.planned(config) == {"exhibits_layernorm": 1, "report_page": 1}
+
+
+def test_without_snakemakes_notes_a_change_remakes_what_depends_on_it(finished_project, tmp_path):
+    copied = finished_project.copy(tmp_path / "project")
+    shutil.rmtree(copied.directory / ".snakemake")
+    config = copied.changed()
+    config["figures"] = {"figure3": {"colormap": "cividis"}}
+    assert copied.planned(config) == {"exhibits_layernorm": 1, "report_page": 1}
+    config["experiments"]["layernorm"]["margin"] = 0.1
+    numbers = {"scores": 1, "exhibits_layernorm": 1, "summary": 1, "report_page": 1}
+    tested = {"test_predictions": 1, "_submissions_layernorm": 1, "test_scores": 1}
+    assert copied.planned(config) == numbers | tested
 
 
 def test_changed_numbers_remake_only_what_reads_them(project):
@@ -111,6 +117,17 @@ def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(
         r"dataset global-\w+ failed: .*global-train.csv, global-validation.csv: changed", last
     )
     assert not list((copied.directory / "results" / "datasets").glob("global-*"))
+
+
+def test_a_configuration_that_is_edited_while_a_call_runs_changes_the_next_call(
+    tmp_path, tiny_bert
+):
+    project = Project(tmp_path / "project", tiny_bert)
+    with (project.directory / "Snakefile").open("a") as file:
+        file.write("\n\nonstart:\n    shell('echo margin: 1 >> mine.yaml')\n")
+    project.run(project.changed(fractions=None), "--until", "tokens")
+    assert list((project.directory / "results" / "tokens").iterdir())
+    assert "margin" in (project.directory / "mine.yaml").read_text()
 
 
 def test_a_second_call_on_the_same_results_is_refused_and_the_first_goes_on(

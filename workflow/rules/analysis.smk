@@ -3,10 +3,7 @@
 
 rule scores:
     input:
-        sweeps=lambda w: [PATHS.sweep(sweep) for sweep in PLAN.sweeps_of(w.experiment)],
-        searches=lambda w: [
-            *map(PATHS.search, PLAN.searches_of(*PLAN.sweeps_of(w.experiment)))
-        ],
+        unpack(inputs("scores/{experiment}")),
     output:
         all=PATHS.data("{experiment}", "scores"),
         chosen=PATHS.data("{experiment}", "chosen"),
@@ -21,54 +18,30 @@ rule scores:
     conda:
         CPU
     params:
-        planned=lambda w: [
-            planned.facts | {"partition": planned.partition}
-            for planned in PLAN.experiments[w.experiment]
-        ],
-        columns=lambda w: experiments.score_columns(
-            CONFIG, CONFIG.experiments[w.experiment]
-        ),
-        paper=lambda w: CONFIG.experiments[w.experiment].paper or "",
-        store=PATHS.records(),
-        margin=lambda w: CONFIG.experiments[w.experiment].margin,
-        drawn=lambda w: experiments.parameters_drawn(
-            CONFIG, CONFIG.experiments[w.experiment]
-        ),
+        stage="scores/{experiment}",
     script:
-        "../scripts/scores.py"
+        STAGE
 
 
 rule runs:
     input:
-        sweeps=[PATHS.sweep(sweep) for sweep in PLAN.sweeps],
-        searches=[PATHS.search(search) for search in PLAN.searches],
+        unpack(inputs("runs/runs")),
     output:
-        csv=PATHS.table_of_runs("csv"),
-        parquet=PATHS.table_of_runs("parquet"),
-        columns=PATHS.columns_of_runs(),
+        **PLAN.stage("runs/runs").outputs,
     log:
         PATHS.log("runs"),
     localrule: True
     conda:
         CPU
     params:
-        # Estimates take a while, so they are computed when the job is created.
-        planned=lambda w: [
-            planned.facts
-            | {"experiment": name, "flops": ESTIMATES.run(planned.key).flops}
-            for name, runs in PLAN.experiments.items()
-            for planned in runs
-        ],
-        store=lambda w: PATHS.records(),
+        stage="runs/runs",
     script:
-        "../scripts/runs.py"
+        STAGE
 
 
-rule train_scores_of_sweep:
+rule train_scores:
     input:
-        sweep=PATHS.sweep("{sweep}"),
-        tokens=lambda w: PATHS.tokens(PLAN.first_run(w.sweep).tokens.key),
-        model=lambda w: PATHS.model(PLAN.first_run(w.sweep).model.id),
+        unpack(inputs("train_scores/{sweep}")),
     output:
         PATHS.train_scores("{sweep}"),
     log:
@@ -79,13 +52,10 @@ rule train_scores_of_sweep:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: ESTIMATES.memory(PLAN.first_run(w.sweep), attempt),
-        runtime=lambda w, attempt: ESTIMATES.minutes(
-            ESTIMATES.train_scores(scored_on_training_rows(w.sweep)), attempt
-        ),
+        mem_mb=memory("train_scores/{sweep}"),
+        runtime=minutes("train_scores/{sweep}"),
         gpu=1,
     params:
-        planned=lambda w: scored_on_training_rows(w.sweep),
-        store=PATHS.records(),
+        stage="train_scores/{sweep}",
     script:
-        "../scripts/train_scores_of_sweep.py"
+        STAGE

@@ -1,4 +1,4 @@
-# The checked configuration, and its plan of every stage.
+# The plan of the configuration: made once, by the process that users start, and read by jobs.
 
 import atexit
 import logging
@@ -6,9 +6,6 @@ import os
 import re
 import sys
 import tempfile
-import threading
-from collections import Counter
-from itertools import chain
 from pathlib import Path
 
 from snakemake.cli import get_argument_parser, get_profile_dir
@@ -17,29 +14,10 @@ from snakemake.io import report as in_report
 from snakemake.logging import logger
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from subtune import config as subtune_config
-from subtune.config import require_unique_keys
-from subtune.core import layout
-from subtune.planning.cost import Estimates
 from subtune.core.errors import SubtuneError
 from subtune.core.jobs import skip_final_garbage_collection
-from subtune.core.layout import offer
-from subtune.exhibits.answers import answers_in_lines
-from subtune.exhibits.findings import papers_in_lines
-from subtune.interface import workflow as calls
-from subtune.papers import experiments
-from subtune.papers.paper import Figure
-from subtune.papers.shared import ANSWERS, FRONT, SUBMISSION, SUMMARIES, SUMMARY
-from subtune.planning.jobs import submissions
-from subtune.runs.records import runs_of_sweep
-
-
-def files_with_configuration():
-    """Return the configuration files and profiles of this call; Snakemake accepts repeated keys in them."""
-    profiles = get_argument_parser().parse_known_args()[0].profile or []
-    places = [get_profile_dir(profile) for profile in profiles if profile != "none"]
-    return [*workflow.configfiles, *(path for _, path in filter(None, places))]
-
+from subtune.core.layout import Layout, offer
+from subtune.stages import plan_file
 
 # The directory of the clone or package; in a module, `workflow.basedir` is the including workflow's.
 HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
@@ -54,34 +32,37 @@ sys.executable = re.sub(r"(?<!\\)([^\w@%+=:,./\\-])", r"\\\1", sys.executable)
 # Without this variable, Snakemake's solver writes to /tmp even if that is full.
 os.environ.setdefault("TMPDIR", tempfile.gettempdir())
 
-try:
-    for path in files_with_configuration():
-        require_unique_keys(Path(path))
-    CONFIG, PLAN, FORMS = calls.preflight(subtune_config.check(config))
-    # Jobs read this file again.
-    if workflow.is_main_process:
-        for line in calls.try_tokenizers(PLAN):
-            print(line, file=sys.stderr)
-except SubtuneError as problem:
-    raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
 
+def planned():
+    """Refuse repeated keys, which Snakemake accepts, and return the plan."""
+    from subtune.config import require_unique_keys
+
+    profiles = get_argument_parser().parse_known_args()[0].profile or []
+    places = [get_profile_dir(profile) for profile in profiles if profile != "none"]
+    try:
+        for path in [
+            *workflow.configfiles,
+            *(path for _, path in filter(None, places)),
+        ]:
+            require_unique_keys(Path(path))
+        plan = plan_file.made(config)
+        plan_file.offer(config)
+    except SubtuneError as problem:
+        raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
+    for line in plan.notes:
+        print(line, file=sys.stderr)
+    return plan
+
+
+PLAN = planned() if workflow.is_main_process else plan_file.read(config)
+SETTINGS, PATHS = PLAN.settings, Layout(PLAN.settings["results"])
 
 skip_final_garbage_collection()
 # Environments and containers have subtune's requirements; subtune's own code is in this directory.
 offer(HERE / "src")
-# The number of times that a failed download is tried again.
-DOWNLOAD_RETRIES = 2
-CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{CONFIG.environment}.yaml"
+CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{SETTINGS['environment']}.yaml"
+STAGE = "../scripts/stage.py"
 CAPTIONS = str(HERE / "workflow" / "report" / "experiment.rst")
-
-# The resources that jobs ask a scheduler for; on a laptop they are ignored.
-ESTIMATES = Estimates(CONFIG, PLAN)
-PATHS = layout.Layout(CONFIG.results)
-
-EXHIBITS = {
-    name: experiments.exhibits_of(CONFIG, experiment)
-    for name, experiment in CONFIG.experiments.items()
-}
 
 
 def any_of(names):
@@ -97,7 +78,74 @@ wildcard_constraints:
     ranking=r"[0-9a-f]{12}",
     search=r"[0-9a-f]{12}",
     sweep=r"[^/]+",
-    experiment=any_of(CONFIG.experiments),
+    experiment=any_of(PLAN.targets),
+
+
+def stages(kind):
+    """Return the stages of a kind by id."""
+    return PLAN.stages.get(kind, {})
+
+
+def of_stage(name, value):
+    """Return a function of wildcards, and of a job's attempt, that looks up a value of a stage."""
+    return lambda w, attempt=1: value(
+        PLAN.stage(name.format(**dict(w.items()))), attempt
+    )
+
+
+def inputs(name):
+    """Return the inputs of a stage. Its name may have wildcards."""
+    return of_stage(name, lambda stage, attempt: stage.inputs)
+
+
+def memory(name):
+    """Return the megabytes that a stage asks for: each attempt adds half of the first's, up to twice."""
+    return of_stage(
+        name, lambda s, attempt: int(s.resources["mem_mb"] * min((1 + attempt) / 2, 2))
+    )
+
+
+def minutes(name):
+    """Return the minutes that a stage asks for: each attempt asks for twice as many.
+
+    A sweep that needs more than the cluster allows continues from its checkpoint.
+    """
+    most = 60 * SETTINGS["longest_job_hours"]
+    return of_stage(
+        name, lambda s, attempt: min(s.resources["minutes"] * 2 ** (attempt - 1), most)
+    )
+
+
+def retries(kind):
+    """Return how often a failed stage is tried again: a download may fail by chance."""
+    return 2 if any(s.spec["source"] == "hub" for s in stages(kind).values()) else 0
+
+
+def shown(stage, category):
+    """Return a stage's outputs; `snakemake --report` shows figures and CSV files with a title."""
+    outputs = {}
+    for name, paths in stage.outputs.items():
+        outputs[name] = paths
+        if exhibit := stage.resources["shown"].get(name):
+            outputs[name] = [
+                in_page(path, category, exhibit["title"]) for path in paths
+            ]
+    return outputs
+
+
+def in_page(path, category, title):
+    ending = Path(path).suffix[1:]
+    if ending not in ("csv", "png", "pdf"):
+        return path
+    labels = {"title": title, "file": ending}
+    return in_report(path, CAPTIONS, category=category, labels=labels)
+
+
+def captions(stage):
+    """Return the captions of a stage's tables and figures by title, which Snakemake's report shows."""
+    return {
+        shown["title"]: shown["caption"] for shown in stage.resources["shown"].values()
+    }
 
 
 def require_no_rule(experiment):
@@ -108,117 +156,20 @@ def require_no_rule(experiment):
         )
 
 
-def own_files(wildcards):
-    """Return the files of a user's own task, by split."""
-    rows = PLAN.datasets[wildcards.dataset]
-    own = CONFIG.tasks.get(rows.task.name)
-    return {split: own.files[split] for split in rows.splits} if own else {}
-
-
-# Runs that papers also score on their training rows.
-SCORED_ON_TRAINING_ROWS = {
-    run
-    for name in CONFIG.experiments
-    for run in experiments.scored_on_training_rows(CONFIG, PLAN, name)
-}
-
-
-def scored_on_training_rows(sweep):
-    """Return a sweep's runs that are scored on their training rows."""
-    return [run for run in PLAN.sweeps[sweep].runs if run in SCORED_ON_TRAINING_ROWS]
-
-
-def repairs(sweep):
-    """Return the repair files of a finished sweep's runs."""
-    # Without any, no table of a sweep is read.
-    made, table = {*Path(PATHS.repair("")).glob("*")}, Path(PATHS.sweep(sweep))
-    if not made or not table.is_file():
-        return []
-    files = map(PATHS.repair, runs_of_sweep(table).values())
-    return [file for file in files if Path(file) in made]
-
-
-def sweep_to_refit(wildcards):
-    """Return a sweep with runs of the method, for its model and tokens."""
-    w = wildcards
-    of_method = {"model": w.encoder, "task": w.task, "method": w.method}
-    return PLAN.sweeps_of(w.experiment, **of_method)[0]
-
-
-def runs_tested(wildcards):
-    """Return, for each task with test rows, a run of each method with the wildcards' model."""
-    tasks = CONFIG.experiments[wildcards.experiment].tasks
-    return {
-        task: [*PLAN.runs_on(wildcards.experiment, wildcards.encoder, task).values()]
-        for task in filter(CONFIG.is_submitted, tasks)
-    }
-
-
-def first_tested(wildcards):
-    """Return one run of each task; any will do, because all methods share model and tokens."""
-    return [run for run, *_ in runs_tested(wildcards).values()]
-
-
-def shown(experiment, exhibit):
-    """Return the files of a table or figure; `snakemake --report` shows figures and CSV files."""
-    is_figure = isinstance(exhibit, Figure)
-    files = []
-    for ending in layout.FIGURE_ENDINGS if is_figure else layout.TABLE_ENDINGS:
-        path = PATHS.exhibit(experiment, exhibit.name, ending)
-        labels = {"title": exhibit.title, "file": ending}
-        page = in_report(path, CAPTIONS, category=experiment, labels=labels)
-        files.append(page if is_figure or ending == "csv" else path)
-    return files
-
-
-def shown_first(exhibit):
-    """Return a table's or figure's files for all experiments; the report shows the first."""
-    first, *others = files_of_all_experiments(exhibit)
-    labels = {"title": exhibit.title, "file": Path(first).suffix[1:]}
-    return [in_report(first, category="All experiments", labels=labels), *others]
-
-
-def files_of(experiment, exhibit):
-    """Return all files of a table or figure."""
-    return [PATHS.exhibit(experiment, exhibit.name, e) for e in endings_of(exhibit)]
-
-
-def endings_of(exhibit):
-    if not isinstance(exhibit, Figure):
-        return layout.TABLE_ENDINGS
-    # `reproduction` also has a CSV file with the printed scores.
-    return [*layout.FIGURE_ENDINGS, *["csv"] * (exhibit.name == "reproduction")]
-
-
-def files_of_all_experiments(exhibit):
-    """Return all files of a table or figure for all experiments."""
-    return [PATHS.summary(exhibit.name, e) for e in endings_of(exhibit)]
-
-
-def files_of_experiment(experiment):
-    """Return the files of every table and figure of an experiment."""
-    exhibits = EXHIBITS[experiment].values()
-    return [path for exhibit in exhibits for path in files_of(experiment, exhibit)]
-
-
-def in_page(exhibit, files):
-    """Return a table's or figure's arguments for the report."""
-    shown = {name: getattr(exhibit, name) for name in ("name", "title", "caption")}
-    return shown | {"files": files}
-
-
 def print_answers(written):
     """Print the claims of papers and the answers, of all experiments or of one, if they exist."""
+    from subtune.exhibits.answers import answers_in_lines
+    from subtune.exhibits.findings import papers_in_lines
+
     papers = {}
-    for name, experiment in CONFIG.experiments.items():
+    for name, citation in SETTINGS["papers"].items():
         claims = PATHS.data(name, "claims")
         if claims in written and exists(claims):
-            citation = experiments.paper_of(experiment).citation
             papers.setdefault(citation, []).append(Path(claims))
     if papers:
         print(f"\n{papers_in_lines(papers)}", file=sys.stderr)
     shared = PATHS.summary("answers", "csv")
-    single = [PATHS.exhibit(name, "answers", "csv") for name in EXHIBITS]
+    single = [PATHS.exhibit(name, "answers", "csv") for name in stages("exhibits")]
     for path in [shared] if shared in written else [p for p in single if p in written]:
         print(answers_in_lines(Path(path)), file=sys.stderr)
 
@@ -231,6 +182,8 @@ class FailureHandler(logging.Handler):
         self.kept, self.errors = {}, {}
 
     def emit(self, record):
+        from subtune.interface.failures import is_refused
+
         event = getattr(record, "event", None)
         if found := re.search(r"Job (\d+) .*files are missing", record.getMessage()):
             self.kept[int(found[1])] = [], record.getMessage()
@@ -240,7 +193,7 @@ class FailureHandler(logging.Handler):
         elif event == LogEvent.JOB_ERROR:
             said = record.rule_msg or self.errors.pop(record.thread, "")
             self.kept[record.jobid] = record.log, said
-            if calls.is_refused(said):
+            if is_refused(said):
                 jobs = workflow.persistence.dag.jobs
                 job = next(job for job in jobs if job.jobid == record.jobid)
                 job.attempt = job.restart_times + 1
@@ -254,43 +207,13 @@ if workflow.modifier.is_main_snakefile():
 
 def print_failures():
     """Print why jobs failed, after everything that Snakemake prints."""
+    from subtune.interface.failures import Failure, failures_in_lines
+
     failures = []
     for failed in workflow.scheduler.failed:
         for job in failed.jobs if failed.is_group() else [failed]:
             name = " ".join([job.rule.name, *job.wildcards])
             logs, said = FAILURES.kept.get(job.jobid, ([], ""))
-            failures.append(calls.Failure(name, logs or job.log, said))
+            failures.append(Failure(name, logs or job.log, said))
     if failures:
-        atexit.register(print, calls.failures_in_lines(failures), file=sys.stderr)
-
-
-def start_saying_progress():
-    """Print the call's progress, unless it has a terminal without Slurm or must be quiet."""
-    dag, scheduler = workflow.persistence.dag, workflow.scheduler
-    # The name of all jobs of this call, if they run in Slurm.
-    name = getattr(scheduler._executor, "run_uuid", None)
-    if (sys.stderr.isatty() and not name) or not scheduler.print_progress:
-        return
-    limits = map(scheduler.global_resources.get, ("_cores", "_nodes", "gpu"))
-    at_once = min(filter(None, limits))
-
-    def look():
-        counts = scheduler.finished_jobs, len(dag), len(scheduler.failed)
-        return calls.Jobs(*counts, calls.waiting_in_slurm(name) if name else "")
-
-    # A run whose rate a search finds has no known record, so its sweep's table shows that it is done.
-    planned = Counter()
-    for job in dag.jobs:
-        if job.rule.name == "search":
-            search = job.wildcards.search
-            planned[PATHS.search(search)] = ESTIMATES.search(search).seconds
-        elif job.rule.name == "train":
-            runs = PLAN.sweeps[job.wildcards.sweep].runs
-            for run in runs:
-                record = f"{PATHS.records()}/{run}"
-                is_searched = PLAN.runs[run].search is not None
-                file = PATHS.sweep(job.wildcards.sweep) if is_searched else record
-                start = ESTIMATES.start.seconds / len(runs)
-                planned[file] += ESTIMATES.run(run).seconds + start
-    arguments = planned, Path(), at_once, look, logger.info
-    threading.Thread(target=calls.say_progress, args=arguments, daemon=True).start()
+        atexit.register(print, failures_in_lines(failures), file=sys.stderr)

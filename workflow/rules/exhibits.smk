@@ -1,71 +1,55 @@
-# Tables, as CSV, Markdown and LaTeX, and figures, as PNG and PDF. One job makes all of an experiment,
-# because most of the time is the start of Python and its libraries.
+# Tables, as CSV, Markdown and LaTeX, figures, as PNG and PDF, and one page with all of them.
 
 
-for name, experiment in CONFIG.experiments.items():
+for name, stage in stages("exhibits").items():
 
     rule:
         name:
             f"exhibits_{name}"
         input:
-            **{
-                table: PATHS.data(name, table)
-                for table in experiments.tables_read(CONFIG, experiment)
-            },
-            fisher_sums=[
-                PATHS.fisher_sums(fisher.key)
-                for fisher in PLAN.experiment_fishers[name].values()
-                if experiments.paper_of(experiment).shows_information()
-            ],
-            scored=[
-                PATHS.train_scores(sweep)
-                for sweep in PLAN.sweeps_of(name)
-                if scored_on_training_rows(sweep)
-            ],
-            models=[PATHS.model(PLAN.model_ids[model]) for model in experiment.models],
+            **stage.inputs,
         output:
-            **{
-                exhibit.name: shown(name, exhibit)
-                for exhibit in EXHIBITS[name].values()
-                if exhibit is not SUBMISSION
-            },
-            numbers=[
-                PATHS.data(name, table)
-                for table in experiments.tables_made(experiment)
-            ],
+            **shown(stage, name),
         log:
             PATHS.log(name, "exhibits"),
         localrule: True
         conda:
             CPU
         params:
-            about=experiments.about(CONFIG, PLAN, name),
+            stage=f"exhibits/{name}",
+            captions=captions(stage),
         script:
-            "../scripts/exhibits.py"
+            STAGE
 
 
 rule summary:
     input:
-        chosen=[PATHS.data(name, "chosen") for name in CONFIG.experiments],
-        row_scores=[PATHS.data(name, "row_scores") for name in CONFIG.experiments],
+        unpack(inputs("summary/summary")),
     output:
-        answers=shown_first(ANSWERS),
-        summary=shown_first(SUMMARY),
-        front=shown_first(FRONT),
+        **shown(PLAN.stage("summary/summary"), "All experiments"),
     log:
         PATHS.log("summary"),
     localrule: True
     conda:
         CPU
     params:
-        tasks=lambda w: {
-            name: {
-                "title": CONFIG.all_tasks()[name].title,
-                "metrics": CONFIG.all_tasks()[name].metric_titles(),
-            }
-            for experiment in CONFIG.experiments.values()
-            for name in experiment.tasks
-        },
-        style=CONFIG.style(FRONT.style_name).model_dump(),
+        stage="summary/summary",
+        captions=captions(PLAN.stage("summary/summary")),
     script:
-        "../scripts/summary.py"
+        STAGE
+
+
+rule report_page:
+    input:
+        unpack(inputs("report_page/report")),
+    output:
+        PATHS.report(),
+    log:
+        PATHS.log("report"),
+    localrule: True
+    conda:
+        CPU
+    params:
+        stage="report_page/report",
+    script:
+        STAGE

@@ -1,11 +1,10 @@
-# Fisher information of every task, before any fine-tuning. These jobs and their inputs go first,
-# because one mask may wait for every task.
+# Fisher information of every task, before any fine-tuning, and entries ranked by it. These jobs and
+# their inputs go first, because one mask may wait for every task.
 
 
 rule fisher:
     input:
-        tokens=lambda w: PATHS.tokens(PLAN.fishers[w.fisher].tokens.key),
-        model=lambda w: PATHS.model(PLAN.fishers[w.fisher].model.id),
+        unpack(inputs("fisher/{fisher}")),
     output:
         entries=PATHS.fisher_entries("{fisher}"),
         sums=PATHS.fisher_sums("{fisher}"),
@@ -18,12 +17,26 @@ rule fisher:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: ESTIMATES.memory(PLAN.fishers[w.fisher], attempt),
-        runtime=lambda w, attempt: ESTIMATES.minutes(
-            ESTIMATES.fisher(w.fisher), attempt
-        ),
+        mem_mb=memory("fisher/{fisher}"),
+        runtime=minutes("fisher/{fisher}"),
         gpu=1,
     params:
-        spec=lambda w: PLAN.fishers[w.fisher].canonical(),
+        stage="fisher/{fisher}",
     script:
-        "../scripts/fisher.py"
+        STAGE
+
+
+rule ranking:
+    input:
+        unpack(inputs("ranking/{ranking}")),
+    output:
+        PATHS.ranking("{ranking}"),
+    log:
+        PATHS.log("ranking", "{ranking}"),
+    localrule: True
+    conda:
+        CPU
+    params:
+        stage="ranking/{ranking}",
+    script:
+        STAGE

@@ -4,12 +4,7 @@
 
 rule test_predictions:
     input:
-        chosen=PATHS.data("{experiment}", "chosen"),
-        tokens=lambda w: [
-            PATHS.tokens(PLAN.tests[PLAN.runs[run].run.tokens.key].key)
-            for run in first_tested(w)
-        ],
-        model=lambda w: PATHS.model(PLAN.model_ids[w.encoder]),
+        unpack(inputs("test_predictions/{experiment}/{encoder}")),
     output:
         PATHS.test_predictions("{experiment}", "{encoder}"),
     log:
@@ -20,61 +15,39 @@ rule test_predictions:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: max(
-            ESTIMATES.memory(PLAN.runs[run].run, attempt) for run in first_tested(w)
-        ),
-        runtime=lambda w, attempt: ESTIMATES.minutes(
-            ESTIMATES.test_predictions(chain(*runs_tested(w).values())), attempt
-        ),
+        mem_mb=memory("test_predictions/{experiment}/{encoder}"),
+        runtime=minutes("test_predictions/{experiment}/{encoder}"),
         gpu=1,
     params:
-        store=PATHS.records(),
-        tasks=lambda w: [*runs_tested(w)],
+        stage="test_predictions/{experiment}/{encoder}",
     script:
-        "../scripts/test_predictions.py"
+        STAGE
 
 
-for name, experiment in CONFIG.experiments.items():
-    if not submissions(CONFIG, experiment):
-        continue
+for name, stage in stages("submissions").items():
 
     rule:
         name:
             f"_submissions_{name}"
         input:
-            chosen=PATHS.data(name, "chosen"),
-            predicted=[
-                PATHS.test_predictions(name, model) for model in experiment.models
-            ],
+            **stage.inputs,
         output:
-            zips=[
-                PATHS.submission(name, submission)
-                for submission in submissions(CONFIG, experiment)
-            ],
-            contents=shown(name, SUBMISSION),
-            form=PATHS.exhibit(name, "submission/form", "csv"),
+            **shown(stage, name),
         log:
             PATHS.log(name, "submissions"),
         localrule: True
         conda:
             CPU
         params:
-            submissions=[
-                {"name": submission, "model": model, "method": method}
-                | {"predicted": PATHS.test_predictions(name, model)}
-                for submission, (model, method) in submissions(
-                    CONFIG, experiment
-                ).items()
-            ],
-            form=[row for row in FORMS if row["experiment"] == name],
+            stage=f"submissions/{name}",
+            captions=captions(stage),
         script:
-            "../scripts/submissions.py"
+            STAGE
 
 
 rule test_scores:
     input:
-        chosen=PATHS.data("{experiment}", "chosen"),
-        entered=CONFIG.test_scores or [],
+        unpack(inputs("test_scores/{experiment}")),
     output:
         PATHS.data("{experiment}", "test_scores"),
     log:
@@ -83,7 +56,6 @@ rule test_scores:
     conda:
         CPU
     params:
-        forms=FORMS,
-        experiment=lambda w: w.experiment,
+        stage="test_scores/{experiment}",
     script:
-        "../scripts/test_scores.py"
+        STAGE

@@ -7,13 +7,7 @@
 # A search for the learning rate of all seeds and folds of a method.
 rule search:
     input:
-        tokens=lambda w: PATHS.tokens(PLAN.searches[w.search].run.tokens.key),
-        model=lambda w: PATHS.model(PLAN.searches[w.search].run.model.id),
-        rankings=lambda w: [
-            PATHS.ranking(id)
-            for id in [PLAN.searches[w.search].run.selection.ranking]
-            if id
-        ],
+        unpack(inputs("search/{search}")),
     output:
         PATHS.search("{search}"),
     log:
@@ -24,29 +18,20 @@ rule search:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: ESTIMATES.memory(PLAN.searches[w.search].run, attempt),
-        runtime=lambda w, attempt: ESTIMATES.minutes(
-            ESTIMATES.search(w.search), attempt
-        ),
+        mem_mb=memory("search/{search}"),
+        runtime=minutes("search/{search}"),
         gpu=1,
-        runs_at_once=CONFIG.runs_at_once or 0,
-        checkpoint_minutes=CONFIG.checkpoint_minutes,
     params:
-        spec=lambda w: PLAN.searches[w.search].canonical(),
-        store=PATHS.records(),
-        checkpoints=PATHS.checkpoints("search-{search}"),
+        stage="search/{search}",
     script:
-        "../scripts/search.py"
+        STAGE
 
 
 rule train:
     input:
-        tokens=lambda w: PATHS.tokens(PLAN.first_run(w.sweep).tokens.key),
-        model=lambda w: PATHS.model(PLAN.first_run(w.sweep).model.id),
-        rankings=lambda w: [PATHS.ranking(id) for id in PLAN.rankings_of(w.sweep)],
-        searches=lambda w: [*map(PATHS.search, PLAN.searches_of(w.sweep))],
+        unpack(inputs("train/{sweep}")),
         # `subtune verify --repair` writes these files; the sweep is then older than an input and runs again.
-        repairs=lambda w: repairs(w.sweep),
+        repairs=lambda w: [*filter(exists, [PATHS.repair(w.sweep)])],
     output:
         PATHS.sweep("{sweep}"),
     log:
@@ -57,28 +42,22 @@ rule train:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: ESTIMATES.memory(PLAN.first_run(w.sweep), attempt),
-        runtime=lambda w, attempt: ESTIMATES.minutes(ESTIMATES.sweep(w.sweep), attempt),
+        mem_mb=memory("train/{sweep}"),
+        runtime=minutes("train/{sweep}"),
         gpu=1,
-        # Not parameters, because no result depends on them.
-        runs_at_once=CONFIG.runs_at_once or 0,
-        checkpoint_minutes=CONFIG.checkpoint_minutes,
     params:
-        planned=lambda w: [
-            PLAN.runs[run].canonical() for run in PLAN.sweeps[w.sweep].runs
-        ],
-        store=PATHS.records(),
-        checkpoints=PATHS.checkpoints("{sweep}"),
+        stage="train/{sweep}",
     script:
-        "../scripts/train.py"
+        STAGE
 
 
 # A cross-validated method, trained again on all rows; this rule runs only for `subtune export`.
+REFIT = "refit/{experiment}/{encoder}/{task}/{method}"
+
+
 rule refit:
     input:
-        chosen=PATHS.data("{experiment}", "chosen"),
-        tokens=lambda w: PATHS.tokens(PLAN.first_run(sweep_to_refit(w)).tokens.key),
-        model=lambda w: PATHS.model(PLAN.first_run(sweep_to_refit(w)).model.id),
+        unpack(inputs(REFIT)),
     output:
         PATHS.refit("{experiment}", "{encoder}", "{task}", "{method}"),
     log:
@@ -89,17 +68,10 @@ rule refit:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: ESTIMATES.memory(
-            PLAN.first_run(sweep_to_refit(w)), attempt
-        ),
-        # A sweep takes longer than one of its runs on all rows.
-        runtime=lambda w, attempt: ESTIMATES.minutes(
-            ESTIMATES.sweep(sweep_to_refit(w)), attempt
-        ),
+        mem_mb=memory(REFIT),
+        runtime=minutes(REFIT),
         gpu=1,
-        checkpoint_minutes=CONFIG.checkpoint_minutes,
     params:
-        store=PATHS.records(),
-        checkpoints=PATHS.checkpoints("refit-{experiment}-{encoder}-{task}-{method}"),
+        stage=REFIT,
     script:
-        "../scripts/refit.py"
+        STAGE

@@ -12,7 +12,7 @@ from subtune.config.checks import lines_of, problems_of
 from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError
 
-__all__ = ["Config", "Experiment", "check", "read"]
+__all__ = ["Config", "Experiment", "check", "parsed", "read"]
 
 
 def check(data: Mapping[str, Any]) -> Config:
@@ -37,6 +37,15 @@ def read(path: Path) -> Config:
     Raises:
         SubtuneError: the file is missing, not YAML, or not a valid configuration.
     """
+    return check(parsed(path))
+
+
+def parsed(path: Path) -> Mapping[str, Any]:
+    """Return the content of a configuration file, or of ``config`` in a profile, unchecked.
+
+    Raises:
+        SubtuneError: the file is missing, or not YAML with keys and values.
+    """
     try:
         data = load(path)
     except FileNotFoundError:
@@ -49,7 +58,7 @@ def read(path: Path) -> Config:
     if not isinstance(data, dict):
         kind = "nothing" if data is None else type(data).__name__
         raise SubtuneError(f"{path}: found {kind}, expected keys and values")
-    return check(data.get("config", data))
+    return data.get("config", data)
 
 
 class _UniqueKeys(yaml.SafeLoader):

@@ -6,7 +6,7 @@ Directories are written completely or not at all.
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -48,6 +48,10 @@ class Layout:
         """Return the file with the commits of the hub's branches and tags."""
         return f"{self.results}/pinned.json"
 
+    def spec(self, kind: str, name: str) -> str:
+        """Return the file with the spec of a stage with a name as id."""
+        return f"{self.results}/plans/{kind}/{name}.json"
+
     def fisher_entries(self, fisher: str) -> str:
         return f"{self.results}/fisher/{fisher}.safetensors"
 
@@ -68,9 +72,9 @@ class Layout:
         """Return the directory of records that were set aside."""
         return f"{self.results}/damaged"
 
-    def repair(self, run: str) -> str:
-        """Return the empty file that makes a run train again after its record was set aside."""
-        return f"{self.results}/repairs/{run}"
+    def repair(self, sweep: str) -> str:
+        """Return the empty file that makes a sweep train again after a record was set aside."""
+        return f"{self.results}/repairs/{sweep}"
 
     def sweep(self, sweep: str) -> str:
         return f"{self.results}/sweeps/{sweep}.csv"
@@ -150,6 +154,37 @@ def require_new(target: Path) -> None:
     """Raise a `SubtuneError` if something has this name."""
     if target.exists():
         raise SubtuneError(f"{target} is there already; move it away or name another place")
+
+
+@contextmanager
+def drafts(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
+    """Yield a hidden path for each output, and rename all of them at the end.
+
+    A draft keeps its output's suffix, which decides the format of a table or figure.
+    """
+    renamed: dict[Path, Path] = {}
+
+    def draft_of(output: str) -> str:
+        target = Path(output)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # A process on another node may have the same process id.
+        renamed[target] = target.with_name(f".{uuid4().hex}.{target.name}")
+        return str(renamed[target])
+
+    try:
+        yield {
+            name: draft_of(paths) if isinstance(paths, str) else [*map(draft_of, paths)]
+            for name, paths in outputs.items()
+        }
+        for target, draft in renamed.items():
+            if target.is_dir():
+                shutil.rmtree(target)
+            draft.replace(target)
+    finally:
+        for draft in renamed.values():
+            if draft.is_dir():
+                shutil.rmtree(draft)
+            draft.unlink(missing_ok=True)
 
 
 def flush(path: Path) -> None:

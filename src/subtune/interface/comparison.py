@@ -33,6 +33,7 @@ from subtune.interface.tables import (
     splits_of,
     write_all,
 )
+from subtune.stages import plan_file
 from subtune.tasks.formats import is_directory
 
 if TYPE_CHECKING:
@@ -312,13 +313,14 @@ def compare(
             # A new margin changes the answer, but no run.
             text_before, line = configuration.read_text("utf-8"), f"    margin: {float(margin)}"
             configuration.write_text(re.sub(r"(?m)^    margin: \S+", line, text_before), "utf-8")
-        written = config.read(draft if is_new else configuration)
-        if Path(written.results) != place:
+        data = config.parsed(draft if is_new else configuration)
+        before = config.check(data).results
+        if Path(before) != place:
             raise SubtuneError(
-                f"results: {place} was {written.results} before; move it back to continue, or "
+                f"results: {place} was {before} before; move it back to continue, or "
                 "open it with subtune.load"
             )
-        workflow.preflight(written)
+        plan_file.made(data)
         if is_new:
             (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
             # The file's first lines give the command that trains it.

@@ -284,7 +284,7 @@ def require_undamaged(store: Path, run: str) -> None:
 def find_damage(layout: Layout) -> dict[str, str]:
     """Return a line for each record that is damaged, or missing though its sweep has finished."""
     damage = {}
-    for run in sorted({*stored_names(layout), *_finished_runs(layout)}):
+    for run in sorted(set(stored_names(layout)).union(*_finished_sweeps(layout).values())):
         try:
             require_undamaged(Path(layout.records()), run)
         except SubtuneError as error:
@@ -292,13 +292,13 @@ def find_damage(layout: Layout) -> dict[str, str]:
     return damage
 
 
-def _finished_runs(layout: Layout) -> set[str]:
+def _finished_sweeps(layout: Layout) -> dict[str, set[str]]:
     """Return the runs in the tables of finished sweeps; damaged tables are skipped."""
-    runs: set[str] = set()
+    sweeps = {}
     for path in Path(layout.sweep("*")).parent.glob("*.csv"):
         with contextlib.suppress(OSError, ValueError, KeyError):
-            runs |= {*runs_of_sweep(path).values()}
-    return set(filter(RUN_ID.fullmatch, runs))
+            sweeps[path.stem] = {*filter(RUN_ID.fullmatch, runs_of_sweep(path).values())}
+    return sweeps
 
 
 def runs_of_sweep(table: Path) -> dict[str, str]:
@@ -314,26 +314,29 @@ def stored_names(layout: Layout) -> list[str]:
 
 
 def set_aside(layout: Layout, damaged: Iterable[str]) -> list[Path]:
-    """Move damaged records out of the store, and write a repair file for each.
+    """Move damaged records out of the store, and write a repair file for each of their sweeps.
 
-    The repair file is a newer input of the run's sweep. Snakemake's next call trains these runs
-    again, and no others, if they are still in the configuration. Return the records' new paths.
+    The repair file is a newer input of the sweep. Snakemake's next call trains these runs again,
+    and no others, if they are still in the configuration. Return the records' new paths.
 
     Raises:
         SubtuneError: a directory cannot be written.
     """
-    paths, aside = [], Path(layout.damaged())
+    paths, aside, damaged = [], Path(layout.damaged()), {*damaged}
     try:
-        for run in damaged:
-            record, repair = Path(layout.records()) / run, Path(layout.repair(run))
+        for run in sorted(damaged):
+            record = Path(layout.records()) / run
             if record.exists():
                 aside.mkdir(parents=True, exist_ok=True)
                 # Earlier damaged records are kept.
                 names = itertools.chain([run], (f"{run}-{n}" for n in itertools.count(2)))
                 free = next(name for name in names if not (aside / name).exists())
                 paths.append(record.rename(aside / free))
-            repair.parent.mkdir(parents=True, exist_ok=True)
-            repair.touch()
+        for sweep, runs in _finished_sweeps(layout).items():
+            if not damaged.isdisjoint(runs):
+                repair = Path(layout.repair(sweep))
+                repair.parent.mkdir(parents=True, exist_ok=True)
+                repair.touch()
     except OSError as error:
         raise SubtuneError(f"{error.filename} cannot be written: {error.strerror}") from None
     return paths

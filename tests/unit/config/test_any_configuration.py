@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from subtune import config
 from subtune.core.errors import SubtuneError
-from subtune.interface.workflow import preflight
+from subtune.stages.preflight import preflight
 from tests.helpers.project import table
 
 NUMBERS = st.one_of(

@@ -1,4 +1,4 @@
-"""A directory appears whole under its name, or not at all."""
+"""A directory or a file appears whole under its name, or not at all."""
 
 import resource
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import safetensors.torch
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import new_directory
+from subtune.core.layout import drafts, new_directory
 
 
 @contextmanager
@@ -50,3 +50,29 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, write):
     with expected, almost_full_disk(), new_directory(tmp_path / "a") as draft:
         write(draft / "file")
     assert not list(tmp_path.iterdir())
+
+
+def test_outputs_have_their_names_only_once_all_are_whole(tmp_path):
+    table, folder = tmp_path / "a" / "table.csv", tmp_path / "folder"
+    folder.mkdir()
+    (folder / "old").touch()
+    with drafts({"tables": [str(table)], "folder": str(folder)}) as outputs:
+        [draft] = outputs["tables"]
+        assert draft.endswith(".csv")
+        with open(draft, "w") as file:
+            file.write("1")
+        (tmp_path / outputs["folder"]).mkdir()
+        assert not table.exists() and (folder / "old").exists()
+    assert table.read_text() == "1" and not list(folder.iterdir())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "folder"]
+
+
+def test_an_error_leaves_outputs_as_they_were(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("old")
+    with pytest.raises(ZeroDivisionError), drafts({"table": str(table)}) as outputs:
+        with open(outputs["table"], "w") as file:
+            file.write("1")
+        _ = 1 / 0
+    assert table.read_text() == "old"
+    assert [*tmp_path.iterdir()] == [table]

@@ -1,0 +1,386 @@
+"""From a configuration and its plan to stages."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+from subtune.config import Config
+from subtune.core.layout import FIGURE_ENDINGS, TABLE_ENDINGS, Layout
+from subtune.papers import experiments
+from subtune.papers.paper import Figure, Table
+from subtune.papers.shared import (
+    ANSWERS,
+    FRONT,
+    REPRODUCTION,
+    SUBMISSION,
+    SUMMARIES,
+    SUMMARY,
+)
+from subtune.planning.cost import Cost, Estimates
+from subtune.planning.jobs import submissions
+from subtune.planning.plan import Plan
+from subtune.selections.specs import FisherSpec, RunSpec
+from subtune.stages.preflight import places_of
+from subtune.stages.stage import Paths, Stage, files
+
+# The minutes that are asked for to make a task's token ids.
+TOKENS_MINUTES = 30
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of a configuration with papers, its plan, and the forms for the GLUE server."""
+
+    config: Config
+    plan: Plan
+    forms: list[dict[str, Any]]
+
+    @cached_property
+    def paths(self) -> Layout:
+        return Layout(self.config.results)
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        return Estimates(self.config, self.plan)
+
+    @cached_property
+    def exhibits(self) -> dict[str, dict[str, Table]]:
+        """Tables and figures by experiment and name."""
+        return {
+            name: experiments.exhibits_of(self.config, experiment)
+            for name, experiment in self.config.experiments.items()
+        }
+
+    def all(self) -> Iterator[Stage]:
+        """Yield every stage, each after those that make its inputs."""
+        yield from self._inputs()
+        yield from self._fishers()
+        yield from self._searches()
+        yield from self._sweeps()
+        for name in self.config.experiments:
+            yield self._scores(name)
+            yield from self._refits(name)
+            yield from self._tests(name)
+            yield self._exhibits(name)
+        yield from self._of_all_experiments()
+
+    def _named(
+        self, kind: str, id: str, spec: Any, inputs: Paths, outputs: Paths, **resources: Any
+    ) -> Stage:
+        """Return a stage with a name as id, whose spec is a file among its inputs."""
+        own: Paths = {"spec": self.paths.spec(kind, id)}
+        return Stage(kind, id, spec, own | inputs, outputs, resources)
+
+    def _computing(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
+        """Return the resources of a stage that computes on a GPU, if there is one."""
+        needed = {"mem_mb": self.estimates.memory(spec), "minutes": self.estimates.minutes(cost)}
+        return needed | {"seconds": cost.seconds, "gpu": 1, "store": self.paths.records()}
+
+    def _tokens_and_model(self, run: RunSpec | FisherSpec) -> Paths:
+        return {
+            "tokens": self.paths.tokens(run.tokens.key),
+            "model": self.paths.model(run.model.id),
+        }
+
+    def _inputs(self) -> Iterator[Stage]:
+        """Yield the stages of rows, models and token ids."""
+        hub = {"hub_cache": self.config.hub_cache or self.paths.hub_cache()}
+        for key, rows in self.plan.datasets.items():
+            places = hub | places_of(self.config, rows)
+            outputs: Paths = {"rows": self.paths.dataset(key)}
+            yield Stage("dataset", key, rows.written(), {}, outputs, places)
+        for id, model in self.plan.models.items():
+            outputs = {"model": self.paths.model(id)}
+            places = hub | {"place": self.plan.locations[id]}
+            yield Stage("model", id, model.written(), {}, outputs, places)
+        for key, tokens in self.plan.tokens.items():
+            needed = {"mem_mb": self.estimates.tokens_memory(key), "minutes": TOKENS_MINUTES}
+            inputs: Paths = {
+                "rows": self.paths.dataset(tokens.data.key),
+                "model": self.paths.model(tokens.tokenizer),
+            }
+            outputs = {"tokens": self.paths.tokens(key)}
+            yield Stage("tokens", key, tokens.written(), inputs, outputs, needed)
+
+    def _fishers(self) -> Iterator[Stage]:
+        """Yield the stages of Fisher information and of rankings by it."""
+        for key, fisher in self.plan.fishers.items():
+            outputs: Paths = {
+                "entries": self.paths.fisher_entries(key),
+                "sums": self.paths.fisher_sums(key),
+            }
+            needed = self._computing(fisher, self.estimates.fisher(key))
+            inputs = self._tokens_and_model(fisher)
+            yield Stage("fisher", key, fisher.written(), inputs, outputs, needed)
+        for id, ranking in self.plan.rankings.items():
+            inputs = {"fishers": [self.paths.fisher_entries(f.key) for f in ranking.fishers]}
+            outputs = {"ranking": self.paths.ranking(id)}
+            yield Stage("ranking", id, ranking.written(), inputs, outputs, {})
+
+    def _training(self, name: str, run: RunSpec, cost: Cost) -> dict[str, Any]:
+        """Return the resources of a stage that trains; ``name`` is that of its checkpoints."""
+        return self._computing(run, cost) | {
+            "checkpoints": self.paths.checkpoints(name),
+            "checkpoint_minutes": self.config.checkpoint_minutes,
+            "runs_at_once": self.config.runs_at_once,
+        }
+
+    def _searches(self) -> Iterator[Stage]:
+        """Yield the stages that search for learning rates."""
+        for id, search in self.plan.searches.items():
+            ranking = search.run.selection.ranking
+            inputs = self._tokens_and_model(search.run)
+            inputs["rankings"] = [self.paths.ranking(ranking)] if ranking else []
+            outputs: Paths = {"search": self.paths.search(id)}
+            needed = self._training(f"search-{id}", search.run, self.estimates.search(id))
+            yield Stage("search", id, search.written(), inputs, outputs, needed)
+
+    def _sweeps(self) -> Iterator[Stage]:
+        """Yield the stages that train, and those that score runs on their training rows."""
+        for key, sweep in self.plan.sweeps.items():
+            first = self.plan.first_run(key)
+            inputs = self._tokens_and_model(first)
+            inputs["rankings"] = [self.paths.ranking(id) for id in self.plan.rankings_of(key)]
+            inputs["searches"] = [self.paths.search(id) for id in self.plan.searches_of(key)]
+            outputs: Paths = {"sweep": self.paths.sweep(key)}
+            needed = self._training(key, first, self.estimates.sweep(key))
+            spec = {"runs": [self.plan.runs[run].written() for run in sweep.runs]}
+            yield Stage("train", key, spec, inputs, outputs, needed)
+            if scored := self._scored_on_training_rows(key):
+                inputs = self._tokens_and_model(first) | {"sweep": self.paths.sweep(key)}
+                outputs = {"scores": self.paths.train_scores(key)}
+                needed = self._computing(first, self.estimates.train_scores(scored))
+                yield self._named("train_scores", key, {"keys": scored}, inputs, outputs, **needed)
+
+    @cached_property
+    def _scored(self) -> set[str]:
+        found = (
+            experiments.scored_on_training_rows(self.config, self.plan, name)
+            for name in self.config.experiments
+        )
+        return set().union(*found)
+
+    def _scored_on_training_rows(self, sweep: str) -> list[str]:
+        return [run for run in self.plan.sweeps[sweep].runs if run in self._scored]
+
+    def _scores(self, name: str) -> Stage:
+        """Return the stage of an experiment's numbers."""
+        experiment = self.config.experiments[name]
+        spec = {
+            "runs": [
+                planned.facts | {"partition": planned.partition}
+                for planned in self.plan.experiments[name]
+            ],
+            "columns": experiments.score_columns(self.config, experiment),
+            "paper": experiment.paper or "",
+            "margin": experiment.margin,
+            "drawn": experiments.parameters_drawn(self.config, experiment),
+        }
+        tables = ("chosen", "row_scores", "sizes", "learning_curves", "changes")
+        outputs: Paths = {"all": self.paths.data(name, "scores")}
+        outputs |= {t: self.paths.data(name, t) for t in (*tables, "parameter_changes")}
+        inputs = self._finished(self.plan.sweeps_of(name))
+        return self._named("scores", name, spec, inputs, outputs, store=self.paths.records())
+
+    def _finished(self, sweeps: Iterable[str]) -> Paths:
+        """Return the tables of sweeps, and the rates that their searches found."""
+        sweeps = [*sweeps]
+        return {
+            "sweeps": [*map(self.paths.sweep, sweeps)],
+            "searches": [*map(self.paths.search, self.plan.searches_of(*sweeps))],
+        }
+
+    def _refits(self, name: str) -> Iterator[Stage]:
+        """Yield stages that train a cross-validated method on all rows, for `subtune export`."""
+        runs = {
+            (planned.model, planned.task, planned.method): planned.run
+            for planned in self.plan.experiments[name]
+            if planned.fold is not None
+        }
+        for (model, task, method), run in runs.items():
+            names = {"experiment": name, "model": model, "task": task, "method": method}
+            id = "/".join(names.values())
+            inputs = {"chosen": self.paths.data(name, "chosen")} | self._tokens_and_model(run)
+            outputs: Paths = {"run": self.paths.refit(*names.values())}
+            # A sweep takes longer than one of its runs on all rows.
+            [sweep, *_] = self.plan.sweeps_of(name, model=model, task=task, method=method)
+            checkpoints = f"refit-{id.replace('/', '-')}"
+            resources = self._training(checkpoints, run, self.estimates.sweep(sweep))
+            yield Stage("refit", id, names, inputs, outputs, resources)
+
+    def _tests(self, name: str) -> Iterator[Stage]:
+        """Yield the stages of test rows that the GLUE server scores."""
+        experiment = self.config.experiments[name]
+        chosen: Paths = {"chosen": self.paths.data(name, "chosen")}
+        if self.config.test_scores:
+            entered: Paths = chosen | {"entered": self.config.test_scores}
+            outputs: Paths = {"scores": self.paths.data(name, "test_scores")}
+            spec: dict[str, Any] = {"forms": self.forms, "experiment": name}
+            yield self._named("test_scores", name, spec, entered, outputs)
+        zips = submissions(self.config, experiment)
+        if not zips:
+            return
+        tasks = [*filter(self.config.is_submitted, experiment.tasks)]
+        for model in experiment.models:
+            runs = [[*self.plan.runs_on(name, model, task).values()] for task in tasks]
+            # Any run of a task will do, because all methods share model and tokens.
+            firsts = [self.plan.runs[run].run for run, *_ in runs]
+            tests = [self.plan.tests[run.tokens.key].key for run in firsts]
+            inputs = chosen | {
+                "tokens": [self.paths.tokens(key) for key in tests],
+                "model": self.paths.model(self.plan.model_ids[model]),
+            }
+            needed = self._computing(
+                max(firsts, key=self.estimates.memory),
+                self.estimates.test_predictions(chain(*runs)),
+            )
+            outputs = {"predictions": self.paths.test_predictions(name, model)}
+            spec = {"model": model, "tasks": tasks}
+            yield self._named(
+                "test_predictions", f"{name}/{model}", spec, inputs, outputs, **needed
+            )
+        predicted = {m: self.paths.test_predictions(name, m) for m in experiment.models}
+        spec = {
+            "submissions": [
+                {"name": zip, "predicted": predicted[of.model]} | of._asdict()
+                for zip, of in zips.items()
+            ],
+            "form": [row for row in self.forms if row["experiment"] == name],
+        }
+        outputs = {
+            "zips": [self.paths.submission(name, zip) for zip in zips],
+            "contents": self._files(name, SUBMISSION),
+            "form": self.paths.exhibit(name, "submission/form", "csv"),
+        }
+        inputs = chosen | {"predicted": [*predicted.values()]}
+        shown = {"contents": _caption(SUBMISSION)}
+        yield self._named("submissions", name, spec, inputs, outputs, shown=shown)
+
+    def _files(self, name: str, exhibit: Table) -> list[str]:
+        """Return the files of an experiment's table or figure."""
+        return [self.paths.exhibit(name, exhibit.name, ending) for ending in _endings(exhibit)]
+
+    def _page_files(self, name: str, exhibit: Table) -> list[str]:
+        """Return the files of a table or figure, with the printed scores beside a reproduction."""
+        printed = [self.paths.data(name, exhibit.name)] if exhibit is REPRODUCTION else []
+        return self._files(name, exhibit) + printed
+
+    def _exhibits(self, name: str) -> Stage:
+        """Return the stage of an experiment's tables and figures."""
+        experiment = self.config.experiments[name]
+        fishers = self.plan.experiment_fishers[name].values()
+        read = fishers if experiments.paper_of(experiment).shows_information() else ()
+        sweeps = self.plan.sweeps_of(name)
+        tables = experiments.tables_read(self.config, experiment)
+        inputs: Paths = {table: self.paths.data(name, table) for table in tables}
+        inputs |= {
+            "fisher_sums": [self.paths.fisher_sums(fisher.key) for fisher in read],
+            "scored": [
+                self.paths.train_scores(s) for s in sweeps if self._scored_on_training_rows(s)
+            ],
+            "models": [self.paths.model(self.plan.model_ids[m]) for m in experiment.models],
+        }
+        exhibits = [e for e in self.exhibits[name].values() if e is not SUBMISSION]
+        outputs: Paths = {exhibit.name: self._files(name, exhibit) for exhibit in exhibits}
+        made = experiments.tables_made(experiment)
+        outputs["numbers"] = [self.paths.data(name, table) for table in made]
+        shown = {exhibit.name: _caption(exhibit) for exhibit in exhibits}
+        spec = experiments.about(self.config, self.plan, name)
+        return self._named("exhibits", name, spec, inputs, outputs, shown=shown)
+
+    def _of_all_experiments(self) -> Iterator[Stage]:
+        """Yield the stages of the answers, the table of runs, and the report."""
+        names, tasks = self.config.experiments, self.config.all_tasks()
+        of_all = {
+            exhibit: [self.paths.summary(exhibit.name, e) for e in _endings(exhibit)]
+            for exhibit in SUMMARIES
+        }
+        asked = chain(*(experiment.tasks for experiment in names.values()))
+        spec: dict[str, Any] = {
+            "tasks": {
+                task: {"title": tasks[task].title, "metrics": tasks[task].metric_titles()}
+                for task in asked
+            },
+            "style": self.config.style(FRONT.style_name).model_dump(),
+        }
+        inputs: Paths = {
+            table: [self.paths.data(name, table) for name in names]
+            for table in ("chosen", "row_scores")
+        }
+        outputs: Paths = {e.name: of_all[e] for e in (ANSWERS, SUMMARY, FRONT)}
+        shown = {exhibit.name: _caption(exhibit) for exhibit in of_all}
+        yield self._named("summary", "summary", spec, inputs, outputs, shown=shown)
+        spec = {
+            "planned": [
+                planned.facts | {"experiment": name, "flops": self.estimates.run(planned.key).flops}
+                for name, runs in self.plan.experiments.items()
+                for planned in runs
+            ]
+        }
+        inputs = self._finished(self.plan.sweeps)
+        runs: Paths = {e: self.paths.table_of_runs(e) for e in ("csv", "parquet")}
+        runs["columns"] = self.paths.columns_of_runs()
+        yield self._named("runs", "runs", spec, inputs, runs, store=self.paths.records())
+        # With a single experiment, there are no tables and figures over all experiments.
+        answer = [_in_page(*exhibit) for exhibit in of_all.items()] if len(names) > 1 else []
+        sections: list[dict[str, Any]] = [
+            {
+                "name": name,
+                "paper": experiments.paper_of(names[name]).citation,
+                "exhibits": [_in_page(e, self._page_files(name, e)) for e in exhibits.values()],
+                "scores": self.paths.data(name, "scores"),
+                "curves": self.paths.data(name, "learning_curves"),
+            }
+            for name, exhibits in self.exhibits.items()
+        ]
+        in_page = chain(answer, *(section["exhibits"] for section in sections))
+        inputs = {
+            "runs": runs["parquet"],
+            "files": [path for exhibit in in_page for path in exhibit["files"]],
+            "tables": [section[table] for section in sections for table in ("scores", "curves")],
+        }
+        spec = {
+            "answer": answer,
+            "sections": sections,
+            "config": self.config.model_dump(mode="json", exclude_defaults=True),
+        }
+        yield self._named("report_page", "report", spec, inputs, {"page": self.paths.report()})
+
+
+def targets_of(stages: Iterable[Stage]) -> dict[str, list[str]]:
+    """Return the files that each experiment asks for, and those of ``all``."""
+    targets: dict[str, list[str]] = {"all": []}
+    for stage in stages:
+        asked = files(stage.outputs)
+        if stage.kind in ("exhibits", "submissions"):
+            targets.setdefault(stage.id, []).extend(asked)
+        if stage.kind in ("exhibits", "submissions", "summary", "runs", "report_page"):
+            targets["all"].extend(asked)
+    return targets
+
+
+def _endings(exhibit: Table) -> tuple[str, ...]:
+    return FIGURE_ENDINGS if isinstance(exhibit, Figure) else TABLE_ENDINGS
+
+
+def _caption(exhibit: Table) -> dict[str, str]:
+    return {"title": exhibit.title, "caption": exhibit.caption}
+
+
+def _in_page(exhibit: Table, paths: list[str]) -> dict[str, Any]:
+    """Return a table's or figure's arguments for the report."""
+    return {"name": exhibit.name} | _caption(exhibit) | {"files": paths}
+
+
+def settings_of(config: Config) -> dict[str, Any]:
+    """Return the settings that rules need beside the stages."""
+    papers = {n: experiments.paper_of(e).citation for n, e in config.experiments.items() if e.paper}
+    return {
+        "results": config.results,
+        "environment": config.environment,
+        "container": config.container,
+        "longest_job_hours": config.assumptions.longest_job_hours,
+        "papers": papers,
+    }

@@ -1,0 +1,89 @@
+"""What is checked before any work: the files and models that a configuration names."""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from subtune.config import Config
+from subtune.core.errors import SubtuneError, placed
+from subtune.core.layout import Layout
+from subtune.data.files import paths_of
+from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share
+from subtune.papers import experiments
+from subtune.planning.jobs import form
+from subtune.planning.plan import Plan, plan
+from subtune.selections.specs import DataSpec
+from subtune.tasks.task import TaskSize
+
+
+def preflight(
+    config: Config, sizes: Mapping[str, TaskSize] | None = None
+) -> tuple[Config, Plan, list[dict[str, Any]]]:
+    """Return the configuration with its papers, its plan, and the forms for the GLUE server.
+
+    Check the files and models that the configuration names. The forms have the rows of
+    `subtune.planning.jobs.form` for all experiments.
+
+    Args:
+        sizes: sizes of tables that were read before.
+
+    Raises:
+        SubtuneError: a file or model is missing or wrong.
+    """
+    results = Path(config.results)
+    nearest = next(place for place in (results, *results.parents) if place.exists())
+    if not nearest.is_dir():
+        raise SubtuneError(f"results: found the file {str(nearest)!r}, expected a directory")
+    config = experiments.with_papers(config)
+    papers = {name: experiments.paper_of(e) for name, e in config.experiments.items()}
+    forms = [row for name, paper in papers.items() for row in form(config, name, paper.metrics)]
+    planned = plan(config, sizes)
+    if config.test_scores:
+        from subtune import glue_server
+
+        glue_server.returned_scores(Path(config.test_scores), forms)
+    return config, planned, forms
+
+
+def try_tokenizers(planned: Plan) -> Iterator[str]:
+    """Yield a line for each local model and table with many unknown tokens.
+
+    Raises:
+        SubtuneError: a tokenizer cannot be read, or has no token for any word of a table.
+    """
+    for name, model in planned.model_ids.items():
+        if planned.models[model].source != "files":
+            continue
+        directory = Path(planned.locations[model])
+        rows = {tokens.data.key for tokens in planned.tokens.values() if tokens.tokenizer == model}
+        with placed(f"models.{name}"):
+            tokenizer = read_tokenizer(directory)
+            for key in sorted(rows):
+                share = unknown_share(tokenizer, planned.sizes[key].sample, directory)
+                yield from (f"models.{name}: {line}" for line in unknown_lines(share))
+
+
+def named_files(config: Config, plan: Plan) -> set[Path]:
+    """Return the files and model directories on which a plan depends, with pinned commits."""
+    found = {Path(Layout(config.results).pinned())}
+    if config.test_scores:
+        found.add(Path(config.test_scores))
+    for rows in plan.datasets.values():
+        paths = paths_of(rows.task, rows.source, rows.splits, **places_of(config, rows))
+        found |= set(chain(*paths.values()))
+    for model, spec in plan.models.items():
+        if spec.source == "files":
+            directory = Path(plan.locations[model])
+            found |= {directory, *directory.rglob("*")}
+    return found
+
+
+def places_of(config: Config, spec: DataSpec) -> dict[str, Any]:
+    """Return where the files of a task's rows are."""
+    own = config.tasks.get(spec.task.name)
+    return {
+        "glue_dir": config.glue_dir if spec.source == "tsv" else None,
+        "files": {split: own.files[split] for split in spec.splits} if own else {},
+        "directory": config.directories.get(spec.task.name),
+    }

@@ -1,0 +1,402 @@
+"""Does stages, one function per kind. Each function imports only what its kind needs."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from subtune.core.jobs import prepare, report, stop_requests
+from subtune.core.layout import drafts
+from subtune.stages.stage import Stage
+
+if TYPE_CHECKING:
+    from subtune.models.encoder import Encoder
+    from subtune.selections.specs import FisherSpec, RunSpec
+
+
+def run_stage(stage: Stage, threads: int = 1) -> None:
+    """Do a stage in this process, and write its outputs.
+
+    Outputs are written under temporary names and then renamed, so an output is whole or absent.
+    Lines about the work go to `subtune.core.jobs.report`; `subtune.core.jobs.job` sends them to a
+    log. While a stage trains, `subtune.core.jobs.SIGNALS` ask it to stop: it writes a checkpoint,
+    from which the stage continues the next time.
+
+    Args:
+        threads: the number of threads of a stage that computes.
+
+    Raises:
+        StoppedError: training was asked to stop.
+        SubtuneError: an input cannot be used, or an output cannot be written.
+    """
+    with drafts(stage.outputs) as outputs:
+        KINDS[stage.kind](stage, outputs, threads)
+
+
+def _dataset(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+    """Read the rows of one task, and write all its splits as Arrow."""
+    from subtune.data import files
+    from subtune.data.load import load
+    from subtune.selections.specs import DataSpec
+
+    spec = DataSpec.model_validate(stage.spec)
+    place = [stage.resources[name] for name in ("glue_dir", "files", "directory")]
+    rows = load(spec, *place)
+    files.require_version(spec, files.paths_of(spec.task, spec.source, spec.splits, *place))
+    report(", ".join(f"{split}: {len(rows[split])} rows" for split in rows))
+    rows.save_to_disk(outputs["rows"])
+
+
+def _model(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+    """Put one pretrained model's files into a folder that loads without a network."""
+    from subtune.models.fetch import fetch
+    from subtune.selections.specs import ModelSpec
+
+    spec = ModelSpec.model_validate(stage.spec)
+    fetch(spec, stage.resources["place"], Path(outputs["model"]))
+
+
+def _tokens(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+    """Write the token ids of one task as an Arrow folder of splits."""
+    from subtune.data.load import read, tokenize
+    from subtune.selections.specs import TokensSpec
+
+    spec = TokensSpec.model_validate(stage.spec)
+    rows, model = Path(_one(stage, "rows")), Path(_one(stage, "model"))
+    settings = spec.max_length, spec.doc_stride, spec.apart
+    tokens = tokenize(spec.data.task, read(rows), model, *settings)
+    tokens.save_to_disk(outputs["tokens"])
+
+
+def _fisher(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+    """Write Fisher information of one task: of vectors' entries, and sums of tensors."""
+    import safetensors.numpy
+
+    from subtune.data.load import read
+    from subtune.models.encoder import shapes_of
+    from subtune.selections.specs import FisherSpec
+    from subtune.training import fisher
+
+    spec = FisherSpec.model_validate(stage.spec)
+    task = spec.tokens.data.task
+    model = _loaded(stage, spec, threads)
+    tokens = read(Path(_one(stage, "tokens")))["train"]
+    in_full = spec.in_full.names(shapes_of(model)) if spec.in_full else []
+    information = fisher.fisher_information(
+        model, tokens, task, spec.rows, spec.seed, in_full=in_full, labels=spec.labels
+    )
+    safetensors.numpy.save_file(information.entries, outputs["entries"])
+    information.sums.to_csv(outputs["sums"], index=False)
+    report(f"{task.name}: Fisher information over {spec.rows or len(tokens)} rows")
+
+
+def _ranking(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+    """Rank entries by Fisher information, and write each entry's rank.
+
+    The first ⌈f·n⌉ of a ranking are the mask of fraction f.
+    """
+    import safetensors.numpy
+
+    from subtune.selections.entries import rank_files
+    from subtune.selections.specs import RankingSpec
+
+    of = RankingSpec.model_validate(stage.spec).of
+    ranks = rank_files(of, [Path(path) for path in stage.inputs["fishers"]])
+    safetensors.numpy.save_file(ranks, outputs["ranking"])
+
+
+def _search(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+    """Search for a learning rate, and write it with every rate that was tried."""
+    from subtune.runs.search import search
+    from subtune.selections.specs import SearchSpec
+
+    spec = SearchSpec.model_validate(stage.spec)
+    with _training(stage, threads) as train:
+        found = search(spec, Path(stage.resources["store"]), train)
+        report(f"learning rate {found['learning_rate']:g} was found")
+        Path(outputs["search"]).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+def _train(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+    """Train the runs of one sweep, and write a record of each and a table of them.
+
+    Records and checkpoints are no outputs, so an interrupted stage keeps them.
+    """
+    import pandas as pd
+
+    from subtune.runs import records
+    from subtune.selections.specs import PlannedRun
+
+    store = Path(stage.resources["store"])
+    found = {Path(p).stem: json.loads(Path(p).read_text()) for p in stage.inputs["searches"]}
+    planned = [PlannedRun.model_validate(run) for run in stage.spec["runs"]]
+    runs = {p.key: p.at(found[p.search]["learning_rate"]) if p.search else p.run for p in planned}
+    missing = [spec for spec in runs.values() if not records.is_recorded(store, spec.id)]
+    report(f"{len(runs)} runs: {len(runs) - len(missing)} on record, {len(missing)} to train")
+    with _training(stage, threads) as train:
+        if missing:
+            train([*runs.values()])
+        rows = [
+            {"key": key, "run": spec.id} | records.read_outcome(store, spec.id)
+            for key, spec in runs.items()
+        ]
+        pd.json_normalize(rows).to_csv(outputs["sweep"], index=False)
+
+
+def _refit(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+    """Train a cross-validated method on the rows of all folds, and write a table with its run."""
+    import pandas as pd
+
+    from subtune.analysis import scores
+
+    asked = stage.spec
+    chosen = scores.read_scores(_one(stage, "chosen"))
+    chosen = chosen[(chosen["model"] == asked["model"]) & (chosen["task"] == asked["task"])]
+    spec = scores.refit_of(chosen, Path(stage.resources["store"]), asked["method"])
+    with _training(stage, threads) as train:
+        train([spec])
+        names = {"model": asked["model"], "method": asked["method"], "fraction": 1.0, "scope": None}
+        pd.DataFrame([{"run": spec.id} | names]).to_csv(outputs["run"], index=False)
+
+
+def _train_scores(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+    """Score recorded runs on their training rows, and write one row per run."""
+    import pandas as pd
+
+    from subtune.data.load import read
+    from subtune.runs import recording, records
+
+    store = Path(stage.resources["store"])
+    runs = records.runs_of_sweep(Path(_one(stage, "sweep")))
+    specs = [records.read_spec(store, runs[key]) for key in stage.spec["keys"]]
+    model = _loaded(stage, specs[0], threads)
+    rows = read(Path(_one(stage, "tokens")))["train"]
+    scores = [
+        {"run": spec.id} | recording.score_on_training_rows(store, spec, model, rows)
+        for spec in specs
+    ]
+    pd.DataFrame(scores).to_csv(outputs["scores"], index=False)
+
+
+def _scores(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+    """Write the numbers of an experiment's runs.
+
+    Scores of all runs; scores at the best learning rates, on the most training rows and on every
+    number of rows; scores of parts of the dev rows; learning curves; and changes of parameters. The
+    stage fails if a chosen run's recorded predictions do not give its recorded score.
+    """
+    from subtune.analysis import parameters, scores
+    from subtune.analysis.predictions import require_scores_of_predictions, row_scores
+    from subtune.runs.tables import with_runs
+    from subtune.tasks.task import ScoreColumn
+
+    asked, store = stage.spec, Path(stage.resources["store"])
+    columns = [ScoreColumn(**column) for column in asked["columns"]]
+    planned = with_runs(asked["runs"], *_finished(stage))
+    every = scores.collect(planned, store, columns, not asked["paper"])
+    best = scores.choose(every)
+    require_scores_of_predictions(best["run"], store)
+    chosen = scores.with_verdicts(scores.on_most_rows(best), store, columns)
+    chosen = chosen.assign(margin=asked["margin"])
+    drawn = {(figure["method"], figure["task"]) for figure in asked["drawn"]}
+    tables = {
+        "all": every,
+        "chosen": chosen,
+        "row_scores": row_scores(chosen, store, columns),
+        "sizes": scores.in_every_metric(best, store, columns),
+        "learning_curves": scores.learning_curves(every, store),
+        "changes": parameters.changes_of_full_tuning(chosen, store),
+        "parameter_changes": parameters.changes_of_methods(chosen, drawn, store),
+    }
+    for name, table in tables.items():
+        table.to_csv(outputs[name], index=False)
+
+
+def _exhibits(stage: Stage, outputs: dict[str, list[str]], threads: int) -> None:
+    """Make an experiment's tables and figures, and their data.
+
+    One stage makes all, because most of the time is the start of Python and its libraries.
+    """
+    from subtune.papers.experiments import read_results, write_exhibit
+
+    about = stage.spec
+    results = read_results(about, stage.inputs)
+    for name, path in zip(about["tables"], outputs["numbers"], strict=True):
+        results[name].to_csv(path, index=False)
+    for name in about["exhibits"]:
+        write_exhibit(name, about, results, outputs[name])
+
+
+def _summary(stage: Stage, outputs: dict[str, list[str]], threads: int) -> None:
+    """Make the answers, a table and a figure of all experiments together."""
+    from subtune.analysis.predictions import read_row_scores
+    from subtune.analysis.scores import read_scores
+    from subtune.analysis.summary import merged_experiments
+    from subtune.exhibits.answers import decisions, methods_by_score
+    from subtune.exhibits.front import score_by_parameters
+    from subtune.exhibits.output import save_figure, write_table
+    from subtune.exhibits.results import Results
+    from subtune.papers import NO_PAPER
+
+    tables = {
+        "chosen": merged_experiments([read_scores(path) for path in stage.inputs["chosen"]]),
+        "row_scores": read_row_scores(stage.inputs["row_scores"]),
+    }
+    results = Results(tables, stage.spec["tasks"], NO_PAPER.printed)
+    write_table(decisions(results), outputs["answers"])
+    write_table(methods_by_score(results), outputs["summary"])
+    save_figure(score_by_parameters(results, stage.spec["style"]), outputs["front"])
+
+
+def _runs(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+    """Write the table of all runs, and the meanings of its columns."""
+    from subtune.runs.tables import meanings, table_of_runs, with_runs
+
+    planned = with_runs(stage.spec["planned"], *_finished(stage))
+    table = table_of_runs(Path(stage.resources["store"]), planned)
+    table.to_csv(outputs["csv"], index=False)
+    table.to_parquet(outputs["parquet"], index=False)
+    meanings(list(table)).to_csv(outputs["columns"], index=False)
+
+
+def _report_page(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+    """Write one page with all tables, figures, costs and origins, which opens without a network."""
+    import pandas as pd
+    import yaml
+
+    from subtune.exhibits.report import page
+
+    config = yaml.safe_dump(stage.spec["config"], sort_keys=False, allow_unicode=True)
+    runs = pd.read_parquet(_one(stage, "runs"))
+    html = page(stage.spec["answer"], stage.spec["sections"], runs, config)
+    Path(outputs["page"]).write_text(html, encoding="utf-8")
+
+
+def _test_predictions(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+    """Predict the test rows with a model's chosen runs, and write the logits, run by run."""
+    import pandas as pd
+
+    from subtune.analysis import scores
+    from subtune.data.load import read
+    from subtune.runs import recording, records
+    from subtune.selections.specs import Fit
+
+    store = Path(stage.resources["store"])
+    best = scores.best_of_seeds(scores.read_scores(_one(stage, "chosen")))
+    best = best[best["model"] == stage.spec["model"]].dropna(subset=["value"])
+    predicted = [recording.NO_PREDICTIONS]
+    for name, tokens in zip(stage.spec["tasks"], stage.inputs["tokens"], strict=True):
+        runs = best.loc[best["task"] == name, "run"].unique()
+        specs = [records.read_spec(store, run) for run in runs]
+        # A regression on embeddings reads other tokens.
+        specs = [spec for spec in specs if not isinstance(spec.recipe, Fit)]
+        if specs:
+            model = _loaded(stage, specs[0], threads)
+            predicted.append(recording.predict_test_rows(store, specs, model, read(Path(tokens))))
+    pd.concat(predicted, ignore_index=True).to_parquet(outputs["predictions"], index=False)
+
+
+def _submissions(stage: Stage, outputs: dict[str, Any], threads: int) -> None:
+    """Write zip files for the GLUE server, a table of their contents, and a form for scores."""
+    import pandas as pd
+
+    from subtune import glue_server
+    from subtune.analysis import scores
+    from subtune.exhibits.output import write_table
+    from subtune.papers.shared import SUBMISSION
+
+    best = scores.best_of_seeds(scores.read_scores(_one(stage, "chosen")))
+    predicted = {path: pd.read_parquet(path) for path in stage.inputs["predicted"]}
+    parts = []
+    for submission, path in zip(stage.spec["submissions"], outputs["zips"], strict=True):
+        runs = best[best["model"] == submission["model"]]
+        runs = runs[runs["method"] == submission["method"]]
+        predictions, part = glue_server.submission(predicted[submission["predicted"]], runs)
+        glue_server.write_zip(Path(path), predictions)
+        parts.append(part.assign(submission=f"{submission['name']}.zip"))
+    contents = {"submission": pd.concat(parts, ignore_index=True)}
+    write_table(SUBMISSION.make(contents), outputs["contents"])
+    pd.DataFrame(stage.spec["form"]).to_csv(outputs["form"], index=False)
+
+
+def _test_scores(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+    """Write the scores that the GLUE server returned for an experiment's chosen runs."""
+    from subtune import glue_server
+    from subtune.analysis import scores
+
+    entered = glue_server.returned_scores(Path(_one(stage, "entered")), stage.spec["forms"])
+    entered = entered[entered["experiment"] == stage.spec["experiment"]]
+    chosen = scores.read_scores(_one(stage, "chosen"))
+    glue_server.as_chosen(chosen, entered).to_csv(outputs["scores"], index=False)
+
+
+def _one(stage: Stage, name: str) -> str:
+    """Return the path of an input that is one file or folder."""
+    path = stage.inputs[name]
+    assert isinstance(path, str)
+    return path
+
+
+def _finished(stage: Stage) -> list[list[Path]]:
+    """Return the tables of finished sweeps, and the outputs of their searches."""
+    return [[*map(Path, stage.inputs[name])] for name in ("sweeps", "searches")]
+
+
+def _loaded(stage: Stage, spec: "RunSpec | FisherSpec", threads: int) -> "Encoder":
+    """Return a stage's model with a head for the spec's task, on the device that computes."""
+    from subtune.models.encoder import model_of
+
+    return model_of(spec, _one(stage, "model")).to(prepare(threads))
+
+
+@contextmanager
+def _training(stage: Stage, threads: int) -> "Iterator[Callable[[Sequence[RunSpec]], None]]":
+    """Yield a function that trains and records runs, until a signal asks it to stop.
+
+    At the end without an error, the checkpoints are removed.
+    """
+    from subtune.data.load import read
+    from subtune.runs.recording import train_and_record
+    from subtune.selections.entries import read_ranks
+    from subtune.training.checkpoints import Checkpoints
+
+    resources = stage.resources
+    read_once: list[Any] = []
+
+    def train(specs: "Sequence[RunSpec]") -> None:
+        if not read_once:
+            ranked = {Path(p).stem: read_ranks(Path(p)) for p in stage.inputs.get("rankings", ())}
+            tokens = read(Path(_one(stage, "tokens")))
+            read_once.extend([_loaded(stage, specs[0], threads), tokens, ranked])
+        model, tokens, ranked = read_once
+        store, at_once = Path(resources["store"]), resources["runs_at_once"]
+        train_and_record(specs, store, model, tokens, ranked, report, at_once, checkpoints)
+
+    seconds = 60 * resources["checkpoint_minutes"]
+    with stop_requests() as stopping:
+        checkpoints = Checkpoints(Path(resources["checkpoints"]), seconds, stopping)
+        yield train
+        checkpoints.clear()
+
+
+# What does a stage, by kind: its arguments are the stage, its outputs' drafts, and threads.
+KINDS: dict[str, Callable[[Stage, Any, int], None]] = {
+    "dataset": _dataset,
+    "model": _model,
+    "tokens": _tokens,
+    "fisher": _fisher,
+    "ranking": _ranking,
+    "search": _search,
+    "train": _train,
+    "refit": _refit,
+    "train_scores": _train_scores,
+    "scores": _scores,
+    "exhibits": _exhibits,
+    "summary": _summary,
+    "runs": _runs,
+    "report_page": _report_page,
+    "test_predictions": _test_predictions,
+    "submissions": _submissions,
+    "test_scores": _test_scores,
+}

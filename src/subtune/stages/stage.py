@@ -1,0 +1,45 @@
+"""A stage of the plan: plain values, which a rule and a worker of `compare` read alike."""
+
+from typing import Any, NamedTuple
+
+Paths = dict[str, str | list[str]]
+
+
+class Stage(NamedTuple):
+    """One piece of work: the values that decide its result, its files, and what it needs.
+
+    All values are plain JSON. Paths are relative to the folder of the call.
+
+    Attributes:
+        kind: a name in `subtune.stages.run.KINDS`.
+        id: a content hash, or a name such as an experiment's. A stage with a name has its file of
+            the plan, ``spec``, among its inputs.
+        spec: all values that decide the result.
+        inputs: a path or a list of paths by name.
+        outputs: the same; the first is the stage's main output.
+        resources: values that decide no result: ``mem_mb`` and ``minutes`` for a first attempt, the
+            estimated ``seconds``, ``gpu``, and places such as ``store`` and ``hub_cache``.
+    """
+
+    kind: str
+    id: str
+    spec: dict[str, Any]
+    inputs: Paths
+    outputs: Paths
+    resources: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the stage as JSON has it."""
+        return self._asdict()
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> "Stage":
+        """Return the stage that `to_json` has written."""
+        return cls(**fields)
+
+
+def files(paths: Paths) -> list[str]:
+    """Return all paths of a stage's inputs or outputs, in their order."""
+    return [
+        path for value in paths.values() for path in ([value] if isinstance(value, str) else value)
+    ]

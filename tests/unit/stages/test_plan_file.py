@@ -1,0 +1,84 @@
+"""The plan's file: when it is made, when it is read, and what it costs to read it."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from subtune.planning import inputs
+from subtune.stages import plan_file
+from subtune.stages.plan_file import made, path_of, read
+
+
+@pytest.fixture
+def tables_read(monkeypatch):
+    """The names of the tasks whose tables were read, in order."""
+    read, size_of = [], inputs.size_of
+    monkeypatch.setattr(
+        inputs, "size_of", lambda task, *where: read.append(task.name) or size_of(task, *where)
+    )
+    return read
+
+
+def test_tables_are_read_once_for_a_configuration(settings, tables_read):
+    first = made(settings)
+    assert made(settings) == first == read(settings)
+    assert tables_read == ["mine"]
+
+
+def edit_the_table(settings):
+    Path("train.csv").write_text(Path("train.csv").read_text().replace("sentence 1", "sentence x"))
+
+
+def edit_the_model(settings):
+    Path("model/README.md").write_text("Another card.")
+
+
+def edit_the_configuration(settings):
+    settings["experiments"]["first"]["margin"] = 0.05
+
+
+def edit_the_file(settings):
+    path_of(settings).write_text('{"code": ""}')
+
+
+@pytest.mark.parametrize(
+    "edit", [edit_the_table, edit_the_model, edit_the_configuration, edit_the_file]
+)
+def test_a_plan_is_made_again_if_something_changed(settings, tables_read, minilm, edit):
+    settings["models"]["minilm"]["path"] = str(shutil.copytree(minilm, "model"))
+    made(settings)
+    edit(settings)
+    made(settings)
+    assert tables_read == ["mine", "mine"]
+
+
+def test_a_plan_is_made_again_by_another_version_of_subtune(settings, tables_read, monkeypatch):
+    made(settings)
+    monkeypatch.setattr(plan_file, "_code", lambda: "newer")
+    made(settings)
+    assert tables_read == ["mine", "mine"]
+
+
+def test_only_the_specs_that_a_change_concerns_are_written_again(settings):
+    def specs():
+        plans = Path("results/plans")
+        return {str(p.relative_to(plans)): p.stat().st_mtime_ns for p in plans.glob("*/*")}
+
+    made(settings)
+    before = specs()
+    settings["figures"] = {"front": {"width": 5}}
+    made(settings)
+    after = specs()
+    changed = {name for name in before if before[name] != after[name]}
+    drawn = {"exhibits/first.json", "summary/summary.json"}
+    assert changed == drawn | {"report_page/report.json"}
+
+
+def test_what_a_job_imports_takes_no_time():
+    slow = {"pandas", "pydantic", "torch", "matplotlib", "subtune.config", "subtune.planning"}
+    code = "import sys, subtune.stages.plan_file, subtune.core.jobs; print(*sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert not slow & {*printed.split()}

@@ -1,0 +1,73 @@
+"""Mistakes that are found before anything runs."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from subtune import cli
+
+
+@pytest.fixture
+def checked(settings, capsys):
+    """A function that returns the status and output of `subtune check` for the settings."""
+
+    def check():
+        with open("mine.yaml", "w") as file:
+            yaml.safe_dump(settings, file)
+        status = cli.main(["check", "mine.yaml"])
+        said = capsys.readouterr()
+        return status, said.out + said.err
+
+    return check
+
+
+def test_a_tokenizer_that_knows_no_word_of_a_table_is_a_problem(checked, settings, minilm):
+    shutil.copytree(minilm, "mine")
+    Path("mine", "tokenizer.json").unlink()
+    Path("mine", "vocab.txt").rename("mine/spm.model")
+    settings["models"] = {"minilm": {"path": "mine"}}
+    status, said = checked()
+    assert status == 1
+    assert said.startswith("models.minilm: mine: the tokenizer has no token for any word of ")
+
+
+def test_a_configuration_that_can_run_has_no_problems(checked):
+    assert checked() == (0, "mine.yaml: 1 experiment(s), 1 run(s), no problems found\n")
+
+
+CASES = {
+    "no such column": (
+        lambda s: s["tasks"]["mine"].update(text=["sentense"]),
+        "train.csv: line 2: no such column: found 'sentense', expected one of sentence, label",
+    ),
+    "a method of more layers than the model has": (
+        lambda s: s["experiments"]["first"]["methods"].update({"SPAFIT-4-9-I": [1e-3]}),
+        "'SPAFIT-4-9-I' of model 'minilm' on task 'mine': selection: pattern",
+    ),
+    "results in the place of a file": (
+        lambda s: s.update(results="train.csv/runs"),
+        "results: found the file 'train.csv', expected a directory",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), CASES.values(), ids=CASES)
+def test_a_configuration_that_cannot_run_gets_one_line(settings, checked, change, message):
+    change(settings)
+    status, said = checked()
+    assert status == 1
+    assert message in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_hub_that_cannot_be_reached_is_no_mistake(settings, checked, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://localhost:9")
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://localhost:9")
+    settings["models"]["minilm"] = {"hub": "someone/some-encoder"}
+    status, said = checked()
+    assert status == 0
+    assert (
+        "no problems found, but not everything could be checked: models.minilm.revision: " in said
+    )

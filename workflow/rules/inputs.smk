@@ -1,0 +1,56 @@
+# What runs read: rows of every task, pretrained models, and token ids. Later jobs need no network.
+
+
+rule dataset:
+    output:
+        directory(PATHS.dataset("{dataset}")),
+    log:
+        PATHS.log("dataset", "{dataset}"),
+    cache: True
+    priority: 1
+    retries: retries("dataset")
+    localrule: True
+    conda:
+        CPU
+    params:
+        stage="dataset/{dataset}",
+    script:
+        STAGE
+
+
+rule model:
+    output:
+        directory(PATHS.model("{model}")),
+    log:
+        PATHS.log("model", "{model}"),
+    cache: True
+    priority: 1
+    retries: retries("model")
+    localrule: True
+    conda:
+        CPU
+    params:
+        stage="model/{model}",
+    script:
+        STAGE
+
+
+rule tokens:
+    input:
+        unpack(inputs("tokens/{tokens}")),
+    output:
+        directory(PATHS.tokens("{tokens}")),
+    log:
+        PATHS.log("tokens", "{tokens}"),
+    cache: True
+    priority: 1
+    conda:
+        CPU
+    threads: 1
+    resources:
+        mem_mb=memory("tokens/{tokens}"),
+        runtime=minutes("tokens/{tokens}"),
+    params:
+        stage="tokens/{tokens}",
+    script:
+        STAGE
