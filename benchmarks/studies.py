@@ -123,16 +123,39 @@ def named(setting: Setting, truth: float, studies: int) -> dict:
 
 
 def decided(setting: Setting, studies: int) -> pd.DataFrame:
-    """Return which method is named in each question, with its chance and whether it is within."""
+    """Return what is named in each question, and whether it is within the margin.
+
+    By the ``rule``, the reference is always full, or chosen as
+    `subtune.analysis.summary.reference_of` does. ``of reference`` and ``of best`` are whether what
+    is named truly loses at most the margin against the reference, and against the method that is
+    truly the best.
+    """
     generator, rows = setting.generator(4), []
     for _ in range(studies):
         truths = truths_of_question(generator)
-        chances = question_chances(setting, *simulated(setting, truths, generator))
-        sure, probable = (np.flatnonzero(chances >= level) for level in (LEVEL, 0.5))
-        place = sure[0] if len(sure) else probable[0] if len(probable) else None
-        answer = "full" if place is None else "Train" if len(sure) else "Probably"
-        rows.append([answer, place is None or truths[place + 1] >= -MARGIN])
-    return pd.DataFrame(rows, columns=["answer", "within"]).assign(**setting._asdict())
+        scores, parts = simulated(setting, truths, generator)
+        for rule, reference in (
+            ("always full", 0),
+            ("chosen", chosen_reference(setting, scores, parts)),
+        ):
+            # The first methods are the smallest, and full is the largest.
+            smaller = slice(1, reference or None)
+            chances = question_chances(setting, scores, parts, reference)[smaller]
+            sure, probable = (np.flatnonzero(chances >= level) for level in (LEVEL, 0.5))
+            answer = "Train" if len(sure) else "Probably" if len(probable) else "reference"
+            place = {"Train": sure, "Probably": probable, "reference": [reference - 1]}[answer][0]
+            best = truths[place + 1] >= truths.max() - MARGIN
+            within = truths[place + 1] >= truths[reference] - MARGIN
+            rows.append([rule, answer, reference == 0, within, best])
+    names = ["rule", "answer", "is full", "of reference", "of best"]
+    return pd.DataFrame(rows, columns=names).assign(**setting._asdict())
+
+
+def chosen_reference(setting: Setting, scores: np.ndarray, parts: np.ndarray) -> int:
+    """Return the place of the reference: 0, full, unless others surely beat it by the margin."""
+    beats = question_chances(setting, scores, parts, 0, -MARGIN) >= LEVEL
+    better = np.flatnonzero(beats & (np.arange(len(scores)) > 0)) if setting.seeds > 1 else []
+    return max(better, key=lambda place: scores[place].mean(), default=0)
 
 
 def with_stops(setting: Setting, studies: int) -> pd.DataFrame:
@@ -168,7 +191,7 @@ def sequential(
         active, seeds = active[: left - 1], seeds + 1
         left -= 1 + len(active)
         now = setting._replace(seeds=seeds)
-        chances[active] = question_chances(now, scores[:, :seeds], parts[:, :seeds])[active]
+        chances[active] = question_chances(now, scores[:, :seeds], parts[:, :seeds])[1:][active]
         if first and seeds >= first:
             going_on = (STOPS[0] <= chances) & (chances <= STOPS[1])
             active = active[going_on[active]]
@@ -182,11 +205,17 @@ def truths_of_question(generator: np.random.Generator) -> np.ndarray:
     return np.concatenate([[0.0], truths.clip(None, MOST)])
 
 
-def question_chances(setting: Setting, scores: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """Return the chance of each method, whose scores follow those of full."""
-    of_methods = zip(scores[1:] - scores[0], parts[1:] - parts[0], strict=True)
+def question_chances(
+    setting: Setting,
+    scores: np.ndarray,
+    parts: np.ndarray,
+    reference: int = 0,
+    margin: float = MARGIN,
+) -> np.ndarray:
+    """Return the chance of each method, full first, to lose at most a margin to a reference."""
+    of_methods = zip(scores - scores[reference], parts - parts[reference], strict=True)
     found = [intervals.study(d.tolist(), values, setting.rows) for d, values in of_methods]
-    return np.array([intervals.chance([study], MARGIN) for study in found])
+    return np.array([intervals.chance([study], margin) for study in found])
 
 
 def studied(
@@ -288,16 +317,22 @@ def in_markdown(
     parts.append(f"All studies of two seeds or more: {of_all}.")
     parts.append(markdown(calibration(chances)))
     parts.extend(markdown(by_bin(chances, by)) for by in ("seeds", "rows", "effects"))
-    answers = pd.crosstab(questions["seeds"], questions["answer"], normalize="index")
-    wrong = questions.assign(wrong=~questions["within"]).pivot_table(
-        "wrong", "seeds", "answer", aggfunc="sum"
-    )
-    wrong = wrong.div(questions.groupby("seeds").size(), axis=0).drop(columns="full")
-    answers = answers[["Train", "Probably", "full"]].join(wrong.add_suffix(", falsely"))
-    parts.append(markdown(answers.map(percent)))
+    parts.append(markdown(answers_by_rule(questions)))
     stops = stopped.replace({"stops after seed": {0: "never"}}).groupby("stops after seed")
     parts.append(markdown(stops[["settled", "mistaken", "runs"]].mean().round(2)))
     return "\n\n".join(parts) + "\n"
+
+
+def answers_by_rule(questions: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of questions with each answer, and with each false answer, by rule."""
+    by = ["rule", "seeds"]
+    kinds = pd.get_dummies(questions["answer"])[["Train", "Probably", "reference"]]
+    tables = [kinds.assign(full=questions["is full"])]
+    for name in ("of reference", "of best"):
+        wrong = kinds.mul(~questions[name], axis=0).drop(columns="reference")
+        tables.append(wrong.add_suffix(f", not {name}"))
+    shares = pd.concat([questions[by], *tables], axis=1).groupby(by).mean()
+    return shares.map(percent)
 
 
 def calibration(chances: pd.DataFrame) -> pd.DataFrame:

@@ -173,12 +173,13 @@ def test_a_page_without_a_paper_speaks_of_none(section, tmp_path):
 def page_with_answers(section, tmp_path):
     """The page of an experiment that has answers, a summary and a long table."""
     method = {"model": "tiny", "task": "rte", "metric": "accuracy", "scope": None, "fraction": 1.0}
-    method |= {"margin": 0.02, "seeds": 5}
+    method |= {"margin": 0.02, "seeds": 5, "reference": "Full", "sure": False}
     rows = [
         method | {"method": "full", "score": 0.9, "trained": 20_000_000, "on_front": False},
         method | {"method": "bitfit", "score": 0.85, "trained": 26112, "on_front": False},
         method | {"method": "layernorm", "score": 0.89, "trained": 4608, "on_front": True}
-        | {"low": -0.03, "high": 0.01, "difference": -0.01, "most_lost": 0.02, "chance": 0.95},
+        | {"low": -0.03, "high": 0.01, "difference": -0.01, "most_lost": 0.02, "chance": 0.95}
+        | {"sure": True},
     ]  # fmt: skip
     answer = {"model": "tiny", "task": "rte", "title": "RTE", "answer": "Train LayerNorm."}
     sizes = [f"{1000 * n:,}" for n in range(15, 0, -1)]
@@ -204,7 +205,7 @@ def test_a_point_says_what_it_is(opened, page_with_answers):
     with opened(page_with_answers) as (page, _):
         said = page.locator(".small output")
         page.locator("circle.on").hover()
-        expected = "LayerNorm: 0.8900, 4,608 parameters, -0.0300 to +0.0100 to full"
+        expected = "LayerNorm: 0.8900, 4,608 parameters, -0.0300 to +0.0100 to Full"
         assert said.inner_text() == expected
         page.locator(".small circle").last.focus()
         assert said.inner_text() == "BitFit: 0.8500, 26,112 parameters"

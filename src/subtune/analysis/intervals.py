@@ -98,20 +98,23 @@ def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, fo
     """Estimate a mean difference's variances in cross-validation: rows are nested in seeds.
 
     If a fold has no score, there is no interval. If a fold has too few rows to have parts, the
-    interval is over seeds alone.
+    interval is over seeds alone. With one fold, the variance is that of its parts; it does not
+    include differences between folds.
 
     Args:
-        differences: one per seed, at least two, each on its own fold.
+        differences: one per seed, each on its own fold.
         values: ``[seeds, parts]``; their means over parts are nearly the differences. If a fold
             has fewer parts, the others are NaN.
-        rows: the number of rows in all folds.
+        rows: the number of rows in these folds; rows that no seed is scored on are missing.
+        folds: how many folds the seeds are scored on.
     """
     seeds, mean, counts = len(differences), float(np.mean(differences)), np.isfinite(values).sum(1)
     if counts.min() < 2:
         return study(differences, None, 0)
     mean_variance = float((np.nanvar(values, 1, ddof=1) / counts).mean())
+    variance = np.var(differences, ddof=1) if seeds > 1 else mean_variance
     # Unlike max, np.maximum keeps NaN.
-    seed_variance = float(np.maximum(0, np.var(differences, ddof=1) - mean_variance))
+    seed_variance = float(np.maximum(0, variance - mean_variance))
     parts = float(counts.mean())
     return Study(mean, seed_variance, mean_variance * parts, 0, seeds, parts, rows, folds)
 

@@ -84,7 +84,7 @@ def collect(
                 else:
                     scores_by_epoch[run] = [epoch[column.in_history] for epoch in history]
             rows.append(row)
-    table = _by_other_folds(pd.DataFrame(rows).astype(DTYPES), scores_by_epoch)
+    table = _by_other_folds(pd.DataFrame(rows).astype(DTYPES), scores_by_epoch, store, columns)
     return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
 
 
@@ -104,7 +104,7 @@ def _best_epoch(
     return max(scored, key=lambda epoch: epoch[deciding])
 
 
-def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, float | str]:
+def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, Any]:
     """Return a run's ``value`` and ``judged_at``, with each part's epoch chosen by the other parts.
 
     The result is empty if there are fewer rows than parts.
@@ -117,22 +117,35 @@ def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, flo
     return {"value": value, "judged_at": " ".join(map(str, chosen)), "judged_apart": True}
 
 
-def _by_other_folds(table: pd.DataFrame, curves: Mapping[str, Sequence[float]]) -> pd.DataFrame:
+def _by_other_folds(
+    table: pd.DataFrame,
+    curves: Mapping[str, Sequence[float]],
+    store: Path,
+    columns: Sequence[ScoreColumn],
+) -> pd.DataFrame:
     """Return the table with cross-validated runs at the epochs that the other folds choose.
 
-    The epoch is the one with the highest mean score on the other folds of the partition.
+    The epoch is the one with the highest mean score on the other folds of the partition. Without
+    other folds, parts of the fold choose each other's epochs.
 
     Args:
         curves: the judging score of each epoch, by cross-validated run.
     """
+    column_of = {column.key: column for column in columns}
     fold_runs = table[table["run"].isin(curves) & table["judges"]]
     for _, runs in fold_runs.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
         for row, run, fold in zip(runs.index, runs["run"], runs["fold"], strict=True):
-            choose = runs.loc[runs["fold"] != fold, "run"].tolist() or [run]
-            epochs = min(len(curves[name]) for name in (run, *choose))
-            best = int(np.mean([curves[name][:epochs] for name in choose], axis=0).argmax())
-            found = curves[run][best], str(best + 1), True
-            table.loc[row, ["value", "judged_at", "judged_apart"]] = found
+            if choose := runs.loc[runs["fold"] != fold, "run"].tolist():
+                epochs = min(len(curves[name]) for name in (run, *choose))
+                best = int(np.mean([curves[name][:epochs] for name in choose], axis=0).argmax())
+                found = {
+                    "value": curves[run][best],
+                    "judged_at": str(best + 1),
+                    "judged_apart": True,
+                }
+            else:
+                found = _by_other_parts(store, run, column_of[runs.loc[row, "column"]])
+            table.loc[row, [*found]] = [*found.values()]
     return table
 
 

@@ -10,12 +10,12 @@ import pandas as pd
 from subtune.analysis.scores import read_scores
 from subtune.analysis.summary import (
     ALL_TASKS,
+    FULL,
     METHOD,
     Answer,
     Candidate,
     answers,
     from_the_smallest,
-    is_sure,
     remarks,
     title_with_mask,
 )
@@ -34,8 +34,8 @@ from subtune.selections.methods import title_of
 
 COLUMNS = [
     *("model", "task", "title", "metric", "margin", "decision", "method", "trained", "share"),
-    *("score", "full", "difference", "low", "high", "most_lost", "chance", "over", "seeds"),
-    *("more_seeds", "more_rows", "answer"),
+    *("score", "reference", "reference_score", "difference", "low", "high", "most_lost", "chance"),
+    *("over", "seeds", "more_seeds", "more_rows", "answer"),
 ]
 # Columns of whole numbers, with missing values.
 WHOLE = ["trained", "seeds", "more_seeds", "more_rows"]
@@ -53,18 +53,18 @@ QUESTION = "Which few parameters are worth fine-tuning?"
 
 
 def decisions(results: Results) -> Styled:
-    """Return the method to train, and below it every method's loss against full.
+    """Return the method to train, and below it every method's loss against the reference.
 
     The CSV file has a row per model and task, and one for all tasks of a model that has several:
     ``model``, ``task``, ``title``, ``metric``, ``margin``; ``decision`` (train, probably, or
     everything); for the named method, or the nearest one if everything trains, ``method``,
-    ``trained``, ``share``, ``score``, ``full`` (full's score), ``difference``, ``low``, ``high``,
-    ``most_lost``, ``chance``, ``over`` (the seeds and rows of the interval) and ``seeds``;
-    ``more_seeds`` or ``more_rows`` that would make a probable method sure; and ``answer``, in
-    sentences.
+    ``trained``, ``share``, ``score``, ``reference`` (the method that it is compared with) and
+    ``reference_score``, ``difference``, ``low``, ``high``, ``most_lost``, ``chance``, ``over`` (the
+    seeds and rows of the interval) and ``seeds``; ``more_seeds`` or ``more_rows`` that would make a
+    probable method sure; and ``answer``, in sentences.
     """
     chosen = results["chosen"]
-    found = answers(chosen, results["row_scores"])
+    found = answers(chosen, results["row_scores"], results.unfinished)
     titles = {**results.task_titles, ALL_TASKS: ALL_TASKS}
     rows = [_numbers(answer, titles[answer.task]) for answer in found]
     sentences = [f"* {escaped(f'{a.model}, {titles[a.task]}')}: {in_words(a)}" for a in found]
@@ -74,7 +74,7 @@ def decisions(results: Results) -> Styled:
     return Styled(
         pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(WHOLE, "Int64")),
         losses_of(methods, titles),
-        bold=pd.DataFrame({"method": is_sure(methods["chance"], methods["seeds"])}),
+        bold=pd.DataFrame({"method": methods["sure"]}),
         before="\n".join(sentences),
         note=APART if judged["judged_apart"].all() else by_dev_rows,
     )
@@ -87,13 +87,14 @@ def _numbers(answer: Answer, title: str) -> dict[str, Any]:
         mean, low, high = candidate.difference
         numbers = candidate._asdict() | {"difference": mean, "low": low, "high": high}
         numbers |= {"method": candidate.title, "seeds": len(candidate.seeds)}
-    return numbers | vars(answer) | {"title": title, "answer": in_words(answer)}
+    return vars(answer) | numbers | {"title": title, "answer": in_words(answer)}
 
 
 def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Return each method's score and loss as text, from rows of `summary`.
 
-    Model and task are shown only if the tasks' titles are given.
+    Model and task are shown only if the tasks' titles are given. The column ``against`` names the
+    references unless all are full.
     """
     rows = []
     for row in methods.to_dict("records"):
@@ -104,6 +105,7 @@ def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = Non
                 "method": title_with_mask(*(row[name] for name in METHOD)),
                 "parameters": f"{row['trained']:,}",
                 "score": number(row["score"], missing=DIVERGED),
+                **_against(row, methods),
                 # Adding 0.0 turns -0.0 into 0.0.
                 "loss": number(0.0 - round(row["difference"], 4)),
                 "at most": number(row["most_lost"]),
@@ -114,6 +116,14 @@ def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = Non
     return pd.DataFrame(rows).fillna(EMPTY)
 
 
+def _against(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str, str]:
+    """Return the column that names a method's reference, unless all references are full."""
+    if set(methods["reference"].dropna()) <= {FULL, ""}:
+        return {}
+    is_compared = not pd.isna(row["difference"])
+    return {"against": row["reference"] if is_compared else EMPTY}
+
+
 def chance_in_words(chance: float) -> str:
     """Return a chance in whole per cent, but never 0 % or 100 %."""
     if pd.isna(chance):
@@ -122,16 +132,52 @@ def chance_in_words(chance: float) -> str:
     return "< 1 %" if percent < 1 else "> 99 %" if percent > 99 else f"{percent} %"
 
 
+def in_few_words(answer: Answer) -> str:
+    """Return an answer in one short line: ``Probably BitFit, 71 %``."""
+    if not answer.candidate:
+        return "No answer yet"
+    if answer.decision == "everything":
+        return "Train everything (full)"
+    title, chance = answer.candidate.title, answer.candidate.chance
+    method = "nothing (embeddings)" if title == title_of("embeddings") else title
+    words = f"{'Train' if answer.decision == 'train' else 'Probably'} {method}"
+    return words if pd.isna(chance) else f"{words}, {chance_in_words(chance)}"
+
+
 def in_words(answer: Answer) -> str:
     """Return an answer in sentences."""
-    candidate, better = answer.candidate, answer.better
+    candidate = answer.candidate
     if not candidate:
-        return MISSING[answer.missing or "smaller method"]
-    sentences = [_decision(answer, candidate)]
-    if answer.decision == "probably":
-        sentences.append(_what_tells(answer, candidate))
-    if candidate.full_with_one_answer:
-        runs = f"{candidate.full_with_one_answer} run" + "s" * (candidate.full_with_one_answer > 1)
+        sentences = [MISSING[answer.missing or "smaller method"]]
+    else:
+        sentences = [_decision(answer, candidate), *_about_reference(answer, candidate)]
+        if answer.decision == "probably" and not answer.missing:
+            sentences.append(_what_tells(answer, candidate))
+        sentences += _doubts(answer, candidate)
+    if answer.unfinished:
+        sentences.append(_unfinished(answer))
+    return " ".join(sentences)
+
+
+def _about_reference(answer: Answer, candidate: Candidate) -> list[str]:
+    """Return a sentence about the reference, unless it is full."""
+    reference, margin = answer.reference, f"{answer.margin:g}"
+    if answer.missing:
+        tried = f"{reference} is the reference: it scores highest of the methods with most runs."
+        is_planned = FULL in map(title_of, answer.unfinished)
+        return [tried] if is_planned else [tried, MISSING[answer.missing]]
+    if reference == FULL:
+        return []
+    if candidate.title == reference:
+        return [f"No smaller method has a chance of 50 % to be within {margin} of it."]
+    return [f"{reference} is the reference: with 95 % chance it beats full by more than {margin}."]
+
+
+def _doubts(answer: Answer, candidate: Candidate) -> list[str]:
+    """Return sentences about methods that may score higher with other settings."""
+    sentences = []
+    if answer.full_with_one_answer:
+        runs = f"{answer.full_with_one_answer} run" + "s" * (answer.full_with_one_answer > 1)
         sentences.append(
             f"{runs} of full predict the same for every row: full may have learnt nothing."
         )
@@ -144,28 +190,43 @@ def in_words(answer: Answer) -> str:
     if candidate.share_read < MOST_READ:
         read = f"Only {candidate.share_read:.0%} of the texts' tokens were read{where}"
         sentences.append(f"{read}: a larger `max_length` reads more.")
-    if better:
+    if better := answer.better:
         less = f"Full scores {better.difference.mean:.3f} less than {better.title}"
         sentences.append(f"{less}: full may need more epochs or another learning rate.")
-    return " ".join(sentences)
+    return sentences
+
+
+def _unfinished(answer: Answer) -> str:
+    """Return a sentence with the methods that lack seeds or folds."""
+    counts = [
+        f"{title_of(name)} {done} of {all}" for name, (done, all) in answer.unfinished.items()
+    ]
+    counts[0] += f" {answer.unit}s"
+    shared = f"losses are over the {answer.unit}s that two methods share"
+    goes_on = "the same command with more minutes goes on"
+    return f"Not finished: {', '.join(counts)}; {shared}; {goes_on}."
 
 
 def _decision(answer: Answer, candidate: Candidate) -> str:
     """Return the sentence that names what to train."""
     named, margin = _described(candidate), f"{answer.margin:g}"
-    scores = f"it scores {candidate.score:.4f}, full {candidate.full:.4f}"
+    reference = "full" if candidate.reference == FULL else candidate.reference
+    scores = f"it scores {candidate.score:.4f}, {reference} {candidate.reference_score:.4f}"
     most, is_alone = candidate.most_lost, len(candidate.seeds) == 1
     caveat = (
-        " (one seed: differences between seeds are not included)"
+        f" (one {answer.unit}: differences between {answer.unit}s are not included)"
         if is_alone and candidate.studies
         else ""
     )
     if answer.decision == "train":
         worst = f"loses at most {most:.4f}" if most > 0 else f"gains at least {-most:.4f}"
         return f"Train {named}: {scores}; with 95 % chance it {worst}."
+    if candidate.title == candidate.reference:
+        return f"Probably {named}: it scores {candidate.score:.4f}."
     if answer.decision == "probably":
-        chance = f"; it is within {margin} of full with {chance_in_words(candidate.chance)} chance"
-        return f"Probably {named}: {scores}{chance if candidate.studies else ''}{caveat}."
+        chance = chance_in_words(candidate.chance)
+        within = f"; it is within {margin} of {reference} with {chance} chance"
+        return f"Probably {named}: {scores}{within if candidate.studies else ''}{caveat}."
     loss = -candidate.difference.mean
     at_most = f", at most {most:.4f}" if candidate.studies else ""
     return f"Train everything: the nearest method, {named}, loses {loss:.4f}{at_most}{caveat}."
@@ -177,21 +238,26 @@ def _described(candidate: Candidate) -> str:
         return "nothing (a regression on frozen embeddings)"
     if candidate.title == title_of("frozen"):
         return f"{candidate.title} (the classifier alone)"
-    return f"{candidate.title} ({candidate.trained:,} parameters, {share(candidate.share)} of all)"
+    # Full's parameters are unknown if it has no run.
+    of_all = "" if pd.isna(candidate.share) else f", {share(candidate.share)} of all"
+    return f"{candidate.title} ({candidate.trained:,} parameters{of_all})"
 
 
 def _what_tells(answer: Answer, candidate: Candidate) -> str:
     """Return a sentence about the safe choice, and the number of seeds or rows that would
     decide."""
+    reference = "Full fine-tuning" if answer.reference == FULL else answer.reference
+    safe = f"{reference} is the safe choice"
+    if answer.unfinished:
+        return f"{safe}; the {answer.unit}s that are missing would tell more."
     if len(candidate.seeds) == 1:
-        return "Full fine-tuning is the safe choice; `seeds: [0, 1, 2]` would tell more."
+        return f"{safe}; `seeds: [0, 1, 2]` would tell more."
     more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []
     if answer.more_seeds:
         unused = (seed for seed in itertools.count() if seed not in candidate.seeds)
         seeds = [*candidate.seeds, *itertools.islice(unused, answer.more_seeds)]
         more.append(f"`seeds: {seeds}`")
-    tells = f"; about {' or '.join(more)} would tell" if more else ""
-    return f"Full fine-tuning is the safe choice{tells}."
+    return f"{safe}; about {' or '.join(more)} would tell." if more else f"{safe}."
 
 
 def in_brief(answers: pd.DataFrame) -> str:
@@ -245,18 +311,22 @@ def methods_by_score(results: Results) -> Styled:
     """
     rows = results.summary
     records = rows.to_dict("records")
-    shown = pd.DataFrame([_shown(row, results.tasks[row["task"]]) for row in records])
+    shown = pd.DataFrame([_shown(row, results.tasks[row["task"]], rows) for row in records])
     return Styled(rows, shown, bold=pd.DataFrame({"method": rows["on_front"]}))
 
 
-def _shown(row: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, str]:
+def _shown(
+    row: Mapping[str, Any], task: Mapping[str, Any], methods: pd.DataFrame
+) -> dict[str, str]:
+    against = _against(row, methods)
     return {
         "model": row["model"],
         "task": task["title"],
         "metric": task["metrics"][row["metric"]],
         "method": title_with_mask(*(row[name] for name in METHOD)),
         "score": _score(row),
-        "minus full": number(row["difference"], "+.4f"),
+        **against,
+        "difference" if against else "minus full": number(row["difference"], "+.4f"),
         "95 % interval": interval(row["low"], row["high"]),
         "parameters": f"{row['trained']:,}",
         "share of full": EMPTY if pd.isna(row["share"]) else share(row["share"]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.summary import QUESTION, REFERENCE, is_sure
+from subtune.analysis.summary import QUESTION
 from subtune.exhibits.output import (
     COLOURS,
     COLUMN,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # The lines of full fine-tuning, and of methods that train nothing in the encoder.
 LINES: dict[str, dict[str, Any]] = {
-    REFERENCE: {"label": title_of(REFERENCE), "color": "0.35", "linestyle": "-"},
+    "full": {"label": title_of("full"), "color": "0.35", "linestyle": "-"},
     "frozen": {"label": "classifier alone", "color": "0.35", "linestyle": ":"},
     "embeddings": {"label": "embeddings", "color": "0.35", "linestyle": "--"},
 }
@@ -41,10 +41,11 @@ def score_by_parameters(results: Results, style: Style) -> "Figure":
     """Draw the dev score against trained parameters, a panel per model and task.
 
     A method is a point, with a bar of one standard deviation if it has several seeds. The point is
-    filled if the method is sure to lose at most the margin against full. A line joins the masks of
-    one method and scope. Full fine-tuning, the classifier alone and embeddings are horizontal
-    lines. The grey line is the Pareto front: the best score with at most that many parameters.
-    Names are at the right of a panel, about as high as their points or lines, and bold if the
+    filled if the method is sure to lose at most the margin against the reference, or if it is a
+    reference that beats full. A line joins the masks of one method and scope. Full fine-tuning, the
+    classifier alone and embeddings are horizontal lines. The grey line is the Pareto front: the
+    best score with at most that many parameters. Names are at the right of a panel, about as high
+    as their points or lines, and bold if the
     method is sure. At most `MOST_NAMES` methods are named; the others are grey.
     """
     from matplotlib.ticker import NullFormatter
@@ -58,7 +59,6 @@ def score_by_parameters(results: Results, style: Style) -> "Figure":
         for method, scope in zip(rows["method"], rows["scope"], strict=True)
     ]
     rows["is_line"] = rows["method"].isin(LINES) & rows["scope"].isna()
-    rows["sure"] = is_sure(rows["chance"], rows["seeds"])
     points = rows[~rows["is_line"]].sort_values("trained")
     # A method has the same colour and marker in all panels.
     looks = {
@@ -130,7 +130,7 @@ def _limits(lines: pd.DataFrame, points: pd.DataFrame) -> tuple[float, float]:
     vanish.
     """
     spread = points["spread"].fillna(0)
-    shown = lines if points.empty else lines[lines["method"] == REFERENCE]
+    shown = lines if points.empty else lines[lines["method"] == "full"]
     scores = [*(points["score"] - spread), *(points["score"] + spread), *shown["score"]]
     low, high = min(scores), max(scores)
     near = lines["score"].between(low - (high - low) / 2, high + (high - low) / 2)

@@ -19,8 +19,6 @@ from subtune.analysis.summary import (
     ALL_TASKS,
     METHOD,
     QUESTION,
-    REFERENCE,
-    is_sure,
     title_with_mask,
 )
 from subtune.core.layout import path_of
@@ -224,9 +222,9 @@ def picture(rows: pd.DataFrame) -> dict[str, Any]:
 
     Lines are full fine-tuning, the Pareto front, and the best score without training the encoder.
     """
-    full = rows.loc[rows["method"] == REFERENCE, "score"]
+    full = rows.loc[rows["method"] == "full", "score"]
     floor = rows.loc[rows["trained"] == 0, "score"].nlargest(1)
-    points = rows[(rows["trained"] > 0) & (rows["method"] != REFERENCE)].sort_values("trained")
+    points = rows[(rows["trained"] > 0) & (rows["method"] != "full")].sort_values("trained")
     scores = [*points["score"], *full, *floor]
     low, high = min(scores, default=0), max(scores, default=1)
     sizes = rows.loc[rows["trained"] > 0, "trained"].map(math.log10)
@@ -245,7 +243,7 @@ def picture(rows: pd.DataFrame) -> dict[str, Any]:
         "range": f"{low:.2f} to {high:.2f}",
         "points": [
             {"x": x(math.log10(row["trained"])), "y": y(row["score"]), "text": _about(row)}
-            | {"on_front": row["on_front"], "sure": is_sure(row["chance"], row["seeds"])}
+            | {"on_front": row["on_front"], "sure": row["sure"]}
             for row in points.to_dict("records")
         ],
     }
@@ -256,4 +254,4 @@ def _about(row: Mapping[str, Any]) -> str:
     text = f"{title}: {row['score']:.4f}, {row['trained']:,} parameters"
     if pd.isna(row["low"]):
         return text
-    return f"{text}, {interval(row['low'], row['high'])} to full"
+    return f"{text}, {interval(row['low'], row['high'])} to {row['reference']}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.summary import summary
+from subtune.analysis.summary import Unfinished, summary
 
 # A figure's ``width`` in inches, and its ``colormap``.
 Style = Mapping[str, Any]
@@ -25,6 +25,8 @@ class Results:
         printed: the function that returns a table of the experiment's paper by its name.
         models: directories of models by name.
         selections: each method's selection as canonical JSON.
+        unfinished: the numbers of seeds or folds that are done and planned, by method that lacks
+            some.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -32,6 +34,7 @@ class Results:
     printed: Callable[[str], pd.DataFrame]
     models: Mapping[str, Path] = field(default_factory=dict)
     selections: Mapping[str, str] = field(default_factory=dict)
+    unfinished: Unfinished = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         return self.tables[name]

@@ -82,13 +82,15 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
 ANSWERS = Table(
     "answers",
     "What to train",
-    "The smallest method that loses at most the margin against full fine-tuning, for each model "
-    "and task, and for the mean over all tasks. 'Train': the chance of this is at least 95 "
-    "%. 'Probably': the chance is at least 50 %, and no method reaches 95 %. Otherwise the answer "
-    "is to train everything, and the nearest method is named. Below: every method, the smallest "
-    "first, its loss against full, the loss that it does not exceed with a chance of 95 %, and "
-    "the chance that it is within the margin; methods with at least 95 % over several seeds are "
-    "bold. Chances are over seeds and judging rows, both paired; with a single seed, over rows "
+    "The smallest method that loses at most the margin against the reference, for each model and "
+    "task, and for the mean over all tasks. The reference is full fine-tuning, unless another "
+    "method beats full by more than the margin with a chance of 95 % over several seeds. 'Train': "
+    "the chance to lose at most the margin is at least 95 %. 'Probably': it is at least 50 %, and "
+    "no method reaches 95 %. Otherwise the answer is to train everything, and the nearest method "
+    "is named. Below: every method, the smallest first, its loss against the reference, the loss "
+    "that it does not exceed with a chance of 95 %, and the chance that it is within the margin; "
+    "methods with at least 95 % over several seeds, and references that beat full, are bold. "
+    "Chances are over seeds and judging rows, both paired; with a single seed, over rows "
     "alone. Chances are not corrected for comparing several methods. Parameters are counted "
     "without the classifier, which every method trains.",
     make=decisions,
@@ -98,7 +100,7 @@ SUMMARY = Table(
     "What each method scores, and what it costs",
     "Dev score (mean ± standard deviation over seeds) at each method's best learning rate, from "
     "the highest to the lowest; in a paper's experiment at the best epoch, otherwise each row at "
-    "an epoch that other rows chose. The difference to full fine-tuning is paired by seed; its 95 "
+    "an epoch that other rows chose. The difference to the reference is paired by seed; its 95 "
     "% interval is over seeds and dev rows, or with one seed over rows. Trained parameters are "
     "counted without the classifier. The size on disk includes all changed values and the "
     "classifier. Seconds are the time of training and evaluating one run; runs side by side share "
@@ -112,7 +114,8 @@ FRONT = Figure(
     "Score against trained parameters",
     "Dev score against the number of trained parameters, without the classifier, at each method's "
     f"best learning rate. Bars are {SEVERAL_SEEDS}. Methods with filled points or bold names lose "
-    "at most the margin against full, with a chance of at least 95 % over several seeds. The wide "
+    "at most the margin against full, or against a method that surely beats full, with a chance of "
+    "at least 95 % over several seeds. The wide "
     "grey line is the Pareto front: the best score with at most that many parameters. It is "
     "missing where a method that trains nothing in the encoder (a broken line) scores highest. "
     "Names are at the right, from the highest score to the lowest. At most eight methods of a "

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -131,10 +132,34 @@ def test_on_the_front_is_what_nothing_beats_in_both_score_and_parameters(points)
             {"full": [0.9] * 3, "layernorm": [0.9, math.nan, 0.9], "bitfit": [0.9] * 3},
             *("train", "BitFit", "Train BitFit"),
         ),
+        (
+            {"full": [0.5] * 3, "lora-I": [0.81] * 3, "bitfit": [0.8] * 3, "layernorm": [0.6] * 3},
+            "train",
+            "BitFit",
+            "Train BitFit (400 parameters, 4 % of all): it scores 0.8000, LoRA-I 0.8100; with 95 % "
+            "chance it loses at most 0.0100. LoRA-I is the reference: with 95 % chance it beats "
+            "full by more than 0.02. Full scores 0.310 less than LoRA-I: full may need more epochs",
+        ),
+        (
+            {"full": [0.5] * 3, "lora-I": [0.81] * 3, "bitfit": [0.7] * 3},
+            "train",
+            "LoRA-I",
+            "Train LoRA-I (900 parameters, 9 % of all): it scores 0.8100, full 0.5000; with 95 % "
+            "chance it gains at least 0.3100. No smaller method has a chance of 50 % to be within",
+        ),
         ({"full": [0.9] * 3, "embeddings": [0.9] * 3}, "train", "Embeddings", "Train nothing (a"),
         ({"full": [0.9] * 3, "frozen": [0.9] * 3}, "train", "Frozen", "Frozen (the classifier"),
     ],
-    ids=["smallest", "none is near", "sure", "likely", "diverged", "nothing", "classifier"],
+    ids=[
+        "smallest",
+        "none is near",
+        "sure",
+        "likely",
+        "diverged",
+        *("beaten", "best"),
+        "nothing",
+        "classifier",
+    ],
 )
 def test_the_answer_is_the_smallest_method_within_the_margin(scores, decision, method, words):
     row = answer_of(runs(scores))
@@ -159,12 +184,47 @@ def test_the_smallest_margin_of_the_experiments_decides(margin, decision, chance
     assert methods.loc["bitfit", "chance"] == pytest.approx(chance, abs=5e-5)
 
 
-def test_candidates_train_less_than_full_and_have_all_scores():
-    scores = {"full": [0.9] * 2, "bitfit": [0.8, 0.9], "layernorm": [0.9, math.nan]}
-    table = runs(scores | {"lora-I": [0.9] * 2})
+FULL = [0.7, 0.71, 0.72]
+
+
+@pytest.mark.parametrize(
+    ("scores", "reference"),
+    [
+        ({"full": FULL, "bitfit": [0.75, 0.76, 0.77], "lora-I": [0.8, 0.81, 0.82]}, "LoRA-I"),
+        ({"full": FULL, "bitfit": [0.71, 0.72, 0.73]}, "Full"),
+        ({"full": FULL, "bitfit": [0.7, 0.9, 0.8]}, "Full"),
+        ({"full": FULL[:1], "bitfit": [0.9, 0.9, 0.9]}, "Full"),
+        ({"full": [0.7, math.nan], "bitfit": FULL, "lora-I": [0.9], "frozen": [0.6] * 3}, "BitFit"),
+        ({"full": [math.nan]}, ""),
+    ],
+    ids=["the best of several", "too little", "unsure", "one seed", "no score", "no score at all"],
+)
+def test_the_reference_is_full_unless_a_method_surely_beats_it_by_more_than_the_margin(
+    scores, reference
+):
+    assert set(summary.summary(runs(scores))["reference"]) == {reference}
+
+
+def test_full_is_compared_with_a_larger_method_that_beats_it():
+    table = runs({"full": FULL, "lora-I": [0.8, 0.81, 0.82]})
+    table.loc[table["method"] == "lora-I", "trainable"] = 2 * TRAINED["full"]
+    rows = summary.summary(table).set_index("method")
+    assert rows.loc["full", "difference"] == pytest.approx(-0.1) and not rows.loc["full", "sure"]
+    assert answer_of(table)["method"] == "LoRA-I" and rows.loc["lora-I", "sure"]
+
+
+def test_a_method_without_a_score_of_full_to_compare_is_at_most_probable():
+    row = answer_of(runs({"bitfit": [0.9] * 3, "lora-I": [0.91] * 3}))
+    assert (row["decision"], row["method"], row["reference"]) == ("probably", "BitFit", "LoRA-I")
+    row = answer_of(runs({"bitfit": [0.8] * 3, "lora-I": [0.91] * 3}))
+    assert row["answer"].startswith("Probably LoRA-I (900 parameters): it scores 0.9100. LoRA-I is")
+
+
+def test_an_answer_trains_less_than_the_reference_and_has_all_scores():
+    scores = {"full": [0.9] * 2, "lora-I": [0.9] * 2, "layernorm": [0.9, math.nan]}
+    table = runs(scores | {"bitfit": [0.8, 0.9]})
     table.loc[table["method"] == "lora-I", "trainable"] = TRAINED["full"] + CLASSIFIER
-    found = summary.candidates(summary.with_differences(table), NO_ROWS)
-    assert [candidate.title for candidate in found] == ["BitFit"]
+    assert answer_of(table)["method"] == "BitFit"
 
 
 def test_a_mask_is_an_answer_too():
@@ -222,6 +282,46 @@ def test_rows_are_nested_in_folds_and_count_once_in_every_partition(partitions):
     assert row["chance"] == pytest.approx(intervals.chance([study], 0.02))
 
 
+def test_methods_are_compared_on_the_folds_that_both_have():
+    scores = {"full": [0.9, 0.91, 0.8], "bitfit": [0.89, 0.92, 0.81, 0.1], "layernorm": [0.89]}
+    table = runs(scores | {"lora-I": [0.9]})
+    table["fold"] = table["seed"].where(table["method"] != "lora-I", 4)
+    numbers = numbers_of(table, 0.1, rows=80)
+    rows = summary.summary(table, numbers).set_index("method")
+    values = numbers[NUMBERS].to_numpy()[:6]
+    differences = [-0.01, 0.01, 0.01]
+    study = intervals.nested_study(differences, values[3:] - values[:3], 240, 3)
+    names = ["difference", "low", "high"]
+    assert rows.loc["bitfit", names].tolist() == pytest.approx(intervals.interval([study]))
+    assert rows.loc["layernorm", "chance"] > 0 and not rows.loc["layernorm", "sure"]
+    assert rows.loc["lora-I", [*names, "chance"]].isna().all()
+    row = answer_of(table.drop(index=[3, 4, 5, 6]), row_scores=numbers)
+    assert row["over"] == "one fold and 80 rows"
+    assert "(one fold: differences between folds are not included)" in row["answer"]
+
+
+@pytest.mark.parametrize("folds", [1, 3])
+def test_an_answer_says_what_is_not_finished_and_that_it_would_tell_more(folds):
+    scores = {"full": [0.9, 0.91, 0.9], "bitfit": [0.9, 0.9, 0.91]}
+    table = runs({method: values[:folds] for method, values in scores.items()})
+    table["fold"] = table["seed"]
+    made = results({"rte": "RTE"}, chosen=table, row_scores=numbers_of(table, 0.3, rows=80))
+    made = replace(made, unfinished={"full": [folds, 5], "lora-I": [0, 5]})
+    row = decisions(made).table.iloc[0]
+    assert row["answer"].endswith(
+        "Full fine-tuning is the safe choice; the folds that are missing would tell more. Not "
+        f"finished: Full {folds} of 5 folds, LoRA-I 0 of 5; losses are over the folds that two "
+        "methods share; the same command with more minutes goes on."
+    )
+    assert row[["more_seeds", "more_rows"]].isna().all()
+
+
+def test_full_that_is_not_trained_yet_is_not_asked_for():
+    table = runs({"bitfit": [0.9] * 3, "lora-I": [0.9] * 3})
+    made = replace(results({"rte": "RTE"}, chosen=table), unfinished={"full": [0, 3]})
+    assert "add `full`" not in decisions(made).table["answer"].item()
+
+
 def test_test_rows_judge_the_runs_of_all_folds_and_are_crossed_with_them():
     table = runs({"full": [0.9, 0.91], "bitfit": [0.89, 0.9]}).assign(decides=False)
     numbers = numbers_of(table, 0.1)
@@ -234,7 +334,7 @@ def test_test_rows_judge_the_runs_of_all_folds_and_are_crossed_with_them():
 
 def test_runs_of_different_folds_are_no_pair():
     table = runs({"full": [0.9, 0.9], "bitfit": [0.9, 0.9]}).assign(fold=[0, 1, 1, 0])
-    assert summary.with_differences(table)["difference"].isna().all()
+    assert summary.summary(table)["difference"].isna().all()
 
 
 def test_equal_rows_say_nothing_where_the_metric_is_no_share_of_them():
@@ -252,7 +352,7 @@ def test_rows_that_chose_nothing_judge_where_there_are_some():
     both = results({"rte": "RTE"}, chosen=table, row_scores=numbers_of(test, 0.2))
     made = decisions(both)
     row = made.table.iloc[0]
-    assert (row["score"], row["full"]) == pytest.approx((0.8, 0.801))
+    assert (row["score"], row["reference_score"]) == pytest.approx((0.8, 0.801))
     assert row["over"] == "3 seeds and 400 test rows"
     assert f"about {row['more_rows']:,} more test rows" in row["answer"]
     assert "these scores are from test rows" in made.note
@@ -310,10 +410,10 @@ def test_methods_on_all_tasks_are_compared_by_their_mean_over_tasks():
 @pytest.mark.parametrize(
     ("scores", "part"),
     [
-        ({"bitfit": [0.9]}, "add `full`"),
+        ({"bitfit": [0.9]}, "Full fine-tuning is not among the methods: add `full`."),
         ({"full": [0.9, math.nan], "bitfit": [0.9] * 2}, "Full has no score: if it diverged"),
         ({"full": [0.9]}, "No method that trains less than full has a score"),
-        ({"full": [0.7] * 3, "bitfit": [0.9] * 3}, "Full scores 0.200 less than BitFit"),
+        ({"full": [0.7] * 3, "bitfit": [0.71] * 3}, "Full scores 0.010 less than BitFit"),
     ],
 )
 def test_what_keeps_full_from_being_compared_with_is_said(scores, part):

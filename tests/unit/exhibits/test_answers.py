@@ -3,12 +3,14 @@
 import pandas as pd
 import pytest
 
+from subtune.analysis.summary import answers
 from subtune.exhibits import output
 from subtune.exhibits.answers import (
     answers_in_lines,
     chance_in_words,
     decisions,
     file_size,
+    in_few_words,
     methods_by_score,
 )
 from tests.helpers.exhibits import results
@@ -56,6 +58,34 @@ def test_methods_are_listed_from_the_smallest_with_loss_and_chance():
         ["Full", "10,000", "0.9000", "–", "–", "–"],
     ]
     assert made.bold["method"].tolist() == [False, True, False]
+
+
+def test_losses_against_another_method_than_full_name_it():
+    beaten = {"full": [0.5] * 3, "lora-I": [0.9] * 3, "bitfit": [0.8] * 3}
+    made = decisions(results(TITLES, chosen=runs(beaten)))
+    assert made.shown.set_index("method")[["against", "loss"]].to_numpy().tolist() == [
+        ["LoRA-I", "0.1000"],
+        ["–", "–"],
+        ["LoRA-I", "0.4000"],
+    ]
+    assert made.bold["method"].tolist() == [False, True, False]
+    shown = methods_by_score(results(TITLES, chosen=runs(beaten))).shown
+    assert shown["difference"].tolist() == ["–", "-0.1000", "-0.4000"]
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        (SCORES, "Train BitFit, > 99 %"),
+        ({"full": [0.9] * 3, "bitfit": [0.93, 0.87, 0.9]}, "Probably BitFit, 82 %"),
+        ({"full": [0.9], "embeddings": [0.9]}, "Probably nothing (embeddings)"),
+        ({"full": [0.9] * 3, "bitfit": [0.5] * 3}, "Train everything (full)"),
+        ({"full": [0.9] * 3}, "No answer yet"),
+    ],
+)
+def test_an_answer_so_far_is_a_few_words(scores, words):
+    [answer] = answers(runs(scores))
+    assert in_few_words(answer) == words
 
 
 @pytest.mark.parametrize(
