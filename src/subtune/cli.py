@@ -5,7 +5,6 @@ import contextlib
 import io
 import json
 import os
-import signal
 import sys
 from argparse import Namespace
 from collections.abc import Callable
@@ -203,12 +202,7 @@ def _compare(options: Namespace) -> None:
     text = tuple(filter(None, (given.pop("text"), given.pop("text2"))))
     with contextlib.suppress(TypeError, ValueError):
         given["dev"] = float(given["dev"])
-    # If this process ends, its jobs end as well.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        found = compare(**given, text=text, say=print)
-    except KeyboardInterrupt:
-        raise SubtuneError("stopped; the same command continues from here") from None
+    found = compare(**given, text=text, say=print)
     answers = Layout(str(found.results)).summary("answers", "csv")
     print(answers_in_lines(Path(answers)))
     print(f"Everything on one page: {found.report}")
@@ -435,11 +429,9 @@ def _export(options: Namespace) -> None:
     place = options.results or Path(named)
     run = records.find(Path(Layout(str(place)).records()), options.run)
     results = place.resolve()
-    if options.config is None and (results / CONFIGURATION).is_file():
-        run = run_to_export(results, run, results / CONFIGURATION, results)
-    else:
-        settings = options.config or Path("config.yaml")
-        run = run_to_export(place, run, settings, Path.cwd())
+    own = results / CONFIGURATION
+    usual = own if own.is_file() else Path("config.yaml")
+    run = run_to_export(place, run, options.config or usual)
     # Loads transformers, which takes seconds.
     from subtune.exhibits.model_card import model_card
     from subtune.runs import export

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -16,90 +18,184 @@ from nbclient import NotebookClient
 from transformers import AutoModelForSequenceClassification
 
 import subtune
-from subtune import cli, config
+from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import snakemake_command
-from subtune.interface import workflow
+from subtune.interface import driver
+from subtune.interface.schedule import done_before
+from subtune.interface.workers import Workers
 from subtune.runs import records
 from tests.helpers.project import BIN, ROOT
 
 FILE = ROOT / "examples" / "weather-train.csv"
 TRAIN = pd.read_csv(FILE)
+# Enough time for everything.
+MINUTES = 5
 
 
 def recorded(results: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in results.glob("runs/[!.]*")}
 
 
-def started(results: Path, model: Path, said: Path) -> subprocess.Popen:
-    """Start a comparison in a terminal's way, with a model relative to the current folder."""
-    options = ["--train", FILE, "--minutes", "0.1", "--results", results]
+@contextmanager
+def started(results: Path, model: Path) -> Iterator[subprocess.Popen]:
+    """A comparison in a terminal that trains, with a model relative to the current folder."""
+    options = ["--train", FILE, "--minutes", str(MINUTES), "--results", results]
     options += ["--model", os.path.relpath(model)]
-    with said.open("w") as file:
-        return subprocess.Popen([BIN / "subtune", "compare", *options], stderr=file)
+    began = time.time()
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([BIN / "subtune", "compare", *options], **pipes) as call:
+        wait_for(lambda: any(log.stat().st_mtime > began for log in results.glob("logs/train/*")))
+        assert call.poll() is None, call.communicate()
+        yield call
+
+
+def wait_for(is_true: Callable[[], bool]) -> None:
+    until = time.monotonic() + 120
+    while not is_true():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def is_unlocked(results: Path) -> bool:
+    with (results / ".lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("compare")
+def results(tmp_path_factory) -> Path:
+    """The directory of the calls of this module, each of which goes on where the last has ended."""
+    return tmp_path_factory.mktemp("compare") / "results"
 
 
-@pytest.fixture(scope="module", params=["SIGTERM", "two Ctrl-C"])
-def stopped(request, folder, tiny_bert):
-    """What a call has said that was stopped while it trained, and the log of its jobs."""
-    said, log = folder / "said.txt", folder / "results" / "snakemake.log"
-    call = started(folder / "results", tiny_bert, said)
-    before = log.stat().st_size if log.exists() else 0
-    while not (log.exists() and "rule train" in log.read_text()[before:]):
-        assert call.poll() is None
-        time.sleep(0.2)
-    call.send_signal(signal.SIGTERM if request.param == "SIGTERM" else signal.SIGINT)
-    if request.param == "two Ctrl-C":
-        time.sleep(0.5)
+@pytest.fixture(scope="module")
+def early(results, tiny_bert):
+    """The answer and the lines of a call that is over when nine runs are recorded."""
+    lines: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        # A clock that goes on by a minute with every run.
+        passed = property(lambda clock: 60 * len(recorded(results)))
+        patch.setattr(driver.Clock, "passed", passed)
+        patch.setattr(driver, "_say", lines.append)
+        found = subtune.compare(FILE, model=tiny_bert, minutes=9, results=results, say=print)
+    return found.answer, lines, recorded(results)
+
+
+@pytest.fixture(scope="module")
+def interrupted(early, results, tiny_bert):
+    """What a call said that Ctrl-C stopped, and its exit status."""
+    with started(results, tiny_bert) as call:
         call.send_signal(signal.SIGINT)
-    call.wait(timeout=60)
-    return said.read_text(), log
-
-
-def test_what_stops_the_command_stops_its_jobs(stopped):
-    said, log = stopped
-    assert "stopped; the same command continues from here" in said
-    # No process holds the file that is the lock of a call.
-    with log.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        said, lines = call.communicate(timeout=60)
+    assert is_unlocked(results)
+    return call.returncode, said, lines
 
 
 @pytest.fixture(scope="module")
-def notebook(folder, tiny_bert):
-    """The example, which calls again after a call was killed while it trained."""
-    results = folder / "results"
-    call = started(results, tiny_bert, folder / "killed.txt")
-    while not recorded(results):
-        assert call.poll() is None
-        time.sleep(0.2)
-    call.kill()
-    call.wait()
+def killed(interrupted, results, tiny_bert):
+    """A call that was killed, and left its workers to themselves."""
+    with started(results, tiny_bert) as call:
+        call.kill()
+    wait_for(lambda: is_unlocked(results))
+    return recorded(results)
+
+
+@pytest.fixture(scope="module")
+def completed(killed, results, tiny_bert):
+    """The lines of the last call, whose first worker that trained was killed."""
+    lines, start, found = [], Workers.start, []
+
+    def start_and_kill(workers, stage, log):
+        start(workers, stage, log)
+        if stage.kind == "train" and not found:
+            found.append(stage)
+            [process] = [one for one, busy in workers._busy.items() if busy is stage]
+            process.kill()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Workers, "start", start_and_kill)
+        patch.setattr(driver, "_say", lines.append)
+        subtune.compare(FILE, model=tiny_bert, minutes=MINUTES, results=results, say=print)
+    assert killed.items() <= recorded(results).items()
+    return lines
+
+
+def test_at_the_end_of_the_time_what_is_there_is_judged(early):
+    answer, lines, runs = early
+    assert len(runs) >= 9
+    assert re.search(r"full|Full", answer) and "of 5" in answer
+    assert any(re.match(r"[\d:]+ of [\d:]+  \d+ of \d+ runs; so far: \S", line) for line in lines)
+
+
+def test_ctrl_c_asks_for_the_answer_so_far(interrupted, early):
+    status, said, lines = interrupted
+    assert status == 0
+    assert "Which few parameters are worth fine-tuning?" in said and "of 5" in said
+    assert "stopping: what is there is judged" in lines
+
+
+def test_workers_end_with_the_call_that_started_them(killed, interrupted):
+    assert killed
+
+
+def test_a_stage_whose_worker_was_killed_is_done_once_more(completed):
+    assert any(
+        "killed, as if there were too little memory; once more" in said for said in completed
+    )
+
+
+@pytest.fixture(scope="module")
+def notebook(completed, results, tiny_bert):
+    """The example, whose call finds everything done."""
     before = recorded(results)
     notebook = nbformat.read(ROOT / "examples" / "compare.ipynb", as_version=4)
     [cell] = [cell for cell in notebook.cells if "compare(" in cell.source]
-    own = f'train, dev, minutes=0.1, model="{tiny_bert}", results="results")'
+    own = f'train, dev, minutes=1, model="{tiny_bert}", results="results")'
     tables = re.compile(r"^train, dev = .*", re.M)
     cell.source = tables.sub(f'train, dev = "{FILE}", None', cell.source)
     cell.source = cell.source.replace("train, dev, minutes=1)", own)
     notebook.cells.append(nbformat.v4.new_code_cell("answer.front()"))
-    NotebookClient(notebook, timeout=400, resources={"metadata": {"path": folder}}).execute()
-    after = recorded(results)
-    assert before and before.items() <= after.items()
+    place = {"metadata": {"path": results.parent}}
+    NotebookClient(notebook, timeout=400, resources=place).execute()
+    assert before == recorded(results)
     return notebook
 
 
+def test_snakemake_finds_nothing_to_do_after_a_call(completed, results):
+    assert "Nothing to be done" in snakemake(results, "-n")
+
+
+def test_a_call_finds_nothing_to_do_after_snakemake(completed, results, tiny_bert, capfd):
+    made = ["report.html", "answers.csv", "experiments/mine/data/scores.csv"]
+    for path in (*map(results.joinpath, made), *results.glob("sweeps/*embeddings*")):
+        path.unlink()
+    snakemake(results, "-c2")
+    subtune.compare(FILE, model=tiny_bert, minutes=MINUTES, results=results, say=print)
+    assert re.search(r"^all \d+ runs were recorded before$", capfd.readouterr().err, re.M)
+
+
+def snakemake(results: Path, *options: str) -> str:
+    """Return what Snakemake says about a comparison's configuration."""
+    command = snakemake_command(f"--configfile={results / 'comparison.yaml'}", *options)
+    done = subprocess.run(command, cwd=results, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_second_call_on_the_same_results_is_refused(results, completed):
+    with (results / ".lock").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(SubtuneError, match=f"results: another call is running in {results}"):
+            subtune.compare(FILE, results=results)
+
+
 @pytest.fixture
-def answer(notebook, folder):
-    return subtune.load(folder / "results")
-
-
-def test_a_call_that_was_killed_goes_on_where_it_was(answer):
-    assert "full" in answer.answer
+def answer(completed, results):
+    return subtune.load(results)
 
 
 def test_the_notebook_shows_the_answer(notebook):
@@ -142,46 +238,43 @@ def test_an_export_trains_once_more_on_all_rows_and_finds_it_made(answer, tmp_pa
 
 
 @pytest.fixture
-def planned(answer, tiny_bert, monkeypatch):
-    """A function that calls again and returns the runs that the call has."""
+def undone(answer, tiny_bert, monkeypatch):
+    """A function that calls again and returns the stages that the call has to do."""
     found: list = []
 
-    def train_all(configuration, *_):
-        found.extend(workflow.preflight(config.read(configuration))[1].runs)
+    def look(schedule, results, *_):
+        found.extend(schedule.stages.keys() - done_before(schedule, results))
 
-    monkeypatch.setattr(workflow, "train_all", train_all)
+    monkeypatch.setattr(driver, "answer", look)
 
     def again(**changes):
         call = {"train": FILE, "model": str(tiny_bert), "minutes": 0.1, "results": answer.results}
         subtune.compare(**call | changes, say=print)
-        return found
+        return {kind for kind, _ in found}
 
     return again
 
 
-def test_another_margin_trains_nothing(planned, answer):
-    runs = planned(margin=0.99)
-    assert runs and {*runs} <= recorded(answer.results).keys()
-    assert "margin: 0.99" in (answer.results / "comparison.yaml").read_text()
+def test_another_margin_trains_nothing(undone, answer):
+    assert undone(margin=0.99) == {"scores", "exhibits", "summary", "report_page"}
 
 
-def test_a_model_may_be_relative_to_the_folder_of_a_call(planned, answer, tiny_bert, monkeypatch):
-    """The call that was killed had another current folder."""
+def test_a_model_may_be_relative_to_the_folder_of_a_call(undone, tiny_bert, monkeypatch):
+    """The calls that were stopped had another current folder."""
     monkeypatch.chdir(tiny_bert.parent)
-    runs = planned(model=tiny_bert.name)
-    assert runs and {*runs} <= recorded(answer.results).keys()
+    assert "train" not in undone(model=tiny_bert.name)
 
 
-def test_results_of_another_call_are_not_mixed(planned):
-    with pytest.raises(SubtuneError, match=r"results of a call with other minutes"):
-        planned(minutes=5)
+def test_results_of_another_call_are_not_mixed(undone):
+    with pytest.raises(SubtuneError, match=r"results of a call with other kind"):
+        undone(kind="regression")
 
 
-def test_a_folder_that_was_moved_is_not_trained_in_its_old_place(planned, answer, folder):
-    moved = answer.results.rename(folder / "moved")
+def test_a_folder_that_was_moved_is_not_trained_in_its_old_place(undone, answer, results):
+    moved = answer.results.rename(results.with_name("moved"))
     try:
         with pytest.raises(SubtuneError, match=r"moved was .* before; move it back to continue"):
-            planned(results=moved)
+            undone(results=moved)
         assert not answer.results.exists()
     finally:
         moved.rename(answer.results)

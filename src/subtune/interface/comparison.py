@@ -1,10 +1,12 @@
 """Comparisons: which few parameters are worth training, for a user's rows and model."""
 
+import contextlib
+import fcntl
 import json
 import os
-import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,10 +22,11 @@ from subtune.config.schema import MARGIN
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
 from subtune.core.layout import Layout, require_new
-from subtune.init.first_configuration import Request, init, require_between
+from subtune.init.first_configuration import EXPERIMENT, Request, init, require_between
 from subtune.init.look import Kind
 from subtune.init.messages import sheet_lines
-from subtune.interface import workflow
+from subtune.interface import driver
+from subtune.interface.schedule import schedule_of
 from subtune.interface.tables import (
     Rows,
     as_names,
@@ -33,6 +36,7 @@ from subtune.interface.tables import (
     splits_of,
     write_all,
 )
+from subtune.interface.workflow import run_to_export
 from subtune.stages import plan_file
 from subtune.tasks.formats import is_directory
 
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CONFIGURATION, ASKED = "comparison.yaml", "comparison.json"
+# The file that a running call holds locked.
+LOCK = ".lock"
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,8 +123,7 @@ class Comparison:
             raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
         best = runs[runs["method"] == method].sort_values("value").iloc[-1]
         require_new(Path(to))
-        place = self.results
-        run = workflow.run_to_export(place, best["run"], place / CONFIGURATION, place)
+        run = run_to_export(self.results, best["run"], self.results / CONFIGURATION)
         export_model(self._layout, run, Path(to))
         return Path(to)
 
@@ -237,7 +242,9 @@ def compare(
 ) -> Comparison:
     """Train methods from full fine-tuning to the classifier alone, and return the comparison.
 
-    A repeated call continues where the first stopped; if all runs are recorded, it returns at once.
+    At the end of the minutes, or after an interrupt, the runs that are recorded by then give the
+    answer. The same call, with any number of minutes, continues from there; if everything is done,
+    it returns at once.
 
     Args:
         train: rows to train on: a CSV, TSV, JSON, Excel or Parquet file, a DataFrame, a
@@ -248,7 +255,7 @@ def compare(
             is predicted once, by a run that did not train on it.
         test: rows that are used for scores only.
         model: a directory, an installed package or a repository on the hub; default: MiniLM.
-        minutes: the total time on this machine. Methods, epochs and rows are chosen to fit.
+        minutes: the longest time until the answer. Methods, epochs and rows are chosen to fit.
         margin: the acceptable loss of score against full fine-tuning.
         text: the column of the text, or two columns of pairs; default: a guess.
         label: the column of the label, or several of 0 and 1, one for each label; default: a guess.
@@ -261,86 +268,143 @@ def compare(
         say: a function that gets each line about findings and choices; default: prints it.
 
     Raises:
-        SubtuneError: the rows or the model cannot be used, or a job failed. One line says why.
+        SubtuneError: the rows or the model cannot be used, full fine-tuning failed, or fewer than
+            two methods can be compared. One line says why.
     """
+    began = time.monotonic()
     with errors_in_python():
         require_between("minutes", minutes)
         require_between("margin", margin, 1)
         splits = splits_of(train, dev, test, revision, encoding=encoding, sheet=sheet)
-        texts: Any = as_names(text) or ()
-        texts = [texts] if isinstance(texts, str) else texts
-        if model and is_directory(model) and not Path(model).is_absolute():
-            # Jobs run in another folder.
-            model = Path(model).resolve()
-        options: dict[str, Any] = {
-            "model": None if model is None else str(model),
-            "minutes": float(minutes),
-            "text": texts[0] if texts else None,
-            "text2": texts[1] if len(texts) > 1 else None,
-            "label": as_names(label),
-            "kind": kind,
-        }
-        # Calls without these options use the same directories as earlier versions.
-        options |= {"sheet": sheet} if sheet else {}
-        options |= {"merge_labels": True} if merge_labels else {}
-        name = name_of(train)
-        asked = {split: rows.identity for split, rows in splits.items()} | options
-        asked |= {"encoding": encoding}
-        place = Path(results or Path("results") / f"{name}-{id_of(canonical(asked))[:6]}").resolve()
-        _require_same(place, asked)
-    configuration, draft = place / CONFIGURATION, place / f".{CONFIGURATION}"
-    is_new = not configuration.exists()
-    with errors_in_python(place / name), _removed_if_refused(place):
-        if is_new:
-            paths = write_all(splits, place, place / name)
-            draft.unlink(missing_ok=True)
-            request = Request(
-                paths["train"],
-                paths.get("validation"),
-                paths.get("test"),
-                results=str(place),
-                to=draft,
-                margin=float(margin),
-                **options,
-            )
-            # `init` does not see the file whose rows are divided.
-            divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
-            messages = (*map(sheet_lines, divided), init(request))
-            for line in chain(*messages, [f"{configuration} has these settings"]):
-                line = line.replace(f"{Path.cwd()}{os.sep}", "")
-                say(line) if say else print(in_python(line), flush=True)
-        else:
-            # A new margin changes the answer, but no run.
-            text_before, line = configuration.read_text("utf-8"), f"    margin: {float(margin)}"
-            configuration.write_text(re.sub(r"(?m)^    margin: \S+", line, text_before), "utf-8")
-        data = config.parsed(draft if is_new else configuration)
-        before = config.check(data).results
-        if Path(before) != place:
-            raise SubtuneError(
-                f"results: {place} was {before} before; move it back to continue, or "
-                "open it with subtune.load"
-            )
-        plan_file.made(data)
-        if is_new:
-            (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
-            # The file's first lines give the command that trains it.
-            draft.write_text(draft.read_text("utf-8").replace(draft.name, CONFIGURATION), "utf-8")
-            draft.replace(configuration)
-    workflow.train_all(configuration, place, place)
+        options = _options(model, text, label, kind, sheet, merge_labels)
+    asked = {split: rows.identity for split, rows in splits.items()} | options
+    asked |= {"encoding": encoding}
+    name = name_of(train)
+    place = Path(results or Path("results") / f"{name}-{id_of(canonical(asked))[:6]}").resolve()
+    with _alone(place) as lock:
+        with errors_in_python(place / name), _removed_if_refused(place):
+            _require_same(place, asked)
+            if not (place / CONFIGURATION).exists():
+                paths = write_all(splits, place, place / name)
+                request = _request(place, paths, options, minutes, margin)
+                # `init` does not see the file whose rows are divided.
+                divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
+                _say_all(chain(*map(sheet_lines, divided), init(request)), say)
+                _say_all([f"{place / CONFIGURATION} has these settings"], say)
+                (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
+            written = _with_margin(place, margin)
+            schedule = schedule_of(plan_file.made(config.parsed(place / CONFIGURATION)))
+        clock = driver.Clock(began, began + 60 * minutes)
+        driver.answer(schedule, place, clock, written.jobs_at_once or 1, lock)
     return load(place)
+
+
+def _options(
+    model: str | Path | None,
+    text: str | int | tuple[str | int, str | int] | None,
+    label: str | int | Sequence[str | int] | None,
+    kind: Kind | None,
+    sheet: str | None,
+    merge_labels: bool,
+) -> dict[str, Any]:
+    """Return the options of `init` about the rows and the model, with names of columns as text."""
+    texts: Any = as_names(text) or ()
+    texts = [texts] if isinstance(texts, str) else texts
+    if model and is_directory(model) and not Path(model).is_absolute():
+        # Workers run in another folder.
+        model = Path(model).resolve()
+    return {
+        "model": None if model is None else str(model),
+        "text": texts[0] if texts else None,
+        "text2": texts[1] if len(texts) > 1 else None,
+        "label": as_names(label),
+        "kind": kind,
+        "sheet": sheet,
+        "merge_labels": merge_labels,
+    }
+
+
+def _request(
+    place: Path,
+    paths: Mapping[str, Path],
+    options: Mapping[str, Any],
+    minutes: float,
+    margin: float,
+) -> Request:
+    return Request(
+        paths["train"],
+        paths.get("validation"),
+        paths.get("test"),
+        results=str(place),
+        to=place / CONFIGURATION,
+        minutes=float(minutes),
+        margin=float(margin),
+        **options,
+    )
+
+
+def _say_all(lines: Iterable[str], say: Callable[[str], object] | None) -> None:
+    """Say each line, with paths relative to the current folder."""
+    for line in lines:
+        line = line.replace(f"{Path.cwd()}{os.sep}", "")
+        say(line) if say else print(in_python(line), flush=True)
+
+
+def _with_margin(place: Path, margin: float) -> config.Config:
+    """Return the configuration, after its margin is the one asked for. No run depends on it.
+
+    Raises:
+        SubtuneError: the results have been moved.
+    """
+    path = place / CONFIGURATION
+    written = config.read(path)
+    if Path(written.results) != place:
+        raise SubtuneError(
+            f"results: {place} was {written.results} before; move it back to continue, or "
+            "open it with subtune.load"
+        )
+    before = written.experiments[EXPERIMENT].margin
+    if margin == before:
+        return written
+    text = path.read_text("utf-8")
+    path.write_text(text.replace(f" margin: {before} ", f" margin: {float(margin)} "), "utf-8")
+    return config.read(path)
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[int]:
+    """Make a directory, and keep other calls from it, until the locked file is closed everywhere.
+
+    Yields:
+        The file descriptor of the locked file.
+
+    Raises:
+        SubtuneError: another call is running there, or the directory cannot be written.
+    """
+    with one_line(f"results: cannot write {place}"):
+        place.mkdir(parents=True, exist_ok=True)
+        lock = (place / LOCK).open("ab")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SubtuneError(f"results: another call is running in {place}") from None
+        yield lock.fileno()
 
 
 @contextmanager
 def _removed_if_refused(place: Path) -> Iterator[None]:
-    """Make a directory, and remove it again if it is new and the call is refused."""
-    is_new = not place.exists()
-    with one_line(f"results: cannot write {place}"):
-        place.mkdir(parents=True, exist_ok=True)
+    """Remove what a refused call has written, unless an earlier call has left results."""
+    is_new, before = not (place / CONFIGURATION).exists(), {*place.iterdir()}
     try:
         yield
     except BaseException:
         if is_new:
-            shutil.rmtree(place)
+            for path in {*place.iterdir()} - before:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            with contextlib.suppress(OSError):
+                (place / LOCK).unlink()
+                place.rmdir()
         raise
 
 

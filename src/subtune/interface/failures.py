@@ -10,8 +10,6 @@ from subtune.core.errors import cut, listed, printable
 
 # The most letters of a job's last line.
 LAST_LETTERS = 500
-# In lines of `failures_in_lines`, what is between a job and the reason.
-FAILED = " failed: "
 # The words of Slurm's plugin about a job that it could not submit, and those that no retry changes.
 NOT_SUBMITTED = re.compile(
     r"(?s)(?:sbatch failed.*? was|submission failed.*? exception:)"
@@ -47,7 +45,7 @@ def failures_in_lines(failures: Iterable[Failure]) -> str:
         reason, log = _reason_and_log(failure)
         jobs[reason].append((failure.job, log))
     lines = [
-        f"{listed([job for job, _ in alike], 3, 'and')}{FAILED}{reason}{alike[0][1]}"
+        f"{listed([job for job, _ in alike], 3, 'and')} failed: {reason}{alike[0][1]}"
         for reason, alike in jobs.items()
     ]
     return printable("\n".join(lines))

@@ -1,15 +1,12 @@
-"""Calls of Snakemake with this workflow."""
+"""Calls of Snakemake with this workflow, and the run that an export needs."""
 
+import contextlib
 import csv
-import fcntl
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from itertools import takewhile
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,13 +14,13 @@ from subtune import config as configs
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.layout import Layout, snakemake_command, workflow_directory
 from subtune.init.settings import count_cores, count_jobs_at_once
-from subtune.interface.failures import FAILED
 from subtune.runs import records
+from subtune.stages import plan_file
+from subtune.stages.run import run_stage
+from subtune.stages.stage import files
 
 # Snakemake's options for the number of jobs at once.
 PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
-# The most lines of a failed call's log in its error.
-LAST_LINES = 12
 # The bytes that a call needs for temporary files, such as copies of the rules.
 TEMPORARY_BYTES = 10 * 2**20
 
@@ -79,96 +76,41 @@ def _all_cores() -> list[str]:
     return [f"--cores={cores}", *gpu]
 
 
-def train_all(
-    configuration: Path,
-    results: Path,
-    directory: Path,
-    targets: Sequence[str] = (),
-) -> None:
-    """Make all results of a configuration, or some targets, and keep Snakemake's lines in a log.
-
-    The configuration's paths are relative to ``directory``. An interrupt stops Snakemake as Ctrl-C
-    does: runs write checkpoints, from which the next call continues. A second interrupt does not
-    wait for checkpoints. If the kernel of a notebook dies, Snakemake keeps running, and the next
-    call waits for it.
-
-    Raises:
-        SubtuneError: a job failed. `subtune.interface.failures` has the text.
-    """
-    log = results / "snakemake.log"
-    options = [f"--configfile={configuration}", f"--directory={directory}", "--nolock"]
-    options += ["--rerun-incomplete", "--nocolor", *_all_cores(), *targets]
-    with log.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            says = "an earlier call is still running here; this one waits"
-            print(says, file=sys.stderr, flush=True)
-            fcntl.flock(file, fcntl.LOCK_EX)
-        start = file.seek(0, os.SEEK_END)
-        # Snakemake and its jobs keep the log open, and so keep its lock. Only this process gets an
-        # interrupt; it then stops the others.
-        process = subprocess.Popen(
-            snakemake_command(*options),
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            env=_environment(),
-            start_new_session=True,
-        )
-        try:
-            process.wait()
-        except BaseException:
-            print("stopping; runs write checkpoints", file=sys.stderr, flush=True)
-            os.killpg(process.pid, signal.SIGINT)
-            try:
-                process.wait()
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                raise
-            raise
-    if process.returncode:
-        printed = log.read_bytes()[start:].decode(errors="replace").strip().splitlines()
-        failures = [*takewhile(lambda line: FAILED in line, reversed(printed))][::-1]
-        last = [f"training stopped; {log} ends with:", *printed[-LAST_LINES:]]
-        raise SubtuneError("\n".join(failures or last))
-
-
-def run_to_export(results: Path, run: str, configuration: Path, directory: Path) -> str:
+def run_to_export(results: Path, run: str, configuration: Path) -> str:
     """Return the run to export: for a cross-validated run, the method's run on all rows, which is
     trained if it is not recorded; otherwise the run itself.
 
     Args:
-        configuration: the run's configuration.
-        directory: the folder to which the configuration's paths are relative.
+        configuration: the run's configuration, whose paths are relative to the current folder.
 
     Raises:
         SubtuneError: the run has no chosen learning rate, the configuration names another results
             directory, or training failed.
     """
-    layout = Layout(str(results))
-    store = Path(layout.records())
+    store = Path(Layout(str(results)).records())
     if records.read_spec(store, run).recipe.fold is None:
         return run
     names = _place(results, run)
-    refit_table = Path(layout.refit(*names))
-    if refit_table.is_file() and not records.is_recorded(store, _run_in(refit_table)):
-        # The run's record was set aside as damaged.
-        refit_table.unlink()
     if not configuration.is_file():
         raise SubtuneError(
             f"run {run} is cross-validated, so its method first trains on all rows: found no "
             f"{configuration}, expected the run's configuration as --config"
         )
     own = configs.read(configuration).results
-    if (directory / own).resolve() != results.resolve():
+    if Path(own).resolve() != results.resolve():
         raise SubtuneError(
             f"--config: found {configuration} with the results {own}, expected {results}, "
             f"which has run {run}; call from the folder to which its paths are relative"
         )
-    target = Layout(own).refit(*names)
-    train_all(configuration, results, directory, [target])
-    return _run_in(refit_table)
+    stage = plan_file.made(configs.parsed(configuration)).stages["refit"]["/".join(names)]
+    [table] = map(Path, files(stage.outputs))
+    if not (table.is_file() and records.is_recorded(store, _run_in(table))):
+        log = Path(Layout(own).log(names[0], "refit", *names[1:]))
+        log.parent.mkdir(parents=True, exist_ok=True)
+        print(f"training {names[-1]} once more, on the rows of all folds", file=sys.stderr)
+        with log.open("w", encoding="utf-8") as file, contextlib.redirect_stdout(file):
+            run_stage(stage)
+    return _run_in(table)
 
 
 def _place(results: Path, run: str) -> tuple[str, str, str, str]:

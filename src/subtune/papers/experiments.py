@@ -166,6 +166,8 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
             for exhibit in exhibits_of(config, experiment).values()
             if exhibit is not SUBMISSION
         },
+        # A comparison that is not finished names its methods here.
+        "unfinished": {},
     }
 
 
@@ -230,7 +232,8 @@ def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
             paper.tasks_apart,
         )
     models = dict(zip(about["models"], map(Path, files["models"]), strict=True))
-    return Results(tables, tasks, paper.printed, models, about["selections"])
+    shown = about["selections"], about["unfinished"]
+    return Results(tables, tasks, paper.printed, models, *shown)
 
 
 def write_exhibit(

@@ -90,6 +90,11 @@ def search(
     while rates := next_rates(spec, scores):
         train([spec.run.at(rate) for rate in rates])
         scores = recorded_scores(spec, store)
+    return outcome(spec, scores)
+
+
+def outcome(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, Any]:
+    """Return the best learning rate and all that were tried, as `search` does."""
     tried = [
         {"learning_rate": rate, "run": spec.run.at(rate).id}
         | {"score": None if math.isnan(scores[rate]) else scores[rate]}

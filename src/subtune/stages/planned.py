@@ -304,6 +304,8 @@ class Stages:
                 for task in asked
             },
             "style": self.config.style(FRONT.style_name).model_dump(),
+            # A comparison that is not finished says so here.
+            "unfinished": {},
         }
         inputs: Paths = {
             table: [self.paths.data(name, table) for name in names]

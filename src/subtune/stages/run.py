@@ -137,6 +137,8 @@ def _train(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     with _training(stage, threads) as train:
         if missing:
             train([*runs.values()])
+    # A part of a sweep, or of a search, has no table.
+    if "sweep" in outputs:
         rows = [
             {"key": key, "run": spec.id} | records.read_outcome(store, spec.id)
             for key, spec in runs.items()
@@ -243,10 +245,11 @@ def _summary(stage: Stage, outputs: dict[str, list[str]], threads: int) -> None:
         "chosen": merged_experiments([read_scores(path) for path in stage.inputs["chosen"]]),
         "row_scores": read_row_scores(stage.inputs["row_scores"]),
     }
-    results = Results(tables, stage.spec["tasks"], NO_PAPER.printed)
+    asked = stage.spec
+    results = Results(tables, asked["tasks"], NO_PAPER.printed, unfinished=asked["unfinished"])
     write_table(decisions(results), outputs["answers"])
     write_table(methods_by_score(results), outputs["summary"])
-    save_figure(score_by_parameters(results, stage.spec["style"]), outputs["front"])
+    save_figure(score_by_parameters(results, asked["style"]), outputs["front"])
 
 
 def _runs(stage: Stage, outputs: dict[str, str], threads: int) -> None:

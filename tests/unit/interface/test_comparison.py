@@ -7,7 +7,7 @@ import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.interface import workflow
+from subtune.interface import driver
 from subtune.interface.comparison import Comparison, compare
 from subtune.runs.export import export_model
 from subtune.selections.methods import METHODS
@@ -36,10 +36,7 @@ def answer(tmp_path_factory, tiny_bert):
 @pytest.fixture
 def untrained(monkeypatch):
     """Calls of `compare` end before they train."""
-    monkeypatch.setattr(workflow, "preflight", lambda configuration: None)
-    monkeypatch.setattr(
-        workflow, "train_all", lambda _, results, *__: (results / "report.html").touch()
-    )
+    monkeypatch.setattr(driver, "answer", lambda _, results, *__: (results / "report.html").touch())
 
 
 def test_a_method_is_exported_once_and_rows_keep_their_index(answer):

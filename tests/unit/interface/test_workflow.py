@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,8 +12,11 @@ from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.interface import workflow
-from subtune.interface.workflow import run_to_export, train_all
+from subtune.interface.workflow import run_to_export
 from subtune.selections.specs import Fold
+from subtune.stages import plan_file
+from subtune.stages.plan_file import StagePlan
+from subtune.stages.stage import Stage
 from tests.helpers import examples
 from tests.helpers.records import record
 
@@ -55,7 +57,7 @@ def exported(tmp_path):
     def exported(run, path="mine.yaml", **changes):
         if path == "mine.yaml":
             (tmp_path / path).write_text(yaml.safe_dump(written | changes))
-        return run_to_export(tmp_path, run, tmp_path / path, tmp_path)
+        return run_to_export(tmp_path, run, tmp_path / path)
 
     return exported
 
@@ -64,17 +66,18 @@ def test_a_run_that_is_not_of_cross_validation_is_exported_itself(runs, exported
     assert exported(runs[2], "none.yaml") == runs[2]
 
 
-def test_the_run_that_snakemake_made_is_exported(runs, exported, tmp_path, monkeypatch):
+def test_a_run_on_all_rows_is_made_if_it_is_not_recorded(runs, exported, tmp_path, monkeypatch):
     fold, _, plain = runs
     made = tmp_path / "experiments/mine/data/refit/tiny/sst2/layernorm.csv"
+    stage = Stage("refit", "mine/tiny/sst2/layernorm", {}, {}, {"run": str(made)}, {})
+    plan = StagePlan({"refit": {stage.id: stage}}, {}, {}, [])
+    monkeypatch.setattr(plan_file, "made", lambda _: plan)
 
-    def train_all(of, results, directory, targets):
-        # The table of a run that is not recorded was removed.
-        assert not made.exists() and targets == [str(made)]
+    def run_stage(stage):
         made.parent.mkdir(parents=True, exist_ok=True)
         made.write_text(f"run,model\n{plain},tiny\n")
 
-    monkeypatch.setattr(workflow, "train_all", train_all)
+    monkeypatch.setattr(workflow, "run_stage", run_stage)
     assert exported(fold) == plain
     made.write_text("run,model\n000000000000,tiny\n")
     assert exported(fold) == plain
@@ -90,13 +93,3 @@ def test_a_run_that_cannot_be_exported_gets_one_line(runs, exported):
         SubtuneError, match=r"found no .*none.yaml, expected the run's config[^\n]*$"
     ):
         exported(fold, "none.yaml")
-
-
-@pytest.mark.parametrize("last", ["\n".join(["a failed: no"] * 13), "SyntaxError: x"])
-def test_a_call_that_fails_ends_with_the_failed_jobs_or_with_the_log(tmp_path, monkeypatch, last):
-    script = f"import sys; sys.exit('''Error in rule a:\n{last}''')"
-    monkeypatch.setattr(workflow, "snakemake_command", lambda *_: [sys.executable, "-c", script])
-    with pytest.raises(SubtuneError) as error:
-        train_all(tmp_path / "mine.yaml", tmp_path, tmp_path)
-    log = f"training stopped; {tmp_path / 'snakemake.log'} ends with:\nError in rule a:\n"
-    assert str(error.value) == ("" if "failed" in last else log) + last

@@ -1,0 +1,238 @@
+"""The driver of a comparison: workers do its stages until the answer is complete, or time is up."""
+
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from tqdm import tqdm
+
+from subtune.core.errors import SubtuneError, listed
+from subtune.core.layout import Layout
+from subtune.interface.judgement import can_be_judged, few_words, judging_stages, recorded
+from subtune.interface.schedule import FULL, Key, Schedule, done_before, key_of, next_stages
+from subtune.interface.workers import Ended, Workers
+from subtune.runs.search import recorded_scores
+from subtune.stages.stage import Stage
+
+SECONDS_BETWEEN_LINES = 30
+# The longest wait for a worker, after which the clock is read again.
+LONGEST_WAIT = 1.0
+# The most seconds for a worker's last step and its checkpoint.
+SECONDS_TO_STOP = 10
+# The seconds that are kept for the tables of an answer that is not complete: at least so many, and
+# so many times those of the slowest answer so far. Before there is any, a share of all seconds.
+LEAST_SECONDS, TIMES_AN_ANSWER, FIRST_SHARE = 8, 4, 0.12
+
+
+class Clock(NamedTuple):
+    """The times of `time.monotonic` at which a call began, and at which it must end."""
+
+    began: float
+    ends: float
+
+    @property
+    def passed(self) -> float:
+        """The seconds since the beginning."""
+        return time.monotonic() - self.began
+
+    @property
+    def seconds(self) -> float:
+        """The seconds from the beginning to the end."""
+        return self.ends - self.began
+
+
+@dataclass
+class Progress:
+    """What is done of a schedule, and what failed.
+
+    ``given_up``: methods that are left out. ``ended_early``: stages whose worker ended, which are
+    done once more. ``seconds_of_answer``: those of the slowest answer so far; 0 without any.
+    """
+
+    schedule: Schedule
+    results: Path
+    clock: Clock
+    done: set[Key]
+    given_up: set[str] = field(default_factory=set)
+    ended_early: set[Key] = field(default_factory=set)
+    seconds_of_answer: float = 0
+
+    @property
+    def seconds_of_training(self) -> float:
+        """The seconds after which no stage trains, so that there is time for tables."""
+        seconds = self.clock.seconds
+        kept = TIMES_AN_ANSWER * self.seconds_of_answer or FIRST_SHARE * seconds
+        return seconds - max(LEAST_SECONDS, kept)
+
+    @property
+    def store(self) -> Path:
+        """The directory of records."""
+        return Path(Layout(str(self.results)).records())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every stage is done."""
+        return len(self.done) == len(self.schedule.stages)
+
+
+def answer(schedule: Schedule, results: Path, clock: Clock, at_once: int, lock: int) -> None:
+    """Do the stages of a comparison within the clock's time, and write its tables.
+
+    At the end of the time, or after an interrupt, workers write checkpoints, from which the next
+    call continues, and the runs that are recorded are judged.
+
+    Args:
+        at_once: the number of stages that are done side by side.
+        lock: a locked file's descriptor, which workers hold until they end.
+
+    Raises:
+        SubtuneError: full fine-tuning failed, or fewer than two methods can be compared.
+        KeyboardInterrupt: this is the second interrupt, or nothing can be judged yet.
+    """
+    progress = Progress(schedule, results, clock, done_before(schedule, results))
+    if progress.is_complete:
+        _say(f"all {len(schedule.planned)} runs were recorded before")
+        return
+    workers, interrupt = Workers(at_once, results, lock), None
+    try:
+        try:
+            _train(progress, workers)
+        except KeyboardInterrupt as error:
+            interrupt = error
+            _say("stopping: what is there is judged; another interrupt ends this at once")
+        if not progress.is_complete:
+            _stop(progress, workers)
+            _judge(progress, workers, interrupt)
+    finally:
+        workers.close()
+
+
+def _train(progress: Progress, workers: Workers) -> None:
+    """Do all stages, or those for which there is time."""
+    clock, next_line = progress.clock, SECONDS_BETWEEN_LINES
+    while clock.passed < progress.seconds_of_training:
+        _start(progress, workers)
+        if not workers.running:
+            return
+        until = min(next_line, progress.seconds_of_training, clock.passed + LONGEST_WAIT)
+        if ended := workers.next_end(until - clock.passed):
+            _note(progress, ended)
+        if clock.passed >= next_line:
+            _say(_line(progress))
+            next_line += SECONDS_BETWEEN_LINES
+
+
+def _scores(progress: Progress) -> dict[str, dict[float, float]]:
+    searches = progress.schedule.searches
+    return {id: recorded_scores(spec, progress.store) for id, spec in searches.items()}
+
+
+def _start(progress: Progress, workers: Workers) -> None:
+    """Start as many stages as there are free workers."""
+    if not workers.free:
+        return
+    given_up, running = progress.given_up, workers.running
+    stages = next_stages(progress.schedule, progress.done, _scores(progress), running, given_up)
+    for stage in stages[: workers.free]:
+        alone = any(key_of(one) in progress.ended_early for one in (stage, *workers.running))
+        if alone and workers.running:
+            return
+        workers.start(stage, _log(progress, stage))
+
+
+def _log(progress: Progress, stage: Stage) -> Path:
+    return Path(Layout(str(progress.results)).log(stage.kind, stage.id))
+
+
+def _note(progress: Progress, ended: Ended) -> None:
+    """Note that a stage is done, or that it failed."""
+    stage, key = ended.stage, key_of(ended.stage)
+    if ended.exit_status is not None and key not in progress.ended_early:
+        progress.ended_early.add(key)
+        _say(f"{_named(progress, stage)}: {_end(ended.exit_status)}; once more, by itself")
+    elif ended.exit_status is not None:
+        _give_up(progress, stage, _end(ended.exit_status))
+    elif ended.error is not None:
+        _give_up(progress, stage, ended.error)
+    elif not ended.stopped and key in progress.schedule.stages:
+        progress.done.add(key)
+
+
+def _end(exit_status: int) -> str:
+    """Return how a worker ended, in words."""
+    if exit_status == -signal.SIGKILL:
+        return "its process was killed, as if there were too little memory"
+    if exit_status < 0:
+        return f"its process ended by {signal.Signals(-exit_status).name}"
+    return f"its process ended with status {exit_status}: see logs/workers.log in the results"
+
+
+def _named(progress: Progress, stage: Stage) -> str:
+    return listed(sorted(progress.schedule.methods_of(stage)) or [stage.kind])
+
+
+def _give_up(progress: Progress, stage: Stage, why: str) -> None:
+    """Leave out the methods that need a stage.
+
+    Raises:
+        SubtuneError: without them there is no comparison.
+    """
+    lost, methods = progress.schedule.methods_of(stage), {*progress.schedule.methods.values()}
+    if FULL in lost or len(methods - progress.given_up - lost) < 2:
+        raise SubtuneError(why if lost == methods else f"{_named(progress, stage)}: {why}")
+    progress.given_up |= lost
+    _say(f"without {_named(progress, stage)}: {why}")
+
+
+def _stop(progress: Progress, workers: Workers) -> None:
+    """Stop all stages."""
+    for ended in workers.stop(SECONDS_TO_STOP):
+        if ended.error is None and ended.exit_status is None:
+            _note(progress, ended)
+
+
+def _judge(progress: Progress, workers: Workers, interrupt: KeyboardInterrupt | None) -> None:
+    """Make the tables of the runs that are recorded.
+
+    Raises:
+        SubtuneError: fewer than two methods can be compared, or a table cannot be made.
+        KeyboardInterrupt: fewer than two methods can be compared, after an interrupt.
+    """
+    schedule, scores = progress.schedule, _scores(progress)
+    runs = recorded(schedule, progress.store, scores)
+    if not can_be_judged(schedule, runs):
+        raise interrupt or SubtuneError(
+            "minutes: the time is over before two methods have a run; the same call with more "
+            "minutes goes on from here"
+        )
+    stages = judging_stages(schedule, progress.results, runs, scores)
+    tables = Schedule({key_of(stage): stage for stage in stages}, [])
+    done: set[Key] = set()
+    while len(done) < len(stages):
+        for stage in next_stages(tables, done, {}, workers.running)[: workers.free]:
+            workers.start(stage, _log(progress, stage))
+        if ended := workers.next_end(LONGEST_WAIT):
+            if ended.exit_status is not None or ended.error is not None:
+                raise SubtuneError(ended.error or _end(ended.exit_status or 0))
+            done.add(key_of(ended.stage))
+
+
+def _line(progress: Progress) -> str:
+    """Return a line about the time, the runs, and the answer so far."""
+    schedule, scores = progress.schedule, _scores(progress)
+    runs = recorded(schedule, progress.store, scores)
+    before = time.monotonic()
+    words = few_words(schedule, progress.results, runs, scores)
+    if words:
+        seconds = time.monotonic() - before
+        progress.seconds_of_answer = max(progress.seconds_of_answer, seconds)
+    times = map(tqdm.format_interval, (progress.clock.passed, progress.clock.seconds))
+    line = f"{' of '.join(times)}  {len(runs)} of {len(schedule.planned)} runs"
+    return f"{line}; so far: {words}" if words else line
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,111 @@
+"""The judgement of the runs that are recorded so far."""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from subtune.interface.schedule import TABLES, Schedule, Scores
+from subtune.runs.records import is_recorded
+from subtune.runs.search import best_rate, outcome
+from subtune.stages.stage import Paths, Stage
+
+# Below the results: what the tables of unfinished comparisons are made from.
+SO_FAR = "so_far"
+
+
+def recorded(schedule: Schedule, store: Path, scores: Scores) -> dict[str, str]:
+    """Return the recorded run of each planned run that has one, by key.
+
+    While a search is not finished, its runs are those at the best learning rate so far.
+    """
+    runs = {}
+    for key, planned in schedule.planned.items():
+        run = planned.run
+        if planned.search:
+            so_far = scores.get(planned.search)
+            if not so_far:
+                continue
+            run = planned.at(best_rate(schedule.searches[planned.search], so_far))
+        if is_recorded(store, run.id):
+            runs[key] = run.id
+    return runs
+
+
+def unfinished(schedule: Schedule, runs: Mapping[str, str]) -> dict[str, list[int]]:
+    """Return how many seeds or folds are done and planned, for each method that lacks some."""
+    planned = Counter(fact["method"] for fact in schedule.facts)
+    done = Counter(fact["method"] for fact in schedule.facts if fact["key"] in runs)
+    return {method: [done[method], n] for method, n in planned.items() if done[method] < n}
+
+
+def judging_stages(
+    schedule: Schedule, results: Path, runs: Mapping[str, str], scores: Scores
+) -> list[Stage]:
+    """Return the stages of the tables, as if only the recorded runs were planned.
+
+    Write the files that these stages read in place of those that sweeps and searches leave.
+    """
+    folder = results / SO_FAR
+    sweeps, searches = [str(_write_runs(folder, runs))], _write_searches(folder, schedule, scores)
+    missing = unfinished(schedule, runs)
+    stages = []
+    for stage in schedule.stages.values():
+        if stage.kind in TABLES:
+            inputs: Paths = dict(stage.inputs)
+            inputs |= {"sweeps": sweeps} if "sweeps" in inputs else {}
+            inputs |= {"searches": searches} if "searches" in inputs else {}
+            spec = stage.spec | ({"unfinished": missing} if "unfinished" in stage.spec else {})
+            stages.append(stage._replace(inputs=inputs, spec=spec))
+    return stages
+
+
+def _write_runs(folder: Path, runs: Mapping[str, str]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "runs.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("key", "run"), *runs.items()])
+    return path
+
+
+def _write_searches(folder: Path, schedule: Schedule, scores: Scores) -> list[str]:
+    paths = []
+    for id, spec in schedule.searches.items():
+        if scores.get(id):
+            path = folder / f"{id}.json"
+            path.write_text(json.dumps(outcome(spec, scores[id])), encoding="utf-8")
+            paths.append(str(path))
+    return paths
+
+
+def few_words(schedule: Schedule, results: Path, runs: Mapping[str, str], scores: Scores) -> str:
+    """Return the answer from the runs that are recorded so far, in a few words.
+
+    It is empty if fewer than two methods can be compared.
+    """
+    if not can_be_judged(schedule, runs):
+        return ""
+    from subtune.analysis.predictions import read_row_scores
+    from subtune.analysis.scores import read_scores
+    from subtune.analysis.summary import answers
+    from subtune.exhibits.answers import in_few_words
+    from subtune.stages.run import run_stage
+
+    found = []
+    for stage in judging_stages(schedule, results, runs, scores):
+        if stage.kind == "scores":
+            made: dict[str, Any] = {
+                name: str(results / SO_FAR / stage.id / Path(str(path)).name)
+                for name, path in stage.outputs.items()
+            }
+            run_stage(stage._replace(outputs=made))
+            chosen, row_scores = read_scores(made["chosen"]), read_row_scores([made["row_scores"]])
+            found += answers(chosen, row_scores, unfinished(schedule, runs))
+    return "; ".join(map(in_few_words, found))
+
+
+def can_be_judged(schedule: Schedule, runs: Mapping[str, str]) -> bool:
+    """Return whether two methods have a run."""
+    return len({schedule.methods[key] for key in runs}) > 1

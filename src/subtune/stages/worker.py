@@ -1,0 +1,81 @@
+"""A worker of `subtune.compare`: does one stage after another, and ends with its caller.
+
+A line of standard input is JSON: a stage, and the path of its log. The answer is a line of JSON:
+``error`` is the message of a failure or null, and ``stopped`` says whether the stage was asked to
+stop. SIGUSR1 asks a stage to stop. After SIGTERM, or if the caller is gone, the worker ends too. In
+each of these cases, a stage that trains first writes a checkpoint.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from subtune.core.jobs import StoppedError, job, message_of, report
+from subtune.stages.stage import Stage
+
+
+def main() -> None:
+    """Do the stages of standard input."""
+    # Libraries may print; only answers go to the caller.
+    answers = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    orders: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
+    signal.signal(signal.SIGTERM, lambda *_: orders.put(None))
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    threading.Thread(target=_read, args=(orders,), daemon=True).start()
+    # Libraries read the place of their cache when they are imported.
+    with tempfile.TemporaryDirectory(prefix="subtune-") as os.environ["HF_DATASETS_CACHE"]:
+        _import_libraries()
+        while order := orders.get():
+            answer = _answer(Stage.from_json(order["stage"]), Path(order["log"]))
+            # If the caller is gone, the next order is the last.
+            with contextlib.suppress(BrokenPipeError):
+                os.write(answers, f"{json.dumps(answer)}\n".encode())
+
+
+def _read(orders: SimpleQueue[dict[str, Any] | None]) -> None:
+    """Pass on the lines of standard input. At its end, the caller is gone."""
+    for line in sys.stdin:
+        orders.put(json.loads(line))
+    os.kill(os.getpid(), signal.SIGTERM)
+    orders.put(None)
+
+
+def _import_libraries() -> None:
+    """Import what takes seconds, while no stage has come."""
+    import datasets  # noqa: F401
+    import torch  # noqa: F401
+    import transformers  # noqa: F401
+
+
+def _answer(stage: Stage, log: Path) -> dict[str, Any]:
+    """Do a stage, and return the answer."""
+    from subtune.stages.run import run_stage
+
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with job(log, stage.resources.get("hub_cache")):
+        try:
+            run_stage(stage)
+        except StoppedError as error:
+            report(str(error))
+            return {"error": None, "stopped": True}
+        except Exception as error:
+            message = message_of(error)
+            if message is None:
+                traceback.print_exc()
+                message = f"{type(error).__name__}: {error} (log: {log})"
+            report(f"error: {message}")
+            return {"error": message, "stopped": False}
+    return {"error": None, "stopped": False}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""The stages of a small comparison."""
+
+from subtune.interface.schedule import Schedule, key_of
+from subtune.selections.methods import METHODS
+from subtune.selections.specs import Fit, Fold, PlannedRun, SearchSpec
+from subtune.stages.stage import Stage
+from tests.helpers import examples
+
+RATES = (1e-4, 1e-3, 1e-2)
+PLACES = {"checkpoints": "checkpoints/a"}
+
+
+def run_of(method: str, fold: int):
+    spec = examples.run_spec()
+    recipe = spec.recipe.replaced(fold=Fold(of=2, number=fold))
+    if method == "embeddings":
+        recipe = Fit(fold=recipe.fold)
+    return spec.replaced(selection=METHODS[method], recipe=recipe, seed=fold)
+
+
+def comparison() -> Schedule:
+    """Return two folds of four methods, of which two share steps."""
+    searches, stages, facts = {}, [], []
+    stages.append(Stage("tokens", "t", {}, {}, {"tokens": "t"}, {}))
+    for method in ("layernorm", "bitfit", "full"):
+        spec = SearchSpec(run=run_of(method, 0), rates=RATES)
+        searches[method] = spec.id
+        outputs = {"search": f"searches/{spec.id}"}
+        stages.append(Stage("search", spec.id, spec.written(), {"tokens": "t"}, outputs, PLACES))
+    for fold in (0, 1):
+        for methods in (["bitfit", "layernorm"], ["full"]):
+            runs = [PlannedRun(run=run_of(m, fold), search=searches[m]) for m in methods]
+            inputs = {"tokens": "t", "searches": [f"searches/{searches[m]}" for m in methods]}
+            stages.append(train(f"{'+'.join(methods)} {fold}", runs, inputs))
+            facts += [{"key": run.key, "method": m} for run, m in zip(runs, methods, strict=True)]
+    fits = [PlannedRun(run=run_of("embeddings", fold)) for fold in (0, 1)]
+    facts += [{"key": run.key, "method": "embeddings"} for run in fits]
+    stages.append(train("embeddings", fits, {"tokens": "t"}))
+    sweeps = {"sweeps": [stage.id for stage in stages if stage.kind == "train"]}
+    stages.append(Stage("scores", "mine", {"runs": facts}, sweeps, {"scores": "scores"}, {}))
+    return Schedule({key_of(stage): stage for stage in stages}, facts)
+
+
+def train(id: str, runs: list[PlannedRun], inputs: dict) -> Stage:
+    return Stage("train", id, {"runs": [r.written() for r in runs]}, inputs, {"sweep": id}, PLACES)

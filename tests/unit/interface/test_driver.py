@@ -1,0 +1,78 @@
+"""What a comparison does about stages that fail, and about workers that end."""
+
+import signal
+
+import pytest
+
+from subtune.core.errors import SubtuneError
+from subtune.interface import driver
+from subtune.interface.driver import Clock, Progress
+from subtune.interface.schedule import next_stages
+from subtune.interface.workers import Ended
+from tests.helpers.stages import comparison
+
+
+@pytest.fixture
+def lines(monkeypatch) -> list[str]:
+    """The lines that a call says."""
+    found: list[str] = []
+    monkeypatch.setattr(driver, "_say", found.append)
+    return found
+
+
+@pytest.fixture
+def progress(tmp_path, lines):
+    """The progress of a call that has the tokens."""
+    return Progress(comparison(), tmp_path, Clock(0, 60), {("tokens", "t")})
+
+
+@pytest.fixture
+def stages(progress):
+    """The next stage of some methods."""
+    found = next_stages(progress.schedule, progress.done, {})
+    return {"+".join(sorted(progress.schedule.methods_of(stage))): stage for stage in found}
+
+
+def test_a_method_that_fails_is_left_out_with_one_line(progress, stages, lines):
+    driver._note(progress, Ended(stages["bitfit+layernorm"], error="no rows"))
+    assert lines == ["without bitfit, layernorm: no rows"]
+    assert progress.given_up == {"bitfit", "layernorm"}
+
+
+def test_without_full_or_a_second_method_there_is_no_comparison(progress, stages):
+    with pytest.raises(SubtuneError, match=r"^full: no rows$"):
+        driver._note(progress, Ended(stages["full"], error="no rows"))
+    driver._note(progress, Ended(stages["embeddings"], error="no embeddings"))
+    with pytest.raises(SubtuneError, match=r"^bitfit, layernorm: no rows$"):
+        driver._note(progress, Ended(stages["bitfit+layernorm"], error="no rows"))
+
+
+def test_a_stage_whose_worker_ended_is_done_once_more_by_itself(progress, stages, lines):
+    end = Ended(stages["embeddings"], exit_status=-signal.SIGKILL)
+    driver._note(progress, end)
+    assert not progress.given_up
+    driver._note(progress, end)
+    killed = "its process was killed, as if there were too little memory"
+    assert lines == [f"embeddings: {killed}; once more, by itself", f"without embeddings: {killed}"]
+
+
+def test_a_stage_that_was_stopped_is_not_done(progress, stages):
+    driver._note(progress, Ended(stages["embeddings"], stopped=True))
+    assert progress.done == {("tokens", "t")}
+
+
+def test_a_second_interrupt_ends_the_call(tmp_path, monkeypatch, lines):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(driver, "_train", interrupt)
+    monkeypatch.setattr(driver, "_judge", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        driver.answer(comparison(), tmp_path, Clock(0, 60), at_once=1, lock=0)
+    assert lines == ["stopping: what is there is judged; another interrupt ends this at once"]
+
+
+def test_time_is_kept_for_tables(progress):
+    assert progress.seconds_of_training == 52
+    progress.seconds_of_answer = 5
+    assert progress.seconds_of_training == 40
