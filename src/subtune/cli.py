@@ -357,8 +357,12 @@ def _plan(options: Namespace) -> None:
         f"\nThe longest job takes {longest:,.1f} hours; checkpoints take up to {largest:,.2f} GB "
         "per job\nwhile it runs. Assumed, under `assumptions` in the configuration:\n"
     )
-    assumptions = pd.Series(checked.assumptions.model_dump()).rename_axis("assumption")
-    print(assumptions.reset_index(name="value").to_markdown(index=False))
+    assumptions = pd.Series(checked.assumptions.model_dump(exclude={"pace"}))
+    for kind, pace in estimates.paces.items():
+        each = f"{pace.per_layer:.3g} ms per layer, {pace.per_teraflop:.3g} s per 10¹² operations"
+        assumptions[f"pace of {kind}"] = each
+    assumptions = assumptions.rename_axis("assumption").reset_index(name="value")
+    print(assumptions.to_markdown(index=False))
     for location in estimates.unknown_models:
         print(f"\n{location} is not known before it is downloaded: counted as bert-large-cased.")
     layout = Layout(checked.results)

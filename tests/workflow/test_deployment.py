@@ -117,7 +117,7 @@ def test_jobs_in_other_environments_find_the_workflows_own_code(tmp_path, monkey
 def test_settings_of_machines_change_no_run():
     data = yaml.safe_load((ROOT / "config.yaml").read_text())
     before = plan_of(config.check(data))
-    changes = {"assumptions": {"device": "a laptop"}, "checkpoint_minutes": 1, "hub_cache": "x"}
+    changes = {"assumptions": {"device": "CPU core"}, "checkpoint_minutes": 1, "hub_cache": "x"}
     after = plan_of(config.check(data | changes))
     assert before.runs.keys() == after.runs.keys()
     assert before.sweeps.keys() == after.sweeps.keys()

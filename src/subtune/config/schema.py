@@ -31,6 +31,10 @@ from subtune.tasks import TASKS, Task
 from subtune.tasks.task import KINDS, TEST, KindName, default_kind
 
 ALL_ROWS: Literal["all"] = "all"
+# What a step trains, by which its time is estimated; an evaluation trains nothing.
+Trains = Literal[
+    "nothing", "vectors", "entries", "low_rank", "matrices", "differences", "evaluation"
+]
 # The default of the acceptable loss of score against full fine-tuning.
 MARGIN = 0.02
 # Tables and random generators hold no larger whole numbers.
@@ -458,20 +462,25 @@ class Style(Section):
     """width in inches; narrow figures take half of it"""
 
 
+class Pace(Section):
+    """The time of a training step, without evaluations."""
+
+    per_layer: float = Field(ge=0)
+    """milliseconds per layer of the model; runs side by side share them"""
+    per_teraflop: float = Field(ge=0)
+    """seconds per 10¹² operations of the batch's forward pass"""
+
+
 class Assumptions(Section):
     """The machine assumed in time estimates. Results do not depend on the machine."""
 
-    device: str = "one A100"
-    """name of the machine, for people to read"""
-    teraflops: dict[Precision, Annotated[float, Field(gt=0)]] = Field(
-        default={"fp32": 12.0, "tf32": 40.0, "bf16": 80.0}, min_length=2
-    )
-    """10¹² floating-point operations per second in large matrix products, for both fp32 and bf16,
-    and for tf32 where it is faster than fp32"""
-    milliseconds_per_layer: float = Field(default=1.5, ge=0)
-    """milliseconds per layer that a training step takes in addition to its products"""
-    runs_side_by_side: Count = 8
-    """number of runs that share a training step, if they train no matrices"""
+    device: str = "H100"
+    """name of the machine: one with measured steps in subtune (H100, A100, CPU core), or any name
+    if there is a `pace`"""
+    pace: dict[Trains, Pace] = {}
+    """pace by what trains: the classifier alone (`nothing`), `vectors`, some `entries`, `low_rank`
+    updates, `matrices`, or some `differences` after all matrices; `evaluation` trains nothing.
+    What is missing counts like the most similar. `subtune init` measures the pace"""
     start_minutes: float = Field(default=1.0, ge=0)
     """minutes that every job takes before it trains"""
     time_margin: float = Field(default=2.0, ge=1)

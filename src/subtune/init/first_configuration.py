@@ -30,6 +30,7 @@ from subtune.init.look import (
     order,
     require_labels,
 )
+from subtune.init.messages import Times
 from subtune.init.settings import StartingModel, model_called
 from subtune.init.tables import Columns, Table, task_named_after
 from subtune.models.files import lacks_pooler
@@ -42,10 +43,10 @@ from subtune.tasks.task import TEST, TaskSize
 SOME_COMMIT = "0" * 40
 # Seconds of the jobs that do not train (tokens, tables, figures), on two cores of a laptop.
 OTHER_SECONDS = 25
+# Minutes until a job trains.
+START_MINUTES = 0.03
 # The name of the only experiment. With a paper's name, it would get the paper's tables.
 EXPERIMENT = "mine"
-# Hardware with native bf16 multiplies bf16 at least this many times as fast as fp32.
-NATIVE = 1.3
 
 
 class Request(NamedTuple):
@@ -138,12 +139,17 @@ def init(request: Request) -> Iterator[str]:
     problems = model.problems_of(DEFAULTS.methods, task)
     methods = [method for method in DEFAULTS.methods if method not in problems]
     yield from (f"method {method} is left out: {why}" for method, why in problems.items())
-    at_once, speed = settings.count_jobs_at_once(), settings.estimated_speed()
+    # Importing torch takes seconds.
+    from subtune.init.pace import measured
+
+    at_once = settings.count_jobs_at_once()
     windows = settings.windows(found.counts, model.longest_text)
+    asked = 60 * request.minutes
+    seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * asked)
+    timed = measured(model, task, columns["train"], windows[0], methods, seconds)
     seeds, target = folds or DEFAULTS.seeds, request.target
-    choices = settings.choices(rows, windows, model.hidden_size, methods, seeds)
+    choices = settings.choices(rows, windows, model.hidden_size, methods, seeds, timed.least_batch)
     other_metrics = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
-    has_fast_bf16 = speed.teraflops["bf16"] > NATIVE * speed.teraflops["fp32"]
     sizes: Mapping[str, TaskSize] = {}
     for chosen in choices:
         lengths = lengths_of(found.counts, chosen.max_length, bool(model.directory))
@@ -160,17 +166,19 @@ def init(request: Request) -> Iterator[str]:
             folds=folds,
             cut_share=messages.share_read(lengths),
             at_once=at_once,
-            assumptions=speed,
-            precision="bf16" if has_fast_bf16 else "fp32",
+            timed=timed,
+            start_minutes=START_MINUTES,
             command=_command(target),
             experiment=EXPERIMENT,
             defaults=DEFAULTS,
         )
-        sizes, seconds = _estimate(config.check(yaml.safe_load(text)), model, sizes, at_once)
-        if seconds is None or seconds <= 60 * request.minutes:
+        tokens = found.counts.clip(max=chosen.max_length).mean()
+        checked = config.check(yaml.safe_load(text))
+        sizes, times = _estimate(checked, model, sizes, tokens, at_once)
+        if times is None or times.all <= asked:
             break
     yield messages.run_line(chosen)
-    yield from messages.time_lines(choices[0], chosen, lengths, model, seconds, request.minutes)
+    yield from messages.time_lines(choices[0], chosen, lengths, model, times, request.minutes)
     with one_line(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:
         file.write(text)
 
@@ -274,11 +282,19 @@ def task_of(request: Request, found: Found) -> Task:
 
 
 def _estimate(
-    checked: Config, model: StartingModel, sizes: Mapping[str, TaskSize], at_once: int
-) -> tuple[Mapping[str, TaskSize], float | None]:
-    """Return the tasks' sizes and the seconds here (None if the model's size is unknown).
+    checked: Config,
+    model: StartingModel,
+    sizes: Mapping[str, TaskSize],
+    tokens: float,
+    at_once: int,
+) -> tuple[Mapping[str, TaskSize], Times | None]:
+    """Return the tasks' sizes and the time here (None if the model's size is unknown).
 
-    The hub is not asked. ``sizes``: sizes from an earlier estimate, which are used again.
+    The hub is not asked.
+
+    Args:
+        sizes: sizes from an earlier estimate, which are used again.
+        tokens: the mean number of tokens of a text.
     """
     source = checked.models[model.name]
     if source.hub:
@@ -287,12 +303,16 @@ def _estimate(
         source = source.model_copy(update=update)
     checked = checked.model_copy(update={"models": {model.name: source}})
     planned = plan(checked, sizes)
+    planned.sizes = {key: size.replaced(tokens=tokens) for key, size in planned.sizes.items()}
     estimates = Estimates(checked, planned)
     if estimates.unknown_models:
         return planned.sizes, None
     seconds = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
     seconds += [estimates.search(search).seconds for search in planned.searches]
-    return planned.sizes, max(sum(seconds) / at_once, *seconds) + OTHER_SECONDS
+    first = max(estimates.run(run).seconds for run in planned.runs)
+    return planned.sizes, Times(
+        all=max(sum(seconds) / at_once, *seconds) + OTHER_SECONDS, first=first + OTHER_SECONDS
+    )
 
 
 def _command(target: Path) -> str:

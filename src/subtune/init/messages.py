@@ -1,7 +1,9 @@
 """Lines that `subtune look` and `subtune init` print."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from subtune.core.errors import listed
 from subtune.init import DEFAULTS
@@ -117,6 +119,16 @@ def _class_lines(look: Look, judging: str) -> Iterator[str]:
             yield f"label {shown(word)} looks like a missing value; here it is a class"
 
 
+class Times(NamedTuple):
+    """Estimated seconds on this machine: of all runs, and of the longest one by itself.
+
+    Both include the time for tables.
+    """
+
+    all: float
+    first: float
+
+
 def share_read(lengths: Lengths) -> str:
     """Return, in words, the share of texts that are cut and the share of tokens that are read."""
     if not lengths.cut:
@@ -145,10 +157,12 @@ def run_line(settings: Settings) -> str:
     others = "".join(f", and {method}" for method in settings.methods if method not in trained)
     seeds, own = len(settings.seeds), settings.own_epochs
     longer = f" ({next(iter(own.values()))} of {', '.join(own)})" if own else ""
+    searches = any(len(rates) > 1 for rates in settings.methods.values())
+    rates = "the first seed searches each method's" if searches else "each method has one"
     return (
         f"{seeds * len(trained)} runs: methods ({', '.join(trained)}) × {seeds} seeds{others}; "
-        f"{settings.epochs} epochs each{longer}, in batches of {settings.batch_size}; the first "
-        "seed searches each method's learning rate"
+        f"{settings.epochs} epochs each{longer}, in batches of {settings.batch_size}; {rates} "
+        "learning rate"
     )
 
 
@@ -157,14 +171,14 @@ def time_lines(
     chosen: Settings,
     lengths: Lengths,
     model: StartingModel,
-    seconds: float | None,
+    times: Times | None,
     minutes: float,
 ) -> Iterator[str]:
     """Yield lines about the time on this machine, and about settings reduced to fit the limit.
 
     Args:
         lengths: the texts' lengths, cut at the chosen length.
-        seconds: the estimated time; None if it is unknown.
+        times: the estimated time; None if it is unknown.
     """
     changes = []
     if left_out := [method for method in usual.methods if method not in chosen.methods]:
@@ -173,7 +187,7 @@ def time_lines(
         changes.append(f"{chosen.train_rows:,} of {usual.train_rows:,} rows train")
     if chosen.epochs < usual.epochs:
         changes.append(f"{chosen.epochs} epochs in place of {usual.epochs}")
-    elif chosen.own_epochs != usual.own_epochs:
+    elif chosen.epochs == usual.epochs and chosen.own_epochs != usual.own_epochs:
         changes.append("fewer epochs of single methods")
     if chosen.max_length < usual.max_length:
         window = f"max_length {chosen.max_length} in place of {usual.max_length}"
@@ -181,12 +195,17 @@ def time_lines(
     asked = in_words(60 * minutes)
     if changes:
         yield f"shorter, to fit into {asked}: {'; '.join(changes)}"
-    if seconds is None:
+    if times is None:
         yield f"time: not known before {model.reference} is downloaded"
         return
-    yield f"time: about {in_words(seconds)} here, an estimate from one timed matrix product"
-    if seconds > 60 * minutes:
+    yield f"time: about {in_words(times.all)} here, by the training steps that were timed"
+    if times.first > 60 * minutes:
         yield (
-            f"that is longer than {asked}: shorten the list under `methods`, lower `epochs` or "
-            "`train_rows`, or name a smaller model"
+            f"{asked} are too short for a single run of every method: --minutes "
+            f"{math.ceil(times.first / 60)} has an answer, or a smaller model (--model)"
+        )
+    elif times.all > 60 * minutes:
+        yield (
+            f"that is longer than {asked}: `compare` judges what is trained by then; --minutes "
+            f"{math.ceil(times.all / 60)} trains everything, or a smaller model (--model) does"
         )

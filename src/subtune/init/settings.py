@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from subtune.config.schema import HUB_MODELS, REPOSITORY, Assumptions
-from subtune.core import jobs
+from subtune.config.schema import HUB_MODELS, REPOSITORY
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, cut, placed
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
@@ -26,17 +25,6 @@ from subtune.selections.methods import METHODS
 from subtune.selections.specs import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.formats import is_directory
-
-# Minutes until a job trains, on two laptop cores.
-START_MINUTES = 0.15
-# Training on two busy cores has about this share of a large product's speed.
-SHARE_OF_PRODUCT = 0.33
-# Milliseconds per layer of a training step, without its matrix products.
-MILLISECONDS_PER_LAYER = 3.0
-# Rows and columns of the matrices that are multiplied to measure the speed.
-WIDTH = 1024
-# The seconds for which each product is repeated; the fastest repetition counts.
-SECONDS = 0.2
 
 
 class StartingModel(Value):
@@ -162,7 +150,7 @@ def model_called(name: str | None) -> StartingModel:
 class Settings(NamedTuple):
     """Settings of an experiment.
 
-    ``methods``: methods with the learning rates to search. ``train_rows``: the number of rows that
+    ``methods``: methods with the learning rates to try. ``train_rows``: the number of rows that
     a run trains on. ``own_epochs``: epochs of methods that train longer than the others.
     """
 
@@ -176,13 +164,18 @@ class Settings(NamedTuple):
 
 
 def choices(
-    rows: int, windows: Sequence[int], hidden_size: int, methods: Iterable[str], seeds: int
+    rows: int,
+    windows: Sequence[int],
+    hidden_size: int,
+    methods: Iterable[str],
+    seeds: int,
+    least_batch: int = 1,
 ) -> list[Settings]:
     """Return settings for a table and a model, the best first and the quickest last.
 
     The first settings give methods of few parameters more epochs than the others. Later ones have
-    fewer epochs, then shorter windows, fewer methods, fewer rows, and finally still fewer epochs
-    and the shortest window.
+    fewer epochs, then shorter windows, fewer methods, fewer rows, and finally still fewer epochs,
+    the shortest window, and one learning rate for each method.
 
     Args:
         rows: the number of rows that a run can train on.
@@ -190,6 +183,8 @@ def choices(
         hidden_size: the model's hidden size.
         methods: the methods whose parameters the model has.
         seeds: the number of runs of each method.
+        least_batch: the smallest batch that uses the machine well; if it leaves fewer than
+            `fewest_steps` steps, batches are smaller.
     """
     rates = {}
     for method in methods:
@@ -198,24 +193,31 @@ def choices(
     parts = [rows]
     while parts[-1] // 2 >= DEFAULTS.fewest_rows:
         parts.append(parts[-1] // 2)
-    usual = [window for window in windows if window > DEFAULTS.shortest["window"]] or windows
+    usual = [window for window in windows if window > DEFAULTS.shortest_window] or windows
     last = usual[-1]
     steps = [(rows, window, DEFAULTS.shorter[0]) for window in usual[:-1]]
     steps += [(part, last, shorter) for part in parts for shorter in DEFAULTS.shorter]
-    steps += [(parts[-1], w, DEFAULTS.shortest) for w in dict.fromkeys((last, windows[-1]))]
+    fewer, fewest = DEFAULTS.shortest
+    steps += [(parts[-1], window, fewer) for window in dict.fromkeys((last, windows[-1]))]
+    steps.append((min(rows, fewest["rows"]), windows[-1], fewest))
     found = []
     for train_rows, max_length, shorter in steps:
         size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
-        fewest = math.ceil(shorter["epochs"] * size["epochs"])
+        fewest_epochs, batch_size = math.ceil(shorter["epochs"] * size["epochs"]), least_batch
+        while train_rows * fewest_epochs < batch_size * DEFAULTS.fewest_steps:
+            batch_size //= 2
+        kept = {m: rates[m] for m in rates if m not in shorter["without"]}
+        if "rows" in shorter:
+            kept = {method: tried[len(tried) // 2 :][:1] for method, tried in kept.items()}
         shortest = Settings(
-            methods={m: rates[m] for m in rates if m not in shorter["without"]},
+            methods=kept,
             seeds=tuple(range(seeds)),
-            epochs=fewest,
-            batch_size=size["batch_size"],
+            epochs=fewest_epochs,
+            batch_size=max(batch_size, size["batch_size"]),
             max_length=max_length,
             train_rows=train_rows,
         )
-        found += [shortest._replace(epochs=n) for n in range(size["epochs"], fewest - 1, -1)]
+        found += [shortest._replace(epochs=n) for n in range(size["epochs"], fewest_epochs - 1, -1)]
     best, longer = found[0], [method for method in rates if method in DEFAULTS.longer["methods"]]
     own = (dict.fromkeys(longer, times * best.epochs) for times in DEFAULTS.longer["times"])
     return [*(best._replace(own_epochs=epochs) for epochs in own), *found]
@@ -233,37 +235,8 @@ def windows(counts: np.ndarray, longest: int) -> list[int]:
     needed = int(np.quantile(counts, DEFAULTS.whole_texts, method="higher"))
     multiple = DEFAULTS.window_multiple
     first = min(-(-needed // multiple) * multiple, longest)
-    shorter = [*DEFAULTS.shorter_windows, DEFAULTS.shortest["window"]]
+    shorter = [*DEFAULTS.shorter_windows, DEFAULTS.shortest_window]
     return [first, *(length for length in shorter if length < min(first, counts.mean()))]
-
-
-def estimated_speed() -> Assumptions:
-    """Return `assumptions` for this machine, from timed matrix products on one core or the GPU.
-
-    The speed of a real model may differ by a factor of two.
-    """
-    # Importing torch takes seconds.
-    import torch
-    from torch.utils.benchmark import Timer
-
-    device = jobs.prepare(threads=1)
-    name = jobs.device_name(device)
-
-    def training_teraflops(dtype: torch.dtype) -> float:
-        matrix = torch.ones(WIDTH, WIDTH, dtype=dtype, device=device)
-        timer = Timer("matrix @ matrix", globals={"matrix": matrix})
-        fastest = min(timer.blocked_autorange(min_run_time=SECONDS).times)
-        return float(f"{SHARE_OF_PRODUCT * 2 * WIDTH**3 / fastest / 1e12:.2g}")
-
-    return Assumptions(
-        device=f"one core of {name}" if device.type == "cpu" else name,
-        teraflops={
-            "fp32": training_teraflops(torch.float32),
-            "bf16": training_teraflops(torch.bfloat16),
-        },
-        milliseconds_per_layer=MILLISECONDS_PER_LAYER,
-        start_minutes=START_MINUTES,
-    )
 
 
 def count_cores() -> int:

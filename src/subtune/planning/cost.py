@@ -1,21 +1,33 @@
-"""Estimates of time, memory and disk before anything runs. No result depends on them."""
+"""Estimates of time, memory and disk before anything runs. No result depends on them.
+
+A training step takes a time per layer, which runs side by side share, and a time per operation of
+its forward pass. Both times depend on what trains. They are fitted to measured steps: those of
+`subtune init`, in the configuration, or those of a device in `steps.yaml`. The precision is the
+measured one. For a model of another size the estimate may be wrong by a factor of two.
+"""
 
 import math
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import astuple, dataclass
-from functools import cache
+from functools import cache, cached_property
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from subtune.config import Config
-from subtune.core.layout import Layout
+from subtune.config.schema import Pace, Trains
+from subtune.core.errors import SubtuneError, one_of
+from subtune.core.layout import Layout, read_yaml
 from subtune.data.batches import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
+from subtune.families.base import Dimensions
 from subtune.models.dimensions import AnyDimensions, dimensions_of, fields_of
 from subtune.models.files import head_by
 from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
-from subtune.selections.specs import FisherSpec, Fit, Precision, RunSpec, TokensSpec
+from subtune.selections.specs import FisherSpec, Fit, RunSpec, TokensSpec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,12 +40,26 @@ COPIES_OF_MODEL = 3
 # Copies of the trained values: gradient, the optimiser's two averages, the best epoch's values.
 COPIES_OF_TRAINED = 4
 FISHER_BATCH = 16
+# Seconds to import scikit-learn and to fit a regression to the embeddings of some hundred texts.
+FIT_SECONDS = 2
 # The number of whole runs that a search for a learning rate trains on average.
 RUNS_OF_A_SEARCH = 3.5
+# Minutes of a job that schedulers start soon, because it fits into gaps.
+SHORT_JOB = 240
 # Bytes on disk per evaluated row, for its prediction, history and scores.
 BYTES_OF_A_PREDICTION = 24
 # The largest share of a model's parameters in vectors and low-rank updates.
 SMALL_SHARE = 0.03
+# The kind of step of each work, and its cost in forward passes.
+KINDS: dict[Work, Trains] = {
+    Work.NOTHING: "nothing",
+    Work.VECTORS: "vectors",
+    Work.ENTRIES: "entries",
+    Work.LOW_RANK: "low_rank",
+    Work.MATRICES: "matrices",
+    Work.DIFFERENCES: "differences",
+}
+FORWARD_PASSES = {"evaluation": 1.0} | {kind: work.value for work, kind in KINDS.items()}
 # Columns of the table of costs, and the name of its last row.
 COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
 TOTAL = "all, each once"
@@ -52,12 +78,80 @@ class Cost:
         return Cost(*map(add, astuple(self), astuple(other)))
 
 
+class Step(NamedTuple):
+    """A measured step: layers, 10¹² operations of all runs' forward passes, and seconds."""
+
+    layers: int
+    teraflops: float
+    seconds: float
+
+
+def fitted(steps: Iterable[Step]) -> Pace:
+    """Return the pace with the smallest squared relative errors. No part of it is negative.
+
+    Without two different numbers of operations, the time per layer is 0.
+    """
+    layers, teraflops, seconds = np.array([*steps]).T
+    parts = np.stack([layers, teraflops], axis=1) / seconds[:, None]
+    found = np.zeros(2)
+    if len({*teraflops}) > 1:
+        found = np.linalg.lstsq(parts, np.ones(len(parts)))[0]
+    if (found <= 0).any():
+        only = int(found[1] >= found[0])
+        found = np.zeros(2)
+        found[only] = parts[:, only].sum() / (parts[:, only] ** 2).sum()
+    per_layer, per_teraflop = (float(f"{value:.3g}") for value in (1e3 * found[0], found[1]))
+    return Pace(per_layer=per_layer, per_teraflop=per_teraflop)
+
+
+@cache
+def measured_steps() -> dict[str, dict[Trains, list[Step]]]:
+    """Return the steps of `steps.yaml`, by device and by what trains."""
+    table = read_yaml("subtune.planning", "steps.yaml")
+    devices: dict[str, dict[Trains, list[Step]]] = {}
+    for device, rows in table["devices"].items():
+        devices[device] = {}
+        for trains, layers, width, runs, texts, tokens, milliseconds in rows:
+            flops = runs * tokens * layers * (24 * width**2 + 4 * width * tokens / texts)
+            step = Step(layers, flops / 1e12, milliseconds / 1e3)
+            devices[device].setdefault(trains, []).append(step)
+    return devices
+
+
+def pace_of_device(device: str) -> dict[Trains, Pace]:
+    """Return the pace of a device in `steps.yaml`, by what trains.
+
+    Raises:
+        SubtuneError: nothing was measured on this device.
+    """
+    devices, ratios = measured_steps(), read_yaml("subtune.planning", "steps.yaml")["ratios"]
+    if device not in {*devices, *ratios}:
+        known = one_of(device, [*devices, *ratios])
+        raise SubtuneError(f"assumptions.device: {known}, or the `pace` of another device")
+    like, ratio = ratios.get(device, (device, 1))
+    paces = {trains: fitted(steps) for trains, steps in devices[like].items()}
+    return {
+        trains: Pace(per_layer=pace.per_layer, per_teraflop=ratio * pace.per_teraflop)
+        for trains, pace in paces.items()
+    }
+
+
+def pace_of(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
+    """Return the pace of a kind of step; if it was not measured, from the most similar kind."""
+    nearest = min(paces, key=lambda of: abs(FORWARD_PASSES[of] - FORWARD_PASSES[kind]))
+    nearest = kind if kind in paces else nearest
+    ratio, pace = FORWARD_PASSES[kind] / FORWARD_PASSES[nearest], paces[nearest]
+    return Pace(per_layer=ratio * pace.per_layer, per_teraflop=ratio * pace.per_teraflop)
+
+
 class Estimates:
     """Costs of a plan's stages. Each cost is computed once."""
 
     def __init__(self, config: Config, plan: Plan):
         self._plan = plan
         self._assumed = config.assumptions
+        self.paces = self._assumed.pace or pace_of_device(self._assumed.device)
+        self._pace = cache(lambda kind: pace_of(self.paces, kind))
         # The cost of starting a job.
         self.start = Cost(seconds=60 * self._assumed.start_minutes)
         self.run = cache(self._run)
@@ -99,7 +193,8 @@ class Estimates:
         examples = rows * self._plan.examples_of_a_row(spec.tokens)
         examples = min(spec.rows or examples, examples)
         flops = Work.MATRICES.value * examples * self._forward_flops(spec.tokens)
-        seconds = self._seconds(flops, examples / FISHER_BATCH, spec.tokens, "fp32")
+        steps = examples / FISHER_BATCH
+        seconds = self._seconds("matrices", steps, examples, spec.tokens)
         return Cost(examples * self._length(spec.tokens), flops, seconds) + self.start
 
     def train_scores(self, runs: Iterable[str]) -> Cost:
@@ -113,19 +208,18 @@ class Estimates:
         )
         return sum((self._evaluation(*tested) for tested in rows), self.start)
 
-    def minutes(self, cost: Cost, attempt: int = 1) -> int:
-        """Return the minutes to ask a scheduler for; each attempt asks for more.
+    def minutes(self, cost: Cost) -> int:
+        """Return the minutes that a first attempt asks a scheduler for.
 
-        A sweep that needs more than the cluster allows continues from its checkpoint.
+        Each further attempt asks for twice as many and continues from the checkpoint, so that four
+        attempts have more time than the estimate.
         """
-        needed = self._assumed.time_margin * attempt * cost.seconds / 60
-        return min(math.ceil(needed) + 10, 60 * self._assumed.longest_job_hours)
+        needed = self._assumed.time_margin * cost.seconds / 60 + 10
+        first = max(min(needed, SHORT_JOB), needed / 8)
+        return min(math.ceil(first), 60 * self._assumed.longest_job_hours)
 
-    def memory(self, spec: RunSpec | FisherSpec, attempt: int = 1) -> int:
-        """Return the megabytes of main memory to ask for, for a sweep's runs or Fisher information.
-
-        Each further attempt adds half of the first attempt's memory.
-        """
+    def memory(self, spec: RunSpec | FisherSpec) -> int:
+        """Return the megabytes of main memory that a sweep or Fisher information first asks for."""
         tokens = spec.tokens
         batch = spec.recipe.batch_size if isinstance(spec, RunSpec) else FISHER_BATCH
         model = self._dimensions(tokens.tokenizer)
@@ -135,12 +229,11 @@ class Estimates:
         tokens_at_once = max(CPU_TOKENS, batch * tokens.max_length)
         floats = (COPIES_OF_MODEL + COPIES_OF_TRAINED) * self._parameters(tokens.tokenizer)
         floats += tokens_at_once * model.num_hidden_layers * layer
-        megabytes = PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._examples_mb(tokens)
-        return _after(attempt, megabytes)
+        return int(PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._examples_mb(tokens))
 
-    def tokens_memory(self, tokens: str, attempt: int = 1) -> int:
+    def tokens_memory(self, tokens: str) -> int:
         """Return the megabytes for making a task's token ids."""
-        return _after(attempt, 1000 + self._examples_mb(self._plan.tokens[tokens]))
+        return int(1000 + self._examples_mb(self._plan.tokens[tokens]))
 
     def _examples_mb(self, tokens: TokensSpec) -> float:
         # An example is two numpy arrays of 64-bit integers, with about 100 bytes of overhead each.
@@ -165,38 +258,56 @@ class Estimates:
         tokens, recipe = spec.tokens, spec.recipe
         judging = self._plan.size_of(tokens, recipe.fold).evaluation_rows
         if isinstance(recipe, Fit):
-            return self._evaluation(self._plan.rows_of(run) + judging, run)
+            embedded = self._evaluation(self._plan.rows_of(run) + judging, run)
+            return embedded + Cost(seconds=FIT_SECONDS)
         examples = self._plan.rows_of(run) * self._plan.examples_of_a_row(tokens)
-        epochs = recipe.epochs
-        flops = self._plan.work(run).value * examples * epochs * self._forward_flops(tokens)
-        steps: float = math.ceil(examples / recipe.batch_size) * epochs
-        if not self._plan.trains_alone(run):
-            steps /= self._assumed.runs_side_by_side
+        epochs, work = recipe.epochs, self._plan.work(run)
+        beside = self._runs_side_by_side[run]
+        steps = math.ceil(examples / recipe.batch_size) * epochs / beside
+        # Runs that train the classifier alone share the whole pass of the frozen encoder.
+        computed = examples * epochs / (beside if work is Work.NOTHING else 1)
         trained = Cost(
             examples * self._length(tokens) * epochs,
-            flops,
-            self._seconds(flops, steps, tokens, recipe.precision),
+            work.value * examples * epochs * self._forward_flops(tokens),
+            self._seconds(KINDS[work], steps, computed, tokens),
             self._trained_bytes(run) + judging * BYTES_OF_A_PREDICTION,
         )
         return trained + self._evaluation(judging * epochs, run)
+
+    @cached_property
+    def _runs_side_by_side(self) -> dict[str, int]:
+        """The number of runs that share each run's steps."""
+        beside: dict[str, int] = {}
+        for sweep in self._plan.sweeps.values():
+            shared = {run: self._shared(run) for run in sweep.runs}
+            numbers = Counter(shared.values())
+            beside |= {run: numbers[shared[run]] for run in sweep.runs}
+        return beside
+
+    def _shared(self, run: str) -> Hashable:
+        """Return what runs have in common if they share steps; a run that shares none, its id."""
+        spec = self._plan.runs[run].run
+        is_packed = isinstance(self._dimensions(spec.model.id), Dimensions)
+        if self._plan.trains_alone(run) or not is_packed:
+            return run
+        recipe = spec.recipe
+        rows = spec.seed, recipe.fold, recipe.train_rows
+        return *rows, recipe.epochs, recipe.batch_size, self._plan.work(run)
 
     def _evaluation(self, rows: float, run: str) -> Cost:
         spec = self._plan.runs[run].run
         examples = rows * self._plan.examples_of_a_row(spec.tokens)
         tokens = examples * self._length(spec.tokens)
         flops = examples * self._forward_flops(spec.tokens)
-        # A forward pass launches a third of a training step's kernels.
-        steps = tokens / EVALUATION_TOKENS / 3
-        return Cost(tokens, flops, self._seconds(flops, steps, spec.tokens, spec.recipe.precision))
+        passes = tokens / EVALUATION_TOKENS
+        seconds = self._seconds("evaluation", passes, examples, spec.tokens)
+        return Cost(tokens, flops, seconds)
 
-    def _seconds(
-        self, flops: float, steps: float, tokens: TokensSpec, precision: Precision
-    ) -> float:
-        teraflops = self._assumed.teraflops
-        layers = self._dimensions(tokens.tokenizer).num_hidden_layers
-        seconds_per_step = self._assumed.milliseconds_per_layer / 1e3 * layers
-        speed = 1e12 * teraflops.get(precision, teraflops["fp32"])
-        return flops / speed + steps * seconds_per_step
+    def _seconds(self, kind: Trains, steps: float, examples: float, tokens: TokensSpec) -> float:
+        """Return the seconds of steps of a kind, with this number of examples in all."""
+        pace, layers = self._pace(kind), self._dimensions(tokens.tokenizer).num_hidden_layers
+        teraflops = examples * self._forward_flops(tokens) / 1e12
+        return pace.per_layer / 1e3 * layers * steps + pace.per_teraflop * teraflops
 
     def _trained_bytes(self, run: str) -> float:
         share = 1 if self._plan.trains_alone(run) else SMALL_SHARE
@@ -216,10 +327,6 @@ def in_words(seconds: float) -> str:
     if seconds >= 90:
         return f"{seconds / 60:.0f} minutes"
     return "a minute" if seconds >= 55 else f"{max(seconds, 1):.0f} seconds"
-
-
-def _after(attempt: int, megabytes: float) -> int:
-    return int(megabytes * (1 + 0.5 * (attempt - 1)))
 
 
 def cost_table(

@@ -89,7 +89,7 @@ MISTAKES = {
         ("experiments", NO_LONGER, "", "found nothing, expected a value"),
         ("E.train_rows", [], "", "found [], expected at least 1"),
         ("tasks.mood.text", [], "", "found none, expected 1 or 2 columns"),
-        ("assumptions", {"teraflops": {"fp32": 1}}, ".teraflops", "expected at least 2"),
+        ("assumptions.pace", {"vectors": {"per_layer": 1}}, ".vectors.per_teraflop", "nothing"),
     ],
     "number": [
         ("E.train_rows", [10, 0], "", "found 0, expected a number of rows from 1, or 'all'"),

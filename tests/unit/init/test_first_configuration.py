@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 from snakemake.common.configfile import load_configfile
 
 from subtune import cli, config
-from subtune.config.schema import Assumptions
-from subtune.init import first_configuration, settings
+from subtune.config.schema import Pace
+from subtune.init import first_configuration, pace, settings
+from subtune.init.pace import Measured
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan as plan_of
 from tests.helpers.tables import glue_csv, write
 
 MINE = Path("mine.yaml")
-# A made-up machine.
-ASSUMED = Assumptions(device="a fast one", teraflops={"fp32": 50, "bf16": 10})
+# Made-up machines.
+FAST = Measured("a fast one", {"matrices": Pace(per_layer=0, per_teraflop=0.1)})
+SLOW = Measured("a slow one", {"matrices": Pace(per_layer=0, per_teraflop=40)})
 FILMS = "--train films-train.csv --dev films-dev.csv"
 
 
@@ -34,7 +36,8 @@ def rows_of(labels=("good", "bad"), rows=12, about="film"):
 def here(tmp_path, monkeypatch) -> Path:
     """A directory with two small tables, on a machine of known speed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(settings, "estimated_speed", lambda: ASSUMED)
+    monkeypatch.setattr(pace, "measured", lambda *of: FAST)
+    monkeypatch.setattr(settings, "count_jobs_at_once", lambda: 2)
     for name, about in (("train", "film"), ("dev", "book")):
         write(tmp_path / f"films-{name}.csv", ("sentence", "label"), rows_of(about=about))
     return tmp_path
@@ -59,7 +62,7 @@ def written(call):
         MINE.unlink(missing_ok=True)
         status, said, problem = call(f"{arguments} --to {MINE}")
         assert (status, problem) == (0, "")
-        assert len(MINE.read_text().splitlines()) <= 40
+        assert len(MINE.read_text().splitlines()) <= 45
         checked = config.read(MINE)
         return checked, plan_of(checked), said
 
@@ -132,7 +135,7 @@ def test_a_model_without_a_pooler_reads_the_mean_of_all_tokens(written, copied):
 def test_the_lines_say_what_is_written(written, tiny_bert):
     checked, planned, said = written(f"{FILMS} --model {tiny_bert}")
     experiment = checked.experiments["mine"]
-    assert checked.assumptions == ASSUMED
+    assert (checked.assumptions.device, checked.assumptions.pace) == FAST[:2]
     assert checked.models["tiny-bert"].path == str(tiny_bert)
     for line in (
         "films-train.csv: 12 rows to train on; columns sentence, label",
@@ -148,8 +151,7 @@ def test_the_lines_say_what_is_written(written, tiny_bert):
 
 
 def test_settings_fit_into_the_minutes_that_are_asked(here, written, glue_dir, monkeypatch):
-    slow = Assumptions(device="slow", teraflops={"fp32": 0.02, "bf16": 0.04}, start_minutes=0.1)
-    monkeypatch.setattr(settings, "estimated_speed", lambda: slow)
+    monkeypatch.setattr(pace, "measured", lambda *of: SLOW)
     train, dev = glue_csv(glue_dir, "sst2", here, 2000)
     seconds = {}
     for minutes in (600, 60, 0.1):
@@ -158,19 +160,20 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, written, glue_dir, m
         experiment = checked.experiments["mine"]
         assert len(experiment.seeds) == 5
         assert ("shorter, to fit" in said) == (minutes < 600)
-        assert ("that is longer than 6 seconds" in said) == (minutes < 1)
-    assert seconds[60] / settings.count_jobs_at_once() < 60 * 60
+        assert ("6 seconds are too short for a single run" in said) == (minutes < 1)
+    # A plan guesses the number of tokens from words.
+    assert seconds[60] / 2 < 1.1 * 60 * 60
     assert seconds[600] > seconds[60] > seconds[0.1]
     # Even the shortest settings take longer than seconds.
-    assert experiment.train_rows == (1000,)
-    assert "without lora-I, frozen; 1,000 of 2,000 rows train; 3 epochs in place of 10\n" in said
+    assert experiment.train_rows == (250,)
+    assert [*experiment.methods] == ["full", "layernorm", "embeddings"]
+    assert "each method has one learning rate" in said
 
 
 @pytest.mark.slow
 def test_long_texts_have_a_shorter_window_before_methods_are_dropped(here, written, monkeypatch):
-    speed = Assumptions(device="usual", teraflops={"fp32": 0.2, "bf16": 0.4})
-    monkeypatch.setattr(settings, "estimated_speed", lambda: speed)
-    monkeypatch.setattr(settings, "count_jobs_at_once", lambda: 2)
+    usual = Measured("usual", {"matrices": Pace(per_layer=0, per_teraflop=10)})
+    monkeypatch.setattr(pace, "measured", lambda *of: usual)
     rows = rows_of(rows=100, about="long " * 1390)
     write(here / "films-train.csv", ("sentence", "label"), rows)
     found = {}
@@ -289,8 +292,9 @@ def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(
         write(here / name, (*rows[0],), rows)
     model = "mein Modell: 1"
     shutil.copytree(tiny_bert, here / model)
-    measured = Assumptions(device="two: 'cores'", teraflops={"fp32": 0.1, "bf16": 1e-05})
-    monkeypatch.setattr(settings, "estimated_speed", lambda: measured)
+    device = "two: 'cores'"
+    timed = Measured(device, FAST.pace, "bf16", {"fp32": 9.0, "bf16": 1e-5}, least_batch=8)
+    monkeypatch.setattr(pace, "measured", lambda *of: timed)
     columns = "--text 'a: b' --text2 ² --label yes --classes"
     places = "--train '{train}' --dev \"{validation}\"".format(**files)
     path = here / "größe.yaml"
@@ -301,7 +305,8 @@ def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(
     assert task.files == files
     assert checked.models["mein-Modell-1"].path == model
     assert checked.experiments["mine"].methods["full"].search == (5e-5, 1e-4, 2e-4)
-    assert checked.assumptions == measured
+    assert checked.assumptions.device == device
+    assert checked.experiments["mine"].precision == "bf16"
     as_snakemake_reads = json.loads(json.dumps(load_configfile(path)))
     assert as_snakemake_reads == yaml.safe_load(path.read_text("utf-8"))
     assert config.check(as_snakemake_reads) == checked

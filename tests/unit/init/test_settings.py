@@ -78,6 +78,11 @@ def test_learning_rates_are_those_of_the_nearest_width(width, nearest):
     assert rates == tuple(DEFAULTS.methods["full"]["learning_rates"][nearest])
 
 
+@pytest.mark.parametrize(("rows", "size"), [(100, 8), (250, 16), (480, 32), (2000, 32)])
+def test_batches_are_larger_if_that_is_quicker_and_leaves_enough_steps(rows, size):
+    assert choices(rows, [32], 384, ["full"], 5, least_batch=32)[0].batch_size == size
+
+
 def test_fewer_rows_are_seen_more_often():
     numbers = (200, 1000, 2500, 20_000, 10**6)
     sizes = [choices(rows, [32], 384, ["full"], 5)[0] for rows in numbers]
@@ -92,7 +97,11 @@ def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows()
         *((1000, 6, epochs) for epochs in (10, 9, 8, 7)),
         *((1000, 5, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
         *((1000, 4, epochs) for epochs in (10, 9, 8, 7, 6, 5, 4, 3)),
+        *((250, 3, epochs) for epochs in range(20, 5, -1)),
     ]
+    # The last ones search no learning rates.
+    assert [*found[-1].methods.values()] == [(1e-4,), (4e-3,), ()]
+    assert [len(rates) for rates in found[-16].methods.values()] == [3, 3, 3, 0]
     # Two methods of few parameters have more steps in the first settings.
     longer = ["bitfit", "layernorm"]
     own_epochs = [dict(settings.own_epochs) for settings in found]
@@ -112,6 +121,7 @@ def test_shorter_windows_are_tried_before_methods_are_dropped():
         *((1000, methods, 128) for methods in (6, 5, 4)),
         # The shortest settings of all.
         (1000, 4, 64),
+        (250, 3, 64),
     ]
     # Methods of few parameters have more epochs only with the longest window.
     assert {settings.max_length for settings in found if settings.own_epochs} == {512}

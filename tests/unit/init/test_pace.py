@@ -1,0 +1,83 @@
+"""Timed training steps of real models, and what is chosen by them."""
+
+import time
+
+import pytest
+
+from subtune.init import pace
+from subtune.init.pace import measured
+from subtune.init.settings import model_called
+from subtune.planning.cost import Step
+from subtune.tasks import TASKS
+
+METHODS = ("full", "bitfit", "lora-I", "frozen")
+KINDS = {"matrices", "vectors", "low_rank", "nothing", "evaluation"}
+
+
+def columns(task: str, rows: int) -> dict:
+    """Columns of different texts, or pairs of texts."""
+    texts = {name: [f"this is text {n} of {rows}" for n in range(rows)] for name in "ab"}
+    numbers = TASKS[task].kind == "regression"
+    labels = [n / rows if numbers else n % 2 for n in range(rows)]
+    found = {f"text_{name}": texts[name] for name in "ab"[: len(TASKS[task].text)]}
+    return {**found, "label": labels}
+
+
+@pytest.mark.parametrize(("task", "rows"), [("sst2", 300), ("stsb", 300), ("sst2", 3)])
+def test_every_kind_of_step_is_timed(tiny_bert, task, rows):
+    found = measured(model_called(str(tiny_bert)), TASKS[task], columns(task, rows), 32, METHODS, 8)
+    assert {*found.pace} == KINDS
+    assert all(of.per_layer + of.per_teraflop > 0 for of in found.pace.values())
+    assert {*found.milliseconds} == {"fp32", "bf16"}
+
+
+@pytest.mark.slow
+def test_a_model_that_transformers_computes_is_timed(directory_of):
+    model = model_called(str(directory_of("distilbert")))
+    found = measured(model, TASKS["sst2"], columns("sst2", 100), 32, METHODS, 8)
+    assert {*found.pace} == KINDS
+
+
+def test_steps_that_take_too_long_are_left_out(tiny_bert, monkeypatch):
+    started = time.monotonic()
+    found = measured(
+        model_called(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1e-6
+    )
+    assert {*found.pace} == {"evaluation"}
+    assert time.monotonic() - started < 2
+
+
+def test_a_model_that_is_not_here_counts_like_a_known_device(monkeypatch):
+    found = measured(model_called("someone/model"), TASKS["sst2"], {}, 32, METHODS, 8)
+    assert found.device in ("H100", "CPU core")
+    assert not found.pace
+
+
+@pytest.mark.parametrize(("bf16", "chosen"), [(0.5, "bf16"), (0.99, "fp32"), (2.0, "fp32")])
+def test_bf16_is_chosen_if_its_step_is_quicker(tiny_bert, monkeypatch, bf16, chosen):
+    seconds = {"fp32": 1.0, "bf16": bf16}
+    monkeypatch.setattr(
+        pace._Timer, "step", lambda self, *of: [Step(2, 1e-3 * of[2], seconds[of[3]])]
+    )
+    found = measured(
+        model_called(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
+    )
+    assert found.precision == chosen
+
+
+@pytest.mark.parametrize(("shared", "size"), [(0, 8), (10, 16), (1000, 32)])
+def test_batches_are_large_enough_that_texts_take_most_of_a_step(
+    tiny_bert, monkeypatch, shared, size
+):
+    # A step takes as long as the texts of its batch and `shared` others.
+    monkeypatch.setattr(
+        pace._Timer,
+        "step",
+        lambda self, kind, method, batch_size, precision: [
+            Step(self.layers, batch_size * self.teraflops, batch_size + shared)
+        ],
+    )
+    found = measured(
+        model_called(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
+    )
+    assert found.least_batch == size
