@@ -31,6 +31,7 @@ from subtune.models.operations import (
     LowRankUpdate,
     PerRun,
     SparseEntries,
+    TableRows,
     Weight,
     from_grid,
     grid_of,
@@ -46,6 +47,7 @@ TOKENS_OF_A_PASS = {"cpu": 200}
 # The number of pairs of slots that cost as much time on a CPU as one more grid. On a GPU every
 # batch has one grid, because starting a kernel costs more than a short batch's work.
 PAIRS_OF_A_GRID = {"cpu": 8000}
+WORDS = "embeddings.word_embeddings"
 Watch = Callable[[str, Tensor, Tensor], None]
 # Common activations, without importing transformers' model code, which takes seconds.
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -132,6 +134,17 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
         grids=tuple(grid_of(part, model.config.num_attention_heads, tensor) for part in alike),
         longest=int(lengths.max()),
     )
+
+
+def rows_read(examples: Examples, index: np.ndarray, model: Encoder) -> dict[str, Tensor]:
+    """Return, by the name of an embedding table, the only rows that examples read, in order.
+
+    Transformers' code may read other rows; its tables are left out.
+    """
+    if model.transformers is not None:
+        return {}
+    ids = np.unique(np.concatenate([examples.inputs["input_ids"][number] for number in index]))
+    return {f"{WORDS}.weight": torch.from_numpy(ids.astype(np.int64)).to(model.device)}
 
 
 def means_of_examples(logits: Tensor, batch: Packed) -> Tensor:
@@ -252,7 +265,7 @@ def _embedded(run: _Pass) -> Tensor:
     start = first_position(run.model.config.model_type, run.model.config.pad_token_id)
     types = torch.zeros_like(batch.ids) if batch.token_type_ids is None else batch.token_type_ids
     ids = {
-        "embeddings.word_embeddings": batch.ids,
+        WORDS: batch.ids,
         "embeddings.position_embeddings": batch.positions + start,
         "embeddings.token_type_embeddings": types,
     }
@@ -264,9 +277,11 @@ def _embedded(run: _Pass) -> Tensor:
 
 
 def _embedding(run: _Pass, module: str, ids: Tensor) -> Tensor:
-    table = run.weight(f"{module}.weight")
-    if isinstance(table, SparseEntries):
-        return sparse_embedding(ids, table)
+    match table := run.weight(f"{module}.weight"):
+        case SparseEntries():
+            return sparse_embedding(ids, table)
+        case TableRows(values, rows):
+            return functional.embedding(torch.searchsorted(rows, ids), values)
     return functional.embedding(ids, _shared(table))
 
 
@@ -348,7 +363,7 @@ def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:
             shared = run.model.parameters[f"{module}.weight"]
             y = functional.linear(x, shared) + x @ lora_a.mT @ lora_b.mT
         case _:
-            y = functional.linear(x, weight)
+            y = functional.linear(x, _shared(weight))
     if not is_key_bias(bias_name):
         y = y + _over_tokens(run.weight(bias_name))
     _show(run, module, x, y)

@@ -45,6 +45,17 @@ class SparseEntries:
 
 
 @dataclass(frozen=True)
+class TableRows:
+    """The ``values`` ``[u, h]`` of the only ``rows`` ``[u]`` of a table that are read.
+
+    ``rows`` are in ascending order.
+    """
+
+    values: Tensor
+    rows: Tensor
+
+
+@dataclass(frozen=True)
 class LowRankUpdate:
     """A product ``lora_b @ lora_a`` that is added to the model's own matrix.
 
@@ -56,7 +67,7 @@ class LowRankUpdate:
 
 
 # A plain tensor has the model's own shape, and all runs share it.
-Weight = Tensor | PerRun | SparseEntries | LowRankUpdate
+Weight = Tensor | PerRun | SparseEntries | TableRows | LowRankUpdate
 
 
 def sparse_linear(x: Tensor, weight: SparseEntries) -> Tensor:
@@ -177,9 +188,9 @@ class DropoutMasks:
             return mask.bernoulli_(1 - p, generator=self._generator).mul_(1 / (1 - p))
         count = math.prod(shape)
         draws = self._bits.random_raw(-(-count // LANES))
-        bits = torch.from_numpy(draws.view(np.int16)[:count].reshape(shape))
-        kept = bits >= round(p * STEPS) - STEPS // 2
-        return kept.float().mul_(1 / (1 - p))
+        kept = draws.view(np.int16)[:count].reshape(shape) >= round(p * STEPS) - STEPS // 2
+        # Numpy does this five times faster than torch.
+        return torch.from_numpy(np.multiply(kept, 1 / (1 - p), dtype=np.float32))
 
     def draw_seed(self) -> int:
         """Return a seed for code that draws from torch's own generator."""

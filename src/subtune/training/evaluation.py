@@ -289,11 +289,11 @@ class Result:
 class Run:
     """A run while it trains: its optimiser, and its result so far."""
 
-    def __init__(self, number: int, recipe: Recipe, leaves: Sequence[Tensor]):
+    def __init__(self, number: int, recipe: Recipe, leaves: Sequence[Tensor], trainable: int):
         self.number = number
         self.recipe = recipe
         self.optimizer = AdamW(leaves, recipe.weight_decay)
-        self.result = Result(sum(leaf.numel() for leaf in leaves))
+        self.result = Result(trainable)
 
     @property
     def has_ended(self) -> bool:

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from subtune.data.batches import by_length, shuffled
-from subtune.models.encoder import Encoder, with_new_classifier
-from subtune.models.forward import logits, micro_batches, pack
+from subtune.models.encoder import Encoder, shapes_of, with_new_classifier
+from subtune.models.forward import logits, micro_batches, pack, rows_read
 from subtune.models.operations import DropoutMasks
-from subtune.selections.kind import Entries
+from subtune.selections.kind import Entries, count
 from subtune.selections.specs import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
@@ -126,9 +126,13 @@ class _Group:
         initial = with_new_classifier(model, seed)
         # A run with its own initial values is trained by itself.
         initial = replace(initial, parameters={**initial.parameters, **members[0].start})
-        self._values = TrainedValues(initial, [member.entries for member in members], seed)
+        every = [member.entries for member in members]
+        # Weight decay also changes the embeddings of words that no text has.
+        rows = {} if recipe.weight_decay else rows_read(self._train, self._training, model)
+        self._values = TrainedValues(initial, every, seed, self._frozen, rows)
+        shapes = shapes_of(model)
         self.runs = [
-            Run(number, member.recipe, self._values.leaves(number))
+            Run(number, member.recipe, self._values.leaves(number), count(member.entries, shapes))
             for number, member in enumerate(members)
         ]
         self.running = self.runs

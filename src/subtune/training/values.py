@@ -21,7 +21,7 @@ from torch.optim.adamw import adamw
 
 from subtune.families.base import is_added, is_classifier
 from subtune.models.encoder import Encoder
-from subtune.models.operations import LowRankUpdate, PerRun, SparseEntries, Weight
+from subtune.models.operations import LowRankUpdate, PerRun, SparseEntries, TableRows, Weight
 from subtune.selections.kind import Entries, Entry, Indices, LowRank, Whole
 
 INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale"
@@ -118,12 +118,22 @@ class TrainedValues:
 
     ``members`` are the entries of each run. All start at the model's values. As in LoRA's code (Hu
     et al., 2022), ``A`` is drawn, by ``seed``, like a linear layer's weights, and ``B`` is 0.
-    Matrices are outside of the row, and only a run that trains alone trains them. If only some
-    entries of a matrix train, a copy of the matrix has their values; `write` updates the copy after
-    a step.
+    Matrices are outside of the row, and only a run that trains alone trains them.
+
+    ``frozen``: the forward pass's frozen weights, which decide the dtype of a matrix in products.
+    If it is not the dtype of the leaves, or only some entries of a matrix train, the forward pass
+    reads a copy of the matrix; `write` updates the copy after a step. ``rows``: by name of a table
+    of embeddings, the rows that may change; default: all.
     """
 
-    def __init__(self, model: Encoder, members: Sequence[Entries], seed: int):
+    def __init__(
+        self,
+        model: Encoder,
+        members: Sequence[Entries],
+        seed: int,
+        frozen: Encoder | None = None,
+        rows: Mapping[str, Tensor] | None = None,
+    ):
         trained = {name: entry for entries in members for name, entry in entries.items()}
         generator = torch.Generator().manual_seed(seed)
         start: dict[Piece, Tensor] = {}
@@ -152,28 +162,38 @@ class TrainedValues:
         matrices = [n for n, entry in members[0].items() if is_matrix(model, n, entry)]
         # A gradient's norm is summed in this order: first the matrices that train whole.
         matrices.sort(key=lambda name: isinstance(members[0][name], Indices))
+        self._pretrained = model.parameters
+        forward = (frozen or model).parameters
         self._matrices = {
-            name: _trained_matrix(model.parameters[name], members[0][name]) for name in matrices
+            name: _trained_matrix(
+                model.parameters[name],
+                members[0][name],
+                forward[name].dtype,
+                (rows or {}).get(name),
+            )
+            for name in matrices
         }
 
     def leaves(self, run: int) -> list[Tensor]:
         """Return the tensors that an optimiser steps."""
-        matrices = self._matrices.values()
-        own = [part.values if isinstance(part, SparseEntries) else part for part in matrices]
-        return [self._values[run], *own]
+        return [self._values[run], *(leaf for leaf, _ in self._matrices.values())]
 
+    @torch.no_grad()
     def write(self) -> None:
         """Write the leaves' values into the copies of matrices."""
-        for part in self._matrices.values():
-            if isinstance(part, SparseEntries):
-                part.matrix[part.rows, part.columns] = part.values.detach()
+        for leaf, weight in self._matrices.values():
+            match weight:
+                case SparseEntries(matrix, values, rows, columns):
+                    matrix[rows, columns] = values.to(matrix.dtype)
+                case Tensor() if weight is not leaf:
+                    weight.copy_(leaf)
 
     def weights(self) -> dict[str, Weight]:
         """Return the weights for the forward pass."""
         trained = zip(self._indices, self._values, strict=True)
         rows = [self._start.index_copy(0, index, values) for index, values in trained]
         pieces = self._split(torch.stack(rows))
-        weights: dict[str, Weight] = {**self._matrices}
+        weights = {name: weight for name, (_, weight) in self._matrices.items()}
         for (name, part), stacked in pieces.items():
             if part == "values":
                 weights[name] = PerRun(stacked)
@@ -198,12 +218,16 @@ class TrainedValues:
                 case LowRank(_, scale):
                     lora_a, lora_b = pieces[name, "lora_a"].clone(), pieces[name, "lora_b"].clone()
                     delta[name] = AddedUpdate(lora_a, lora_b, scale)
-        for name, matrix in self._matrices.items():
-            if isinstance(matrix, SparseEntries):
-                index = matrix.rows * matrix.matrix.shape[1] + matrix.columns
-                delta[name] = ChangedEntries(matrix.values.detach().clone(), index)
-            else:
-                delta[name] = ChangedTensor(matrix.detach().clone())
+        for name, (leaf, weight) in self._matrices.items():
+            values = leaf.detach().clone()
+            match weight:
+                case SparseEntries(matrix, _, rows, columns):
+                    delta[name] = ChangedEntries(values, rows * matrix.shape[1] + columns)
+                case TableRows(_, rows):
+                    table = self._pretrained[name].index_copy(0, rows, values)
+                    delta[name] = ChangedTensor(table)
+                case _:
+                    delta[name] = ChangedTensor(values)
         return delta
 
     def keep(self, runs: Sequence[int]) -> None:
@@ -232,14 +256,34 @@ class TrainedValues:
         return torch.cat(positions)
 
 
-def _trained_matrix(matrix: Tensor, entry: Entry) -> nn.Parameter | SparseEntries:
-    """Return a copy of a matrix that trains, or of which some entries train."""
-    if not isinstance(entry, Indices):
-        return nn.Parameter(matrix.clone())
-    index = torch.from_numpy(entry.flat).to(matrix.device)
-    values = nn.Parameter(matrix.flatten()[index])
-    rows, columns = index // matrix.shape[1], index % matrix.shape[1]
-    return SparseEntries(matrix.clone(), values, rows, columns)
+def _trained_matrix(
+    matrix: Tensor, entry: Entry, dtype: torch.dtype, rows: Tensor | None
+) -> tuple[Tensor, Weight]:
+    """Return the leaf of a matrix, and its weight for products in a dtype."""
+    if isinstance(entry, Indices):
+        index = torch.from_numpy(entry.flat).to(matrix.device)
+        leaf = nn.Parameter(matrix.flatten()[index])
+        places = index // matrix.shape[1], index % matrix.shape[1]
+        return leaf, SparseEntries(matrix.to(dtype, copy=True), leaf, *places)
+    if rows is not None:
+        leaf = nn.Parameter(matrix[rows])
+        return leaf, TableRows(leaf, rows)
+    leaf = nn.Parameter(matrix.clone())
+    if dtype == matrix.dtype:
+        return leaf, leaf
+    # The copy's gradients are summed in the leaf's dtype. New memory at every step would take long.
+    copy, gradient = matrix.to(dtype).requires_grad_(), torch.empty_like(matrix)
+
+    def add_gradient(copy: Tensor) -> None:
+        assert copy.grad is not None
+        if leaf.grad is None:
+            leaf.grad = gradient.copy_(copy.grad)
+        else:
+            leaf.grad += copy.grad
+        copy.grad = None
+
+    copy.register_post_accumulate_grad_hook(add_gradient)
+    return leaf, copy
 
 
 class AdamW:

@@ -83,6 +83,12 @@ def test_training_in_attempts_is_training_at_once_to_the_last_bit(
     assert_same(in_attempts(group, count), train(model, rows, TASK, group))
 
 
+@pytest.mark.parametrize("kind", ["full", "top"])
+def test_matrices_in_bf16_continue_from_their_fp32_values(model, rows, kind, in_attempts):
+    group = members(model, kind, precision="bf16")
+    assert_same(in_attempts(group, 2), train(model, rows, TASK, group))
+
+
 def test_a_run_that_diverged_before_the_cut_stays_so(model, rows, in_attempts):
     settings = {"epochs": 3, "schedule": "constant", "warmup": 0.0}
     group = members(model, "bitfit", "layernorm", **settings)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from subtune.data.batches import by_length, shuffled
 from subtune.families.base import is_key_bias
-from subtune.models.encoder import Encoder
+from subtune.models.encoder import Encoder, with_new_classifier
+from subtune.models.forward import logits, pack
 from subtune.selections.kind import Indices
 from subtune.tasks import TASKS
 from subtune.training.evaluation import logits_of
@@ -75,6 +77,50 @@ def test_a_keys_bias_decays_as_every_weight_that_trains(model, rows):
     one = member("bitfit", model, weight_decay=0.1, learning_rate=1e-2, **settings)
     after = values_after(model, train_alone(model, rows, one))
     torch.testing.assert_close(after[name], model.parameters[name] * (1 - 1e-3) ** 3)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_words_of_no_training_text_change_by_weight_decay_alone(weight_decay, model, rows):
+    settings = {"schedule": "constant", "warmup": 0.0, "train_rows": 4}
+    one = member("full", model, weight_decay=weight_decay, **settings)
+    result = train_alone(model, rows, one)
+    assert result.trainable == sum(value.numel() for value in model.parameters.values())
+    chosen = np.random.default_rng(one.seed).permutation(rows["train"].rows)[:4]
+    read = np.concatenate([rows["train"].inputs["input_ids"][number] for number in chosen])
+    words = "embeddings.word_embeddings.weight"
+    same = (values_after(model, result)[words] == model.parameters[words]).all(1)
+    assert not same[read].any()
+    # Row 0, of padding, is 0.
+    unread = np.setdiff1d(np.arange(1, len(same)), read)
+    assert same[unread].all() if not weight_decay else not same[unread].any()
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_full_ends_where_autocast_and_torchs_adamw_end(precision, weight_decay, model, rows):
+    """The loop trains whole tables, and casts every matrix in every step."""
+    settings = {"schedule": "constant", "warmup": 0.0, "learning_rate": 1e-3}
+    one = member("full", model, precision=precision, weight_decay=weight_decay, **settings)
+    leaves = {
+        name: torch.nn.Parameter(value.clone())
+        for name, value in with_new_classifier(model, one.seed).parameters.items()
+    }
+    optimizer = torch.optim.AdamW(leaves.values(), lr=1e-3, weight_decay=weight_decay)
+    order = np.random.default_rng(one.seed)
+    chosen = order.permutation(rows["train"].rows)
+    for _ in range(one.recipe.epochs):
+        for batch in shuffled(len(chosen), one.recipe.batch_size, order):
+            packed = pack(rows["train"], by_length(chosen[batch], rows["train"].lengths), model)
+            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+                [predicted] = logits(model, packed, leaves)
+            torch.nn.functional.cross_entropy(predicted.float(), packed.labels).backward()
+            torch.nn.utils.clip_grad_norm_(leaves.values(), one.recipe.max_grad_norm)
+            optimizer.step()
+            optimizer.zero_grad()
+    # Without scores, the last epoch is the best.
+    found = values_after(model, train_alone(model, {"train": rows["train"]}, one))
+    expected = {name: leaf.detach() for name, leaf in leaves.items()}
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
 
 
 def test_one_parameter_and_the_classifier_can_train(model, rows):
