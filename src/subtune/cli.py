@@ -350,7 +350,7 @@ def _plan(options: Namespace) -> None:
     formats = ["", "", "", "", ".2e", ".2e", ",.1f", ",.1f"]
     print(table.to_markdown(index=False, floatfmt=formats, numalign="right", disable_numparse=[0]))
     jobs = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
-    jobs += [estimates.search(search).seconds for search in planned.searches]
+    jobs += [estimates.search_job(job).seconds for job in planned.search_jobs]
     longest = max(jobs) / 3600
     largest = max(estimates.checkpoints(sweep) for sweep in planned.sweeps) / 1e9
     print(

@@ -25,8 +25,12 @@ def comparison() -> Schedule:
     for method in ("layernorm", "bitfit", "full"):
         spec = SearchSpec(run=run_of(method, 0), rates=RATES)
         searches[method] = spec.id
-        outputs = {"search": f"searches/{spec.id}"}
-        stages.append(Stage("search", spec.id, spec.written(), {"tokens": "t"}, outputs, PLACES))
+        outputs = {"searches": f"searches/{spec.id}"}
+        stages.append(
+            Stage(
+                "search", spec.id, {"searches": [spec.written()]}, {"tokens": "t"}, outputs, PLACES
+            )
+        )
     for fold in (0, 1):
         for methods in (["bitfit", "layernorm"], ["full"]):
             runs = [PlannedRun(run=run_of(m, fold), search=searches[m]) for m in methods]

@@ -4,12 +4,12 @@
 # the runs of this rate.
 
 
-# A search for the learning rate of all seeds and folds of a method.
+# Searches for learning rates; each finds the rate for all seeds and folds of a method.
 rule search:
     input:
         unpack(inputs("search/{search}")),
     output:
-        PATHS.search("{search}"),
+        PATHS.searches("{search}"),
     log:
         PATHS.log("search", "{search}"),
     benchmark:

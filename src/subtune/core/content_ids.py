@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -72,10 +72,25 @@ def checksum(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
+# The size of a file, and the time of its last change in nanoseconds.
+State = tuple[int, int]
+
+
+def state_of(path: Path) -> State:
+    """Return the state of a file, which differs if its content has changed."""
+    about = path.stat()
+    return about.st_size, about.st_mtime_ns
+
+
 def fingerprint(*paths: Path) -> str:
     """Return the hash of the content of files, in the order given. Their paths do not matter."""
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "blake2b").digest())
+        digest.update(_digest(path, state_of(path)))
     return digest.hexdigest()
+
+
+@cache
+def _digest(path: Path, state: State) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").digest()

@@ -61,9 +61,9 @@ class Layout:
     def ranking(self, ranking: str) -> str:
         return f"{self.results}/masks/{ranking}.safetensors"
 
-    def search(self, search: str) -> str:
-        """Return the file with the learning rate that a search found, and every rate it tried."""
-        return f"{self.results}/searches/{search}.json"
+    def searches(self, job: str) -> str:
+        """Return the file of a job's searches: what each found, and every rate that it tried."""
+        return f"{self.results}/searches/{job}.json"
 
     def records(self) -> str:
         return f"{self.results}/runs"

@@ -5,9 +5,10 @@ They must not change between the plan and the jobs.
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
-from subtune.core.content_ids import fingerprint
+from subtune.core.content_ids import State, fingerprint, state_of
 from subtune.core.errors import SubtuneError, one_of
 from subtune.selections.specs import DataSpec
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
@@ -129,12 +130,26 @@ def columns_of(
 ) -> dict[str, Columns]:
     """Return the columns that the task's kind reads from each split's files.
 
+    Files that have not changed since the last call are not read again.
+
     Raises:
         SubtuneError: a file cannot be read, a row does not fit the task, or the rows cannot be used
             for training or scores.
     """
+    paths = tuple((split, tuple(files)) for split, files in by_split.items())
+    states = tuple(state_of(path) for _, files in paths for path in files)
+    return dict(_read_once(task, paths, source, states))
+
+
+@lru_cache(maxsize=1)
+def _read_once(
+    task: TaskSpec,
+    by_split: tuple[tuple[str, tuple[Path, ...]], ...],
+    source: str,
+    states: tuple[State, ...],
+) -> dict[str, Columns]:
     columns = {}
-    for split, files in by_split.items():
+    for split, files in by_split:
         labelled = split in task.labelled
         # The file, or the directory that several files share.
         place = os.path.commonpath(files)

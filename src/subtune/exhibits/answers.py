@@ -163,13 +163,14 @@ def _about_reference(answer: Answer, candidate: Candidate) -> list[str]:
     """Return a sentence about the reference, unless it is full."""
     reference, margin = answer.reference, f"{answer.margin:g}"
     if answer.missing:
-        tried = f"{reference} is the reference: it scores highest of the methods with most runs."
+        tried = f"Full has no score, so methods are compared with {reference}."
         is_planned = FULL in map(title_of, answer.unfinished)
         return [tried] if is_planned else [tried, MISSING[answer.missing]]
     if reference == FULL:
         return []
     if candidate.title == reference:
-        return [f"No smaller method has a chance of 50 % to be within {margin} of it."]
+        smaller = f"No smaller method has a chance of 50 % to be within {margin} of it."
+        return [smaller] if candidate.trained else []
     return [f"{reference} is the reference: with 95 % chance it beats full by more than {margin}."]
 
 

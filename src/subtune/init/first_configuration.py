@@ -308,7 +308,8 @@ def _estimate(
     if estimates.unknown_models:
         return planned.sizes, None
     seconds = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
-    seconds += [estimates.search(search).seconds for search in planned.searches]
+    seconds += [estimates.search_job(job).seconds for job in planned.search_jobs]
+    # The reference alone, and the regression on embeddings.
     first = max(estimates.run(run).seconds for run in planned.runs)
     return planned.sizes, Times(
         all=max(sum(seconds) / at_once, *seconds) + OTHER_SECONDS, first=first + OTHER_SECONDS

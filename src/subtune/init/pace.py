@@ -20,7 +20,7 @@ import torch
 
 from subtune.config.schema import Pace, Trains
 from subtune.core import jobs
-from subtune.core.jobs import StoppedError
+from subtune.core.jobs import StoppedError, is_out_of_memory
 from subtune.init.settings import StartingModel
 from subtune.models.encoder import Encoder, load_model, shapes_of
 from subtune.models.files import (
@@ -102,7 +102,8 @@ def measured(
     least_batch = next((size for size in BATCHES if size * text >= shared), BATCHES[-1])
     del encoder, timer
     gc.collect()
-    # `jobs.prepare` keeps freed memory, which the jobs now need.
+    # This process keeps freed memory, which the jobs now need.
+    torch.cuda.empty_cache()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
     name = jobs.device_name(device)
@@ -159,7 +160,10 @@ class _Timer:
         return step
 
     def step(self, kind: Trains, method: str, batch_size: int, precision: Precision) -> list[Step]:
-        """Time steps of a method; return their median, or nothing if there is no time for two."""
+        """Time steps of a method, and return their median.
+
+        Return nothing if there is no time for two steps, or not enough memory.
+        """
         teraflops = batch_size * self.teraflops
         expected = FORWARD_PASSES[kind] * teraflops * self.forward
         if time.monotonic() + 2 * expected > self.deadline:
@@ -176,8 +180,14 @@ class _Timer:
         )
         member = Member(METHODS[method].resolve(shapes_of(self.encoder), 0), recipe, seed=0)
         clock = _Clock(len(self.examples) // batch_size, self.share)
-        with suppress(StoppedError):
+        try:
             train(self.encoder, {"train": self.examples}, self.task, [member], keeper=clock)
+        except StoppedError:
+            pass
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return []
         return [Step(self.layers, teraflops, float(np.median(np.diff(clock.times))))]
 
 

@@ -22,9 +22,10 @@ SECONDS_BETWEEN_LINES = 30
 LONGEST_WAIT = 1.0
 # The most seconds for a worker's last step and its checkpoint.
 SECONDS_TO_STOP = 10
-# The seconds that are kept for the tables of an answer that is not complete: at least so many, and
-# so many times those of the slowest answer so far. Before there is any, a share of all seconds.
-LEAST_SECONDS, TIMES_AN_ANSWER, FIRST_SHARE = 8, 4, 0.12
+# The seconds that are kept for the tables of an answer that is not complete: so many times those of
+# the slowest answer so far, but at least some seconds, and at most a share of all. Before there is
+# an answer, another share.
+TIMES_AN_ANSWER, LEAST_SECONDS, MOST_SHARE, FIRST_SHARE = 4, 8, 0.2, 0.12
 
 
 class Clock(NamedTuple):
@@ -65,7 +66,7 @@ class Progress:
         """The seconds after which no stage trains, so that there is time for tables."""
         seconds = self.clock.seconds
         kept = TIMES_AN_ANSWER * self.seconds_of_answer or FIRST_SHARE * seconds
-        return seconds - max(LEAST_SECONDS, kept)
+        return seconds - max(LEAST_SECONDS, min(kept, MOST_SHARE * seconds))
 
     @property
     def store(self) -> Path:
@@ -231,6 +232,10 @@ def _line(progress: Progress) -> str:
         progress.seconds_of_answer = max(progress.seconds_of_answer, seconds)
     times = map(tqdm.format_interval, (progress.clock.passed, progress.clock.seconds))
     line = f"{' of '.join(times)}  {len(runs)} of {len(schedule.planned)} runs"
+    tried = {
+        spec.run.at(rate).id for id, spec in schedule.searches.items() for rate in scores[id]
+    } - {*runs.values()}
+    line += f", and {len(tried)} with other learning rates" if tried else ""
     return f"{line}; so far: {words}" if words else line
 
 

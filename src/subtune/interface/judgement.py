@@ -75,7 +75,7 @@ def _write_searches(folder: Path, schedule: Schedule, scores: Scores) -> list[st
     for id, spec in schedule.searches.items():
         if scores.get(id):
             path = folder / f"{id}.json"
-            path.write_text(json.dumps(outcome(spec, scores[id])), encoding="utf-8")
+            path.write_text(json.dumps({id: outcome(spec, scores[id])}), encoding="utf-8")
             paths.append(str(path))
     return paths
 

@@ -53,9 +53,9 @@ class Schedule:
 
     @cached_property
     def searches(self) -> dict[str, SearchSpec]:
-        """The searches for learning rates, by id."""
+        """The searches for learning rates, by id: each is a stage."""
         return {
-            id: SearchSpec.model_validate(stage.spec)
+            id: SearchSpec.model_validate(*stage.spec["searches"])
             for (kind, id), stage in self.stages.items()
             if kind == "search"
         }

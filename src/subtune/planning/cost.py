@@ -25,6 +25,7 @@ from subtune.data.batches import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
 from subtune.families.base import Dimensions
 from subtune.models.dimensions import AnyDimensions, dimensions_of, fields_of
 from subtune.models.files import head_by
+from subtune.planning.jobs import RUNS_OF_A_SEARCH
 from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
 from subtune.selections.specs import FisherSpec, Fit, RunSpec, TokensSpec
@@ -42,8 +43,6 @@ COPIES_OF_TRAINED = 4
 FISHER_BATCH = 16
 # Seconds to import scikit-learn and to fit a regression to the embeddings of some hundred texts.
 FIT_SECONDS = 2
-# The number of whole runs that a search for a learning rate trains on average.
-RUNS_OF_A_SEARCH = 3.5
 # Minutes of a job that schedulers start soon, because it fits into gaps.
 SHORT_JOB = 240
 # Bytes on disk per evaluated row, for its prediction, history and scores.
@@ -169,17 +168,18 @@ class Estimates:
         """Return the cost of a sweep's runs and of starting its job."""
         return sum((self.run(run) for run in self._plan.sweeps[sweep].runs), self.start)
 
-    def search(self, search: str) -> Cost:
-        """Return the cost of a search for a learning rate and of starting its job.
+    def search_job(self, job: str) -> Cost:
+        """Return the cost of a job's searches for learning rates, and of starting the job.
 
-        A planned run that the search also trains counts with its sweep.
+        A planned run that a search also trains counts with its sweep.
         """
+        return sum(map(self._search, self._plan.search_jobs[job]), self.start)
+
+    def _search(self, search: str) -> Cost:
         spec = self._plan.searches[search].run
         planned = {key: of.run for key, of in self._plan.runs.items() if of.search == search}
         runs = RUNS_OF_A_SEARCH - (spec in planned.values())
-        return (
-            Cost(*(runs * amount for amount in astuple(self.run(next(iter(planned)))))) + self.start
-        )
+        return Cost(*(runs * amount for amount in astuple(self.run(next(iter(planned))))))
 
     def checkpoints(self, sweep: str) -> float:
         """Return the largest size of a sweep's checkpoints in bytes."""
@@ -358,9 +358,9 @@ def cost_table(
     parts[TOTAL] = [set().union(*sets) for sets in zip(*parts.values(), strict=True)]
     rows = []
     for name, (runs, sweeps, keys, tests) in parts.items():
-        searches = plan.searches_of(*sweeps)
+        searches = plan.search_jobs_of(*sweeps)
         costs = [estimates.run(run) for run in sorted(runs)]
-        costs += [estimates.search(search) for search in searches]
+        costs += [estimates.search_job(job) for job in searches]
         costs += [estimates.fisher(key) for key in sorted(keys)]
         costs += [estimates.test_predictions(predicting) for _, *predicting in sorted(tests)]
         cost = sum(costs + [estimates.start] * len(sweeps), Cost())

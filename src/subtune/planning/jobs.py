@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 COST_WITHOUT_SHARING = 6
 # Training on this many examples takes less time than starting a job.
 FEW_EXAMPLES = 100_000
+# The number of whole runs that a search for a learning rate trains on average.
+RUNS_OF_A_SEARCH = 4
 # The fields of the recipe in which runs of one job may differ.
 VARYING = {"learning_rate", "epochs", "fold"}
 # Columns of the form in which users enter the server's scores.
@@ -41,16 +43,8 @@ def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
     Unless a group takes less time than starting a job, runs of different experiments are in
     different jobs, so that an experiment never trains another's runs.
     """
-    users: dict[str, set[str]] = {run: set() for run in plan.runs}
-    for name, runs in plan.experiments.items():
-        for planned in runs:
-            users[planned.key].add(name)
-
-    def shared(run: str) -> Hashable:
-        spec = plan.runs[run].run
-        return spec.model.id, spec.tokens.id, spec.recipe.model_dump_json(exclude=VARYING)
-
-    for group in _groups(plan.runs, shared):
+    users = _users(plan)
+    for group in _groups(plan.runs, lambda run: _shared(plan, run)):
         parts = [group]
         if sum(_cost(plan, run) for run in group) > FEW_EXAMPLES:
             parts = _groups(group, lambda run: frozenset(users[run]))
@@ -58,6 +52,43 @@ def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
             jobs = _jobs_that_share_steps if config.jobs_at_once else _jobs_within_limits
             for job in jobs(plan, part, config):
                 yield Sweep(task=plan.runs[job[0]].run.tokens.data.task.name, runs=tuple(job))
+
+
+def split_searches(plan: "Plan", config: Config) -> Iterator[tuple[str, ...]]:
+    """Group searches whose runs have the same model, data, batches and experiments, and split
+    groups into jobs.
+
+    With `jobs_at_once`, each search is a job.
+    """
+    search_of: dict[str, str] = {}
+    for run, planned in plan.runs.items():
+        if planned.search and planned.search not in search_of.values():
+            search_of[run] = planned.search
+    users = _users(plan)
+
+    def shared(run: str) -> Hashable:
+        if config.jobs_at_once:
+            return run
+        return _shared(plan, run), frozenset(users[run])
+
+    for group in _groups(search_of, shared):
+        for job in _jobs_within_limits(plan, group, config, RUNS_OF_A_SEARCH):
+            yield tuple(search_of[run] for run in job)
+
+
+def _users(plan: "Plan") -> dict[str, set[str]]:
+    """Return the experiments of each run."""
+    users: dict[str, set[str]] = {run: set() for run in plan.runs}
+    for name, runs in plan.experiments.items():
+        for planned in runs:
+            users[planned.key].add(name)
+    return users
+
+
+def _shared(plan: "Plan", run: str) -> Hashable:
+    """Return what the runs of one job have in common."""
+    spec = plan.runs[run].run
+    return spec.model.id, spec.tokens.id, spec.recipe.model_dump_json(exclude=VARYING)
 
 
 def _groups(runs: Iterable[str], key: Callable[[str], Hashable]) -> list[list[str]]:
@@ -83,17 +114,19 @@ def _jobs_that_share_steps(plan: "Plan", runs: list[str], config: Config) -> lis
     return _groups(runs, shared)
 
 
-def _jobs_within_limits(plan: "Plan", runs: list[str], config: Config) -> Iterator[list[str]]:
+def _jobs_within_limits(
+    plan: "Plan", runs: list[str], config: Config, times: int = 1
+) -> Iterator[list[str]]:
     """Yield jobs within the configuration's limits of runs and examples.
 
-    If one job cannot have all runs, runs that train alone are separated from runs that share steps,
-    because sharing saves more with more runs.
+    Each run trains several ``times``. If one job cannot have all runs, runs that train alone are
+    separated from runs that share steps, because sharing saves more with more runs.
     """
-    examples = {run: _cost(plan, run) for run in runs}
+    examples = {run: times * _cost(plan, run) for run in runs}
 
     def is_too_large(job: list[str]) -> bool:
         most = 1e6 * config.million_examples_per_job
-        return len(job) > config.runs_per_job or sum(examples[run] for run in job) > most
+        return times * len(job) > config.runs_per_job or sum(examples[run] for run in job) > most
 
     for part in _groups(runs, plan.trains_alone) if is_too_large(runs) else [runs]:
         job: list[str] = []

@@ -8,10 +8,11 @@ from typing import Any
 
 from subtune.config import Config, Experiment
 from subtune.config.schema import each_trained
+from subtune.core.content_ids import id_of
 from subtune.core.errors import SubtuneError, listed
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.planning.inputs import labels_of, model_and_location, test_tokens, train_tokens
-from subtune.planning.jobs import Sweep, split_runs
+from subtune.planning.jobs import Sweep, split_runs, split_searches
 from subtune.selections import Selection
 from subtune.selections.added import Embeddings
 from subtune.selections.entries import Ranked, Scope, Top
@@ -94,6 +95,7 @@ class Plan:
             token ids.
         rankings: rankings by Fisher information, by id.
         searches: searches for learning rates, by id.
+        search_jobs: the ids of each job's searches, by key.
         experiments: runs by experiment.
         experiment_fishers: Fisher information by experiment and task.
         sweeps: each job's runs, by key.
@@ -104,6 +106,7 @@ class Plan:
     tests: dict[str, TokensSpec] = field(default_factory=dict)
     rankings: dict[str, RankingSpec] = field(default_factory=dict)
     searches: dict[str, SearchSpec] = field(default_factory=dict)
+    search_jobs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     experiments: dict[str, list[Planned]] = field(default_factory=dict)
     experiment_fishers: dict[str, dict[str, FisherSpec]] = field(default_factory=dict)
     sweeps: dict[str, Sweep] = field(default_factory=dict)
@@ -189,10 +192,11 @@ class Plan:
         rankings = {self.runs[run].run.selection.ranking for run in self.sweeps[sweep].runs}
         return sorted(filter(None, rankings))
 
-    def searches_of(self, *sweeps: str) -> list[str]:
-        """Return the ids of the searches for the learning rates of sweeps."""
+    def search_jobs_of(self, *sweeps: str) -> list[str]:
+        """Return the keys of the jobs that search for the learning rates of sweeps."""
         runs = [self.runs[run] for sweep in sweeps for run in self.sweeps[sweep].runs]
-        return sorted({run.search for run in runs if run.search})
+        asked = {run.search for run in runs}
+        return [key for key, job in self.search_jobs.items() if not asked.isdisjoint(job)]
 
     def runs_on(self, experiment: str, model: str, task: str) -> dict[str, str]:
         """Return the key of one run on a task for each whole method that trains."""
@@ -236,7 +240,13 @@ def plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
                 planned += grid.masks(max(numbers), plan.rankings)
         plan.experiments[name] = planned
     plan.sweeps = {sweep.key: sweep for sweep in split_runs(plan, config)}
+    plan.search_jobs = {_key_of(job): job for job in split_searches(plan, config)}
     return plan
+
+
+def _key_of(searches: tuple[str, ...]) -> str:
+    """Return the key of a job of searches."""
+    return searches[0] if len(searches) == 1 else id_of(" ".join(searches))
 
 
 def _add_fishers(plan: Plan, config: Config, name: str, model: str) -> dict[str, FisherSpec]:

@@ -304,7 +304,8 @@ def _finished_sweeps(layout: Layout) -> dict[str, set[str]]:
 def runs_of_sweep(table: Path) -> dict[str, str]:
     """Return the run that each planned run of a finished sweep became, by key."""
     rows = pd.read_csv(table, dtype=str, keep_default_na=False)
-    return dict(zip(rows["key"], rows["run"], strict=True))
+    # Sweeps of earlier versions have no keys: all their runs were known before.
+    return dict(zip(rows.get("key", rows["run"]), rows["run"], strict=True))
 
 
 def stored_names(layout: Layout) -> list[str]:

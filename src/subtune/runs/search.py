@@ -7,7 +7,7 @@ runs are recorded like all others, so a search that was interrupted reads what i
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,27 +74,33 @@ def _is_recorded(store: Path, run: RunSpec) -> bool:
 
 
 def search(
-    spec: SearchSpec, store: Path, train: Callable[[list[RunSpec]], object]
-) -> dict[str, Any]:
-    """Train what a search asks for, and return what it found.
+    specs: Iterable[SearchSpec], store: Path, train: Callable[[list[RunSpec]], object]
+) -> dict[str, dict[str, Any]]:
+    """Train what several searches ask for, and return the `outcome` of each, by id.
 
     Args:
         store: the directory of run records.
         train: a function that trains and records runs.
+    """
+    specs = [*specs]
+    scores = [recorded_scores(spec, store) for spec in specs]
+    while asked := [
+        spec.run.at(rate)
+        for spec, known in zip(specs, scores, strict=True)
+        for rate in next_rates(spec, known)
+    ]:
+        train(asked)
+        scores = [recorded_scores(spec, store) for spec in specs]
+    return {spec.id: outcome(spec, known) for spec, known in zip(specs, scores, strict=True)}
+
+
+def outcome(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, Any]:
+    """Return what a search found from the scores of its rates.
 
     Returns:
         ``learning_rate``, and ``tried``: the ``learning_rate``, ``run`` and ``score`` of each rate;
         the score is None if the run diverged.
     """
-    scores = recorded_scores(spec, store)
-    while rates := next_rates(spec, scores):
-        train([spec.run.at(rate) for rate in rates])
-        scores = recorded_scores(spec, store)
-    return outcome(spec, scores)
-
-
-def outcome(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, Any]:
-    """Return the best learning rate and all that were tried, as `search` does."""
     tried = [
         {"learning_rate": rate, "run": spec.run.at(rate).id}
         | {"score": None if math.isnan(scores[rate]) else scores[rate]}

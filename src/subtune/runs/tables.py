@@ -56,19 +56,24 @@ def with_runs(
     Args:
         planned: one mapping per run: `subtune.planning.plan.Planned.facts`.
         sweeps: the tables of sweeps.
-        searches: the outputs of the runs' searches.
+        searches: the files of the runs' searches.
 
     Returns:
         The mappings, with the ``run`` that each became. If a search found its ``learning_rate``,
         ``tried`` has each rate of the search.
     """
     runs = {key: run for sweep in sweeps for key, run in records.runs_of_sweep(sweep).items()}
-    found = {path.stem: json.loads(path.read_text()) for path in searches}
+    found = read_searches(searches)
     return [
         {**entry, "run": runs[entry["key"]], **found.get(entry["search"], {})}
         for entry in planned
         if entry["key"] in runs
     ]
+
+
+def read_searches(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    """Return what each search found (`subtune.runs.search.outcome`), by id."""
+    return {id: found for path in paths for id, found in json.loads(path.read_text()).items()}
 
 
 def meanings(columns: Sequence[str]) -> pd.DataFrame:

@@ -129,13 +129,15 @@ class Stages:
 
     def _searches(self) -> Iterator[Stage]:
         """Yield the stages that search for learning rates."""
-        for id, search in self.plan.searches.items():
-            ranking = search.run.selection.ranking
-            inputs = self._tokens_and_model(search.run)
-            inputs["rankings"] = [self.paths.ranking(ranking)] if ranking else []
-            outputs: Paths = {"search": self.paths.search(id)}
-            needed = self._training(f"search-{id}", search.run, self.estimates.search(id))
-            yield Stage("search", id, search.written(), inputs, outputs, needed)
+        for key, ids in self.plan.search_jobs.items():
+            searches = [self.plan.searches[id] for id in ids]
+            first, rankings = searches[0].run, {s.run.selection.ranking for s in searches}
+            inputs = self._tokens_and_model(first)
+            inputs["rankings"] = [self.paths.ranking(id) for id in sorted(filter(None, rankings))]
+            outputs: Paths = {"searches": self.paths.searches(key)}
+            needed = self._training(f"search-{key}", first, self.estimates.search_job(key))
+            spec = {"searches": [search.written() for search in searches]}
+            yield Stage("search", key, spec, inputs, outputs, needed)
 
     def _sweeps(self) -> Iterator[Stage]:
         """Yield the stages that train, and those that score runs on their training rows."""
@@ -143,7 +145,7 @@ class Stages:
             first = self.plan.first_run(key)
             inputs = self._tokens_and_model(first)
             inputs["rankings"] = [self.paths.ranking(id) for id in self.plan.rankings_of(key)]
-            inputs["searches"] = [self.paths.search(id) for id in self.plan.searches_of(key)]
+            inputs["searches"] = [*map(self.paths.searches, self.plan.search_jobs_of(key))]
             outputs: Paths = {"sweep": self.paths.sweep(key)}
             needed = self._training(key, first, self.estimates.sweep(key))
             spec = {"runs": [self.plan.runs[run].written() for run in sweep.runs]}
@@ -189,7 +191,7 @@ class Stages:
         sweeps = [*sweeps]
         return {
             "sweeps": [*map(self.paths.sweep, sweeps)],
-            "searches": [*map(self.paths.search, self.plan.searches_of(*sweeps))],
+            "searches": [*map(self.paths.searches, self.plan.search_jobs_of(*sweeps))],
         }
 
     def _refits(self, name: str) -> Iterator[Stage]:

@@ -107,15 +107,17 @@ def _ranking(stage: Stage, outputs: dict[str, str], threads: int) -> None:
 
 
 def _search(stage: Stage, outputs: dict[str, str], threads: int) -> None:
-    """Search for a learning rate, and write it with every rate that was tried."""
+    """Search for learning rates, and write each with every rate that was tried."""
     from subtune.runs.search import search
     from subtune.selections.specs import SearchSpec
 
-    spec = SearchSpec.model_validate(stage.spec)
+    specs = map(SearchSpec.model_validate, stage.spec["searches"])
     with _training(stage, threads) as train:
-        found = search(spec, Path(stage.resources["store"]), train)
-        report(f"learning rate {found['learning_rate']:g} was found")
-        Path(outputs["search"]).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        found = search(specs, Path(stage.resources["store"]), train)
+        for id, outcome in found.items():
+            report(f"search {id} found learning rate {outcome['learning_rate']:g}")
+        text = json.dumps(found, indent=2)
+        Path(outputs["searches"]).write_text(f"{text}\n", encoding="utf-8")
 
 
 def _train(stage: Stage, outputs: dict[str, str], threads: int) -> None:
@@ -126,10 +128,11 @@ def _train(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     import pandas as pd
 
     from subtune.runs import records
+    from subtune.runs.tables import read_searches
     from subtune.selections.specs import PlannedRun
 
     store = Path(stage.resources["store"])
-    found = {Path(p).stem: json.loads(Path(p).read_text()) for p in stage.inputs["searches"]}
+    found = read_searches(map(Path, stage.inputs["searches"]))
     planned = [PlannedRun.model_validate(run) for run in stage.spec["runs"]]
     runs = {p.key: p.at(found[p.search]["learning_rate"]) if p.search else p.run for p in planned}
     missing = [spec for spec in runs.values() if not records.is_recorded(store, spec.id)]

@@ -120,10 +120,10 @@ class TrainedValues:
     et al., 2022), ``A`` is drawn, by ``seed``, like a linear layer's weights, and ``B`` is 0.
     Matrices are outside of the row, and only a run that trains alone trains them.
 
-    ``frozen``: the forward pass's frozen weights, which decide the dtype of a matrix in products.
-    If it is not the dtype of the leaves, or only some entries of a matrix train, the forward pass
-    reads a copy of the matrix; `write` updates the copy after a step. ``rows``: by name of a table
-    of embeddings, the rows that may change; default: all.
+    ``frozen``: the frozen weights of the forward pass. A matrix has their dtype in products. The
+    forward pass reads a copy of the matrix if this is another dtype than that of the leaves, or if
+    only some entries train; `write` updates the copy after a step. ``rows``: the rows that may
+    change, by the name of a table of embeddings; default: all.
     """
 
     def __init__(

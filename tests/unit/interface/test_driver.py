@@ -75,4 +75,4 @@ def test_a_second_interrupt_ends_the_call(tmp_path, monkeypatch, lines):
 def test_time_is_kept_for_tables(progress):
     assert progress.seconds_of_training == 52
     progress.seconds_of_answer = 5
-    assert progress.seconds_of_training == 40
+    assert progress.seconds_of_training == 48

@@ -73,3 +73,13 @@ def test_embeddings_have_a_sweep_of_their_own_and_no_part_in_submissions():
     [own] = [s for s in made.sweeps.values() if planned[0].run.id in s.runs]
     assert own.runs == (planned[0].run.id,)
     assert set(made.runs_on("layernorm", "minilm", "cola")) == {"full"}
+
+
+def test_searches_share_a_job_unless_jobs_train_at_once():
+    settings = {"methods": {"bitfit": "search", "layernorm": "search"}, "fractions": None}
+    made = plan(**settings, tasks=["cola"])
+    assert [set(job) for job in made.search_jobs.values()] == [{*made.searches}]
+    apart = plan({"jobs_at_once": 2}, **settings, tasks=["cola"])
+    assert {key: (key,) for key in apart.searches} == apart.search_jobs
+    small = plan({"runs_per_job": 4}, **settings, tasks=["cola"])
+    assert len(small.search_jobs) == 2

@@ -81,7 +81,7 @@ def test_why_a_run_trained_alone_or_unpadded_is_in_its_row(store, tmp_path):
 def test_planned_runs_get_the_runs_and_rates_that_they_became(tmp_path):
     (tmp_path / "sweep.csv").write_text("key,run,diverged\n111,222,False\n333,333,False\n")
     found = {"learning_rate": 0.1, "tried": [{"learning_rate": 0.1, "run": "444", "score": 0.5}]}
-    (tmp_path / "s.json").write_text(json.dumps(found))
+    (tmp_path / "s.json").write_text(json.dumps({"s": found}))
     planned = [
         {"key": "111", "search": "s", "learning_rate": None},
         {"key": "333", "search": None, "learning_rate": 0.2},
