@@ -49,6 +49,10 @@ for experiment in stages("exhibits"):
         localrule: True
 
 
+onstart:
+    keep_comparisons_away()
+
+
 onsuccess:
     written = {
         str(path) for job in workflow.persistence.dag.jobs for path in job.output

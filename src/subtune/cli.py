@@ -252,7 +252,7 @@ def _check(options: Namespace) -> None:
     checked = config.check(data)
     experiments = f"{options.config}: {len(checked.experiments)} experiment(s)"
     try:
-        plan = plan_file.made(data)
+        plan = plan_file.current(data)
     except UnreachableError as error:
         print(f"{experiments}, no problems found, but not everything could be checked: {error}")
         return

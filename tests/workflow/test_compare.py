@@ -82,7 +82,7 @@ def early(results, tiny_bert):
         patch.setattr(driver.Clock, "passed", passed)
         patch.setattr(driver, "_say", lines.append)
         found = subtune.compare(FILE, model=tiny_bert, minutes=9, results=results, say=print)
-    return found.answer, lines, recorded(results)
+    return found.answer, lines, recorded(results), snakemake(results, "-n")
 
 
 @pytest.fixture(scope="module")
@@ -125,10 +125,15 @@ def completed(killed, results, tiny_bert):
 
 
 def test_at_the_end_of_the_time_what_is_there_is_judged(early):
-    answer, lines, runs = early
+    answer, lines, runs, _ = early
     assert len(runs) >= 9
     assert re.search(r"full|Full", answer) and "of 5" in answer
     assert any(re.match(r"[\d:]+ of [\d:]+  \d+ of \d+ runs.*; so far: \S", line) for line in lines)
+
+
+def test_snakemake_trains_what_an_early_answer_lacks(early):
+    *_, planned = early
+    assert re.search(r"^train +[1-9]", planned, re.M) and re.search(r"^summary +1", planned, re.M)
 
 
 def test_ctrl_c_asks_for_the_answer_so_far(interrupted, early):
@@ -144,7 +149,7 @@ def test_workers_end_with_the_call_that_started_them(killed, interrupted):
 
 def test_a_stage_whose_worker_was_killed_is_done_once_more(completed):
     assert any(
-        "killed, as if there were too little memory; once more" in said for said in completed
+        "killed, as if there were too little memory; tried again" in said for said in completed
     )
 
 
@@ -191,6 +196,15 @@ def test_a_second_call_on_the_same_results_is_refused(results, completed):
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(SubtuneError, match=f"results: another call is running in {results}"):
             subtune.compare(FILE, results=results)
+
+
+def test_snakemake_is_refused_while_a_call_runs(results, completed):
+    command = snakemake_command(f"--configfile={results / 'comparison.yaml'}", "-c1", "-R", "runs")
+    with (results / ".lock").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        done = subprocess.run(command, cwd=results, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"`subtune compare` is running in {results}; call again later" in done.stderr
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 # The plan of the configuration: made once, by the process that users start, and read by jobs.
 
 import atexit
+import fcntl
 import logging
 import os
 import re
@@ -154,6 +155,19 @@ def require_no_rule(experiment):
         raise WorkflowError(
             f"experiments.{experiment}: found the name of a rule of the workflow, expected another"
         )
+
+
+def keep_comparisons_away():
+    """Hold the lock of `compare` together with other calls of Snakemake, until this one ends."""
+    global LOCKED
+    if exists(PATHS.lock()):
+        LOCKED = open(PATHS.lock())
+        try:
+            fcntl.flock(LOCKED, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise WorkflowError(
+                f"results: `subtune compare` is running in {PATHS.results}; call again later"
+            ) from None
 
 
 def print_answers(written):

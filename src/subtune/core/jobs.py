@@ -115,6 +115,7 @@ def stop_requests() -> Iterator[Callable[[], str | None]]:
     """Yield a function that returns the name of the first signal that came, or None.
 
     Inside the context, `SIGNALS` do not end the process, except for a second one from the keyboard.
+    A function that handled SIGTERM before still gets it.
     """
     received: list[str] = []
     before = {number: signal.getsignal(number) for number in SIGNALS}
@@ -122,6 +123,9 @@ def stop_requests() -> Iterator[Callable[[], str | None]]:
     def receive(number: int, frame: FrameType | None) -> None:
         received.append(signal.Signals(number).name)
         signal.signal(signal.SIGINT, before[signal.SIGINT])
+        end = before[signal.SIGTERM]
+        if number == signal.SIGTERM and callable(end):
+            end(number, frame)
 
     for number in SIGNALS:
         signal.signal(number, receive)

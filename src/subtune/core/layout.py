@@ -6,10 +6,12 @@ Directories are written completely or not at all.
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from glob import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from safetensors import SafetensorError
 
 from subtune.core.errors import SubtuneError, reason_of
 
+SECONDS_OF_DRAFTS = 24 * 3600
 TABLE_ENDINGS, FIGURE_ENDINGS = ("csv", "md", "tex"), ("png", "pdf")
 
 
@@ -47,6 +50,10 @@ class Layout:
     def pinned(self) -> str:
         """Return the file with the commits of the hub's branches and tags."""
         return f"{self.results}/pinned.json"
+
+    def lock(self) -> str:
+        """Return the file that `compare` holds locked while it runs."""
+        return f"{self.results}/.lock"
 
     def spec(self, kind: str, name: str) -> str:
         """Return the file with the spec of a stage with a name as id."""
@@ -139,9 +146,7 @@ def new_directory(target: Path) -> Iterator[Path]:
     try:
         draft.mkdir(parents=True)
         yield draft
-        for path in draft.rglob("*"):
-            flush(path)
-        flush(draft)
+        _flush_all(draft)
         draft.rename(target)
         flush(target.parent)
     except (OSError, SafetensorError) as error:
@@ -158,15 +163,20 @@ def require_new(target: Path) -> None:
 
 @contextmanager
 def drafts(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
-    """Yield a hidden path for each output, and rename all of them at the end.
+    """Yield a hidden path for each output, and rename all of them once they are on the disk.
 
-    A draft keeps its output's suffix, which decides the format of a table or figure.
+    A draft keeps its output's suffix, which decides the format of a table or figure. Drafts that a
+    killed process has left are removed after a day: a younger one may be another process's.
     """
     renamed: dict[Path, Path] = {}
 
     def draft_of(output: str) -> str:
         target = Path(output)
         target.parent.mkdir(parents=True, exist_ok=True)
+        for draft in target.parent.glob(f".{'[0-9a-f]' * 32}.{escape(target.name)}"):
+            with suppress(FileNotFoundError):
+                if draft.stat().st_mtime < time.time() - SECONDS_OF_DRAFTS:
+                    _remove(draft)
         # A process on another node may have the same process id.
         renamed[target] = target.with_name(f".{uuid4().hex}.{target.name}")
         return str(renamed[target])
@@ -176,15 +186,28 @@ def drafts(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
             name: draft_of(paths) if isinstance(paths, str) else [*map(draft_of, paths)]
             for name, paths in outputs.items()
         }
+        for draft in renamed.values():
+            _flush_all(draft)
         for target, draft in renamed.items():
             if target.is_dir():
                 shutil.rmtree(target)
             draft.replace(target)
     finally:
         for draft in renamed.values():
-            if draft.is_dir():
-                shutil.rmtree(draft)
-            draft.unlink(missing_ok=True)
+            _remove(draft)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder, if there is one."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+
+
+def _flush_all(path: Path) -> None:
+    """Wait until a file, or a folder and all that is in it, is on the disk."""
+    for part in (*path.rglob("*"), path):
+        flush(part)
 
 
 def flush(path: Path) -> None:

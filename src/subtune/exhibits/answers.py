@@ -203,7 +203,7 @@ def _unfinished(answer: Answer) -> str:
         f"{title_of(name)} {done} of {all}" for name, (done, all) in answer.unfinished.items()
     ]
     counts[0] += f" {answer.unit}s"
-    shared = f"losses are over the {answer.unit}s that two methods share"
+    shared = f"each loss is over the {answer.unit}s that both methods have"
     goes_on = "the same command with more minutes goes on"
     return f"Not finished: {', '.join(counts)}; {shared}; {goes_on}."
 

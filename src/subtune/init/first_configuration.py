@@ -164,6 +164,7 @@ def init(request: Request) -> Iterator[str]:
             steps=-(-chosen.train_rows // chosen.batch_size) * chosen.epochs,
             rows=rows,
             folds=folds,
+            searches=any(len(rates) > 1 for rates in chosen.methods.values()),
             cut_share=messages.share_read(lengths),
             at_once=at_once,
             timed=timed,
@@ -177,7 +178,7 @@ def init(request: Request) -> Iterator[str]:
         sizes, times = _estimate(checked, model, sizes, tokens, at_once)
         if times is None or times.all <= asked:
             break
-    yield messages.run_line(chosen)
+    yield messages.run_line(chosen, has_folds=folds is not None)
     yield from messages.time_lines(choices[0], chosen, lengths, model, times, request.minutes)
     with one_line(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:
         file.write(text)

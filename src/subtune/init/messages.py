@@ -150,17 +150,19 @@ def model_line(model: StartingModel) -> str:
     return f"model: {model.reference}, {size}: {model.reason}; another with --model"
 
 
-def run_line(settings: Settings) -> str:
+def run_line(settings: Settings, has_folds: bool) -> str:
     """Return the line about the runs."""
-    # A method without learning rates trains nothing, and no seed changes it.
-    trained = [method for method, rates in settings.methods.items() if rates]
-    others = "".join(f", and {method}" for method in settings.methods if method not in trained)
+    # A method without learning rates trains nothing. No seed changes it, but each fold does.
+    repeated = [method for method, rates in settings.methods.items() if rates or has_folds]
+    once = [method for method in settings.methods if method not in repeated]
+    others = "".join(f", and {method}" for method in once)
     seeds, own = len(settings.seeds), settings.own_epochs
     longer = f" ({next(iter(own.values()))} of {', '.join(own)})" if own else ""
     searches = any(len(rates) > 1 for rates in settings.methods.values())
     rates = "the first seed searches each method's" if searches else "each method has one"
     return (
-        f"{seeds * len(trained)} runs: methods ({', '.join(trained)}) × {seeds} seeds{others}; "
+        f"{seeds * len(repeated) + len(once)} runs: methods ({', '.join(repeated)}) × {seeds} "
+        f"{'folds' if has_folds else 'seeds'}{others}; "
         f"{settings.epochs} epochs each{longer}, in batches of {settings.batch_size}; {rates} "
         "learning rate"
     )
@@ -201,7 +203,7 @@ def time_lines(
     yield f"time: about {in_words(times.all)} here, by the training steps that were timed"
     if times.first > 60 * minutes:
         yield (
-            f"{asked} are too short for a single run of every method: --minutes "
+            f"{asked}: too short for a single run of every method; --minutes "
             f"{math.ceil(times.first / 60)} has an answer, or a smaller model (--model)"
         )
     elif times.all > 60 * minutes:

@@ -3,7 +3,9 @@
 import contextlib
 import fcntl
 import json
+import math
 import os
+import re
 import shutil
 import sys
 import time
@@ -21,7 +23,7 @@ from subtune import config
 from subtune.config.schema import MARGIN
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
-from subtune.core.layout import Layout, require_new
+from subtune.core.layout import Layout, drafts, require_new
 from subtune.init.first_configuration import EXPERIMENT, Request, init, require_between
 from subtune.init.look import Kind
 from subtune.init.messages import sheet_lines
@@ -45,8 +47,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CONFIGURATION, ASKED = "comparison.yaml", "comparison.json"
-# The file that a running call holds locked.
-LOCK = ".lock"
+MARGIN_LINE = re.compile(r"^([ \t]+margin:[ \t]+)[^\s#]+", re.MULTILINE)
+# A key of the second file: the minutes for which the runs were planned.
+MINUTES = "minutes"
+GOES_ON = (
+    "{} goes on with its runs, which were planned for {:g} minutes; --results with another "
+    "directory plans for {:g}"
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -286,16 +293,24 @@ def compare(
             _require_same(place, asked)
             if not (place / CONFIGURATION).exists():
                 paths = write_all(splits, place, place / name)
-                request = _request(place, paths, options, minutes, margin)
+                kept = json.dumps(asked | {MINUTES: minutes}, indent=2, default=str)
+                (place / ASKED).write_text(f"{kept}\n")
                 # `init` does not see the file whose rows are divided.
                 divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
-                _say_all(chain(*map(sheet_lines, divided), init(request)), say)
+                with _new_configuration(place) as draft:
+                    request = _request(place, paths, options, minutes, margin, draft)
+                    _say_all(chain(*map(sheet_lines, divided), init(request)), say)
                 _say_all([f"{place / CONFIGURATION} has these settings"], say)
-                (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
+            elif (planned := _asked_before(place)[MINUTES]) < minutes:
+                _say_all([GOES_ON.format(place, planned, minutes)], say)
             written = _with_margin(place, margin)
+            if not written.jobs_at_once:
+                raise SubtuneError(
+                    f"{place / CONFIGURATION}: jobs_at_once: found none, expected 1 or more"
+                )
             schedule = schedule_of(plan_file.made(config.parsed(place / CONFIGURATION)))
         clock = driver.Clock(began, began + 60 * minutes)
-        driver.answer(schedule, place, clock, written.jobs_at_once or 1, lock)
+        driver.answer(schedule, place, clock, written.jobs_at_once, lock)
     return load(place)
 
 
@@ -330,17 +345,29 @@ def _request(
     options: Mapping[str, Any],
     minutes: float,
     margin: float,
+    to: Path,
 ) -> Request:
     return Request(
         paths["train"],
         paths.get("validation"),
         paths.get("test"),
         results=str(place),
-        to=place / CONFIGURATION,
+        to=to,
         minutes=float(minutes),
         margin=float(margin),
         **options,
     )
+
+
+@contextmanager
+def _new_configuration(place: Path) -> Iterator[Path]:
+    """Yield a hidden path for the configuration, which gets its name when it is whole."""
+    with drafts({"configuration": str(place / CONFIGURATION)}) as paths:
+        draft = Path(paths["configuration"])
+        yield draft
+        # The configuration names its own file.
+        text = draft.read_text("utf-8").replace(draft.name, CONFIGURATION)
+        draft.write_text(text, "utf-8")
 
 
 def _say_all(lines: Iterable[str], say: Callable[[str], object] | None) -> None:
@@ -354,7 +381,7 @@ def _with_margin(place: Path, margin: float) -> config.Config:
     """Return the configuration, after its margin is the one asked for. No run depends on it.
 
     Raises:
-        SubtuneError: the results have been moved.
+        SubtuneError: the results have been moved, or the configuration has no line with a margin.
     """
     path = place / CONFIGURATION
     written = config.read(path)
@@ -366,8 +393,13 @@ def _with_margin(place: Path, margin: float) -> config.Config:
     before = written.experiments[EXPERIMENT].margin
     if margin == before:
         return written
-    text = path.read_text("utf-8")
-    path.write_text(text.replace(f" margin: {before} ", f" margin: {float(margin)} "), "utf-8")
+    text, number = MARGIN_LINE.subn(rf"\g<1>{float(margin)}", path.read_text("utf-8"))
+    if not number:
+        raise SubtuneError(
+            f"{path}: found no line with `margin`, expected one, to write {margin:g} to it"
+        )
+    with drafts({"configuration": str(path)}) as paths:
+        Path(paths["configuration"]).write_text(text, "utf-8")
     return config.read(path)
 
 
@@ -381,9 +413,10 @@ def _alone(place: Path) -> Iterator[int]:
     Raises:
         SubtuneError: another call is running there, or the directory cannot be written.
     """
+    path = Path(Layout(str(place)).lock())
     with one_line(f"results: cannot write {place}"):
         place.mkdir(parents=True, exist_ok=True)
-        lock = (place / LOCK).open("ab")
+        lock = path.open("ab")
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -403,16 +436,22 @@ def _removed_if_refused(place: Path) -> Iterator[None]:
             for path in {*place.iterdir()} - before:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             with contextlib.suppress(OSError):
-                (place / LOCK).unlink()
+                Path(Layout(str(place)).lock()).unlink()
                 place.rmdir()
         raise
 
 
+def _asked_before(place: Path) -> dict[str, Any]:
+    """Return the arguments of the first call, and the minutes for which it planned."""
+    return {MINUTES: math.inf, **json.loads((place / ASKED).read_text())}
+
+
 def _require_same(place: Path, asked: Mapping[str, Any]) -> None:
-    if not (place / ASKED).is_file():
+    if not ((place / ASKED).is_file() and (place / CONFIGURATION).is_file()):
         return
-    before = json.loads((place / ASKED).read_text())
-    differing = [key for key in asked | before if asked.get(key) != before.get(key)]
+    before = _asked_before(place)
+    del before[MINUTES]
+    differing = [key for key in {**asked, **before} if asked.get(key) != before.get(key)]
     if differing:
         raise SubtuneError(
             f"results: {place} has the results of a call with other {listed(differing)}; name "

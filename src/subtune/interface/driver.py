@@ -1,6 +1,8 @@
 """The driver of a comparison: workers do its stages until the answer is complete, or time is up."""
 
-import signal
+import contextlib
+import json
+import os
 import sys
 import time
 from dataclasses import dataclass, field
@@ -13,18 +15,16 @@ from subtune.core.errors import SubtuneError, listed
 from subtune.core.layout import Layout
 from subtune.interface.judgement import can_be_judged, few_words, judging_stages, recorded
 from subtune.interface.schedule import FULL, Key, Schedule, done_before, key_of, next_stages
-from subtune.interface.workers import Ended, Workers
-from subtune.runs.search import recorded_scores
-from subtune.stages.stage import Stage
+from subtune.interface.workers import LONGEST_WAIT, Ended, Workers, end_in_words
+from subtune.runs.search import recorded_scores, tried_scores
+from subtune.stages.stage import Stage, files
 
 SECONDS_BETWEEN_LINES = 30
-# The longest wait for a worker, after which the clock is read again.
-LONGEST_WAIT = 1.0
 # The most seconds for a worker's last step and its checkpoint.
 SECONDS_TO_STOP = 10
-# The seconds that are kept for the tables of an answer that is not complete: so many times those of
-# the slowest answer so far, but at least some seconds, and at most a share of all. Before there is
-# an answer, another share.
+# How long the tables of an early answer may take: some times as long as the slowest answer so far.
+# Before the first answer, it is a share of the call. It is never less than some seconds, nor more
+# than the largest share.
 TIMES_AN_ANSWER, LEAST_SECONDS, MOST_SHARE, FIRST_SHARE = 4, 8, 0.2, 0.12
 
 
@@ -97,7 +97,7 @@ def answer(schedule: Schedule, results: Path, clock: Clock, at_once: int, lock: 
     if progress.is_complete:
         _say(f"all {len(schedule.planned)} runs were recorded before")
         return
-    workers, interrupt = Workers(at_once, results, lock), None
+    workers, interrupt = Workers(at_once, results, results, lock), None
     try:
         try:
             _train(progress, workers)
@@ -127,8 +127,16 @@ def _train(progress: Progress, workers: Workers) -> None:
 
 
 def _scores(progress: Progress) -> dict[str, dict[float, float]]:
-    searches = progress.schedule.searches
-    return {id: recorded_scores(spec, progress.store) for id, spec in searches.items()}
+    """Return the scores of each search: from its file, or from the runs of one that goes on."""
+    found = {}
+    for id, spec in progress.schedule.searches.items():
+        key = "search", id
+        if key in progress.done:
+            [path] = map(Path, files(progress.schedule.stages[key].outputs))
+            found[id] = tried_scores(json.loads(path.read_text(encoding="utf-8"))[id])
+        else:
+            found[id] = recorded_scores(spec, progress.store)
+    return found
 
 
 def _start(progress: Progress, workers: Workers) -> None:
@@ -153,22 +161,14 @@ def _note(progress: Progress, ended: Ended) -> None:
     stage, key = ended.stage, key_of(ended.stage)
     if ended.exit_status is not None and key not in progress.ended_early:
         progress.ended_early.add(key)
-        _say(f"{_named(progress, stage)}: {_end(ended.exit_status)}; once more, by itself")
+        line = f"{_named(progress, stage)}: {end_in_words(ended.exit_status)}"
+        _say(f"{line}; tried again, with nothing beside it")
     elif ended.exit_status is not None:
-        _give_up(progress, stage, _end(ended.exit_status))
+        _give_up(progress, stage, end_in_words(ended.exit_status))
     elif ended.error is not None:
         _give_up(progress, stage, ended.error)
     elif not ended.stopped and key in progress.schedule.stages:
         progress.done.add(key)
-
-
-def _end(exit_status: int) -> str:
-    """Return how a worker ended, in words."""
-    if exit_status == -signal.SIGKILL:
-        return "its process was killed, as if there were too little memory"
-    if exit_status < 0:
-        return f"its process ended by {signal.Signals(-exit_status).name}"
-    return f"its process ended with status {exit_status}: see logs/workers.log in the results"
 
 
 def _named(progress: Progress, stage: Stage) -> str:
@@ -179,10 +179,10 @@ def _give_up(progress: Progress, stage: Stage, why: str) -> None:
     """Leave out the methods that need a stage.
 
     Raises:
-        SubtuneError: without them there is no comparison.
+        SubtuneError: without them there is no comparison, or the stage makes tables.
     """
     lost, methods = progress.schedule.methods_of(stage), {*progress.schedule.methods.values()}
-    if FULL in lost or len(methods - progress.given_up - lost) < 2:
+    if not lost or FULL in lost or len(methods - progress.given_up - lost) < 2:
         raise SubtuneError(why if lost == methods else f"{_named(progress, stage)}: {why}")
     progress.given_up |= lost
     _say(f"without {_named(progress, stage)}: {why}")
@@ -209,7 +209,7 @@ def _judge(progress: Progress, workers: Workers, interrupt: KeyboardInterrupt | 
             "minutes: the time is over before two methods have a run; the same call with more "
             "minutes goes on from here"
         )
-    stages = judging_stages(schedule, progress.results, runs, scores)
+    stages = judging_stages(schedule, progress.results, runs, scores, progress.given_up)
     tables = Schedule({key_of(stage): stage for stage in stages}, [])
     done: set[Key] = set()
     while len(done) < len(stages):
@@ -217,19 +217,25 @@ def _judge(progress: Progress, workers: Workers, interrupt: KeyboardInterrupt | 
             workers.start(stage, _log(progress, stage))
         if ended := workers.next_end(LONGEST_WAIT):
             if ended.exit_status is not None or ended.error is not None:
-                raise SubtuneError(ended.error or _end(ended.exit_status or 0))
+                raise SubtuneError(ended.error or end_in_words(ended.exit_status or 0))
             done.add(key_of(ended.stage))
+    for stage in stages:
+        _make_older_than_spec(stage)
+
+
+def _make_older_than_spec(stage: Stage) -> None:
+    """Make the outputs of a stage stale: Snakemake and the next call make early tables again."""
+    [spec] = files({"spec": stage.inputs["spec"]})
+    seconds = Path(spec).stat().st_mtime - 1
+    for path in files(stage.outputs):
+        os.utime(path, (seconds, seconds))
 
 
 def _line(progress: Progress) -> str:
     """Return a line about the time, the runs, and the answer so far."""
     schedule, scores = progress.schedule, _scores(progress)
     runs = recorded(schedule, progress.store, scores)
-    before = time.monotonic()
-    words = few_words(schedule, progress.results, runs, scores)
-    if words:
-        seconds = time.monotonic() - before
-        progress.seconds_of_answer = max(progress.seconds_of_answer, seconds)
+    words = _few_words(progress, runs, scores) if can_be_judged(schedule, runs) else ""
     times = map(tqdm.format_interval, (progress.clock.passed, progress.clock.seconds))
     line = f"{' of '.join(times)}  {len(runs)} of {len(schedule.planned)} runs"
     tried = {
@@ -237,6 +243,23 @@ def _line(progress: Progress) -> str:
     } - {*runs.values()}
     line += f", and {len(tried)} with other learning rates" if tried else ""
     return f"{line}; so far: {words}" if words else line
+
+
+def _few_words(
+    progress: Progress, runs: dict[str, str], scores: dict[str, dict[float, float]]
+) -> str:
+    """Return the answer so far, or nothing if it cannot be made, and note how long it takes."""
+    # Importing it takes seconds, once.
+    import subtune.exhibits.answers  # noqa: F401
+
+    before = time.monotonic()
+    with contextlib.suppress(SubtuneError, OSError):
+        given_up = progress.given_up
+        words = few_words(progress.schedule, progress.results, runs, scores, given_up)
+        seconds = time.monotonic() - before
+        progress.seconds_of_answer = max(progress.seconds_of_answer, seconds)
+        return words
+    return ""
 
 
 def _say(line: str) -> None:

@@ -3,7 +3,7 @@
 import csv
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from subtune.runs.records import is_recorded
 from subtune.runs.search import best_rate, outcome
 from subtune.stages.stage import Paths, Stage
 
-# Below the results: what the tables of unfinished comparisons are made from.
+# The folder in the results for the inputs of early tables.
 SO_FAR = "so_far"
 
 
@@ -34,15 +34,25 @@ def recorded(schedule: Schedule, store: Path, scores: Scores) -> dict[str, str]:
     return runs
 
 
-def unfinished(schedule: Schedule, runs: Mapping[str, str]) -> dict[str, list[int]]:
-    """Return how many seeds or folds are done and planned, for each method that lacks some."""
+def unfinished(
+    schedule: Schedule, runs: Mapping[str, str], given_up: Collection[str]
+) -> dict[str, list[int]]:
+    """Return how many seeds or folds are done and planned, for each method that goes on."""
     planned = Counter(fact["method"] for fact in schedule.facts)
     done = Counter(fact["method"] for fact in schedule.facts if fact["key"] in runs)
-    return {method: [done[method], n] for method, n in planned.items() if done[method] < n}
+    return {
+        method: [done[method], number]
+        for method, number in planned.items()
+        if done[method] < number and method not in given_up
+    }
 
 
 def judging_stages(
-    schedule: Schedule, results: Path, runs: Mapping[str, str], scores: Scores
+    schedule: Schedule,
+    results: Path,
+    runs: Mapping[str, str],
+    scores: Scores,
+    given_up: Collection[str],
 ) -> list[Stage]:
     """Return the stages of the tables, as if only the recorded runs were planned.
 
@@ -50,7 +60,7 @@ def judging_stages(
     """
     folder = results / SO_FAR
     sweeps, searches = [str(_write_runs(folder, runs))], _write_searches(folder, schedule, scores)
-    missing = unfinished(schedule, runs)
+    missing = unfinished(schedule, runs, given_up)
     stages = []
     for stage in schedule.stages.values():
         if stage.kind in TABLES:
@@ -80,13 +90,14 @@ def _write_searches(folder: Path, schedule: Schedule, scores: Scores) -> list[st
     return paths
 
 
-def few_words(schedule: Schedule, results: Path, runs: Mapping[str, str], scores: Scores) -> str:
-    """Return the answer from the runs that are recorded so far, in a few words.
-
-    It is empty if fewer than two methods can be compared.
-    """
-    if not can_be_judged(schedule, runs):
-        return ""
+def few_words(
+    schedule: Schedule,
+    results: Path,
+    runs: Mapping[str, str],
+    scores: Scores,
+    given_up: Collection[str],
+) -> str:
+    """Return the answer from the runs that are recorded so far, in a few words."""
     from subtune.analysis.predictions import read_row_scores
     from subtune.analysis.scores import read_scores
     from subtune.analysis.summary import answers
@@ -94,7 +105,7 @@ def few_words(schedule: Schedule, results: Path, runs: Mapping[str, str], scores
     from subtune.stages.run import run_stage
 
     found = []
-    for stage in judging_stages(schedule, results, runs, scores):
+    for stage in judging_stages(schedule, results, runs, scores, given_up):
         if stage.kind == "scores":
             made: dict[str, Any] = {
                 name: str(results / SO_FAR / stage.id / Path(str(path)).name)
@@ -102,7 +113,7 @@ def few_words(schedule: Schedule, results: Path, runs: Mapping[str, str], scores
             }
             run_stage(stage._replace(outputs=made))
             chosen, row_scores = read_scores(made["chosen"]), read_row_scores([made["row_scores"]])
-            found += answers(chosen, row_scores, unfinished(schedule, runs))
+            found += answers(chosen, row_scores, unfinished(schedule, runs, given_up))
     return "; ".join(map(in_few_words, found))
 
 

@@ -84,7 +84,7 @@ class Schedule:
         }
 
     def methods_of(self, stage: Stage) -> set[str]:
-        """Return the methods that cannot do without a stage."""
+        """Return the methods that need a stage."""
         if stage.kind == "search":
             return self.searchers[stage.id]
         needing = {key_of(stage)}
@@ -143,8 +143,8 @@ def next_stages(
 
     First what all runs need, then the regressions on embeddings, then the middle learning rate of
     each search, then the others, then all runs of the first seed, of the second, and so on. Full
-    fine-tuning comes before other methods. A search's runs are a stage without outputs; the search
-    itself starts once they are recorded.
+    fine-tuning comes before other methods. First the runs that a search needs are trained. Then the
+    search writes its file.
 
     Args:
         scores: the scores of each search's recorded runs.
@@ -256,7 +256,8 @@ def _trained(schedule: Schedule, searches: Collection[str], runs: list[RunSpec])
     ids = [run.id for run in runs]
     name = f"search-{id_of(' '.join(ids))}"
     stage = _of_runs(stages[0], [PlannedRun(run=run) for run in runs])
-    checkpoints = Path(stage.resources["checkpoints"]).with_name(name)
+    # The search removes its own folder of checkpoints when it has all runs.
+    checkpoints = Path(stage.resources["checkpoints"]) / name
     return stage._replace(
         id=name,
         spec=stage.spec

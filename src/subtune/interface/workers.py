@@ -12,9 +12,14 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
+from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.stages.stage import Stage
 
+# The longest wait for a worker, after which callers read the clock again.
+LONGEST_WAIT = 1.0
+# The longest that an idle worker takes to end.
+SECONDS_TO_END = 3
 # The seconds between two requests to stop, because one that comes between two steps is not heard.
 SECONDS_BETWEEN_REQUESTS = 0.5
 
@@ -32,6 +37,11 @@ class Ended(NamedTuple):
     exit_status: int | None = None
 
 
+def _hub_cache(stage: Stage) -> str | None:
+    """Return the folder of downloads, if a stage downloads."""
+    return stage.resources["hub_cache"] if stage.spec.get("source") == "hub" else None
+
+
 class Workers:
     """Processes that do stages side by side. They are started when they are needed.
 
@@ -39,13 +49,15 @@ class Workers:
     their pipes if the caller is killed; they then end by themselves.
     """
 
-    def __init__(self, number: int, folder: Path, lock: int):
-        """Prepare ``number`` workers in ``folder``, which hold the call's ``lock`` until they end.
+    def __init__(self, number: int, results: Path, folder: Path, lock: int | None = None):
+        """Prepare ``number`` workers.
 
         Args:
-            lock: the file descriptor of a locked file.
+            results: the directory that gets their log.
+            folder: their current folder.
+            lock: the file descriptor of a locked file, which they hold until they end.
         """
-        self._number, self._folder, self._lock = number, folder, lock
+        self._number, self._results, self._folder, self._lock = number, results, folder, lock
         self._idle: list[subprocess.Popen] = []
         self._busy: dict[subprocess.Popen, Stage] = {}
         self._answers: SimpleQueue[tuple[subprocess.Popen, str]] = SimpleQueue()
@@ -62,7 +74,8 @@ class Workers:
 
     def start(self, stage: Stage, log: Path) -> None:
         """Give a stage to a worker."""
-        process = self._idle.pop() if self._idle else self._new()
+        cache = _hub_cache(stage)
+        process = self._new(cache) if cache or not self._idle else self._idle.pop()
         order = {"stage": stage.to_json(), "log": str(log)}
         self._busy[process] = stage
         assert process.stdin is not None
@@ -71,9 +84,10 @@ class Workers:
             process.stdin.write(f"{json.dumps(order)}\n")
             process.stdin.flush()
 
-    def _new(self) -> subprocess.Popen:
-        layout = Layout(str(self._folder))
-        log = Path(layout.log("workers"))
+    def _new(self, hub_cache: str | None) -> subprocess.Popen:
+        """Start a worker. Without a ``hub_cache``, its libraries use no network."""
+        network = {"HF_HUB_CACHE": hub_cache} if hub_cache else {"HF_HUB_OFFLINE": "1"}
+        log = Path(Layout(str(self._results)).log("workers"))
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a") as file:
             process = subprocess.Popen(
@@ -83,9 +97,9 @@ class Workers:
                 stderr=file,
                 text=True,
                 start_new_session=True,
-                pass_fds=[self._lock],
+                pass_fds=[] if self._lock is None else [self._lock],
                 cwd=self._folder,
-                env=os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_CACHE": layout.hub_cache()},
+                env=os.environ | network | {"OMP_NUM_THREADS": "1"},
             )
         threading.Thread(target=self._listen, args=(process,), daemon=True).start()
         return process
@@ -104,7 +118,10 @@ class Workers:
             return None
         stage = self._busy.pop(process, None)
         if line:
-            self._idle.append(process)
+            if stage and _hub_cache(stage):
+                process.terminate()
+            else:
+                self._idle.append(process)
             return Ended(stage, **json.loads(line)) if stage else None
         status = process.wait()
         if stage is None:
@@ -133,9 +150,40 @@ class Workers:
     def close(self) -> None:
         """End all workers. Those that train write a checkpoint, for which this does not wait."""
         for process in self._idle:
-            process.kill()
-            process.wait()
+            process.terminate()
+        for process in self._idle:
+            try:
+                process.wait(SECONDS_TO_END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         for process in self._busy:
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
+
+
+def do_alone(stage: Stage, results: Path, log: Path) -> None:
+    """Do a stage in a worker, which writes a checkpoint if it is interrupted.
+
+    Raises:
+        SubtuneError: the stage failed.
+    """
+    workers = Workers(1, results, Path.cwd())
+    try:
+        workers.start(stage, log)
+        while not (ended := workers.next_end(LONGEST_WAIT)):
+            pass
+    finally:
+        workers.close()
+    if ended.exit_status is not None or ended.error is not None:
+        raise SubtuneError(ended.error or end_in_words(ended.exit_status or 0))
+
+
+def end_in_words(exit_status: int) -> str:
+    """Return how a worker ended, in words."""
+    if exit_status == -signal.SIGKILL:
+        return "its process was killed, as if there were too little memory"
+    if exit_status < 0:
+        return f"its process ended by {signal.Signals(-exit_status).name}"
+    return f"its process ended with status {exit_status}: see logs/workers.log in the results"

@@ -1,6 +1,5 @@
 """Calls of Snakemake with this workflow, and the run that an export needs."""
 
-import contextlib
 import csv
 import os
 import shutil
@@ -14,9 +13,10 @@ from subtune import config as configs
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.layout import Layout, snakemake_command, workflow_directory
 from subtune.init.settings import count_cores, count_jobs_at_once
+from subtune.interface.schedule import Schedule, done_before, key_of
+from subtune.interface.workers import do_alone
 from subtune.runs import records
 from subtune.stages import plan_file
-from subtune.stages.run import run_stage
 from subtune.stages.stage import files
 
 # Snakemake's options for the number of jobs at once.
@@ -102,14 +102,17 @@ def run_to_export(results: Path, run: str, configuration: Path) -> str:
             f"--config: found {configuration} with the results {own}, expected {results}, "
             f"which has run {run}; call from the folder to which its paths are relative"
         )
-    stage = plan_file.made(configs.parsed(configuration)).stages["refit"]["/".join(names)]
+    stage = plan_file.made(configs.parsed(configuration)).stages["refit"].get("/".join(names))
+    if not stage:
+        raise SubtuneError(
+            f"{configuration}: found no {names[-1]} on {names[2]} in {names[0]}, expected the "
+            "configuration with which it was trained"
+        )
     [table] = map(Path, files(stage.outputs))
-    if not (table.is_file() and records.is_recorded(store, _run_in(table))):
-        log = Path(Layout(own).log(names[0], "refit", *names[1:]))
-        log.parent.mkdir(parents=True, exist_ok=True)
+    is_made = done_before(Schedule({key_of(stage): stage}, []), results)
+    if not (is_made and records.is_recorded(store, _run_in(table))):
         print(f"training {names[-1]} once more, on the rows of all folds", file=sys.stderr)
-        with log.open("w", encoding="utf-8") as file, contextlib.redirect_stdout(file):
-            run_stage(stage)
+        do_alone(stage, results, Path(Layout(own).log(names[0], "refit", *names[1:])))
     return _run_in(table)
 
 

@@ -49,6 +49,10 @@ EPOCHS = "epochs.parquet"
 RUN_ID = re.compile("[0-9a-f]{12}")
 
 
+class EarlierVersionError(SubtuneError):
+    """A whole record whose spec this version does not read."""
+
+
 def is_recorded(store: Path, run: str) -> bool:
     """Return whether the run's record exists; there are no partial records."""
     return (store / run / "spec.json").is_file()
@@ -105,17 +109,23 @@ def write_checksums(folder: Path) -> None:
 
 
 def read_spec(store: Path, run: str) -> RunSpec:
-    """Return the spec of a recorded run."""
+    """Return the spec of a recorded run.
+
+    Raises:
+        EarlierVersionError: the spec is what was recorded, but this version does not read it.
+    """
     path = store / run / "spec.json"
     try:
         data = json.loads(_read(path))
         written = id_of(canonical(data))
-        spec = RunSpec.model_validate(data)
     except ValueError:
         raise _damage(store, f"{path} is not a run spec") from None
     if written != run:
         raise _damage(store, f"{path} is the spec of run {written}")
-    return spec
+    try:
+        return RunSpec.model_validate(data)
+    except ValueError:
+        raise EarlierVersionError(f"run {run} in {store} is of an earlier version") from None
 
 
 def read_outcome(store: Path, run: str) -> dict[str, Any]:
@@ -274,7 +284,11 @@ def _damage(store: Path, problem: str) -> SubtuneError:
 
 
 def require_undamaged(store: Path, run: str) -> None:
-    """Raise a `SubtuneError` about the first damaged file of a record, or another run's spec."""
+    """Raise a `SubtuneError` about the first damaged file of a record, or another run's spec.
+
+    Raises:
+        EarlierVersionError: the record is whole, but this version does not read it.
+    """
     sums = _checksums(store / run)
     for name in sorted(sums):
         _checked(store / run / name, sums)
@@ -287,6 +301,8 @@ def find_damage(layout: Layout) -> dict[str, str]:
     for run in sorted(set(stored_names(layout)).union(*_finished_sweeps(layout).values())):
         try:
             require_undamaged(Path(layout.records()), run)
+        except EarlierVersionError:
+            continue
         except SubtuneError as error:
             damage[run] = str(error)
     return damage
@@ -295,7 +311,7 @@ def find_damage(layout: Layout) -> dict[str, str]:
 def _finished_sweeps(layout: Layout) -> dict[str, set[str]]:
     """Return the runs in the tables of finished sweeps; damaged tables are skipped."""
     sweeps = {}
-    for path in Path(layout.sweep("*")).parent.glob("*.csv"):
+    for path in Path(layout.sweep("*")).parent.glob("[!.]*.csv"):
         with contextlib.suppress(OSError, ValueError, KeyError):
             sweeps[path.stem] = {*filter(RUN_ID.fullmatch, runs_of_sweep(path).values())}
     return sweeps

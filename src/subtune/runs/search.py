@@ -62,15 +62,15 @@ def _first(spec: SearchSpec) -> Sequence[float]:
 def recorded_scores(spec: SearchSpec, store: Path) -> dict[float, float]:
     """Return the scores of the rates that a search asked for and that are recorded."""
     task, scores = spec.run.tokens.data.task, dict[float, float]()
-    while found := [r for r in next_rates(spec, scores) if _is_recorded(store, spec.run.at(r))]:
+    while found := [
+        rate
+        for rate in next_rates(spec, scores)
+        if records.is_recorded(store, spec.run.at(rate).id)
+    ]:
         for rate in found:
             outcome = records.read_outcome(store, spec.run.at(rate).id)
             scores[rate] = outcome["scores"][task.evaluation[0]][task.metrics[0]]
     return scores
-
-
-def _is_recorded(store: Path, run: RunSpec) -> bool:
-    return records.is_recorded(store, run.id)
 
 
 def search(
@@ -107,3 +107,11 @@ def outcome(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, Any]:
         for rate in sorted(scores)
     ]
     return {"learning_rate": best_rate(spec, scores), "tried": tried}
+
+
+def tried_scores(found: Mapping[str, Any]) -> dict[float, float]:
+    """Return the scores by learning rate that an `outcome` has; NaN if a run diverged."""
+    return {
+        one["learning_rate"]: math.nan if one["score"] is None else one["score"]
+        for one in found["tried"]
+    }

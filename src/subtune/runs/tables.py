@@ -183,12 +183,16 @@ def recorded_runs(
     The columns are those of `row_of_record`; without records there are none. Rows are ordered by
     task, method, learning rate and seed. ``names`` come from `given_names`.
     """
-    rows, problems = [], []
+    rows, problems, earlier = [], [], 0
     for run in records.all_runs(store):
         try:
             rows.append(row_of_record(store, run, names.get(run)))
+        except records.EarlierVersionError:
+            earlier += 1
         except SubtuneError as error:
             problems.append(str(error))
+    if earlier:
+        problems.append(f"{store}: {earlier:,} record(s) of an earlier version are left out")
     if not rows:
         return pd.DataFrame(), problems
     order = ["task", "method", "learning_rate", "seed"]

@@ -10,14 +10,16 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 
+from subtune.core.errors import SubtuneError, one_line
 from subtune.stages.stage import Stage
 
 if TYPE_CHECKING:
     from subtune.tasks.task import TaskSize
 
 ID_LENGTH = 12
-# The environment variable with the path of a call's plan.
+# The environment variable with a call's plans, one for each module of the workflow: paths as JSON.
 OFFERED = "SUBTUNE_PLAN"
 # The size and the time of change of a file, or None if there is no such file.
 State = list[int] | None
@@ -51,24 +53,35 @@ def path_of(data: Mapping[str, Any]) -> Path:
     Args:
         data: the parsed configuration.
     """
-    text = json.dumps(data, sort_keys=True, default=str)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
+    digest = digest_of(json.dumps(data, sort_keys=True, default=str))
     return Path(data.get("results", "results"), "plans", f"{digest}.json")
 
 
 def read(data: Mapping[str, Any]) -> StagePlan:
-    """Return the plan that `made` has written for a parsed configuration.
+    """Return the plan of the call to which a job belongs.
 
-    If its file was edited while a call runs, jobs read the call's plan, which `offer` has named.
+    If the configuration was edited since the call began, it is the last plan that the call offered.
+
+    Args:
+        data: the configuration as the job has parsed it.
     """
-    path = path_of(data)
-    plan = path if path.is_file() else Path(os.environ.get(OFFERED, path))
-    return _from_json(json.loads(plan.read_bytes()))
+    own, offered = str(path_of(data)), _offered()
+    path = own if own in offered or not offered else offered[-1]
+    return _from_json(json.loads(Path(path).read_bytes()))
 
 
 def offer(data: Mapping[str, Any]) -> None:
     """Name the plan of a parsed configuration to all later processes."""
-    os.environ[OFFERED] = str(path_of(data))
+    os.environ[OFFERED] = json.dumps([*_offered(), str(path_of(data))])
+
+
+def _offered() -> list[str]:
+    return json.loads(os.environ.get(OFFERED, "[]"))
+
+
+def current(data: Mapping[str, Any]) -> StagePlan:
+    """Return the plan of a parsed configuration like `made`, but write nothing."""
+    return _from_json(_unchanged(data) or _planned(data, None))
 
 
 def made(data: Mapping[str, Any], sizes: "Mapping[str, TaskSize] | None" = None) -> StagePlan:
@@ -85,12 +98,33 @@ def made(data: Mapping[str, Any], sizes: "Mapping[str, TaskSize] | None" = None)
     Raises:
         SubtuneError: the configuration, or a file or model that it names, cannot be used.
     """
-    found = _unchanged(data)
-    plan = _from_json(found) if found else _planned(data, sizes)
+    content = _unchanged(data)
+    if not content:
+        content, path = _planned(data, sizes), path_of(data)
+        with one_line(f"results: cannot write {path}"):
+            _write_if_changed(path, json.dumps(content))
+    plan = _from_json(content)
     for kind in plan.stages.values():
         for stage in filter(has_name, kind.values()):
-            _write_if_changed(Path(str(stage.inputs["spec"])), _without_resources(stage))
+            _write_if_changed(Path(str(stage.inputs["spec"])), text_of(stage))
     return plan
+
+
+def require_current(stage: Stage) -> None:
+    """Refuse a stage with a name if a later call has planned it with other settings.
+
+    Its outputs would be newer than the other settings, as if they were made with them.
+
+    Raises:
+        SubtuneError: the file of the stage's spec is not the one that was planned.
+    """
+    if has_name(stage):
+        text = Path(str(stage.inputs["spec"])).read_text(encoding="utf-8")
+        if digest_of(text) != stage.resources["digest"]:
+            raise SubtuneError(
+                f"{stage.kind} {stage.id}: its settings have changed since this call began; "
+                "call again"
+            )
 
 
 def has_name(stage: Stage) -> bool:
@@ -110,10 +144,9 @@ def _unchanged(data: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _planned(data: Mapping[str, Any], sizes: "Mapping[str, TaskSize] | None") -> StagePlan:
-    """Plan a configuration, and write its plan."""
+def _planned(data: Mapping[str, Any], sizes: "Mapping[str, TaskSize] | None") -> dict[str, Any]:
+    """Plan a configuration, and return the content of its plan's file."""
     from subtune import config
-    from subtune.core.errors import one_line
     from subtune.stages import planned, preflight
 
     checked, plan, forms = preflight.preflight(config.check(data), sizes)
@@ -124,14 +157,8 @@ def _planned(data: Mapping[str, Any], sizes: "Mapping[str, TaskSize] | None") ->
         stages.setdefault(stage.kind, {})[stage.id] = stage
     settings = planned.settings_of(checked)
     made = StagePlan(stages, planned.targets_of(every), settings, notes)
-    origins = {
-        "code": _code(),
-        "read": _states(sorted(map(str, preflight.named_files(checked, plan)))),
-    }
-    path = path_of(data)
-    with one_line(f"results: cannot write {path}"):
-        _write_if_changed(path, json.dumps(origins | made._asdict()))
-    return made
+    read = _states(sorted(map(str, preflight.named_files(checked, plan))))
+    return {"code": _code(), "read": read} | made._asdict()
 
 
 def _from_json(content: Mapping[str, Any]) -> StagePlan:
@@ -142,19 +169,24 @@ def _from_json(content: Mapping[str, Any]) -> StagePlan:
     return StagePlan(stages, content["targets"], content["settings"], content["notes"])
 
 
-def _without_resources(stage: Stage) -> str:
+def text_of(stage: Stage) -> str:
     """Return the values of a stage on which its result depends, as JSON."""
     fields = stage.to_json()
     del fields["resources"]
     return json.dumps(fields, indent=1, sort_keys=True) + "\n"
 
 
-def _write_if_changed(path: Path, text: str) -> None:
-    from subtune.core.layout import drafts
+def digest_of(text: str) -> str:
+    """Return the first digits of a text's SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
 
+
+def _write_if_changed(path: Path, text: str) -> None:
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
-        with drafts({"text": str(path)}) as new:
-            Path(new["text"]).write_text(text, encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{uuid4().hex}.{path.name}")
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
 
 
 def _states(paths: Iterable[str]) -> dict[str, State]:
@@ -171,10 +203,8 @@ def _state(path: Path) -> State:
 
 def _code() -> str:
     """Return a hash of the states of subtune's own files, and of the place of its environment."""
-    digest = hashlib.sha256(sys.prefix.encode())
-    for path in sorted(_sources(Path(__file__).parents[1])):
-        digest.update(f"{path} {_state(path)}\n".encode())
-    return digest.hexdigest()[:ID_LENGTH]
+    states = (f"{path} {_state(path)}" for path in sorted(_sources(Path(__file__).parents[1])))
+    return digest_of("\n".join([sys.prefix, *states]))
 
 
 def _sources(package: Path) -> Iterator[Path]:

@@ -22,6 +22,7 @@ from subtune.planning.cost import Cost, Estimates
 from subtune.planning.jobs import submissions
 from subtune.planning.plan import Plan
 from subtune.selections.specs import FisherSpec, RunSpec
+from subtune.stages.plan_file import digest_of, text_of
 from subtune.stages.preflight import places_of
 from subtune.stages.stage import Paths, Stage, files
 
@@ -64,19 +65,22 @@ class Stages:
             yield from self._refits(name)
             yield from self._tests(name)
             yield self._exhibits(name)
-        yield from self._of_all_experiments()
+        yield self._summary()
+        yield self._runs()
+        yield self._report_page()
 
     def _named(
         self, kind: str, id: str, spec: Any, inputs: Paths, outputs: Paths, **resources: Any
     ) -> Stage:
         """Return a stage with a name as id, whose spec is a file among its inputs."""
         own: Paths = {"spec": self.paths.spec(kind, id)}
-        return Stage(kind, id, spec, own | inputs, outputs, resources)
+        stage = Stage(kind, id, spec, own | inputs, outputs, resources)
+        return stage._replace(resources=resources | {"digest": digest_of(text_of(stage))})
 
     def _computing(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
-        """Return the resources of a stage that computes on a GPU, if there is one."""
+        """Return the resources of a stage that computes."""
         needed = {"mem_mb": self.estimates.memory(spec), "minutes": self.estimates.minutes(cost)}
-        return needed | {"seconds": cost.seconds, "gpu": 1, "store": self.paths.records()}
+        return needed | {"store": self.paths.records()}
 
     def _tokens_and_model(self, run: RunSpec | FisherSpec) -> Paths:
         return {
@@ -292,15 +296,11 @@ class Stages:
         spec = experiments.about(self.config, self.plan, name)
         return self._named("exhibits", name, spec, inputs, outputs, shown=shown)
 
-    def _of_all_experiments(self) -> Iterator[Stage]:
-        """Yield the stages of the answers, the table of runs, and the report."""
+    def _summary(self) -> Stage:
+        """Return the stage of the answers, and of a table and a figure of all experiments."""
         names, tasks = self.config.experiments, self.config.all_tasks()
-        of_all = {
-            exhibit: [self.paths.summary(exhibit.name, e) for e in _endings(exhibit)]
-            for exhibit in SUMMARIES
-        }
         asked = chain(*(experiment.tasks for experiment in names.values()))
-        spec: dict[str, Any] = {
+        spec = {
             "tasks": {
                 task: {"title": tasks[task].title, "metrics": tasks[task].metric_titles()}
                 for task in asked
@@ -313,9 +313,15 @@ class Stages:
             table: [self.paths.data(name, table) for name in names]
             for table in ("chosen", "row_scores")
         }
-        outputs: Paths = {e.name: of_all[e] for e in (ANSWERS, SUMMARY, FRONT)}
-        shown = {exhibit.name: _caption(exhibit) for exhibit in of_all}
-        yield self._named("summary", "summary", spec, inputs, outputs, shown=shown)
+        outputs: Paths = {e.name: self._summary_files(e) for e in (ANSWERS, SUMMARY, FRONT)}
+        shown = {exhibit.name: _caption(exhibit) for exhibit in SUMMARIES}
+        return self._named("summary", "summary", spec, inputs, outputs, shown=shown)
+
+    def _summary_files(self, exhibit: Table) -> list[str]:
+        return [self.paths.summary(exhibit.name, ending) for ending in _endings(exhibit)]
+
+    def _runs(self) -> Stage:
+        """Return the stage of the table of all runs."""
         spec = {
             "planned": [
                 planned.facts | {"experiment": name, "flops": self.estimates.run(planned.key).flops}
@@ -323,16 +329,20 @@ class Stages:
                 for planned in runs
             ]
         }
+        outputs: Paths = {ending: self.paths.table_of_runs(ending) for ending in ("csv", "parquet")}
+        outputs["columns"] = self.paths.columns_of_runs()
         inputs = self._finished(self.plan.sweeps)
-        runs: Paths = {e: self.paths.table_of_runs(e) for e in ("csv", "parquet")}
-        runs["columns"] = self.paths.columns_of_runs()
-        yield self._named("runs", "runs", spec, inputs, runs, store=self.paths.records())
+        return self._named("runs", "runs", spec, inputs, outputs, store=self.paths.records())
+
+    def _report_page(self) -> Stage:
+        """Return the stage of the page with all tables and figures."""
         # With a single experiment, there are no tables and figures over all experiments.
-        answer = [_in_page(*exhibit) for exhibit in of_all.items()] if len(names) > 1 else []
+        over_all = SUMMARIES if len(self.exhibits) > 1 else ()
+        answer = [_in_page(exhibit, self._summary_files(exhibit)) for exhibit in over_all]
         sections: list[dict[str, Any]] = [
             {
                 "name": name,
-                "paper": experiments.paper_of(names[name]).citation,
+                "paper": experiments.paper_of(self.config.experiments[name]).citation,
                 "exhibits": [_in_page(e, self._page_files(name, e)) for e in exhibits.values()],
                 "scores": self.paths.data(name, "scores"),
                 "curves": self.paths.data(name, "learning_curves"),
@@ -340,8 +350,8 @@ class Stages:
             for name, exhibits in self.exhibits.items()
         ]
         in_page = chain(answer, *(section["exhibits"] for section in sections))
-        inputs = {
-            "runs": runs["parquet"],
+        inputs: Paths = {
+            "runs": self.paths.table_of_runs("parquet"),
             "files": [path for exhibit in in_page for path in exhibit["files"]],
             "tables": [section[table] for section in sections for table in ("scores", "curves")],
         }
@@ -350,7 +360,7 @@ class Stages:
             "sections": sections,
             "config": self.config.model_dump(mode="json", exclude_defaults=True),
         }
-        yield self._named("report_page", "report", spec, inputs, {"page": self.paths.report()})
+        return self._named("report_page", "report", spec, inputs, {"page": self.paths.report()})
 
 
 def targets_of(stages: Iterable[Stage]) -> dict[str, list[str]]:

@@ -70,8 +70,12 @@ def named_files(config: Config, plan: Plan) -> set[Path]:
     if config.test_scores:
         found.add(Path(config.test_scores))
     for rows in plan.datasets.values():
-        paths = paths_of(rows.task, rows.source, rows.splits, **places_of(config, rows))
-        found |= set(chain(*paths.values()))
+        places = places_of(config, rows)
+        paths = {*chain(*paths_of(rows.task, rows.source, rows.splits, **places).values())}
+        found |= paths
+        if official := places["glue_dir"] or places["directory"]:
+            # A test file that is added later changes its folder.
+            found |= {Path(official), *(path.parent for path in paths)}
     for model, spec in plan.models.items():
         if spec.source == "files":
             directory = Path(plan.locations[model])

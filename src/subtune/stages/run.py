@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from subtune.core.jobs import prepare, report, stop_requests
 from subtune.core.layout import drafts
+from subtune.stages.plan_file import require_current
 from subtune.stages.stage import Stage
 
 if TYPE_CHECKING:
@@ -28,10 +29,12 @@ def run_stage(stage: Stage, threads: int = 1) -> None:
 
     Raises:
         StoppedError: training was asked to stop.
-        SubtuneError: an input cannot be used, or an output cannot be written.
+        SubtuneError: an input cannot be used, an output cannot be written, or a later call has
+            planned the stage with other settings.
     """
     with drafts(stage.outputs) as outputs:
         KINDS[stage.kind](stage, outputs, threads)
+        require_current(stage)
 
 
 def _dataset(stage: Stage, outputs: dict[str, str], threads: int) -> None:

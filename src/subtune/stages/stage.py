@@ -16,9 +16,9 @@ class Stage(NamedTuple):
             the plan, ``spec``, among its inputs.
         spec: all values that decide the result.
         inputs: a path or a list of paths by name.
-        outputs: the same; the first is the stage's main output.
-        resources: values that decide no result: ``mem_mb`` and ``minutes`` for a first attempt, the
-            estimated ``seconds``, ``gpu``, and places such as ``store`` and ``hub_cache``.
+        outputs: the same.
+        resources: values that decide no result: ``mem_mb`` and ``minutes`` for a first attempt,
+            places such as ``store`` and ``hub_cache``, and the ``digest`` of the file of the spec.
     """
 
     kind: str

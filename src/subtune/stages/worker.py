@@ -28,17 +28,30 @@ def main() -> None:
     answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     orders: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
-    signal.signal(signal.SIGTERM, lambda *_: orders.put(None))
+    ends: list[int] = []
+
+    def end(number: int, *_: Any) -> None:
+        ends.append(number)
+        orders.put(None)
+
+    signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGUSR1, lambda *_: None)
     threading.Thread(target=_read, args=(orders,), daemon=True).start()
-    # Libraries read the place of their cache when they are imported.
-    with tempfile.TemporaryDirectory(prefix="subtune-") as os.environ["HF_DATASETS_CACHE"]:
+    # Libraries read the places of their caches when they are imported.
+    with tempfile.TemporaryDirectory(prefix="subtune-") as private:
+        os.environ["HF_DATASETS_CACHE"] = private
+        if "HF_HUB_OFFLINE" in os.environ:
+            os.environ["HF_HOME"] = private
         _import_libraries()
         while order := orders.get():
             answer = _answer(Stage.from_json(order["stage"]), Path(order["log"]))
-            # If the caller is gone, the next order is the last.
+            if ends:
+                break
             with contextlib.suppress(BrokenPipeError):
                 os.write(answers, f"{json.dumps(answer)}\n".encode())
+    # So its caller sees why it ended.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGTERM)
 
 
 def _read(orders: SimpleQueue[dict[str, Any] | None]) -> None:
@@ -46,7 +59,6 @@ def _read(orders: SimpleQueue[dict[str, Any] | None]) -> None:
     for line in sys.stdin:
         orders.put(json.loads(line))
     os.kill(os.getpid(), signal.SIGTERM)
-    orders.put(None)
 
 
 def _import_libraries() -> None:

@@ -310,8 +310,8 @@ def test_an_answer_says_what_is_not_finished_and_that_it_would_tell_more(folds):
     row = decisions(made).table.iloc[0]
     assert row["answer"].endswith(
         "Full fine-tuning is the safe choice; the folds that are missing would tell more. Not "
-        f"finished: Full {folds} of 5 folds, LoRA-I 0 of 5; losses are over the folds that two "
-        "methods share; the same command with more minutes goes on."
+        f"finished: Full {folds} of 5 folds, LoRA-I 0 of 5; each loss is over the folds that "
+        "both methods have; the same command with more minutes goes on."
     )
     assert row[["more_seeds", "more_rows"]].isna().all()
 

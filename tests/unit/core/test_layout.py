@@ -1,5 +1,6 @@
 """A directory or a file appears whole under its name, or not at all."""
 
+import os
 import resource
 from contextlib import contextmanager
 
@@ -76,3 +77,14 @@ def test_an_error_leaves_outputs_as_they_were(tmp_path):
         _ = 1 / 0
     assert table.read_text() == "old"
     assert [*tmp_path.iterdir()] == [table]
+
+
+def test_only_drafts_that_have_been_left_for_a_day_are_removed(tmp_path):
+    old, young, other = (tmp_path / f".{letter * 32}.table.csv" for letter in "abz")
+    for draft in (old, young, other):
+        draft.touch()
+    for draft in (old, other):
+        os.utime(draft, (0, 0))
+    with drafts({"table": str(tmp_path / "table.csv")}) as outputs, open(outputs["table"], "w"):
+        pass
+    assert {*tmp_path.iterdir()} == {young, other, tmp_path / "table.csv"}

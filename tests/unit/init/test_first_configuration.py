@@ -142,7 +142,7 @@ def test_the_lines_say_what_is_written(written, tiny_bert):
         "text: column 'sentence' (a guess; --text names another)",
         "2 classes in the dev rows: bad (6), good (6)",
         f"max_length {experiment.max_length}, which cuts none",
-        f"{len(planned.runs) - 1} runs: methods (full, bitfit, layernorm, lora-I, frozen) × 5 ",
+        f"{len(planned.runs)} runs: methods (full, bitfit, layernorm, lora-I, frozen) × 5 ",
         " × 5 seeds, and embeddings; ",
         " run mine.yaml",
         "results/films/answers.md",
@@ -160,7 +160,7 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, written, glue_dir, m
         experiment = checked.experiments["mine"]
         assert len(experiment.seeds) == 5
         assert ("shorter, to fit" in said) == (minutes < 600)
-        assert ("6 seconds are too short for a single run" in said) == (minutes < 1)
+        assert ("6 seconds: too short for a single run" in said) == (minutes < 1)
     # A plan guesses the number of tokens from words.
     assert seconds[60] / 2 < 1.1 * 60 * 60
     assert seconds[600] > seconds[60] > seconds[0.1]

@@ -47,13 +47,24 @@ def test_without_full_or_a_second_method_there_is_no_comparison(progress, stages
         driver._note(progress, Ended(stages["bitfit+layernorm"], error="no rows"))
 
 
+def test_a_failing_table_ends_the_call_and_failing_rows_end_all_methods(progress):
+    by_id = progress.schedule.stages
+    with pytest.raises(SubtuneError, match=r"^scores: no scores$"):
+        driver._note(progress, Ended(by_id["scores", "mine"], error="no scores"))
+    with pytest.raises(SubtuneError, match=r"^no tokens$"):
+        driver._note(progress, Ended(by_id["tokens", "t"], error="no tokens"))
+
+
 def test_a_stage_whose_worker_ended_is_done_once_more_by_itself(progress, stages, lines):
     end = Ended(stages["embeddings"], exit_status=-signal.SIGKILL)
     driver._note(progress, end)
     assert not progress.given_up
     driver._note(progress, end)
     killed = "its process was killed, as if there were too little memory"
-    assert lines == [f"embeddings: {killed}; once more, by itself", f"without embeddings: {killed}"]
+    assert lines == [
+        f"embeddings: {killed}; tried again, with nothing beside it",
+        f"without embeddings: {killed}",
+    ]
 
 
 def test_a_stage_that_was_stopped_is_not_done(progress, stages):

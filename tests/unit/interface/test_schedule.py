@@ -1,11 +1,13 @@
 """The order of a comparison's stages, from what is done and which scores are recorded."""
 
+from pathlib import Path
+
 import pytest
 
 from subtune.interface.schedule import next_stages
 from subtune.selections.specs import PlannedRun
 from subtune.stages.stage import Stage
-from tests.helpers.stages import comparison
+from tests.helpers.stages import PLACES, comparison
 
 TOKENS = ("tokens", "t")
 # Scores of a search that has found the middle rate.
@@ -66,6 +68,11 @@ def test_a_run_that_was_started_is_not_started_again(schedule, in_words):
     ]
 
 
+def test_a_search_removes_the_checkpoints_of_its_runs(schedule):
+    for stage in next_stages(schedule, {TOKENS}, {})[1:]:
+        assert Path(stage.resources["checkpoints"]).parent == Path(PLACES["checkpoints"])
+
+
 def test_a_search_is_written_when_its_runs_are_recorded(schedule, in_words):
     scores = {"full": FOUND, "bitfit": {1e-3: 0.7}, "layernorm": {1e-3: 0.5, 1e-2: 0.6}}
     [full] = [id for id, methods in schedule.searchers.items() if methods == {"full"}]
@@ -100,7 +107,7 @@ def test_a_search_of_a_method_that_is_given_up_is_not_waited_for(schedule):
     assert "bitfit+layernorm 0" in names
 
 
-def test_a_stage_is_of_the_methods_that_cannot_do_without_it(schedule):
+def test_a_stage_is_of_the_methods_that_need_it(schedule):
     every = {"full", "bitfit", "layernorm", "embeddings"}
     assert schedule.methods_of(schedule.stages[TOKENS]) == every
     embeddings, full, *_ = next_stages(schedule, {TOKENS}, {})

@@ -1,5 +1,6 @@
 """Calls of Snakemake, and runs to export."""
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -70,17 +71,35 @@ def test_a_run_on_all_rows_is_made_if_it_is_not_recorded(runs, exported, tmp_pat
     fold, _, plain = runs
     made = tmp_path / "experiments/mine/data/refit/tiny/sst2/layernorm.csv"
     stage = Stage("refit", "mine/tiny/sst2/layernorm", {}, {}, {"run": str(made)}, {})
+    chosen = tmp_path / Layout(".").data("mine", "chosen")
+    stage = stage._replace(inputs={"chosen": str(chosen)})
     plan = StagePlan({"refit": {stage.id: stage}}, {}, {}, [])
     monkeypatch.setattr(plan_file, "made", lambda _: plan)
 
-    def run_stage(stage):
+    trained = []
+
+    def do_alone(stage, *_):
+        trained.append(stage.id)
         made.parent.mkdir(parents=True, exist_ok=True)
         made.write_text(f"run,model\n{plain},tiny\n")
 
-    monkeypatch.setattr(workflow, "run_stage", run_stage)
+    monkeypatch.setattr(workflow, "do_alone", do_alone)
     assert exported(fold) == plain
     made.write_text("run,model\n000000000000,tiny\n")
     assert exported(fold) == plain
+    assert exported(fold) == plain
+    assert len(trained) == 2
+    # The comparison has gone on since then.
+    later = made.stat().st_mtime_ns + 10**9
+    os.utime(chosen, ns=(later, later))
+    assert exported(fold) == plain
+    assert len(trained) == 3
+
+
+def test_a_method_that_is_no_longer_configured_is_not_exported(runs, exported, monkeypatch):
+    monkeypatch.setattr(plan_file, "made", lambda _: StagePlan({"refit": {}}, {}, {}, []))
+    with pytest.raises(SubtuneError, match=r"mine.yaml: found no layernorm on sst2 in mine, exp"):
+        exported(runs[0])
 
 
 def test_a_run_that_cannot_be_exported_gets_one_line(runs, exported):

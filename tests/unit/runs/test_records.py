@@ -13,7 +13,9 @@ import pytest
 
 from subtune import cli
 from subtune.analysis.predictions import require_scores_of_predictions
+from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
 from subtune.runs import recording, records, tables
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record
@@ -223,6 +225,24 @@ def verified(results, capsys, *options):
 def test_whole_records_have_no_problems(results, capsys):
     said = f"{results}/runs: 3 record(s), no problems found\n"
     assert verified(results, capsys) == (0, said)
+
+
+def test_a_record_of_an_earlier_version_is_not_damaged_and_is_left_out(results, capsys):
+    fields = json.loads((results / "runs" / FIRST / "spec.json").read_text())
+    fields["search_seed"] = 1
+    earlier = id_of(canonical(fields))
+    path = shutil.copytree(results / "runs" / FIRST, results / "runs" / earlier)
+    (path / "spec.json").write_text(json.dumps(fields))
+    records.write_checksums(path)
+    assert verified(results, capsys, "--repair")[0] == 0 and path.exists()
+    table, problems = tables.recorded_runs(results / "runs", {})
+    assert len(table) == len(SPECS)
+    assert problems == [f"{results}/runs: 1 record(s) of an earlier version are left out"]
+    exported = ["export", earlier, "--results", str(results), "--to", str(results / "model")]
+    assert cli.main(exported) == 1
+    assert f"run {earlier} in {results}/runs is of an earlier version" in capsys.readouterr().err
+    flip_a_bit(path / "delta.safetensors")
+    assert [*records.find_damage(Layout(str(results)))] == [earlier]
 
 
 DAMAGES = {

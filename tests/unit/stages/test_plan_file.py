@@ -1,5 +1,6 @@
 """The plan's file: when it is made, when it is read, and what it costs to read it."""
 
+import copy
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 from subtune.planning import inputs
 from subtune.stages import plan_file
-from subtune.stages.plan_file import made, path_of, read
+from subtune.stages.plan_file import current, made, path_of, read
 
 
 @pytest.fixture
@@ -75,6 +76,43 @@ def test_only_the_specs_that_a_change_concerns_are_written_again(settings):
     changed = {name for name in before if before[name] != after[name]}
     drawn = {"exhibits/first.json", "summary/summary.json"}
     assert changed == drawn | {"report_page/report.json"}
+
+
+def test_a_check_writes_nothing(settings, tables_read):
+    assert current(settings).stages == made(settings).stages
+    assert tables_read == ["mine", "mine"]
+    before = {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")}
+    edit_the_configuration(settings)
+    current(settings)
+    assert before == {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")}
+
+
+@pytest.fixture
+def offers(monkeypatch):
+    """A function that plans a configuration and names its plan to jobs, and returns the plan."""
+    monkeypatch.setenv(plan_file.OFFERED, "[]")
+
+    def planned(settings):
+        plan = made(settings)
+        plan_file.offer(settings)
+        return plan
+
+    return planned
+
+
+def test_a_job_reads_the_plan_of_its_call_though_an_edited_configuration_has_its_own(
+    settings, offers
+):
+    edited = copy.deepcopy(settings)
+    edit_the_configuration(edited)
+    made(edited)
+    assert offers(settings) == read(edited)
+
+
+def test_each_job_of_a_workflow_with_several_configurations_reads_its_own_plan(settings, offers):
+    other = settings | {"results": "other"}
+    first, second = offers(settings), offers(other)
+    assert read(settings) == first and read(other) == second
 
 
 def test_what_a_job_imports_takes_no_time():

@@ -30,5 +30,18 @@ def test_a_stage_that_fails_leaves_nothing(settings):
     assert not list(Path("results/datasets").iterdir())
 
 
+def test_a_stage_with_settings_that_another_call_has_changed_is_refused(settings, monkeypatch):
+    [page] = made(settings).stages["report_page"].values()
+    monkeypatch.setitem(KINDS, "report_page", lambda _, outputs, __: Path(outputs["page"]).touch())
+    # Without all of its runs, a comparison makes a stage from other inputs.
+    run_stage(page._replace(inputs=page.inputs | {"runs": "so_far.parquet"}))
+    Path("results/report.html").unlink()
+    settings["experiments"]["first"]["margin"] = 0.05
+    made(settings)
+    with pytest.raises(SubtuneError, match="report_page report: its settings have changed since"):
+        run_stage(page)
+    assert not Path("results/report.html").exists()
+
+
 def test_every_planned_stage_is_of_a_kind_that_can_be_done(settings):
     assert made(settings).stages.keys() <= KINDS.keys()
