@@ -163,7 +163,7 @@ def _about_reference(answer: Answer, candidate: Candidate) -> list[str]:
     """Return a sentence about the reference, unless it is full."""
     reference, margin = answer.reference, f"{answer.margin:g}"
     if answer.missing:
-        tried = f"Full has no score, so methods are compared with {reference}."
+        tried = f"Methods are compared with {reference}, the best of those with the most runs."
         is_planned = FULL in map(title_of, answer.unfinished)
         return [tried] if is_planned else [tried, MISSING[answer.missing]]
     if reference == FULL:
