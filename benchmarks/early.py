@@ -23,7 +23,7 @@ from benchmarks.studies import BINS, MARGIN, Setting, markdown, percent, truths_
 from benchmarks.studies import simulated as scores_of_rows
 from subtune.analysis.predictions import NUMBERS, read_row_scores
 from subtune.analysis.scores import read_scores
-from subtune.analysis.summary import FULL, Answer, answers, judged_runs
+from subtune.analysis.summary import FULL, Answer, Candidate, answers, judged_runs
 
 FOLDS, ROWS_OF_FOLD = 5, (40, 120)
 EFFECTS = ("alike seeds", "seeds that differ")
@@ -122,21 +122,26 @@ def judged(call: Call, margin: float, behind: int) -> Iterator[dict]:
     every = range(1, chosen["fold"].nunique() + 1)
     found = [answers(chosen[order < folds], row_scores)[0] for folds in every]
     for folds, answer in zip(every, found, strict=True):
-        title = named(answer)
+        title, named_method = named(answer), smaller(answer)
         yield {
             "folds": folds,
             "answer": answer.decision,
-            "chance": answer.candidate.chance if answer.decision != "everything" else np.nan,
+            "chance": named_method.chance if named_method else np.nan,
             "within": truths[title] >= truths[answer.reference] - answer.margin,
             "holds": truths[title] >= max(truths.values()) - answer.margin,
             "final": title == named(found[-1]),
         }
 
 
+def smaller(answer: Answer) -> Candidate | None:
+    """Return the method that an answer trains, or None if it trains everything."""
+    return None if answer.decision == "everything" else answer.candidate
+
+
 def named(answer: Answer) -> str:
     """Return the title of the method that an answer trains."""
-    is_smaller = answer.candidate and answer.decision != "everything"
-    return answer.candidate.title if is_smaller else FULL
+    candidate = smaller(answer)
+    return candidate.title if candidate else FULL
 
 
 def by_folds(table: pd.DataFrame) -> pd.DataFrame:

@@ -143,7 +143,8 @@ def decided(setting: Setting, studies: int) -> pd.DataFrame:
             chances = question_chances(setting, scores, parts, reference)[smaller]
             sure, probable = (np.flatnonzero(chances >= level) for level in (LEVEL, 0.5))
             answer = "Train" if len(sure) else "Probably" if len(probable) else "reference"
-            place = {"Train": sure, "Probably": probable, "reference": [reference - 1]}[answer][0]
+            named = {"Train": sure, "Probably": probable, "reference": np.array([reference - 1])}
+            place = named[answer][0]
             best = truths[place + 1] >= truths.max() - MARGIN
             within = truths[place + 1] >= truths[reference] - MARGIN
             rows.append([rule, answer, reference == 0, within, best])
@@ -154,8 +155,8 @@ def decided(setting: Setting, studies: int) -> pd.DataFrame:
 def chosen_reference(setting: Setting, scores: np.ndarray, parts: np.ndarray) -> int:
     """Return the place of the reference: 0, full, unless others surely beat it by the margin."""
     beats = question_chances(setting, scores, parts, 0, -MARGIN) >= LEVEL
-    better = np.flatnonzero(beats & (np.arange(len(scores)) > 0)) if setting.seeds > 1 else []
-    return max(better, key=lambda place: scores[place].mean(), default=0)
+    better = np.flatnonzero(beats & (np.arange(len(scores)) > 0) & (setting.seeds > 1))
+    return int(max(better, key=lambda place: scores[place].mean(), default=0))
 
 
 def with_stops(setting: Setting, studies: int) -> pd.DataFrame:
