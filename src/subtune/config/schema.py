@@ -475,12 +475,12 @@ class Assumptions(Section):
     """The machine assumed in time estimates. Results do not depend on the machine."""
 
     device: str = "H100"
-    """name of the machine: one with measured steps in subtune (H100, A100, CPU core), or any name
-    if there is a `pace`"""
+    """machine whose steps subtune has measured (H100, A100, CPU core), or any name if there is a
+    `pace`"""
     pace: dict[Trains, Pace] = {}
-    """pace by what trains: the classifier alone (`nothing`), `vectors`, some `entries`, `low_rank`
-    updates, `matrices`, or some `differences` after all matrices; `evaluation` trains nothing.
-    What is missing counts like the most similar. `subtune init` measures the pace"""
+    """pace by what trains, as `subtune init` measures it; `nothing` is the classifier alone,
+    `differences` are some entries after all matrices, and `evaluation` trains nothing. What is
+    missing counts like the most similar"""
     start_minutes: float = Field(default=1.0, ge=0)
     """minutes that every job takes before it trains"""
     time_margin: float = Field(default=2.0, ge=1)
