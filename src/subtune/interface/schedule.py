@@ -12,7 +12,6 @@ from typing import Any
 from subtune.core.content_ids import id_of
 from subtune.core.layout import Layout
 from subtune.runs.search import next_rates
-from subtune.selections.kind import Work
 from subtune.selections.specs import Fit, PlannedRun, RunSpec, SearchSpec
 from subtune.stages.plan_file import StagePlan
 from subtune.stages.stage import Stage, files
@@ -244,8 +243,8 @@ def _candidates(
 
 def _shared(run: RunSpec) -> tuple:
     """Return a key that is equal for runs that share steps."""
-    work = None if run.selection.ranking else run.selection.work()
-    if work in (None, Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES):
+    # A mask's work is that of its ranking, which is not known here.
+    if run.selection.ranking or not run.selection.work().shares_steps:
         return (run.id,)
     return run.model.id, run.tokens.id, run.recipe.epochs
 

@@ -169,7 +169,7 @@ class Plan:
 
     def trains_alone(self, run: str) -> bool:
         """Return whether a run shares no steps, because it trains matrices or their entries."""
-        return self.work(run) in (Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES)
+        return not self.work(run).shares_steps
 
     def sweeps_of(self, experiment: str, **names: str) -> list[str]:
         """Return the keys of the sweeps with an experiment's runs, or with its runs of ``names``.

@@ -84,6 +84,11 @@ class Work(Enum):
     # Diff pruning trains all matrices, and then some entries.
     DIFFERENCES = 5.1
 
+    @property
+    def shares_steps(self) -> bool:
+        """Whether runs can share steps, because they train no matrices and no entries of them."""
+        return self not in (Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES)
+
 
 class AbstractSelection(Value):
     """A choice of an encoder's parameters that train, as data.
