@@ -72,6 +72,26 @@ class OtherDimensions:
 
 
 AnyDimensions = Dimensions | OtherDimensions
+# Copies of each number in a trained matrix: its value, its gradient, the optimiser's two averages
+# and the best epoch's value in float32, and its value and gradient in bfloat16.
+BYTES_OF_TRAINED = 5 * 4 + 2 * 2
+
+
+def numbers_per_token(of: AnyDimensions) -> int:
+    """Return the numbers that a layer keeps of a token for the backward pass, without attention."""
+    # Some of transformers' configurations do not name it.
+    return 8 * of.hidden_size + 3 * (getattr(of, "intermediate_size", None) or 4 * of.hidden_size)
+
+
+def bytes_of_a_run(of: AnyDimensions, tokens: float, trained: int) -> float:
+    """Estimate the memory that each of several runs side by side needs on a GPU.
+
+    Args:
+        of: the model's dimensions, or transformers' configuration of it.
+        tokens: the tokens of a large batch.
+        trained: the numbers in the run's trained matrices, 0 if only vectors train.
+    """
+    return 4 * tokens * of.num_hidden_layers * numbers_per_token(of) + BYTES_OF_TRAINED * trained
 
 
 def _shapes_with_peft(*arguments: Any) -> tuple[dict[str, Shape], dict[str, str]]:

@@ -20,6 +20,7 @@ from subtune.families import FAMILIES
 from subtune.families.base import HEADS, MEAN_CLASSIFICATION, Family, is_classifier
 from subtune.models.dimensions import dimensions_by
 from subtune.models.files import CONFIG, Pooling, head_by, read_config, stored_names, weights_of
+from subtune.models.operations import Fused
 from subtune.selections.added import AdapterSettings
 from subtune.selections.specs import FisherSpec, RunSpec
 from subtune.tasks.examples import Reads
@@ -66,7 +67,8 @@ class Encoder:
 
     ``parameters``: every weight by canonical name, in the model's order, the classifier's last.
     ``head``: a key of `HEADS`. ``transformers``: transformers' module, unless the family is packed.
-    ``adapters``: the settings of adapters in a packed family's model, if there are any.
+    ``adapters``: the settings of adapters in a packed family's model, if there are any. ``fused``:
+    compiled operations of a packed family's training steps, if a GPU trains long enough.
     """
 
     config: PretrainedConfig
@@ -74,6 +76,7 @@ class Encoder:
     head: str
     transformers: TransformersModule | None = None
     adapters: AdapterSettings | None = None
+    fused: Fused | None = None
 
     @property
     def family(self) -> Family:

@@ -11,7 +11,7 @@ attention, ``d`` numbers per head, ``h`` = ``a·d`` numbers per token.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -46,7 +46,7 @@ class SparseEntries:
 
 @dataclass(frozen=True)
 class TableRows:
-    """The ``values`` ``[u, h]`` of the only ``rows`` ``[u]`` of a table that are read.
+    """The ``values`` ``[k, u, h]`` of the only ``rows`` ``[u]`` of a table that are read.
 
     ``rows`` are in ascending order.
     """
@@ -68,6 +68,89 @@ class LowRankUpdate:
 
 # A plain tensor has the model's own shape, and all runs share it.
 Weight = Tensor | PerRun | SparseEntries | TableRows | LowRankUpdate
+
+
+class Fused(NamedTuple):
+    """Pointwise operations after a product ``y`` ``[k, t, o]``, as one kernel each.
+
+    ``activated`` adds a bias and applies the activation. ``added_and_normed`` adds a bias, applies
+    a dropout mask, if there is one, adds the residual, and applies LayerNorm with its weight and
+    bias.
+    """
+
+    activated: Callable[[Tensor, Tensor], Tensor]
+    added_and_normed: Callable[[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor], Tensor]
+
+
+def in_products(x: Tensor) -> Tensor:
+    """Return ``x`` in the dtype of matrix products."""
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+
+
+def lookup(ids: Tensor, tables: Tensor) -> Tensor:
+    """Return rows ``[k, t, h]`` of each run's table, from tables ``[k, u, h]``."""
+    first = torch.arange(len(tables), device=ids.device) * tables.shape[1]
+    return functional.embedding(ids + first[:, None], tables.flatten(0, 1))
+
+
+def stacked_linear(x: Tensor, weights: Tensor) -> Tensor:
+    """Return ``x Wᵀ``, ``[k, t, o]``, from an input ``[k, t, i]`` or ``[1, t, i]`` and each run's
+    matrix ``[k, o, i]``."""
+    if len(weights) == 1:
+        return functional.linear(x, weights.squeeze(0))
+    return _StackedLinear.apply(in_products(x).expand(len(weights), -1, -1), in_products(weights))
+
+
+class _StackedLinear(torch.autograd.Function):
+    """A batched product whose gradient of the matrices has their own order in memory."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weights: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weights)
+        return torch.bmm(x, weights.mT)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, weights = ctx.saved_tensors
+        needs_x, needs_weights = ctx.needs_input_grad
+        return (
+            torch.bmm(g, weights) if needs_x else None,
+            torch.bmm(g.mT, x) if needs_weights else None,
+        )
+
+
+def attention_within(
+    query: Tensor, key: Tensor, value: Tensor, heads: int, starts: Tensor, longest: int, p: float
+) -> Tensor:
+    """Return attention within examples, ``[k, s, h]``, without padding.
+
+    Args:
+        query: ``[k, s, h]``, of all tokens or of the first tokens of ``m`` sequences.
+        key: ``[k, t, h]``, as is ``value``.
+        heads: the number of attention heads.
+        starts: the first token of each sequence, ``[m]``. No sequence is without tokens.
+        longest: a number that no sequence exceeds in tokens.
+        p: the probability that an attention weight is dropped.
+    """
+
+    def jagged(x: Tensor, starts: Tensor, longest: int) -> Tensor:
+        runs, tokens, _ = x.shape
+        first = torch.arange(runs, device=x.device)[:, None] * tokens
+        offsets = functional.pad((first + starts).flatten(), (0, 1), value=runs * tokens)
+        values = in_products(x).reshape(runs * tokens, heads, -1)
+        nested = torch.nested.nested_tensor_from_jagged(
+            values, offsets, min_seqlen=1, max_seqlen=min(longest, len(values))
+        )
+        return nested.transpose(1, 2)
+
+    key_of, value_of = (jagged(x, starts, longest) for x in (key, value))
+    if query.shape[1] == key.shape[1]:
+        query_of = jagged(query, starts, longest)
+    else:
+        query_of = jagged(query, torch.arange(len(starts), device=starts.device), 1)
+    attended = functional.scaled_dot_product_attention(query_of, key_of, value_of, dropout_p=p)
+    return attended.transpose(1, 2).values().reshape(query.shape)
 
 
 def sparse_linear(x: Tensor, weight: SparseEntries) -> Tensor:
@@ -173,19 +256,25 @@ class DropoutMasks:
     """A sequence of dropout masks, decided by the seed.
 
     These masks are cheap on a CPU, where torch's own masks take a fifth of a training step. Sixteen
-    random bits decide whether a value is kept, so the probability is exact to 1/65536.
+    random bits decide whether a value is kept, so the probability is exact to 1/65536. On a GPU,
+    attention's kernels draw a mask for each run from torch's default generator. All other masks
+    have a generator of their own, so that they do not depend on the number of runs.
     """
 
     def __init__(self, seed: int, device: torch.device):
         self.device = device
         self._bits = np.random.SFC64(seed)
-        self._generator = torch.Generator(device).manual_seed(seed)
+        self.generators = [torch.Generator(device).manual_seed(seed)]
+        if device.type == "cuda":
+            attention = torch.cuda.default_generators[torch.cuda.current_device()]
+            # Another seed, because equal ones would draw equal numbers.
+            self.generators.append(attention.manual_seed(seed + 1))
 
     def draw(self, shape: Sequence[int], p: float) -> Tensor:
         """Return a mask that is 0 with probability ``p``, and 1/(1-p) elsewhere."""
         if self.device.type != "cpu":
             mask = torch.empty(shape, device=self.device)
-            return mask.bernoulli_(1 - p, generator=self._generator).mul_(1 / (1 - p))
+            return mask.bernoulli_(1 - p, generator=self.generators[0]).mul_(1 / (1 - p))
         count = math.prod(shape)
         draws = self._bits.random_raw(-(-count // LANES))
         kept = draws.view(np.int16)[:count].reshape(shape) >= round(p * STEPS) - STEPS // 2
@@ -196,19 +285,21 @@ class DropoutMasks:
         """Return a seed for code that draws from torch's own generator."""
         return int(self._bits.random_raw() >> 1)
 
-    def state(self) -> tuple[dict[str, Any], Tensor]:
-        """Return the generators' states: facts that JSON can hold, and a tensor.
+    def state(self) -> tuple[dict[str, Any], list[Tensor]]:
+        """Return the generators' states: facts that JSON can hold, and tensors.
 
-        CPUs draw from the state in the facts. Other devices draw from the state in the tensor,
+        CPUs draw from the state in the facts. Other devices draw from the states in the tensors,
         which only the same kind of device can read.
         """
         bits = self._bits.state
         plain = bits | {"state": {"state": bits["state"]["state"].tolist()}}
-        return {"device": self.device.type, "masks": plain}, self._generator.get_state()
+        states = [generator.get_state() for generator in self.generators]
+        return {"device": self.device.type, "masks": plain}, states
 
-    def restore(self, facts: Mapping[str, Any], generator: Tensor) -> None:
+    def restore(self, facts: Mapping[str, Any], states: Sequence[Tensor]) -> None:
         """Restore a state from the same kind of device."""
         bits: Any = dict(facts["masks"])
         bits["state"] = {"state": np.array(bits["state"]["state"], np.uint64)}
         self._bits.state = bits
-        self._generator.set_state(generator)
+        for generator, state in zip(self.generators, states, strict=True):
+            generator.set_state(state)

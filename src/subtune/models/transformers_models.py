@@ -207,8 +207,6 @@ def _with_weights(
             output_loading_info=True,
         )
     _require_same(directory, module, loading)
-    # A single pass does not need a decoder's cache for the next token.
-    module.config.use_cache = False
     return module
 
 
@@ -258,6 +256,8 @@ def emptied(module: PreTrainedModel, own_names: Mapping[str, str]) -> Transforme
     """Return a module whose parameters are moved to ``meta``."""
     transposed, buffers = transposed_in(module), dict(module.named_buffers())
     module.to("meta").tie_weights()
+    # A single pass does not need a decoder's cache for the next token.
+    module.config.use_cache = False
     cancels = naming_of(module.config.model_type).key_bias_cancels
     without_effect = frozenset(filter(is_key_bias, own_names) if cancels else ())
     return TransformersModule(module, own_names, transposed, buffers, without_effect)

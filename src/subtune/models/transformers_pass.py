@@ -61,7 +61,7 @@ def logits(
                 shared[own_name] = weight
     theirs.module.train(masks is not None)
     compute = partial(_logits_of_run, model, batch, shared)
-    with _Dropout(masks), _noise(theirs, masks), _in_one_line(model.config.model_type):
+    with _Replaced(masks), _noise(theirs, masks), _in_one_line(model.config.model_type):
         runs = [len(values) for values in (*own.values(), *(a for a, _ in updates.values()))]
         if max(runs, default=1) > 1:
             # Dropout masks are drawn once for all runs.
@@ -86,9 +86,8 @@ def hidden_states(model: Encoder, batch: Packed) -> Tensor:
     tensors = {own.removeprefix(prefix): t for own, t in tensors.items() if own.startswith(prefix)}
     with _in_one_line(model.config.model_type):
         outputs = functional_call(base, tensors, (), _inputs(model, batch))
-    every = outputs.last_hidden_state
     reads = batch.first if batch.reads is None else batch.reads
-    return every[batch.read_of, reads - batch.first[batch.read_of]]
+    return _at(outputs.last_hidden_state, batch, reads)
 
 
 def _logits_of_run(
@@ -118,12 +117,18 @@ def _logits_of_run(
     if model.averages:
         inside = inputs["attention_mask"][:, :, None]
         return (every * inside).sum(1) / inside.sum(1)
-    return every[batch.read_of, batch.reads - batch.first[batch.read_of]]
+    return _at(every, batch, batch.reads)
+
+
+def _at(every: Tensor, batch: Packed, reads: Tensor) -> Tensor:
+    """Return the rows ``[q, …]`` of read tokens from those of all slots ``[n, l, …]``."""
+    return every[batch.example[reads], batch.positions[reads]]
 
 
 def _inputs(model: Encoder, batch: Packed) -> dict[str, Tensor]:
     """Return the batch ``[n, l]``, padded on the right to its longest example."""
-    size = len(batch.first), batch.longest
+    # The last row takes tokens that belong to no example, and is cut off.
+    size = len(batch.first) + 1, batch.longest
     where = batch.example, batch.positions
     columns = {
         "input_ids": (batch.ids.new_full(size, model.config.pad_token_id), batch.ids),
@@ -131,7 +136,7 @@ def _inputs(model: Encoder, batch: Packed) -> dict[str, Tensor]:
     }
     if batch.token_type_ids is not None:
         columns["token_type_ids"] = (batch.ids.new_zeros(size), batch.token_type_ids)
-    return {name: grid.index_put(where, values) for name, (grid, values) in columns.items()}
+    return {name: grid.index_put(where, values)[:-1] for name, (grid, values) in columns.items()}
 
 
 @contextmanager
@@ -162,18 +167,24 @@ def _in_one_line(model_type: str) -> Iterator[None]:
 
 @contextmanager
 def _noise(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[None]:
-    """Seed torch's generator from the masks: some modules of PEFT draw from it in training."""
-    if masks is None or not theirs.injected:
+    """Seed torch's generator from the masks: some modules of PEFT draw from it in training.
+
+    On a GPU, masks are drawn from torch's generator too.
+    """
+    if masks is None or not theirs.injected or masks.device.type == "cuda":
         yield
         return
-    on_gpu = [masks.device] if masks.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=on_gpu):
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(masks.draw_seed())
         yield
 
 
-class _Dropout(TorchFunctionMode):
-    """Dropout with masks drawn from a seed; all runs in a pass share the masks."""
+class _Replaced(TorchFunctionMode):
+    """Functions in place of torch's own.
+
+    Dropout gets masks drawn from a seed, which all runs in a pass share. A number that moves to the
+    device is written there by a kernel, because a CUDA graph cannot hold a copy from the host.
+    """
 
     def __init__(self, masks: DropoutMasks | None):
         super().__init__()
@@ -182,6 +193,8 @@ class _Dropout(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is functional.dropout:
             func = self._dropped
+        if func is Tensor.type_as and not args[0].ndim and args[0].device != args[1].device:
+            return args[1].new_full((), args[0].item())
         return func(*args, **(kwargs or {}))
 
     def _dropped(

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 # The tokens whose last hidden states the head reads: each example's first or last token, the tokens
 # at the positions in the column `reads`, or all tokens.
 Reads = Literal["first", "last", "marked", "all"]
+# The label of a token that fills up a batch, and counts in no loss.
+IGNORED = -100
 
 
 class Lists(Sequence[np.ndarray]):

@@ -120,15 +120,13 @@ class Span(TaskKind):
     ) -> Tensor:
         """Return the mean of start's and end's cross-entropy, of logits ``[k, q, 2]`` and labels
         ``[n, 2]``."""
-        tokens = labels.new_zeros(len(labels)).index_add(0, example, labels.new_ones(len(example)))
-        first = tokens.cumsum(0) - tokens
+        numbers = labels.new_ones(len(labels)).cumsum(0) - 1
         # Windows have unequal lengths, and each has its own softmax.
-        highest = logits.new_full((len(logits), len(labels), 2), float("-inf"))
-        highest = highest.index_reduce(1, example, logits.detach(), "amax")
-        exponentials = (logits - highest[:, example]).exp()
-        sums = logits.new_zeros(highest.shape).index_add(1, example, exponentials)
+        outside = example != numbers[:, None]
+        first = (example < numbers[:, None]).sum(1)
+        per_window = logits[:, None].masked_fill(outside[..., None], float("-inf"))
         per_run = (labels + first[:, None]).expand(len(logits), -1, -1)
-        losses = sums.log() + highest - logits.gather(1, per_run)
+        losses = per_window.logsumexp(2) - logits.gather(1, per_run)
         return losses.sum((1, 2)) / 2
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:

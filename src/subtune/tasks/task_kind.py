@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, cut, one_of
 from subtune.tasks import metrics
-from subtune.tasks.examples import Examples
+from subtune.tasks.examples import IGNORED, Examples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,16 +153,18 @@ class TaskKind(ABC):
         each token that is read, and ``weights`` ``[o]`` are the label words' weights from
         `balanced`.
         """
-        per_run = labels.expand(len(logits), 1, -1)
-        each = -logits.mT.log_softmax(1).gather(1, per_run)
+        counts, known = labels != IGNORED, labels.clamp(min=0)
+        each = -logits.mT.log_softmax(1).gather(1, known.expand(len(logits), 1, -1)) * counts
         if weights is not None:
-            each = each * weights[labels].to(each.dtype)
+            each = each * weights[known].to(each.dtype)
         return each.sum((1, 2))
 
-    def total(self, labels: Tensor, weights: Tensor | None) -> float:
+    def total(self, labels: Tensor, weights: Tensor | None) -> Tensor | float:
         """Return the divisor of the mean loss: the number of labels, or the sum of their
         weights."""
-        return float(len(labels) if weights is None else weights[labels].sum())
+        if weights is None:
+            return float(len(labels))
+        return (weights[labels.clamp(min=0)] * (labels != IGNORED)).sum()
 
     def balanced(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
         """Return scikit-learn's balanced weight of each label word ``[o]``.

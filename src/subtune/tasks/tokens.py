@@ -21,13 +21,14 @@ from tokenizers import Encoding, Tokenizer
 from tokenizers.models import WordLevel
 
 from subtune.core.errors import SubtuneError, one_of
-from subtune.tasks.examples import Examples
+from subtune.tasks.examples import IGNORED, Examples
 from subtune.tasks.formats import Text, ending_of, json_rows, read_text, shown, validated
 from subtune.tasks.sentences import NO_LABEL
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
+    from torch import Tensor
 
     from subtune.tasks.task import TaskSpec
 
@@ -126,6 +127,9 @@ class Tokens(TaskKind):
                 }
                 examples.append(example | {"token_type_ids": whole.type_ids})
         return {name: [example[name] for example in examples] for name in examples[0]}
+
+    def total(self, labels: Tensor, weights: Tensor | None) -> Tensor | float:
+        return (labels != IGNORED).sum() if weights is None else super().total(labels, weights)
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
         return logits.argmax(axis=1)

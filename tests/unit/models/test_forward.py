@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -198,7 +199,7 @@ def test_on_several_grids_logits_and_gradients_are_those_on_one(cost, grids, mod
     sorted_by_length = [2, 1, 0, 3]
     one = forward.logits(model, batch(model, sorted_by_length), weights)
     expected = gradients_of(one, leaves)
-    monkeypatch.setattr(forward, "PAIRS_OF_A_GRID", {"cpu": cost})
+    monkeypatch.setattr(forward, "PAIRS_OF_A_GRID", cost)
     several = batch(model, sorted_by_length)
     assert len(several.grids) == grids
     computed = forward.logits(model, several, weights)
@@ -228,7 +229,7 @@ def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(directory_of, monke
     assert parts("bert") == [[7, 3, 5, 1]]
     # Two short examples as long as the longest have 198 tokens more.
     for cost, expected in ((198, [[7, 3], [5, 1]]), (199, [[7, 3, 5, 1]])):
-        monkeypatch.setitem(forward.TOKENS_OF_A_PASS, "cpu", cost)
+        monkeypatch.setattr(forward, "TOKENS_OF_A_PASS", cost)
         assert parts("electra") == expected
 
 
@@ -253,3 +254,42 @@ def test_states_are_those_of_transformers_model_without_a_head(family, reads, di
     with torch.inference_mode():
         states = hidden_states(model, pack(split, TEXTS, model))
     torch.testing.assert_close(states, torch.cat(expected), atol=1e-5, rtol=1e-5)
+
+
+def of_fixed_shape(packed_of):
+    """Return a batch as a GPU gets it: with a tail, and with attention within examples."""
+    return replace(packed_of(fixed_shape=True), grids=())
+
+
+def test_a_batch_of_a_fixed_shape_has_the_logits_losses_and_gradients_of_its_examples(model):
+    reads, labels, _ = HEAD_INPUTS[model.head]
+    rows = examples.packable(ROWS, labels, inputs(model).get("token_type_ids"), reads)
+    task = TASKS[
+        {TOKEN_CLASSIFICATION: "ud_ewt", QUESTION_ANSWERING: "squad"}.get(model.head, "rte")
+    ]
+    found = []
+    for packed in (pack(rows, ALL, model), of_fixed_shape(partial(pack, rows, ALL, model))):
+        leaves = leaves_of(model, runs=3)
+        logits = forward.logits(model, packed, weights_of(model, leaves))
+        losses = task.of_kind.losses(logits, packed.labels, packed.read_of)
+        mean = losses / task.of_kind.total(packed.labels, None)
+        gradients = torch.autograd.grad(mean.sum(), list(leaves.values()), materialize_grads=True)
+        found.append((logits[:, : len(pack(rows, ALL, model).read_of)], mean, gradients))
+    torch.testing.assert_close(found[1], found[0])
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 15, 16, 17, 100, 1040, 4097])
+def test_a_fixed_shape_has_few_sizes_and_a_short_tail(count):
+    size = forward.rounded_up(count)
+    assert count <= size <= max(count + 1, 1.125 * count)
+    assert forward.rounded_up(size) == size
+    assert len({forward.rounded_up(n) for n in range(512, 1024)}) <= 9
+
+
+@pytest.mark.parametrize("length, count", [(128, 16), (128, 32), (384, 32), (3, 7), (1, 1)])
+def test_no_sequence_of_a_fixed_shape_exceeds_its_longest(tiny_bert, length, count):
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    texts = examples.packable([[2] * length] * count, [0] * count)
+    packed = pack(texts, np.arange(count), model, fixed_shape=True)
+    ends = torch.tensor([*packed.starts[1:], len(packed.ids)])
+    assert (ends - packed.starts).min() > 0 and (ends - packed.starts).max() <= packed.longest

@@ -1,0 +1,249 @@
+"""Transformers' own pass: batches of fixed shape, runs side by side, what a CUDA graph can hold."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from subtune.families.base import (
+    MEAN_CLASSIFICATION,
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+)
+from subtune.models.encoder import load_model, shapes_of, with_new_classifier
+from subtune.models.forward import hidden_states, logits, pack
+from subtune.models.injected import injected
+from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun
+from tests.helpers import examples
+from tests.helpers.peft_types import selection_of
+
+ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 9, 3], [2, 9, 8, 7, 5, 3]]
+LABELS = [1, 0, 1, 0]
+FAMILIES = [
+    "albert",
+    "deberta",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "gpt2",
+    "modernbert",
+    "qwen2",
+]
+
+
+@pytest.fixture
+def model_of(copied, directory_of):
+    """A function from a family to a tiny model with dropout, and a classifier that is not zero."""
+
+    def model_of(family, head=SEQUENCE_CLASSIFICATION):
+        config = json.loads((directory_of(family) / "config.json").read_text())
+        dropout = {name: 0.1 for name in config if "dropout" in name or name.endswith("pdrop")}
+        return with_new_classifier(load_model(copied(family, **dropout), head, 2), 0)
+
+    return model_of
+
+
+def batch_of(model, reads=None):
+    labels = [[0] * len(of) for of in reads] if isinstance(reads, list) else LABELS
+    return pack(examples.packable(ROWS, labels, None, reads), np.arange(len(ROWS)), model)
+
+
+def weights_of(model, runs, names=None):
+    """Return values of each run, which differ by run, for these parameters or all."""
+    torch.manual_seed(0)
+    return {
+        name: PerRun((v + 0.05 * torch.randn_like(v.expand(runs, *v.shape))).requires_grad_())
+        for name, v in model.parameters.items()
+        if names is None or name in names
+    }
+
+
+def leaves_of(weights):
+    return [leaf for weight in weights.values() for leaf in vars(weight).values()]
+
+
+def gradients_of(predicted, leaves):
+    return torch.autograd.grad(predicted.square().sum(), leaves, materialize_grads=True)
+
+
+class NoCopy(TorchDispatchMode):
+    """Refuses tensors that come from the host, except single numbers: a kernel's arguments."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        every = [x for x in tree_leaves((args, kwargs, found)) if isinstance(x, Tensor)]
+        from_host = [x for x in every if x.device.type == "cpu"]
+        copies = func._schema.name in ("aten::_to_copy", "aten::copy_")
+        if len(from_host) < len(every):
+            assert not any(copies or x.numel() > 1 for x in from_host), (
+                f"{func} copies from the host"
+            )
+        return found
+
+
+class NoNewTensor(TorchFunctionMode):
+    """Refuses tensors of Python's values."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        if func in (torch.tensor, torch.as_tensor, torch.asarray):
+            assert found.device.type == "cpu", f"{func} copies from the host"
+        return found
+
+
+class Kept:
+    """Dropout masks that keep everything."""
+
+    device = torch.device("meta")
+
+    def draw(self, shape, p):
+        return torch.ones(shape, device=self.device)
+
+    def draw_seed(self):
+        return 0
+
+
+@pytest.fixture
+def on_a_device(monkeypatch):
+    """A function that takes a step of two runs on a device whose tensors have no values.
+
+    To read a value raises an error there, as it does while a GPU captures a graph. Transformers
+    asks whether it does.
+    """
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+
+    def step(model, reads=None, names=None):
+        there = model.to("meta")
+        batch, weights = batch_of(there, reads), weights_of(there, 2, names)
+        with NoCopy(), NoNewTensor():
+            gradients_of(logits(there, batch, weights, Kept()), leaves_of(weights))
+
+    return step
+
+
+@pytest.mark.parametrize("head", [SEQUENCE_CLASSIFICATION, MEAN_CLASSIFICATION])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_step_reads_no_value_on_the_host(family, head, model_of, on_a_device):
+    on_a_device(model_of(family, head), None if head == SEQUENCE_CLASSIFICATION else "all")
+
+
+@pytest.mark.parametrize("of_type", ["LORA", "IA3", "VERA", "LN_TUNING", "BOFT"])
+def test_a_step_in_modules_of_peft_reads_no_value_on_the_host(of_type, model_of, on_a_device):
+    selection = selection_of(of_type, "qwen2")
+    model = injected(model_of("qwen2"), selection.peft, 0)
+    on_a_device(model, names=selection.resolve(shapes_of(model), 0))
+
+
+def test_a_value_read_on_the_host_is_found(model_of, on_a_device, monkeypatch):
+    model = model_of("electra")
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    with pytest.raises(Exception, match="meta tensors"):
+        on_a_device(model)
+
+
+def with_tail(batch, tokens, unread=0):
+    """Return a batch with tokens of no example at its end, and a longer longest example."""
+    count = len(batch.first)
+
+    def longer(values, value, more=tokens):
+        return None if values is None else torch.cat([values, values.new_full((more,), value)])
+
+    return replace(
+        batch,
+        ids=longer(batch.ids, batch.ids[0]),
+        token_type_ids=longer(batch.token_type_ids, 0),
+        positions=longer(batch.positions, 0),
+        example=longer(batch.example, count),
+        reads=longer(batch.reads, 0, unread),
+        read_of=longer(batch.read_of, count, unread),
+        longest=batch.longest + 2,
+    )
+
+
+READS = {
+    SEQUENCE_CLASSIFICATION: None,
+    TOKEN_CLASSIFICATION: [[1, 3], [1], [1, 2], [4]],
+    QUESTION_ANSWERING: "all",
+    MEAN_CLASSIFICATION: "all",
+}
+
+
+@pytest.mark.parametrize("head", READS)
+@pytest.mark.parametrize("family", ["deberta-v2", "electra", "gpt2", "modernbert"])
+def test_tokens_of_no_example_change_no_logits(family, head, directory_of):
+    model = with_new_classifier(load_model(directory_of(family), head, 2), 0)
+    batch = batch_of(model, READS[head])
+    expected = logits(model, batch)
+    longer = with_tail(batch, 5, unread=3 if READS[head] else 0)
+    found = logits(model, longer)[:, : expected.shape[1]]
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    states, more = (hidden_states(model, of) for of in (batch, longer))
+    torch.testing.assert_close(more[: len(states)], states, rtol=1e-5, atol=1e-6)
+
+
+def assert_as_alone(model, weights):
+    """Compare logits and gradients of runs side by side with those of each run alone."""
+    leaves = leaves_of(weights)
+
+    def compute(of):
+        return logits(model, batch_of(model), of, DropoutMasks(0, model.device))
+
+    together = compute(weights)
+    found = gradients_of(together, leaves)
+    for run in range(len(together)):
+        alone = {
+            name: type(weight)(*(leaf[run : run + 1] for leaf in vars(weight).values()))
+            for name, weight in weights.items()
+        }
+        expected = compute(alone)
+        torch.testing.assert_close(together[run : run + 1], expected, rtol=1e-10, atol=1e-12)
+        scale = max(g.abs().max() for g in found)
+        for mine, theirs in zip(found, gradients_of(expected, leaves), strict=True):
+            torch.testing.assert_close(mine[run], theirs[run], rtol=1e-10, atol=1e-10 * scale)
+
+
+def doubled(model):
+    theirs = model.transformers
+    parameters = {name: value.double() for name, value in model.parameters.items()}
+    buffers = {n: v.double() if v.is_floating_point() else v for n, v in theirs.buffers.items()}
+    return replace(model, parameters=parameters, transformers=replace(theirs, buffers=buffers))
+
+
+# GPT-2 stores matrices as [i, o], ALBERT's layers share theirs, and BART has a tied table.
+@pytest.mark.parametrize("family", [*FAMILIES, "bart"])
+def test_runs_with_their_own_values_of_everything_compute_as_alone(family, model_of):
+    model = doubled(model_of(family))
+    assert_as_alone(model, weights_of(model, 2))
+
+
+@pytest.mark.parametrize("family", ["deberta-v2", "gpt2", "modernbert", "qwen2"])
+def test_runs_with_low_rank_updates_compute_as_alone(family, model_of):
+    model = doubled(model_of(family))
+    matrices = {
+        name: value
+        for name, value in model.parameters.items()
+        if name.startswith("encoder.layer.") and value.ndim == 2
+    }
+    names = [name for name in model.parameters if name not in matrices]
+    weights = weights_of(model, 2, names)
+    for name, matrix in matrices.items():
+        outputs, inputs = matrix.shape
+        shapes = (2, 3, inputs), (2, outputs, 3)
+        weights[name] = LowRankUpdate(
+            *(torch.randn(of, dtype=torch.double).mul_(0.1).requires_grad_() for of in shapes)
+        )
+    assert_as_alone(model, weights)
+
+
+@pytest.mark.parametrize("of_type", ["LORA", "IA3", "VERA", "LN_TUNING", "BOFT", "PREFIX_TUNING"])
+def test_runs_in_modules_of_peft_compute_as_alone(of_type, model_of):
+    selection = selection_of(of_type, "qwen2")
+    model = doubled(injected(model_of("qwen2"), selection.peft, 0))
+    assert_as_alone(model, weights_of(model, 2, selection.resolve(shapes_of(model), 0)))
