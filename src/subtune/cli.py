@@ -360,6 +360,8 @@ def _plan(options: Namespace) -> None:
     assumptions = pd.Series(checked.assumptions.model_dump(exclude={"pace"}))
     for kind, pace in estimates.paces.items():
         each = f"{pace.per_layer:.3g} ms per layer, {pace.per_teraflop:.3g} s per 10¹² operations"
+        if pace.per_billion_trained:
+            each += f", {pace.per_billion_trained:.3g} s per 10⁹ trained numbers"
         assumptions[f"pace of {kind}"] = each
     assumptions = assumptions.rename_axis("assumption").reset_index(name="value")
     print(assumptions.to_markdown(index=False))

@@ -102,7 +102,8 @@ def main(directory: str, task_name: str, kinds: str) -> None:
             for _ in ("from the start", "from the state"):
                 for result in train(there, split_examples, task, members, keeper=keeper):
                     assert len(result.history) == 1
-        fisher_information(there, tokens["train"], task)
+        for in_full in ((), there.parameters):
+            fisher_information(there, tokens["train"], task, in_full=in_full)
         pack = recipe.pack
         recipe.pack = lambda *of: replace(pack(*of), labels=pack(*of).labels.cpu())
         with pytest.raises(RuntimeError, match=f"at least two devices, {DEVICE}:0 and cpu"):

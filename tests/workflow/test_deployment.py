@@ -117,7 +117,15 @@ def test_jobs_in_other_environments_find_the_workflows_own_code(tmp_path, monkey
 def test_settings_of_machines_change_no_run():
     data = yaml.safe_load((ROOT / "config.yaml").read_text())
     before = plan_of(config.check(data))
-    changes = {"assumptions": {"device": "CPU core"}, "checkpoint_minutes": 1, "hub_cache": "x"}
+    changes = {"assumptions": {"device": "A100"}, "checkpoint_minutes": 1, "hub_cache": "x"}
     after = plan_of(config.check(data | changes))
     assert before.runs.keys() == after.runs.keys()
     assert before.sweeps.keys() == after.sweeps.keys()
+
+
+def test_a_cpu_trains_the_runs_of_a_gpu_in_other_jobs():
+    data = yaml.safe_load((ROOT / "config.yaml").read_text())
+    on_gpu = plan_of(config.check(data))
+    on_cpu = plan_of(config.check(data | {"assumptions": {"device": "CPU core"}}))
+    assert on_gpu.runs.keys() == on_cpu.runs.keys()
+    assert on_gpu.sweeps.keys() != on_cpu.sweeps.keys()

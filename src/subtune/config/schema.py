@@ -469,14 +469,17 @@ class Pace(Section):
     """milliseconds per layer of the model; runs side by side share them"""
     per_teraflop: float = Field(ge=0)
     """seconds per 10¹² operations of the batch's forward pass"""
+    per_billion_trained: float = Field(default=0, ge=0)
+    """seconds per 10⁹ numbers in a run's trained matrices; runs side by side do not share them"""
 
 
 class Assumptions(Section):
     """The machine assumed in time estimates. Results do not depend on the machine."""
 
     device: str = "H100"
-    """machine whose steps subtune has measured (H100, A100, CPU core), or any name if there is a
-    `pace`"""
+    """machine whose steps subtune has measured (H200, CPU core) or compares with these by data
+    sheets (H100, H100 tf32, A100), or any name if there is a `pace`. A name with the word `core` is
+    a CPU's; others are GPUs', on which runs share more"""
     pace: dict[Trains, Pace] = {}
     """pace by what trains, as `subtune init` measures it; `nothing` is the classifier alone,
     `differences` are some entries after all matrices, and `evaluation` trains nothing. What is
@@ -487,6 +490,11 @@ class Assumptions(Section):
     """factor from the estimated time to the time that a job asks for"""
     longest_job_hours: Count = 24
     """hours that the cluster allows one job; a longer sweep continues in a new job"""
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the machine is a GPU."""
+        return "core" not in self.device.split()
 
 
 class Config(Section):
@@ -522,11 +530,11 @@ class Config(Section):
     runs_per_job: Count = 8
     """largest number of runs that one job trains"""
     jobs_at_once: Count | None = None
-    """jobs that train at once on this machine: a job has the runs of one seed that share steps, or
-    one run that trains matrices, and `runs_per_job` is ignored"""
+    """jobs that train at once on this machine: a job has the runs of one seed that share steps or,
+    on a CPU, one run that trains matrices. `runs_per_job` is ignored"""
     million_examples_per_job: float = Field(default=64, gt=0)
     """largest number of training examples of one job, in millions, over all its runs and epochs; a
-    run that trains alone counts six times"""
+    run that trains matrices counts six times"""
     runs_at_once: Count | None = None
     """largest number of one job's runs that train side by side; default: as many as save time"""
     checkpoint_minutes: FromZero = 10

@@ -17,6 +17,8 @@ CPU_TOKENS = 3000
 # kernels to start.
 EVALUATION_TOKENS = 2048
 GPU_EVALUATION_TOKENS = 16384
+# The largest product of a batch's tokens and the runs in a pass. More would take much memory.
+GPU_EVALUATION_TOKENS_OF_RUNS = 65536
 # A group of runs keeps the newest checkpoint and the one before it.
 CHECKPOINTS_KEPT = 2
 # The largest number of label bins by which folds of a regression are stratified.

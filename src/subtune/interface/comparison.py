@@ -308,7 +308,8 @@ def compare(
                 raise SubtuneError(
                     f"{place / CONFIGURATION}: jobs_at_once: found none, expected 1 or more"
                 )
-            schedule = schedule_of(plan_file.made(config.parsed(place / CONFIGURATION)))
+            planned = plan_file.made(config.parsed(place / CONFIGURATION))
+            schedule = schedule_of(planned, written.assumptions.on_gpu)
         clock = driver.Clock(began, began + 60 * minutes)
         driver.answer(schedule, place, clock, written.jobs_at_once, lock)
     return load(place)

@@ -11,6 +11,7 @@ from typing import Any
 
 from subtune.core.content_ids import id_of
 from subtune.core.layout import Layout
+from subtune.planning.jobs import part_of_shared_steps
 from subtune.runs.search import next_rates
 from subtune.selections.specs import Fit, PlannedRun, RunSpec, SearchSpec
 from subtune.stages.plan_file import StagePlan
@@ -31,10 +32,12 @@ class Schedule:
     """The stages of a comparison, by kind and id. Stages come after those that make their inputs.
 
     ``facts`` has the columns of each planned run (`subtune.planning.plan.Planned.facts`).
+    ``on_gpu``: whether the stages train on a GPU.
     """
 
     stages: dict[Key, Stage]
     facts: list[dict[str, Any]]
+    on_gpu: bool = False
 
     @cached_property
     def methods(self) -> dict[str, str]:
@@ -94,8 +97,8 @@ class Schedule:
         return {self.methods[run] for run in runs} | set(stage.spec.get("methods", ()))
 
 
-def schedule_of(plan: StagePlan) -> Schedule:
-    """Return the stages that make all results of a plan."""
+def schedule_of(plan: StagePlan, on_gpu: bool) -> Schedule:
+    """Return the stages that make all results of a plan, on a GPU or on CPUs."""
     every = [stage for by_id in plan.stages.values() for stage in by_id.values()]
     made_by = {path: stage for stage in every for path in files(stage.outputs)}
     stages: dict[Key, Stage] = {}
@@ -110,7 +113,7 @@ def schedule_of(plan: StagePlan) -> Schedule:
     for target in plan.targets["all"]:
         add(target)
     facts = [fact for stage in plan.stages["scores"].values() for fact in stage.spec["runs"]]
-    return Schedule(stages, facts)
+    return Schedule(stages, facts, on_gpu)
 
 
 def key_of(stage: Stage) -> Key:
@@ -236,17 +239,11 @@ def _candidates(
             is_first = not scores.get(id) and rate == spec.rates[len(spec.rates) // 2]
             rank = 2 if is_first else 3, FULL not in methods
             if run.id not in started:
-                groups.setdefault((rank, *_shared(run)), []).append((id, run))
+                part = part_of_shared_steps(run, run.selection.work(), schedule.on_gpu)
+                alike = rank, run.model.id, run.tokens.id, run.recipe.epochs, part
+                groups.setdefault(alike, []).append((id, run))
     for (rank, *_), group in groups.items():
         yield rank, _trained(schedule, dict(group), [run for _, run in group])
-
-
-def _shared(run: RunSpec) -> tuple:
-    """Return a key that is equal for runs that share steps."""
-    # A mask's work is that of its ranking, which is not known here.
-    if run.selection.ranking or not run.selection.work().shares_steps:
-        return (run.id,)
-    return run.model.id, run.tokens.id, run.recipe.epochs
 
 
 def _trained(schedule: Schedule, searches: Collection[str], runs: list[RunSpec]) -> Stage:

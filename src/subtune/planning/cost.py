@@ -1,9 +1,10 @@
 """Estimates of time, memory and disk before anything runs. No result depends on them.
 
-A training step takes a time per layer, which runs side by side share, and a time per operation of
-its forward pass. Both times depend on what trains. They are fitted to measured steps: those of
-`subtune init`, in the configuration, or those of a device in `steps.yaml`. The precision is the
-measured one. For a model of another size the estimate may be wrong by a factor of two.
+A training step takes a time per layer, which runs side by side share, a time per operation of its
+forward pass, and a time per number in trained matrices. These times depend on what trains. They are
+fitted to measured steps: those of `subtune init`, in the configuration, or those of a device in
+`steps.yaml`. The precision is the measured one. For a model of another size the estimate may be
+wrong by a factor of two.
 """
 
 import math
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import astuple, dataclass
 from functools import cache, cached_property
+from itertools import chain, combinations
 from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,9 +23,20 @@ from subtune.config import Config
 from subtune.config.schema import Pace, Trains
 from subtune.core.errors import SubtuneError, one_of
 from subtune.core.layout import Layout, read_yaml
-from subtune.data.batches import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
+from subtune.data.batches import (
+    CHECKPOINTS_KEPT,
+    CPU_TOKENS,
+    EVALUATION_TOKENS,
+    GPU_EVALUATION_TOKENS,
+)
 from subtune.families.base import Dimensions
-from subtune.models.dimensions import AnyDimensions, dimensions_of, fields_of
+from subtune.models.dimensions import (
+    AnyDimensions,
+    bytes_of_a_run,
+    dimensions_of,
+    fields_of,
+    numbers_per_token,
+)
 from subtune.models.files import head_by
 from subtune.planning.jobs import RUNS_OF_A_SEARCH
 from subtune.planning.plan import Plan
@@ -49,6 +62,11 @@ SHORT_JOB = 240
 BYTES_OF_A_PREDICTION = 24
 # The largest share of a model's parameters in vectors and low-rank updates.
 SMALL_SHARE = 0.03
+# The memory of a GPU of 80 GB that runs side by side may use, and the most runs that save time.
+GPU_BYTES = 70e9
+MOST_SIDE_BY_SIDE = 64
+# A search trains three rates side by side, and on average one later.
+RATES_AT_ONCE = 2
 # The kind of step of each work, and its cost in forward passes.
 KINDS: dict[Work, Trains] = {
     Work.NOTHING: "nothing",
@@ -58,6 +76,9 @@ KINDS: dict[Work, Trains] = {
     Work.MATRICES: "matrices",
     Work.DIFFERENCES: "differences",
 }
+# Kinds of step in which matrices train, and the rows of BERT's table of embeddings.
+MATRICES = {kind for work, kind in KINDS.items() if work.trains_matrices}
+VOCABULARY = 30_000
 FORWARD_PASSES = {"evaluation": 1.0} | {kind: work.value for work, kind in KINDS.items()}
 # Columns of the table of costs, and the name of its last row.
 COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
@@ -78,29 +99,38 @@ class Cost:
 
 
 class Step(NamedTuple):
-    """A measured step: layers, 10¹² operations of all runs' forward passes, and seconds."""
+    """A measured step of runs side by side.
+
+    ``teraflops``: 10¹² operations of all runs' forward passes. ``billions``: 10⁹ numbers in all
+    runs' trained matrices.
+    """
 
     layers: int
     teraflops: float
     seconds: float
+    billions: float = 0
 
 
 def fitted(steps: Iterable[Step]) -> Pace:
     """Return the pace with the smallest squared relative errors. No part of it is negative.
 
-    Without two different numbers of operations, the time per layer is 0.
+    Without two different numbers of operations, the time per layer is 0. Without two different
+    numbers in trained matrices, the time per number is 0.
     """
-    layers, teraflops, seconds = np.array([*steps]).T
-    parts = np.stack([layers, teraflops], axis=1) / seconds[:, None]
-    found = np.zeros(2)
-    if len({*teraflops}) > 1:
-        found = np.linalg.lstsq(parts, np.ones(len(parts)))[0]
-    if (found <= 0).any():
-        only = int(found[1] >= found[0])
-        found = np.zeros(2)
-        found[only] = parts[:, only].sum() / (parts[:, only] ** 2).sum()
-    per_layer, per_teraflop = (float(f"{value:.3g}") for value in (1e3 * found[0], found[1]))
-    return Pace(per_layer=per_layer, per_teraflop=per_teraflop)
+    layers, teraflops, seconds, billions = np.array([*steps]).T
+    parts = np.stack([layers, teraflops, billions], axis=1) / seconds[:, None]
+    # A part is known if the steps differ in it; the time per operation always is.
+    known = [part for part, of in ((0, teraflops), (2, billions)) if len({*of}) > 1] + [1]
+    candidates = []
+    # The best pace without negative parts is the best one of its positive parts alone.
+    for some in chain.from_iterable(combinations(known, n) for n in (1, 2, 3)):
+        pace = np.zeros(3)
+        pace[[*some]] = np.linalg.lstsq(parts[:, some], np.ones(len(parts)))[0]
+        if (pace >= 0).all():
+            candidates.append(pace)
+    found = min(candidates, key=lambda pace: ((parts @ pace - 1) ** 2).sum())
+    rounded = [float(f"{value:.3g}") for value in found * (1e3, 1, 1)]
+    return Pace(**dict(zip(Pace.model_fields, rounded, strict=True)))
 
 
 @cache
@@ -112,7 +142,8 @@ def measured_steps() -> dict[str, dict[Trains, list[Step]]]:
         devices[device] = {}
         for trains, layers, width, runs, texts, tokens, milliseconds in rows:
             flops = runs * tokens * layers * (24 * width**2 + 4 * width * tokens / texts)
-            step = Step(layers, flops / 1e12, milliseconds / 1e3)
+            trained = runs * width * (12 * layers * width + VOCABULARY) if trains in MATRICES else 0
+            step = Step(layers, flops / 1e12, milliseconds / 1e3, trained / 1e9)
             devices[device].setdefault(trains, []).append(step)
     return devices
 
@@ -127,20 +158,22 @@ def pace_of_device(device: str) -> dict[Trains, Pace]:
     if device not in {*devices, *ratios}:
         known = one_of(device, [*devices, *ratios])
         raise SubtuneError(f"assumptions.device: {known}, or the `pace` of another device")
-    like, ratio = ratios.get(device, (device, 1))
+    like, *of = ratios.get(device, (device, 1, 1))
     paces = {trains: fitted(steps) for trains, steps in devices[like].items()}
-    return {
-        trains: Pace(per_layer=pace.per_layer, per_teraflop=ratio * pace.per_teraflop)
-        for trains, pace in paces.items()
-    }
+    return {trains: _scaled(pace, 1, *of) for trains, pace in paces.items()}
 
 
 def pace_of(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
     """Return the pace of a kind of step; if it was not measured, from the most similar kind."""
     nearest = min(paces, key=lambda of: abs(FORWARD_PASSES[of] - FORWARD_PASSES[kind]))
     nearest = kind if kind in paces else nearest
-    ratio, pace = FORWARD_PASSES[kind] / FORWARD_PASSES[nearest], paces[nearest]
-    return Pace(per_layer=ratio * pace.per_layer, per_teraflop=ratio * pace.per_teraflop)
+    ratio = FORWARD_PASSES[kind] / FORWARD_PASSES[nearest]
+    return _scaled(paces[nearest], ratio, ratio, ratio)
+
+
+def _scaled(pace: Pace, *ratios: float) -> Pace:
+    """Return a pace with each part multiplied by its ratio."""
+    return Pace(**{name: r * value for r, (name, value) in zip(ratios, pace, strict=True)})
 
 
 class Estimates:
@@ -153,7 +186,7 @@ class Estimates:
         self._pace = cache(lambda kind: pace_of(self.paces, kind))
         # The cost of starting a job.
         self.start = Cost(seconds=60 * self._assumed.start_minutes)
-        self.run = cache(self._run)
+        self.run = cache(lambda run: self._run(run, self._beside[run]))
         self._dimensions = cache(self._dimensions_of)
         self._fields = cache(lambda model: fields_of(plan.locations[model]))
         self._parameters = cache(lambda model: self._dimensions(model).parameters)
@@ -173,17 +206,23 @@ class Estimates:
 
         A planned run that a search also trains counts with its sweep.
         """
-        return sum(map(self._search, self._plan.search_jobs[job]), self.start)
-
-    def _search(self, search: str) -> Cost:
-        spec = self._plan.searches[search].run
-        planned = {key: of.run for key, of in self._plan.runs.items() if of.search == search}
-        runs = RUNS_OF_A_SEARCH - (spec in planned.values())
-        return Cost(*(runs * amount for amount in astuple(self.run(next(iter(planned))))))
+        every = self._plan.runs
+        planned = {
+            search: [run for run, of in every.items() if of.search == search]
+            for search in self._plan.search_jobs[job]
+        }
+        beside = self._side_by_side([run for run, *_ in planned.values()], RATES_AT_ONCE)
+        cost = self.start
+        for search, (first, *others) in planned.items():
+            spec = self._plan.searches[search].run
+            runs = RUNS_OF_A_SEARCH - any(every[run].run == spec for run in (first, *others))
+            cost += Cost(*(runs * amount for amount in astuple(self._run(first, beside[first]))))
+        return cost
 
     def checkpoints(self, sweep: str) -> float:
-        """Return the largest size of a sweep's checkpoints in bytes."""
-        largest = max(self._trained_bytes(run) for run in self._plan.sweeps[sweep].runs)
+        """Return the largest size in bytes of the checkpoints of runs side by side."""
+        runs = self._plan.sweeps[sweep].runs
+        largest = max(self._beside[run] * self._trained_bytes(run) for run in runs)
         return CHECKPOINTS_KEPT * COPIES_OF_TRAINED * largest
 
     def fisher(self, fisher: str) -> Cost:
@@ -223,9 +262,7 @@ class Estimates:
         tokens = spec.tokens
         batch = spec.recipe.batch_size if isinstance(spec, RunSpec) else FISHER_BATCH
         model = self._dimensions(tokens.tokenizer)
-        # Numbers per token that a layer keeps for the backward pass.
-        layer = 8 * model.hidden_size + 3 * model.intermediate_size
-        layer += 2 * model.num_attention_heads * tokens.max_length
+        layer = numbers_per_token(model) + 2 * model.num_attention_heads * tokens.max_length
         tokens_at_once = max(CPU_TOKENS, batch * tokens.max_length)
         floats = (COPIES_OF_MODEL + COPIES_OF_TRAINED) * self._parameters(tokens.tokenizer)
         floats += tokens_at_once * model.num_hidden_layers * layer
@@ -253,7 +290,8 @@ class Estimates:
             head = head_by(pooling, head, fields)
         return model.forward_flops(self._length(tokens), head)
 
-    def _run(self, run: str) -> Cost:
+    def _run(self, run: str, beside: float) -> Cost:
+        """Return the cost of a run that trains with others ``beside`` it, itself included."""
         spec = self._plan.runs[run].run
         tokens, recipe = spec.tokens, spec.recipe
         judging = self._plan.size_of(tokens, recipe.fold).evaluation_rows
@@ -262,44 +300,55 @@ class Estimates:
             return embedded + Cost(seconds=FIT_SECONDS)
         examples = self._plan.rows_of(run) * self._plan.examples_of_a_row(tokens)
         epochs, work = recipe.epochs, self._plan.work(run)
-        beside = self._runs_side_by_side[run]
-        steps = math.ceil(examples / recipe.batch_size) * epochs / beside
+        steps = math.ceil(examples / recipe.batch_size) * epochs
         # Runs that train the classifier alone share the whole pass of the frozen encoder.
         computed = examples * epochs / (beside if work is Work.NOTHING else 1)
+        seconds = self._seconds(KINDS[work], steps / beside, computed, tokens)
+        own = self._pace(KINDS[work]).per_billion_trained * self._in_matrices(run) / 1e9
         trained = Cost(
             examples * self._length(tokens) * epochs,
             work.value * examples * epochs * self._forward_flops(tokens),
-            self._seconds(KINDS[work], steps, computed, tokens),
+            seconds + own * steps,
             self._trained_bytes(run) + judging * BYTES_OF_A_PREDICTION,
         )
         return trained + self._evaluation(judging * epochs, run)
 
     @cached_property
-    def _runs_side_by_side(self) -> dict[str, int]:
+    def _beside(self) -> dict[str, float]:
         """The number of runs that share each run's steps."""
-        beside: dict[str, int] = {}
-        for sweep in self._plan.sweeps.values():
-            shared = {run: self._shared(run) for run in sweep.runs}
-            numbers = Counter(shared.values())
-            beside |= {run: numbers[shared[run]] for run in sweep.runs}
-        return beside
+        sweeps = self._plan.sweeps.values()
+        return {run: n for of in sweeps for run, n in self._side_by_side(of.runs).items()}
+
+    def _side_by_side(self, runs: Iterable[str], rates: int = 1) -> dict[str, float]:
+        """Return the mean number of runs that share each run's steps, at several ``rates``."""
+        shared = {run: self._shared(run) for run in runs}
+        numbers, found = Counter(shared.values()), dict[str, float]()
+        for run, key in shared.items():
+            number = 1 if key == run else rates * numbers[key]
+            found[run] = number / max(1, math.ceil(number / self._most_side_by_side(run)))
+        return found
 
     def _shared(self, run: str) -> Hashable:
-        """Return what runs have in common if they share steps; a run that shares none, its id."""
+        """Return what runs have in common if they share steps; a run that shares none, its key."""
+        is_packed = isinstance(self._dimensions(self._plan.runs[run].run.model.id), Dimensions)
+        return self._plan.shared_steps(run) if self._plan.on_gpu or is_packed else run
+
+    def _most_side_by_side(self, run: str) -> float:
+        """Return the most runs like this one that train side by side."""
+        if not self._plan.on_gpu:
+            return math.inf
         spec = self._plan.runs[run].run
-        is_packed = isinstance(self._dimensions(spec.model.id), Dimensions)
-        if self._plan.trains_alone(run) or not is_packed:
-            return run
-        recipe = spec.recipe
-        rows = spec.seed, recipe.fold, recipe.train_rows
-        return *rows, recipe.epochs, recipe.batch_size, self._plan.work(run)
+        longest = min(2 * self._length(spec.tokens), spec.tokens.max_length)
+        of, tokens = self._dimensions(spec.model.id), spec.recipe.batch_size * longest
+        most = GPU_BYTES // bytes_of_a_run(of, tokens, self._in_matrices(run))
+        return min(max(1, most), MOST_SIDE_BY_SIDE)
 
     def _evaluation(self, rows: float, run: str) -> Cost:
         spec = self._plan.runs[run].run
         examples = rows * self._plan.examples_of_a_row(spec.tokens)
         tokens = examples * self._length(spec.tokens)
         flops = examples * self._forward_flops(spec.tokens)
-        passes = tokens / EVALUATION_TOKENS
+        passes = tokens / (GPU_EVALUATION_TOKENS if self._plan.on_gpu else EVALUATION_TOKENS)
         seconds = self._seconds("evaluation", passes, examples, spec.tokens)
         return Cost(tokens, flops, seconds)
 
@@ -310,8 +359,13 @@ class Estimates:
         return pace.per_layer / 1e3 * layers * steps + pace.per_teraflop * teraflops
 
     def _trained_bytes(self, run: str) -> float:
-        share = 1 if self._plan.trains_alone(run) else SMALL_SHARE
-        return share * self._parameters(self._plan.runs[run].run.model.id) * FLOAT_BYTES
+        small = SMALL_SHARE * self._parameters(self._plan.runs[run].run.model.id)
+        return FLOAT_BYTES * (self._in_matrices(run) or small)
+
+    def _in_matrices(self, run: str) -> int:
+        """Return the number of parameters in a run's trained matrices, at most all."""
+        parameters = self._parameters(self._plan.runs[run].run.model.id)
+        return parameters if self._plan.work(run).trains_matrices else 0
 
     def _dimensions_of(self, model: str) -> AnyDimensions:
         location = self._plan.locations[model]

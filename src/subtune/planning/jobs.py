@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from subtune.config import Config, Experiment
 from subtune.core.content_ids import Value
 from subtune.selections.added import Embeddings
-from subtune.selections.specs import Fit
+from subtune.selections.kind import Work
+from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks.task import columns_of
 
 if TYPE_CHECKING:
     from subtune.planning.plan import Plan
 
-# The cost of a training example without shared steps, relative to one with shared steps.
-COST_WITHOUT_SHARING = 6
+# The cost of a training example if matrices train, relative to one where many runs share them.
+COST_OF_MATRICES = 6
 # Training on this many examples takes less time than starting a job.
 FEW_EXAMPLES = 100_000
 # The number of whole runs that a search for a learning rate trains on average.
@@ -35,6 +36,17 @@ class Sweep(Value):
     @property
     def key(self) -> str:
         return f"{self.task}-{self.id}"
+
+
+def part_of_shared_steps(spec: RunSpec, work: Work, on_gpu: bool) -> Hashable:
+    """Return what runs that share steps have in common beside rows, seed and epochs.
+
+    On a GPU they train the same matrices. On a CPU a run that trains matrices shares no steps, and
+    Diff pruning shares none anywhere: its runs have their own initial values.
+    """
+    if work is Work.DIFFERENCES or (work.trains_matrices and not on_gpu):
+        return spec.id
+    return spec.selection if on_gpu and work not in (Work.NOTHING, Work.VECTORS) else None
 
 
 def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
@@ -102,14 +114,15 @@ def _groups(runs: Iterable[str], key: Callable[[str], Hashable]) -> list[list[st
 def _jobs_that_share_steps(plan: "Plan", runs: list[str], config: Config) -> list[list[str]]:
     """Return jobs of runs that share steps, so that a run is done soon after its job begins.
 
-    Regressions on embeddings are one job, and a run that trains alone is another.
+    Regressions on embeddings are one job.
     """
 
     def shared(run: str) -> Hashable:
         spec = plan.runs[run].run
         if isinstance(spec.recipe, Fit):
             return None
-        return run if plan.trains_alone(run) else (spec.seed, spec.recipe.fold, spec.recipe.epochs)
+        part = part_of_shared_steps(spec, plan.work(run), plan.on_gpu)
+        return spec.seed, spec.recipe.fold, spec.recipe.epochs, part
 
     return _groups(runs, shared)
 
@@ -119,8 +132,8 @@ def _jobs_within_limits(
 ) -> Iterator[list[str]]:
     """Yield jobs within the configuration's limits of runs and examples.
 
-    Each run trains several ``times``. If one job cannot have all runs, runs that train alone are
-    separated from runs that share steps, because sharing saves more with more runs.
+    Each run trains several ``times``. If one job cannot have all runs, runs that share steps stay
+    together where the limits allow it.
     """
     examples = {run: times * _cost(plan, run) for run in runs}
 
@@ -128,19 +141,24 @@ def _jobs_within_limits(
         most = 1e6 * config.million_examples_per_job
         return times * len(job) > config.runs_per_job or sum(examples[run] for run in job) > most
 
-    for part in _groups(runs, plan.trains_alone) if is_too_large(runs) else [runs]:
-        job: list[str] = []
-        for run in part:
+    groups = _groups(runs, plan.shared_steps) if is_too_large(runs) else [runs]
+    job: list[str] = []
+    # Small groups fill the last jobs.
+    for group in sorted(groups, key=len, reverse=True):
+        if job and is_too_large([*job, *group]):
+            yield job
+            job = []
+        for run in group:
             if job and is_too_large([*job, run]):
                 yield job
                 job = []
             job = [*job, run]
-        yield job
+    yield job
 
 
 def _cost(plan: "Plan", run: str) -> int:
-    """Return a run's weighted number of examples; examples count more if it shares no steps."""
-    return _examples(plan, run) * (COST_WITHOUT_SHARING if plan.trains_alone(run) else 1)
+    """Return a run's weighted number of examples; examples count more if matrices train."""
+    return _examples(plan, run) * (COST_OF_MATRICES if plan.work(run).trains_matrices else 1)
 
 
 def _examples(plan: "Plan", run: str) -> int:

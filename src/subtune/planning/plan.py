@@ -1,6 +1,6 @@
 """The plan: the values of all stages of all experiments. It does not depend on run records."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -12,7 +12,7 @@ from subtune.core.content_ids import id_of
 from subtune.core.errors import SubtuneError, listed
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.planning.inputs import labels_of, model_and_location, test_tokens, train_tokens
-from subtune.planning.jobs import Sweep, split_runs, split_searches
+from subtune.planning.jobs import Sweep, part_of_shared_steps, split_runs, split_searches
 from subtune.selections import Selection
 from subtune.selections.added import Embeddings
 from subtune.selections.entries import Ranked, Scope, Top
@@ -90,6 +90,7 @@ class Plan:
 
     Attributes:
         sizes: sizes of tasks by the keys of their rows.
+        on_gpu: whether jobs and costs are those of a GPU.
         locations: repositories on the hub or local directories, by model id.
         tests: token ids of test rows that the GLUE server scores, by the key of the training rows'
             token ids.
@@ -102,6 +103,7 @@ class Plan:
     """
 
     sizes: dict[str, TaskSize]
+    on_gpu: bool
     locations: dict[str, str] = field(default_factory=dict)
     tests: dict[str, TokensSpec] = field(default_factory=dict)
     rankings: dict[str, RankingSpec] = field(default_factory=dict)
@@ -167,9 +169,13 @@ class Plan:
         ranking = selection.ranking
         return (self.rankings[ranking].of if ranking else selection).work()
 
-    def trains_alone(self, run: str) -> bool:
-        """Return whether a run shares no steps, because it trains matrices or their entries."""
-        return not self.work(run).shares_steps
+    def shared_steps(self, run: str) -> Hashable:
+        """Return what runs of one job have in common if they share steps; of a run that shares
+        none, its key."""
+        spec, work = self.runs[run].run, self.work(run)
+        part = part_of_shared_steps(spec, work, self.on_gpu)
+        epochs = spec.seed, spec.recipe.fold, spec.recipe.epochs
+        return run if part == spec.id else (*epochs, work, part)
 
     def sweeps_of(self, experiment: str, **names: str) -> list[str]:
         """Return the keys of the sweeps with an experiment's runs, or with its runs of ``names``.
@@ -226,7 +232,7 @@ def plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
         SubtuneError: a local file is missing or wrong, or each of several numbers of training rows
             is the whole training set.
     """
-    plan = Plan(sizes=dict(sizes or {}))
+    plan = Plan(sizes=dict(sizes or {}), on_gpu=config.assumptions.on_gpu)
     for name, experiment in config.experiments.items():
         planned: list[Planned] = []
         for model in experiment.models:

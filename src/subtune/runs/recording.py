@@ -126,10 +126,10 @@ def write_record(
             every = pd.concat(dict(enumerate(tables, 1)), names=["epoch"]).reset_index("epoch")
             every = every.drop(columns=["label", "answers"], errors="ignore")
             every.to_parquet(folder / records.EPOCHS, index=False, compression="zstd")
-        changes = [(name, *change) for name, change in result.best.changes.items()]
+        changes = [(name, *change) for name, change in result.changes.items()]
         table = pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"])
         table.to_csv(folder / "changes.csv", index=False)
-        safetensors.torch.save_file(to_stored(result.best.delta), folder / records.DELTA)
+        safetensors.torch.save_file(to_stored(result.delta), folder / records.DELTA)
         (folder / "provenance.json").write_text(json.dumps(origin, indent=2) + "\n")
 
     records.write(store, spec, fill)
@@ -232,4 +232,4 @@ def trained_model(store: Path, spec: RunSpec, model: Encoder) -> Encoder:
 
 def _logits(trained: Encoder, examples: Examples, spec: RunSpec) -> np.ndarray:
     proven = checked_for_padding(trained, [examples])
-    return logits_of(proven, examples, spec.recipe.precision)
+    return logits_of(proven, examples, spec.recipe.precision)[0]

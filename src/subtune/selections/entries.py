@@ -148,6 +148,8 @@ class Ranked(Value):
 class Top(AbstractSelection):
     """The top fraction of a ranking of entries by Fisher information."""
 
+    # At most: the ranking decides whether only vectors train.
+    usual_work = Work.ENTRIES
     top: Ranked
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:

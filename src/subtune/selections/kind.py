@@ -85,9 +85,9 @@ class Work(Enum):
     DIFFERENCES = 5.1
 
     @property
-    def shares_steps(self) -> bool:
-        """Whether runs can share steps, because they train no matrices and no entries of them."""
-        return self not in (Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES)
+    def trains_matrices(self) -> bool:
+        """Whether matrices train, whole or in part."""
+        return self in (Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES)
 
 
 class AbstractSelection(Value):

@@ -27,7 +27,7 @@ from subtune.core.layout import flush
 from subtune.data.batches import CHECKPOINTS_KEPT
 
 # Raise the number if a state's contents change. Files with another ending are ignored.
-ENDING = ".7.safetensors"
+ENDING = ".8.safetensors"
 # The key of a tensor's number in a state's JSON.
 TENSOR = "tensor:"
 # Everything that a run needs to continue after a ``step``: tensors, arrays, and values for JSON.

@@ -151,9 +151,9 @@ def first_training(
         [saved] = earlier
         step = saved["step"]
         draws.set_state(saved["draws"])
-        facts, generator = saved["masks"]
+        facts, generators = saved["masks"]
         if facts["device"] == model.device.type:
-            masks.restore(facts, generator)
+            masks.restore(facts, generators)
         values.restore(saved["values"])
         gates.restore(saved["gates"])
     while step < steps:
@@ -172,8 +172,12 @@ def first_training(
                 )
                 loss = loss + losses.sum() / labels
         loss.backward()
-        values.step(learning_rate_at(step, steps, recipe), recipe.max_grad_norm)
-        gates.step(settings.gate_learning_rate, recipe.max_grad_norm)
+        rates = learning_rate_at(step, steps, recipe), settings.gate_learning_rate
+        for optimizer, rate in zip((values, gates), rates, strict=True):
+            gradients = [leaf.grad for leaf in optimizer.leaves]
+            optimizer.step(gradients, rate, recipe.max_grad_norm)
+            for leaf in optimizer.leaves:
+                leaf.grad = None
         step += 1
         if keeper:
             keeper.keep(state)

@@ -27,7 +27,7 @@ from subtune.training.evaluation import (
     examples_that_train,
     weights_of,
 )
-from subtune.training.values import ChangedTensor, Delta
+from subtune.training.values import ChangedTensor
 
 FOLDS = 5
 # The most steps of logistic regression; scikit-learn's 100 are too few for small penalties.
@@ -80,7 +80,7 @@ def fit(
         )
     logits, expected = torch.from_numpy(read @ weight.T + bias), torch.from_numpy(labels)
     losses = task.of_kind.losses(logits[None], expected, torch.arange(len(labels)), weights)
-    train_loss = losses.item() / task.of_kind.total(expected, weights)
+    train_loss = losses.item() / float(task.of_kind.total(expected, weights))
     scores, predictions = {}, {}
     for split in filter(examples.__contains__, task.evaluation):
         rows = examples[split]
@@ -88,11 +88,11 @@ def fit(
         predictions[split] = task.of_kind.predict(rows, computed)
         scores[split] = task.of_kind.score(task, rows, predictions[split])
     fitted = {"classifier.weight": weight, "classifier.bias": bias}
-    changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
-    delta: Delta = {name: ChangedTensor(torch.from_numpy(new)) for name, new in fitted.items()}
     result = Result(weight.size + bias.size)
+    result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
+    result.delta = {name: ChangedTensor(torch.from_numpy(new)) for name, new in fitted.items()}
     seconds = time.monotonic() - started
-    result.end_epoch(1, train_loss, seconds, Evaluation(scores, predictions, delta, changes))
+    result.end_epoch(1, train_loss, seconds, Evaluation(scores, predictions))
     return result
 
 

@@ -1,8 +1,8 @@
 """Training labels, logits with precision and padding, and evaluations of runs.
 
 A regression trains on standardised labels, because its head predicts 0 at first. All other code has
-labels in their own unit. Shapes: ``n`` examples, ``q`` tokens that the head reads, ``o`` its
-outputs.
+labels in their own unit. Shapes: ``k`` runs, ``n`` examples, ``q`` tokens that the head reads,
+``o`` its outputs.
 """
 
 import copy
@@ -20,24 +20,19 @@ from subtune.core.errors import SubtuneError, placed
 from subtune.data.batches import (
     EVALUATION_TOKENS,
     GPU_EVALUATION_TOKENS,
+    GPU_EVALUATION_TOKENS_OF_RUNS,
     by_length,
     in_length_order,
 )
 from subtune.families.base import is_embedding
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import Packed, logits, micro_batches, pack
+from subtune.models.operations import PerRun, TableRows, Weight
 from subtune.selections.specs import Fit, Labels, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import State
-from subtune.training.values import (
-    AdamW,
-    ChangedTensor,
-    Delta,
-    applied,
-    from_stored,
-    to_stored,
-)
+from subtune.training.values import AdamW, ChangedTensor, Delta
 
 # The smallest effect of padding that counts, relative to the largest logit: a hundred times
 # float32's rounding.
@@ -122,22 +117,42 @@ def weights_of(
     return torch.from_numpy(weights).to(device)
 
 
-def logits_of(model: Encoder, examples: Examples, precision: str) -> np.ndarray:
-    """Return logits ``[q, o]`` of a whole split, in its order, without dropout.
+def logits_of(
+    model: Encoder, examples: Examples, precision: str, weights: Mapping[str, Weight] | None = None
+) -> np.ndarray:
+    """Return logits ``[k, q, o]`` of a whole split, in its order, without dropout.
 
-    If the head averages over tokens, they are ``[n, o]``.
+    If the head averages over tokens, they are ``[k, n, o]``. ``weights`` are those of runs side by
+    side; without them ``k`` is 1.
     """
+    trained = {name: _whole(of, model.parameters[name]) for name, of in (weights or {}).items()}
     counts = np.ones(len(examples), np.int64) if model.averages else examples.read_counts
     ends = counts.cumsum()
-    every = torch.empty(ends[-1], model.outputs, device=model.device)
-    tokens = EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
+    on_gpu = min(GPU_EVALUATION_TOKENS, GPU_EVALUATION_TOKENS_OF_RUNS // runs_in(trained))
+    tokens = EVALUATION_TOKENS if model.device.type == "cpu" else on_gpu
+    parts, order = [], []
     with torch.inference_mode(), autocast(model.device, precision):
         for alike in in_length_order(examples.lengths, tokens):
             for index in micro_batches(alike, examples.lengths[alike], model):
-                batch = pack(examples, index, model)
-                read = np.concatenate([np.arange(ends[n] - counts[n], ends[n]) for n in index])
-                every[torch.from_numpy(read)] = logits(model, batch)[0].float()
-    return every.cpu().numpy()
+                parts.append(logits(model, pack(examples, index, model), trained))
+                order += [np.arange(ends[n] - counts[n], ends[n]) for n in index]
+        # A GPU is read once, after its last batch. Numpy has no bfloat16.
+        every = torch.cat(parts, 1)
+        every = every.to(torch.promote_types(every.dtype, torch.float32)).cpu()
+    return every.numpy()[:, np.concatenate(order).argsort()]
+
+
+def runs_in(weights: Mapping[str, Weight]) -> int:
+    """Return the number of runs to which weights belong."""
+    return max((len(of.values) for of in weights.values() if isinstance(of, PerRun)), default=1)
+
+
+def _whole(weight: Weight, table: Tensor) -> Weight:
+    """Return a weight for texts with any words: a table's trained rows in the whole table."""
+    if not isinstance(weight, TableRows):
+        return weight
+    tables = table.expand(len(weight.values), -1, -1)
+    return PerRun(tables.index_copy(1, weight.rows, weight.values))
 
 
 def checked_for_padding(
@@ -200,14 +215,11 @@ class Evaluation:
     """The evaluation of a run at the end of an epoch.
 
     ``scores``: by split, then metric; the task's first split and metric come first.
-    ``predictions``: by split, in the form of the task's kind. ``changes``: by tensor name, the mean
-    |change| over the whole tensor (LayerNorm paper, Eq. 1) and the tensor's size.
+    ``predictions``: by split, in the form of the task's kind.
     """
 
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
     predictions: dict[str, np.ndarray] = field(default_factory=dict)
-    delta: Delta = field(default_factory=dict)
-    changes: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     @property
     def first_score(self) -> float:
@@ -219,27 +231,38 @@ def evaluate(
     examples: Mapping[str, Examples],
     task: TaskSpec,
     precision: str,
-    delta: Delta,
-) -> Evaluation:
-    """Score a pretrained model with a delta's values on every evaluation split in ``examples``.
+    weights: Mapping[str, Weight],
+    unit: Unit,
+) -> list[Evaluation]:
+    """Score runs side by side on every evaluation split in ``examples``.
 
-    Low-rank updates are added to their matrices, as in an exported model. Scores are NaN if a
-    prediction is not finite.
+    ``weights`` are the runs' weights for ``model``, which predicts standardised labels of ``unit``.
+    A run's scores are NaN if one of its predictions is not finite.
     """
-    changed = replace(model, parameters=applied(model.parameters, delta))
-    scores, predictions = {}, {}
-    for split in filter(examples.__contains__, task.evaluation):
-        computed = logits_of(changed, examples[split], precision)
-        if not np.isfinite(computed).all():
-            return without_scores(task)
-        predictions[split] = task.of_kind.predict(examples[split], computed)
-        scores[split] = task.of_kind.score(task, examples[split], predictions[split])
+    splits = [split for split in task.evaluation if split in examples]
+    by_split = [logits_of(model, examples[split], precision, weights) for split in splits]
+    evaluations = []
+    for run in range(runs_in(weights)):
+        computed = [every[run] * unit.deviation + unit.mean for every in by_split]
+        if not all(np.isfinite(values).all() for values in computed):
+            evaluations.append(without_scores(task))
+            continue
+        scores, predictions = {}, {}
+        for split, values in zip(splits, computed, strict=True):
+            predictions[split] = task.of_kind.predict(examples[split], values)
+            scores[split] = task.of_kind.score(task, examples[split], predictions[split])
+        evaluations.append(Evaluation(scores, predictions))
+    return evaluations
+
+
+def changes_of(delta: Delta, parameters: Mapping[str, Tensor]) -> dict[str, tuple[float, int]]:
+    """Return, by tensor name, the mean |change| over the whole tensor (LayerNorm paper, Eq. 1) and
+    the tensor's size."""
     changes = {}
-    for name in delta:
-        difference = changed.parameters[name] - model.parameters[name]
+    for name, change in delta.items():
+        difference = change.applied_to(parameters[name]) - parameters[name]
         changes[name] = difference.abs().mean(dtype=torch.float64).item(), difference.numel()
-    on_cpu = from_stored({key: values.cpu() for key, values in to_stored(delta).items()})
-    return Evaluation(scores, predictions, on_cpu, changes)
+    return changes
 
 
 def without_scores(task: TaskSpec) -> Evaluation:
@@ -256,7 +279,9 @@ class Result:
     ``<split>/<metric>`` scores. ``best`` is the first epoch with the highest score: the task's
     first metric on its first evaluation split. Without evaluation splits it is the last epoch. A
     run that diverged has no best epoch, even if an earlier epoch was good: the run's learning rate
-    should not be used. ``predictions`` has a mapping by split for each epoch.
+    should not be used. ``predictions`` has a mapping by split for each epoch. ``delta`` has the
+    best epoch's values on the CPU, and ``changes`` are its `changes_of`. Both are empty until the
+    run ends, and if it diverges.
     """
 
     trainable: int
@@ -264,6 +289,8 @@ class Result:
     best_epoch: int | None = None
     best: Evaluation = field(default_factory=Evaluation)
     predictions: list[dict[str, np.ndarray]] = field(default_factory=list)
+    delta: Delta = field(default_factory=dict)
+    changes: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     @property
     def diverged(self) -> bool:
@@ -287,20 +314,24 @@ class Result:
 
 
 class Run:
-    """A run while it trains: its optimiser, and its result so far."""
+    """A run while it trains: its optimiser, its result so far, and copies of its leaves after the
+    best epoch."""
 
     def __init__(self, number: int, recipe: Recipe, leaves: Sequence[Tensor], trainable: int):
         self.number = number
         self.recipe = recipe
         self.optimizer = AdamW(leaves, recipe.weight_decay)
         self.result = Result(trainable)
+        self.best: list[Tensor] = []
 
     @property
     def has_ended(self) -> bool:
-        """True if the run diverged, or has had no better score for ``patience`` epochs."""
+        """True if the run diverged, has had all its epochs, or no better score for ``patience``
+        epochs."""
         patience, best = self.recipe.patience, self.result.best_epoch
-        is_patient = not patience or best is None or len(self.result.history) - best < patience
-        return self.result.diverged or not is_patient
+        epochs, last = len(self.result.history), self.recipe.refit or self.recipe.epochs
+        is_patient = not patience or best is None or epochs - best < patience
+        return self.result.diverged or epochs == last or not is_patient
 
     def state(self) -> State:
         """Return values, the optimiser's averages and the result so far, for `restore`."""
@@ -310,18 +341,18 @@ class Run:
             "history": result.history,
             "predictions": result.predictions,
             "best_epoch": result.best_epoch,
-            "best": [best.scores, to_stored(best.delta), best.changes],
+            "best": [best.scores, self.best],
         }
 
     def restore(self, state: State) -> None:
         """Continue from a checkpoint of `state`."""
         self.optimizer.restore(state["optimizer"])
-        result, (scores, delta, changes) = self.result, state["best"]
+        result, (scores, best) = self.result, state["best"]
         result.history, result.best_epoch = state["history"], state["best_epoch"]
         result.predictions = [
             {split: values.numpy() for split, values in by_split.items()}
             for by_split in state["predictions"]
         ]
         predictions = result.predictions[result.best_epoch - 1] if result.best_epoch else {}
-        changes = {name: (mean, size) for name, (mean, size) in changes.items()}
-        result.best = Evaluation(scores, predictions, from_stored(delta), changes)
+        result.best = Evaluation(scores, predictions)
+        self.best = [values.to(self.optimizer.leaves[0].device) for values in best]

@@ -6,7 +6,9 @@ dropout. The square of a batch's mean gradient is a different number.
 In packed families, each module's input ``x`` and its output's gradient ``g`` are enough. The sum
 over a matrix does not need the matrix's gradient: ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s), from
 the products of an example's tokens, ``[n, l, l]``. Single entries need Σ_t g[n,t,o]·x[n,t,i], which
-is computed and squared in tiles of at most `TILE` numbers that fit a CPU's cache.
+is computed and squared in tiles: parts of one matrix that fit a CPU's cache, or matrices of many
+examples on a GPU. Products are float32, because a square doubles the relative rounding of a small
+gradient. Nothing is read back from a GPU before the end.
 
 Shapes: ``n`` examples, ``t`` and ``s`` rows of a module's input and output (all tokens, or those
 that the head reads), ``l`` rows of the longest example, ``o`` outputs, ``i`` inputs.
@@ -23,17 +25,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from subtune.data.batches import in_length_order
+from subtune.core.jobs import is_out_of_memory
+from subtune.data.batches import EVALUATION_TOKENS, GPU_EVALUATION_TOKENS, in_length_order
 from subtune.families.base import is_embedding, is_key_bias, is_norm
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import Packed, logits, pack
 from subtune.selections.specs import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.evaluation import in_training
+from subtune.training.evaluation import autocast, in_training
 
-# The size of a tile in numbers: a megabyte.
+# The size of a tile in numbers: a megabyte on a CPU, a gigabyte on a GPU.
 TILE = 1 << 18
+GPU_TILE = 1 << 28
 # Returns −log p of a batch's labels, summed over examples, for logits ``[1, q, o]``.
 Nats = Callable[[Tensor, Packed], Tensor]
 # Squared gradients by tensor name, summed over examples, for each entry or over all entries.
@@ -86,10 +90,14 @@ def fisher_information(
         if only is None or name in only:
             shape = value.shape if value.ndim == 1 or name in in_full else ()
             totals[name] = torch.zeros(shape, dtype=torch.float64, device=model.device)
-    add = _add_by_modules if model.transformers is None else _add_example_by_example
     examples = Examples(tokens, model.reads)
     examples, _ = in_training(examples, np.arange(len(examples)), labels)
-    add(model, examples, nats, totals)
+    of_a_batch = EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
+    with autocast(model.device, "fp32"):
+        if model.transformers is None:
+            _add_by_modules(model, examples, nats, totals, of_a_batch)
+        else:
+            _add_example_by_example(model, examples, nats, totals)
     mean = {name: (total / len(tokens)).cpu().numpy() for name, total in totals.items()}
     sums = [
         (name, model.parameters[name].numel(), float(value.sum())) for name, value in mean.items()
@@ -100,14 +108,28 @@ def fisher_information(
     )
 
 
-def _add_by_modules(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:
-    """Add each example's squared gradients to ``totals``, from modules' inputs and gradients."""
-    for index in in_length_order(examples.lengths):
-        batch = pack(examples, index, model)
-        tokens = _Rows(batch.example, examples.lengths[index])
-        read = _Rows(batch.read_of, examples.read_counts[index])
-        watch = partial(_watch, model, tokens, read, totals)
-        nats(logits(model, batch, watch=watch), batch).backward()
+def _add_by_modules(
+    model: Encoder, examples: Examples, nats: Nats, totals: Totals, of_a_batch: int
+) -> None:
+    """Set ``totals`` to each example's squared gradients, from modules' inputs and gradients.
+
+    Batches have ``of_a_batch`` tokens, or half as many if one does not fit into memory.
+    """
+    for total in totals.values():
+        total.zero_()
+    try:
+        # The longest examples need the most memory.
+        for index in reversed([*in_length_order(examples.lengths, of_a_batch)]):
+            batch = pack(examples, index, model)
+            tokens = _Rows(batch.example, examples.lengths[index])
+            read = _Rows(batch.read_of, examples.read_counts[index])
+            watch = partial(_watch, model, tokens, read, totals)
+            nats(logits(model, batch, watch=watch), batch).backward()
+        return
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error) or of_a_batch <= examples.lengths.max():
+            raise
+    _add_by_modules(model, examples, nats, totals, of_a_batch // 2)
 
 
 def _add_example_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:
@@ -129,14 +151,15 @@ def _add_example_by_example(model: Encoder, examples: Examples, nats: Nats, tota
 class _Rows:
     """The rows of a batch, ordered by example; ``counts`` has each example's number of rows.
 
-    ``example`` ``[t]``: each row's example. ``position`` ``[t]``: its position within that example.
-    ``size``: ``n`` and ``l``.
+    For each row, ``[t]``: ``example``, ``start`` (that example's first row) and ``position`` within
+    the example. ``size``: ``n`` and ``l``.
     """
 
     def __init__(self, example: Tensor, counts: np.ndarray):
         first = torch.from_numpy(counts.cumsum() - counts).to(example.device)
         self.example = example
-        self.position = torch.arange(len(example), device=example.device) - first[example]
+        self.start = first[example]
+        self.position = torch.arange(len(example), device=example.device) - self.start
         self.size = (len(counts), int(counts.max()))
 
 
@@ -193,25 +216,39 @@ def _sum_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
 
 
 def _entries_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
-    """Return Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``."""
+    """Return Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``.
+
+    A tile has as many rows of the matrix as it has room for, and then as many examples.
+    """
     x, g = _on_grid(x, rows), _on_grid(g, rows)
     if x.shape[1] == 1:
         return g[:, 0].square().mT @ x[:, 0].square()
-    information = x.new_zeros(g.shape[2], x.shape[2])
-    height = max(1, TILE // x.shape[2])
-    # Memory is the bottleneck: a tile stays in the cache, but gradients of many examples would not.
-    for outputs, below in zip(g.mT, x, strict=True):
-        for tile, rows_of_g in zip(information.split(height), outputs.split(height), strict=True):
-            gradient = rows_of_g @ below
-            tile.addcmul_(gradient, gradient)
+    outputs, inputs = g.shape[2], x.shape[2]
+    size = TILE if x.device.type == "cpu" else GPU_TILE
+    height = min(outputs, max(1, size // inputs))
+    count = max(1, size // (height * inputs))
+    information = x.new_zeros(outputs, inputs)
+    for above, below in zip(g.mT.split(count), x.split(count), strict=True):
+        for tile, part in zip(information.split(height), above.split(height, 1), strict=True):
+            # Memory is the bottleneck: both ways read the gradients only once.
+            if len(part) == 1:
+                gradient = part[0] @ below[0]
+                tile.addcmul_(gradient, gradient)
+            else:
+                tile.add_(torch.linalg.vector_norm(part @ below, dim=0).square_())
     return information
 
 
 def _rows_of_a_table(ids: Tensor, g: Tensor, rows: _Rows) -> tuple[Tensor, Tensor]:
-    """Return the ids of each example, and its squared gradients for each id."""
-    pairs, token = torch.stack([rows.example, ids]).unique(dim=1, return_inverse=True)
-    gradients = g.new_zeros(pairs.shape[1], g.shape[1]).index_add_(0, token, g)
-    return pairs[1], gradients.double().square_()
+    """Return ``ids``, and the squared gradients of each example's rows of the table, ``[t, o]``.
+
+    If an example has an id several times, the first token has the square and the others have 0.
+    """
+    grid = _on_grid(ids[:, None], rows)
+    # Of equal numbers, `argmax` returns the first.
+    first = (grid == grid.mT).byte().argmax(2)[rows.example, rows.position]
+    gradients = torch.zeros_like(g).index_add_(0, rows.start + first, g)
+    return ids, gradients.double().square_()
 
 
 def _on_grid(values: Tensor, rows: _Rows) -> Tensor:

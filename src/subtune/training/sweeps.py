@@ -1,5 +1,6 @@
 """Runs of one job, in groups that train side by side."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from subtune.core.errors import SubtuneError, reason_of
 from subtune.core.jobs import is_out_of_memory
 from subtune.data.batches import CPU_TOKENS, divided
 from subtune.families.base import is_classifier
+from subtune.models.dimensions import bytes_of_a_run
 from subtune.models.encoder import Encoder, shapes_of, with_adapters, with_new_classifier
 from subtune.models.forward import logits, pack
 from subtune.models.operations import DropoutMasks
@@ -33,6 +35,10 @@ Report = Callable[..., None]
 ONE_BY_ONE = "one_by_one"
 # The name of the reason why batches have no padding: it changes the model's results.
 WITHOUT_PADDING = "without_padding"
+# The tokens of a large batch, relative to those of an average one.
+LARGE_BATCH = 1.3
+# The share of a GPU's free memory that estimates may fill.
+SHARE_OF_MEMORY = 0.85
 # The allowed difference of gradients, relative to the largest one: a hundred times float32's
 # rounding.
 TOLERANCE = 1e-4
@@ -152,9 +158,9 @@ def train_sweep(
 ) -> Iterator[tuple[str, Result]]:
     """Train every member of a sweep, side by side if that is faster.
 
-    Except for rounding, a member's result depends neither on the other members nor on their order.
-    Runs with a common checkpoint continue from it. If memory is not enough for a group, each half
-    continues from its last checkpoint.
+    Except for rounding, and for dropout on a GPU, a member's result depends neither on the other
+    members nor on their order. Runs with a common checkpoint continue from it. If memory is not
+    enough for a group, each half continues from its last checkpoint.
 
     Args:
         members: the runs by their ids.
@@ -232,28 +238,48 @@ def group_runs(
 
 def _shared_settings(model: Encoder, member: Member, run: str) -> tuple:
     """Return the settings that runs of a group share: batches, dropout and the work of a step."""
-    matrices = any(is_matrix(model, name, entry) for name, entry in member.entries.items())
-    if matrices or member.start:
+    every = member.entries.items()
+    matrices: list[tuple] = [
+        (name, type(entry)) for name, entry in every if is_matrix(model, name, entry)
+    ]
+    if member.start or (matrices and model.device.type == "cpu"):
         return (run,)
     of = member.recipe
     ranks = [(n, e) for n, e in member.entries.items() if isinstance(e, LowRank)]
     reaches_encoder = not all(map(is_classifier, member.entries))
+    if matrices:
+        # Without weight decay, only the embeddings of words in texts are trained.
+        matrices.append(("decay", bool(of.weight_decay)))
     settings = (of.batch_size, of.epochs, of.refit, of.train_rows, of.precision)
-    return (member.seed, *settings, of.labels, of.class_weights, *ranks, reaches_encoder)
+    return (member.seed, *settings, of.labels, of.class_weights, *ranks, reaches_encoder, *matrices)
 
 
 def runs_at_once(model: Encoder, train: Examples, members: Sequence[Member]) -> int:
     """Return the number of these runs that one pass may compute.
 
-    On a CPU the number of tokens in a pass is limited. On a GPU all runs start side by side, and
-    `train_sweep` halves the group if memory is not enough.
+    On a CPU the number of tokens in a pass is limited, on a GPU the memory. If the estimate is too
+    low, `train_sweep` halves the group.
     """
+    first = members[0]
+    examples = min(first.recipe.batch_size, len(train))
+    if model.device.type == "cuda":
+        torch.cuda.empty_cache()
+        memory, _ = torch.cuda.mem_get_info(model.device)
+        shapes, entries = shapes_of(model), first.entries.items()
+        matrices = [name for name, entry in entries if is_matrix(model, name, entry)]
+        # Transformers' code computes padding.
+        lengths = train.lengths if model.transformers is None else train.lengths.max(initial=1)
+        tokens = LARGE_BATCH * examples * np.mean(lengths)
+        of_a_run = bytes_of_a_run(
+            model.config, tokens, sum(math.prod(shapes[name]) for name in matrices)
+        )
+        return max(1, min(len(members), int(SHARE_OF_MEMORY * memory / of_a_run)))
     if model.device.type != "cpu":
         return len(members)
     if model.transformers is not None:
         # Each run computes its whole pass, and on a CPU starting kernels costs nothing.
         return 1
-    tokens = train.lengths.mean() * min(members[0].recipe.batch_size, len(train))
+    tokens = train.lengths.mean() * examples
     return min(len(members), max(1, int(CPU_TOKENS / tokens)))
 
 
@@ -285,12 +311,15 @@ def _gradients(
     seed = members[0].seed
     initial = with_new_classifier(model, seed)
     trained = TrainedValues(initial, [member.entries for member in members], seed)
-    leaves = [leaf for run in range(len(members)) for leaf in trained.leaves(run)]
-    for number, values in enumerate(leaves, first):
-        values.data.add_(0.1 * (number + 1))
+    with torch.no_grad():
+        for run in range(len(members)):
+            for leaf in trained.leaves(run):
+                leaf.add_(0.1 * (first + run + 1))
+        trained.write()
     masks = DropoutMasks(seed, model.device)
     computed = logits(model, pack(train, index, model), trained.weights(), masks)
     # Factors must be unequal, because the gradients of a softmax's logits may sum to 0.
     factors = torch.linspace(-1, 1, computed[0].numel(), device=model.device)
     (computed * factors.view_as(computed[0])).sum().backward()
-    return [values.new_zeros(()) if values.grad is None else values.grad for values in leaves]
+    gradients = map(trained.gradients, range(len(members)))
+    return [torch.cat([each.flatten() for each in of if each is not None]) for of in gradients]

@@ -21,34 +21,13 @@ from torch.optim.adamw import adamw
 
 from subtune.families.base import is_added, is_classifier
 from subtune.models.encoder import Encoder
-from subtune.models.operations import LowRankUpdate, PerRun, SparseEntries, TableRows, Weight
+from subtune.models.operations import LowRankUpdate, PerRun, TableRows, Weight
 from subtune.selections.kind import Entries, Entry, Indices, LowRank, Whole
+from subtune.training.matrices import ChangedEntries, ChangedTensor, Matrix, matrix_of
 
 INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale"
 # The key of a piece of a row: a tensor's name, and "values", "lora_a" or "lora_b".
 Piece = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class ChangedTensor:
-    """The ``values`` of a completely trained tensor."""
-
-    values: Tensor
-
-    def applied_to(self, tensor: Tensor) -> Tensor:
-        return self.values.to(tensor.device)
-
-
-@dataclass(frozen=True)
-class ChangedEntries:
-    """Trained ``values`` ``[e]`` at ``index`` ``[e]`` of a flattened tensor."""
-
-    values: Tensor
-    index: Tensor
-
-    def applied_to(self, tensor: Tensor) -> Tensor:
-        index, values = self.index.to(tensor.device), self.values.to(tensor.device)
-        return tensor.flatten().index_copy(0, index, values).view(tensor.shape)
 
 
 @dataclass(frozen=True)
@@ -108,7 +87,7 @@ def from_stored(stored: Mapping[str, Tensor | np.ndarray]) -> Delta:
 
 
 def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
-    """Return whether a matrix or its entries train; such a run trains alone, to save memory."""
+    """Return whether a matrix or its entries train; on a CPU such a run trains alone."""
     is_small = model.parameters[name].ndim == 1 or is_classifier(name) or is_added(name)
     return not is_small and not isinstance(entry, LowRank)
 
@@ -118,12 +97,10 @@ class TrainedValues:
 
     ``members`` are the entries of each run. All start at the model's values. As in LoRA's code (Hu
     et al., 2022), ``A`` is drawn, by ``seed``, like a linear layer's weights, and ``B`` is 0.
-    Matrices are outside of the row, and only a run that trains alone trains them.
+    Matrices are outside of the row, and all runs train the same ones.
 
-    ``frozen``: the frozen weights of the forward pass. A matrix has their dtype in products. The
-    forward pass reads a copy of the matrix if this is another dtype than that of the leaves, or if
-    only some entries train; `write` updates the copy after a step. ``rows``: the rows that may
-    change, by the name of a table of embeddings; default: all.
+    ``frozen``: the frozen weights of the forward pass. A matrix has their dtype in products.
+    ``rows``: the rows that may change, by the name of a table of embeddings; default: all.
     """
 
     def __init__(
@@ -159,41 +136,43 @@ class TrainedValues:
         ]
         self._indices = [self._positions(entries).to(model.device) for entries in self._members]
         self._values = [nn.Parameter(self._start[index].clone()) for index in self._indices]
-        matrices = [n for n, entry in members[0].items() if is_matrix(model, n, entry)]
+        names = [n for n, entry in members[0].items() if is_matrix(model, n, entry)]
         # A gradient's norm is summed in this order: first the matrices that train whole.
-        matrices.sort(key=lambda name: isinstance(members[0][name], Indices))
-        self._pretrained = model.parameters
-        forward = (frozen or model).parameters
-        self._matrices = {
-            name: _trained_matrix(
-                model.parameters[name],
-                members[0][name],
-                forward[name].dtype,
-                (rows or {}).get(name),
-            )
-            for name in matrices
-        }
+        names.sort(key=lambda name: isinstance(members[0][name], Indices))
+        forward, rows = (frozen or model).parameters, rows or {}
+        self._matrices: dict[str, Matrix] = {}
+        for name in names:
+            dtype, entries = forward[name].dtype, [member[name] for member in members]
+            self._matrices[name] = matrix_of(model.parameters[name], entries, dtype, rows.get(name))
 
     def leaves(self, run: int) -> list[Tensor]:
         """Return the tensors that an optimiser steps."""
-        return [self._values[run], *(leaf for leaf, _ in self._matrices.values())]
+        return [self._values[run], *(of.leaves[run] for of in self._matrices.values())]
+
+    def gradients(self, run: int) -> list[Tensor | None]:
+        """Return the gradient of each leaf, or None if no loss depends on it."""
+        matrices = (of.gradient(run) for of in self._matrices.values())
+        return [self._values[run].grad, *matrices]
+
+    def clear(self) -> None:
+        """Forget all gradients."""
+        for values in self._values:
+            values.grad = None
+        for matrix in self._matrices.values():
+            matrix.clear()
 
     @torch.no_grad()
     def write(self) -> None:
-        """Write the leaves' values into the copies of matrices."""
-        for leaf, weight in self._matrices.values():
-            match weight:
-                case SparseEntries(matrix, values, rows, columns):
-                    matrix[rows, columns] = values.to(matrix.dtype)
-                case Tensor() if weight is not leaf:
-                    weight.copy_(leaf)
+        """Write the leaves' values into the matrices that the forward pass reads."""
+        for matrix in self._matrices.values():
+            matrix.write()
 
-    def weights(self) -> dict[str, Weight]:
-        """Return the weights for the forward pass."""
-        trained = zip(self._indices, self._values, strict=True)
-        rows = [self._start.index_copy(0, index, values) for index, values in trained]
+    def weights(self, runs: Sequence[int] | None = None) -> dict[str, Weight]:
+        """Return the weights of these runs for the forward pass, or of all runs."""
+        chosen = range(len(self._values)) if runs is None else runs
+        rows = [self._start.index_copy(0, self._indices[n], self._values[n]) for n in chosen]
         pieces = self._split(torch.stack(rows))
-        weights = {name: weight for name, (_, weight) in self._matrices.items()}
+        weights = {name: _of_runs(of.weight, chosen) for name, of in self._matrices.items()}
         for (name, part), stacked in pieces.items():
             if part == "values":
                 weights[name] = PerRun(stacked)
@@ -202,9 +181,10 @@ class TrainedValues:
                 weights[name] = LowRankUpdate(stacked, lora_b)
         return weights
 
-    def delta(self, run: int) -> Delta:
-        """Return a copy of a run's trained values."""
-        row = self._start.index_copy(0, self._indices[run], self._values[run].detach())
+    def delta(self, run: int, leaves: Sequence[Tensor]) -> Delta:
+        """Return a run's trained values, from copies of its leaves."""
+        vectors, *matrices = leaves
+        row = self._start.index_copy(0, self._indices[run], vectors)
         pieces = self._split(row)
         delta: Delta = {}
         for name, entry in self._members[run].items():
@@ -218,23 +198,16 @@ class TrainedValues:
                 case LowRank(_, scale):
                     lora_a, lora_b = pieces[name, "lora_a"].clone(), pieces[name, "lora_b"].clone()
                     delta[name] = AddedUpdate(lora_a, lora_b, scale)
-        for name, (leaf, weight) in self._matrices.items():
-            values = leaf.detach().clone()
-            match weight:
-                case SparseEntries(matrix, _, rows, columns):
-                    delta[name] = ChangedEntries(values, rows * matrix.shape[1] + columns)
-                case TableRows(_, rows):
-                    table = self._pretrained[name].index_copy(0, rows, values)
-                    delta[name] = ChangedTensor(table)
-                case _:
-                    delta[name] = ChangedTensor(values)
+        for (name, of), leaf in zip(self._matrices.items(), matrices, strict=True):
+            delta[name] = of.change(run, leaf)
         return delta
 
     def keep(self, runs: Sequence[int]) -> None:
-        """Keep only these runs."""
+        """Keep only these runs. Their matrices' leaves move."""
         self._members = [self._members[run] for run in runs]
         self._indices = [self._indices[run] for run in runs]
         self._values = [self._values[run] for run in runs]
+        self._matrices = {name: of.kept(runs) for name, of in self._matrices.items()}
 
     def _split(self, rows: Tensor) -> dict[Piece, Tensor]:
         """Return the pieces of rows ``[…, p]``, each ``[…, *shape]``."""
@@ -256,34 +229,14 @@ class TrainedValues:
         return torch.cat(positions)
 
 
-def _trained_matrix(
-    matrix: Tensor, entry: Entry, dtype: torch.dtype, rows: Tensor | None
-) -> tuple[Tensor, Weight]:
-    """Return the leaf of a matrix, and its weight for products in a dtype."""
-    if isinstance(entry, Indices):
-        index = torch.from_numpy(entry.flat).to(matrix.device)
-        leaf = nn.Parameter(matrix.flatten()[index])
-        places = index // matrix.shape[1], index % matrix.shape[1]
-        return leaf, SparseEntries(matrix.to(dtype, copy=True), leaf, *places)
-    if rows is not None:
-        leaf = nn.Parameter(matrix[rows])
-        return leaf, TableRows(leaf, rows)
-    leaf = nn.Parameter(matrix.clone())
-    if dtype == matrix.dtype:
-        return leaf, leaf
-    # The copy's gradients are summed in the leaf's dtype. New memory at every step would take long.
-    copy, gradient = matrix.to(dtype).requires_grad_(), torch.empty_like(matrix)
-
-    def add_gradient(copy: Tensor) -> None:
-        assert copy.grad is not None
-        if leaf.grad is None:
-            leaf.grad = gradient.copy_(copy.grad)
-        else:
-            leaf.grad += copy.grad
-        copy.grad = None
-
-    copy.register_post_accumulate_grad_hook(add_gradient)
-    return leaf, copy
+def _of_runs(weight: Weight, runs: Sequence[int]) -> Weight:
+    """Return the weight of some runs, which is a copy unless these are all."""
+    match weight:
+        case PerRun(values) if len(runs) < len(values):
+            return PerRun(values[list(runs)])
+        case TableRows(values, rows) if len(runs) < len(values):
+            return TableRows(values[list(runs)], rows)
+    return weight
 
 
 class AdamW:
@@ -302,20 +255,24 @@ class AdamW:
         self._steps = [torch.zeros((), device=leaf.device) for leaf in leaves]
 
     @torch.no_grad()
-    def step(self, learning_rate: float, max_grad_norm: float) -> None:
-        """Clip the gradients, update the values that have one, and clear the gradients."""
-        nn.utils.clip_grad_norm_(self.leaves, max_grad_norm)
-        every = zip(self.leaves, self._means, self._squares, self._steps, strict=True)
-        own = [(leaf, leaf.grad, *averages) for leaf, *averages in every if leaf.grad is not None]
+    def step(
+        self,
+        gradients: Sequence[Tensor | None],
+        learning_rate: float | Tensor,
+        max_grad_norm: float,
+    ) -> None:
+        """Clip the gradients, and update the leaves that have one."""
+        every = zip(self.leaves, gradients, self._means, self._squares, self._steps, strict=True)
+        own = [(leaf, gradient, *rest) for leaf, gradient, *rest in every if gradient is not None]
         if not own:
             return
-        leaves, gradients, means, squares, steps = map(list, zip(*own, strict=True))
+        leaves, kept, means, squares, steps = map(list, zip(*own, strict=True))
+        norm = nn.utils.get_total_norm(kept)
+        torch._foreach_mul_(kept, (max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
         settings: dict[str, Any] = {"fused": True, "amsgrad": False, "maximize": False, "eps": 1e-8}
         settings |= {"lr": learning_rate, "weight_decay": self._weight_decay}
         settings |= {"beta1": self.betas[0], "beta2": self.betas[1]}
-        adamw(leaves, gradients, means, squares, [], steps, **settings)
-        for leaf in leaves:
-            leaf.grad = None
+        adamw(leaves, kept, means, squares, [], steps, **settings)
 
     def state(self) -> list[Tensor]:
         """Return the leaves and their averages, for `restore`."""

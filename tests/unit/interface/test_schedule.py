@@ -1,5 +1,6 @@
 """The order of a comparison's stages, from what is done and which scores are recorded."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,12 @@ def test_each_search_begins_with_its_middle_rate_and_full_before_others(in_words
         "full at 0.01",
         "bitfit+layernorm at 0.0001, 0.01",
     ]
+
+
+def test_on_a_gpu_learning_rates_of_full_train_side_by_side(schedule):
+    stages = next_stages(replace(schedule, on_gpu=True), {TOKENS}, {})
+    of_full = [stage for stage in stages if stage.spec.get("methods") == ["full"]]
+    assert [len(stage.spec["runs"]) for stage in of_full] == [1, 2]
 
 
 def test_a_run_that_was_started_is_not_started_again(schedule, in_words):

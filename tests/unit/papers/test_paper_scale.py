@@ -9,7 +9,7 @@ from subtune.exhibits.methods import exhibit_scores
 from subtune.papers.experiments import exhibits_of, paper_of, with_information, with_papers
 from subtune.planning.cost import Estimates, cost_table
 from subtune.planning.plan import plan
-from subtune.selections.methods import is_built_in
+from subtune.selections.methods import METHODS, is_built_in
 from tests.helpers.project import ROOT
 
 PAPERS = ["layernorm", "bitfit", "bitfit_plus", "spafit"]
@@ -17,8 +17,13 @@ DAY = ROOT / "examples" / "papers-in-a-day.yaml"
 
 
 @pytest.fixture(scope="module")
-def planned():
-    return plan(config.read(ROOT / "config.yaml")).experiments
+def at_scale():
+    return plan(config.read(ROOT / "config.yaml"))
+
+
+@pytest.fixture(scope="module")
+def planned(at_scale):
+    return at_scale.experiments
 
 
 @pytest.fixture(scope="module")
@@ -129,9 +134,20 @@ def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
     assert shown(day) == shown(with_papers(config.read(ROOT / "config.yaml")))
     costs = Estimates(day, plan_of_day)
     every = cost_table(day, plan_of_day, costs, with_information(day)).iloc[-1]
-    # Four jobs that share a GPU take about a third of the time.
-    assert every["hours"] / 3 <= 24 and every["sweeps"] <= 50
-    text = (
-        f"{every['hours']:.1f} hours on one H100 for {every['runs']} runs in {every['jobs']} jobs"
-    )
-    assert text in DAY.read_text()
+    assert every["hours"] <= 24 and every["sweeps"] <= 50
+    assert f"for {every['runs']} runs in {every['jobs']} jobs" in DAY.read_text()
+
+
+def test_all_learning_rates_of_full_fine_tuning_are_in_one_job(at_scale):
+    jobs = {}
+    for key, sweep in at_scale.sweeps.items():
+        for spec in (at_scale.runs[run].run for run in sweep.runs):
+            if spec.selection == METHODS["full"]:
+                jobs.setdefault(spec.at(1).id, set()).add(key)
+    assert {len(keys) for keys in jobs.values()} == {1}
+
+
+def test_products_are_shortened_only_as_papers_leave_open(at_scale):
+    """On GPUs without tf32, as SPAFIT's, it is float32."""
+    recipes = [of.run.recipe for of in at_scale.runs.values()]
+    assert len(recipes) == 2001 and {recipe.precision for recipe in recipes} == {"tf32"}

@@ -15,10 +15,15 @@ def test_methods_with_different_epochs_share_a_job():
     assert {made.runs[run].run.recipe.epochs for run in sweep.runs} == {2, 4}
 
 
-def test_jobs_that_train_at_once_are_of_runs_that_share_steps():
-    """A run that trains matrices shares none, and runs of other epochs, seeds or folds do not."""
+CPU = {"assumptions": {"device": "CPU core"}}
+GPU = {"assumptions": {"device": "H100"}}
+
+
+@pytest.mark.parametrize(("machine", "of_full"), [(CPU, [["full"]] * 2), (GPU, [["full", "full"]])])
+def test_jobs_that_train_at_once_are_of_runs_that_share_steps(machine, of_full):
+    """On a CPU, a run that trains matrices shares none. Runs of other epochs or seeds never do."""
     made = plan(
-        {"jobs_at_once": 2},
+        {"jobs_at_once": 2} | machine,
         methods={"full": [1e-5, 2e-5], "bitfit": "search", "layernorm": [1e-3], "frozen": [1e-2]}
         | {"embeddings": None},
         by_method={"frozen": {"epochs": 5}},
@@ -28,9 +33,28 @@ def test_jobs_that_train_at_once_are_of_runs_that_share_steps():
     )
     name_of = {p.key: (p.method, p.run.seed) for p in made.experiments["layernorm"]}
     jobs = [[name_of[run] for run in sweep.runs] for sweep in made.sweeps.values()]
-    alone = [[(method, seed)] for method in ("full", "full", "frozen") for seed in (0, 1)]
-    shared = [[("bitfit", seed), ("layernorm", seed)] for seed in (0, 1)]
-    assert sorted(jobs) == sorted([*alone, *shared, [("embeddings", 0)]])
+    groups = [*of_full, ["frozen"], ["bitfit", "layernorm"]]
+    expected = [[(method, seed) for method in group] for group in groups for seed in (0, 1)]
+    assert sorted(jobs) == sorted([*expected, [("embeddings", 0)]])
+
+
+def test_learning_rates_that_share_steps_are_in_one_job_if_it_can_have_them():
+    def methods_of_jobs(machine):
+        methods = {"full": [1e-5, 2e-5, 5e-5], "bitfit": [1e-4, 1e-3], "random": [1e-4, 1e-3]}
+        settings = {"methods": methods, "tasks": ["cola"], "fractions": None}
+        made = plan({"runs_per_job": 3} | machine, **settings)
+        method_of = {p.key: p.method for p in made.experiments["layernorm"]}
+        return [[method_of[run] for run in sweep.runs] for sweep in made.sweeps.values()]
+
+    assert methods_of_jobs(GPU) == [["full"] * 3, ["bitfit"] * 2, ["random"] * 2]
+    assert {job.count("bitfit") for job in methods_of_jobs(CPU)} == {0, 2}
+
+
+def test_diff_pruning_trains_alone_on_every_machine():
+    for machine in (CPU, GPU):
+        methods = {"diff-prune": [1e-5, 2e-5]}
+        made = plan(machine, methods=methods, tasks=["cola"], fractions=None)
+        assert [made.shared_steps(run) for run in made.runs] == [*made.runs]
 
 
 def test_sweeps_do_not_depend_on_other_methods_searches():

@@ -23,7 +23,7 @@ from subtune.training.embeddings import tokens_pooled
 from subtune.training.evaluation import logits_of
 from tests.helpers import examples
 from tests.helpers.records import record, recorded_embeddings
-from tests.unit.training.results import assert_same_files
+from tests.unit.training.results import CLOSE, assert_same_files
 
 FOLDS = [Fold(of=3, number=number) for number in range(3)]
 CHANGES = ("delta.safetensors", "changes.csv")
@@ -173,7 +173,7 @@ def scores_one_by_one(store, spec, model, tokens, rows):
     trained = recording.trained_model(store, spec, model)
     chosen = tokens.select(np.flatnonzero(np.isin(Examples(tokens, model.reads).row, rows)))
     one_by_one = (Examples(chosen.select([n]), model.reads) for n in range(len(chosen)))
-    logits = np.concatenate([logits_of(trained, example, "fp32") for example in one_by_one])
+    logits = np.concatenate([logits_of(trained, example, "fp32")[0] for example in one_by_one])
     every = Examples(chosen, model.reads)
     return task.of_kind.score(task, every, task.of_kind.predict(every, logits))
 
@@ -193,14 +193,15 @@ def test_scores_on_training_rows_are_of_the_rows_that_trained(
 
 
 @pytest.mark.parametrize("task", KINDS)
-def test_a_record_predicts_a_split_again_bit_for_bit(task, tmp_path, tiny_bert):
+def test_a_record_predicts_a_split_again(task, tmp_path, tiny_bert):
     spec, model, tokens = recorded_task(tmp_path, tiny_bert, task)
     tokens = type(tokens)({"test": tokens["validation"]})
     again = recording.predict_test_rows(tmp_path, [spec], model, tokens)
     on_record = pd.read_parquet(tmp_path / spec.id / "predictions.parquet")
     assert set(again.pop("run")) == {spec.id}
-    for column in set(on_record) - {"split", "label", "answers"}:
-        assert again[column].tolist() == on_record[column].tolist()
+    columns = [*on_record.columns.drop(["split", "label", "answers"], errors="ignore")]
+    tables = again[columns], on_record[columns]
+    pd.testing.assert_frame_equal(*tables, check_dtype=False, **CLOSE)
     assert set(on_record) - set(again) - {"answers"} == {"label"}
 
 

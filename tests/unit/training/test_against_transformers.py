@@ -227,9 +227,10 @@ def last_is_best(monkeypatch):
     order = itertools.count()
 
     def evaluated(*arguments):
-        evaluation = evaluate(*arguments)
-        vars(evaluation)["order"] = next(order)
-        return evaluation
+        evaluations = evaluate(*arguments)
+        for evaluation in evaluations:
+            vars(evaluation)["order"] = next(order)
+        return evaluations
 
     monkeypatch.setattr(recipe, "evaluate", evaluated)
     monkeypatch.setattr(Evaluation, "first_score", property(lambda self: vars(self)["order"]))
@@ -241,7 +242,7 @@ def assert_ends_there(model, rows, task, members, weights=None):
     for run, result in train_sweep(model, rows, task, members, lambda report: None):
         assert result.best_epoch == members[run].recipe.epochs > 1
         expected = parameters_after(model, rows, task, members[run], weights)
-        trained = applied(model.parameters, result.best.delta)
+        trained = applied(model.parameters, result.delta)
         parameters = {name: trained[name] for name in expected}
         torch.testing.assert_close(parameters, expected, rtol=0, atol=atol)
 
@@ -253,7 +254,7 @@ def test_training_ends_where_transformers_and_adamw_end(family, case, runs, dire
     monkeypatch.setattr(sweeps, "runs_at_once", lambda model, train, members: len(members))
     if runs == 1:
         # Every length of texts gets a pass.
-        monkeypatch.setitem(forward.TOKENS_OF_A_PASS, "cpu", 1)
+        monkeypatch.setattr(forward, "TOKENS_OF_A_PASS", 1)
     task, kind = examples.TASKS[case[0]], case[1]
     rows = examples.examples_of(task, examples.tokens(task, directory, rows=ROWS[task.kind]))
     model = pretrained(directory, task)

@@ -85,7 +85,7 @@ def test_both_trainings_end_where_plain_ones_end(structured, family, directory, 
         )
     finally:
         torch.set_default_dtype(torch.float32)
-    trained = applied(model.parameters, result.best.delta)
+    trained = applied(model.parameters, result.delta)
     for name, value in start.items():
         expected = value + differences[model.exported_name(name)]
         assert (trained[name] - expected).abs().max() < TOLERANCE, name

@@ -3,6 +3,7 @@
 import copy
 import math
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import datasets
@@ -13,9 +14,12 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch.nn.functional import cross_entropy
 
 from subtune.core.errors import SubtuneError
+from subtune.families.base import MEAN_CLASSIFICATION
 from subtune.models.encoder import load_model, with_new_classifier
+from subtune.models.operations import TableRows
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
+from subtune.training import recipe
 from subtune.training.evaluation import (
     Evaluation,
     Result,
@@ -28,9 +32,9 @@ from subtune.training.evaluation import (
 )
 from subtune.training.fisher import fisher_information
 from subtune.training.recipe import train
-from subtune.training.values import ChangedTensor
+from subtune.training.values import applied
 from tests.helpers import examples
-from tests.unit.training.results import member
+from tests.unit.training.results import in_double, member
 
 STSB, SST2 = TASKS["stsb"], TASKS["sst2"]
 
@@ -101,7 +105,7 @@ def test_the_loss_of_a_curve_is_the_weighted_mean_over_all_rows(tiny_bert):
     rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
     settings = {"batch_size": 5, "epochs": 1, "learning_rate": 1e-12, "class_weights": "balanced"}
     [result] = train(model, rows, task, [member("bitfit", model, **settings)])
-    logits = torch.from_numpy(logits_of(with_new_classifier(model, 0), rows["train"], "fp32"))
+    logits = torch.from_numpy(logits_of(with_new_classifier(model, 0), rows["train"], "fp32")[0])
     labels = torch.from_numpy(rows["train"].labels)
     weights = compute_class_weight("balanced", classes=np.arange(3), y=labels.numpy())
     expected = cross_entropy(logits.double(), labels, torch.from_numpy(weights))
@@ -118,17 +122,64 @@ def test_fisher_information_is_that_of_standardised_labels(regression, tiny_bert
     assert found.to_numpy() == pytest.approx(expected, rel=1e-4)
 
 
+SIDE_BY_SIDE = [
+    ("bert", "sst2", "", ["layernorm", "bitfit", "top"]),
+    ("roberta", "sst2", "", ["lora-II", "lora-II"]),
+    ("bert", "sst2", "", ["full"]),
+    ("bert", "sst2", "", ["random"]),
+    ("bert", "sst2", MEAN_CLASSIFICATION, ["layernorm", "bitfit"]),
+    ("bert", "stsb", "", ["layernorm", "bitfit"]),
+    ("bert", "stsb", "", ["full"]),
+    ("bert", "ud_ewt", "", ["layernorm", "bitfit"]),
+    ("bert", "squad", "", ["layernorm", "bitfit"]),
+    ("electra", "stsb", "", ["layernorm", "bitfit", "layernorm"]),
+    ("electra", "sst2", "", ["lora-II", "lora-II"]),
+    ("electra", "sst2", MEAN_CLASSIFICATION, ["layernorm", "bitfit"]),
+    ("electra", "sst2", "", ["random"]),
+]
+
+
+@pytest.mark.parametrize(("family", "name", "head", "kinds"), SIDE_BY_SIDE)
+def test_runs_evaluated_side_by_side_are_the_models_that_they_end_as(
+    family, name, head, kinds, directory, monkeypatch
+):
+    monkeypatch.setattr(recipe._Group, "passes_left", lambda group: [[*range(len(group.running))]])
+    task = TASKS[name]
+    model = in_double(load_model(directory, head or task.of_kind.head, task.outputs))
+    rows = examples.examples_of(task, examples.tokens(task, directory), head)
+    settings = {"labels": "standard" if name == "stsb" else "raw", "train_rows": 4}
+    members = [
+        member(kind, model, learning_rate=1e-3 * number, **settings)
+        for number, kind in enumerate(kinds, 1)
+    ]
+    for result in train(model, rows, task, members):
+        parameters = applied(model.parameters, result.delta)
+        [alone] = logits_of(replace(model, parameters=parameters), rows["validation"], "fp32")
+        expected = task.of_kind.predict(rows["validation"], alone)
+        found = result.best.predictions["validation"]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+
+
+def test_a_table_of_the_words_in_training_also_evaluates_other_words(model, rows):
+    table = "embeddings.word_embeddings.weight"
+    rows_in_training = torch.tensor([5, 7])
+    values = model.parameters[table][rows_in_training] + 1
+    weights = {table: TableRows(values[None], rows_in_training)}
+    whole = model.parameters[table].index_copy(0, rows_in_training, values)
+    changed = replace(model, parameters=model.parameters | {table: whole})
+    found = logits_of(model, rows["train"], "fp32", weights)
+    assert (found == logits_of(changed, rows["train"], "fp32")).all()
+
+
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_run_that_diverges_later_has_no_best_epoch(loss):
     result = Result(trainable=2)
-    delta = {"pooler.dense.bias": ChangedTensor(torch.zeros(2))}
-    logits, changes = {"validation": np.zeros((3, 2))}, {"pooler": (0.1, 2)}
-    good = Evaluation({"validation": {"accuracy": 0.9}}, logits, delta, changes)
+    good = Evaluation({"validation": {"accuracy": 0.9}}, {"validation": np.zeros((3, 2))})
     result.end_epoch(1, 0.5, 1.0, good)
     assert not result.diverged
     result.end_epoch(2, loss, 1.0, without_scores(SST2))
     assert result.diverged and result.best_epoch is None
-    assert not result.best.delta and not result.best.predictions and not result.best.changes
+    assert not result.best.predictions
     scores = [row["validation/accuracy"] for row in result.history]
     assert scores == pytest.approx([0.9, math.nan], nan_ok=True)
 

@@ -14,6 +14,7 @@ from subtune.models import encoder
 from subtune.models.encoder import load_model
 from subtune.selections.entries import ranks, summed
 from subtune.training import fisher
+from subtune.training.evaluation import autocast
 from subtune.training.fisher import fisher_information
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
@@ -130,11 +131,43 @@ def test_there_may_be_as_many_words_as_examples_but_not_one_in_each(family, dire
     assert_agrees(fisher_information(model, tokens, task), loop(model, tokens, task))
 
 
-@pytest.mark.parametrize("tile", [1, 100, 10_000])
+@pytest.mark.parametrize("tile", [1, 100, 10_000, fisher.GPU_TILE])
 def test_the_size_of_a_tile_does_not_matter(tile, model, tokens, monkeypatch):
     monkeypatch.setattr(fisher, "TILE", tile)
     estimate = fisher_information(model, tokens, TASK, in_full=matrices(model))
     assert_agrees(estimate, loop(model, tokens, TASK))
+
+
+def test_batches_that_do_not_fit_into_memory_are_halved(model, tokens, monkeypatch):
+    expected = fisher_information(model, tokens, TASK)
+    compute, sizes = fisher.logits, []
+
+    def greedy(model, batch, watch):
+        sizes.append(len(batch.ids))
+        outputs = compute(model, batch, watch=watch)
+        if len(batch.ids) > 60:
+            outputs.register_hook(lambda _: torch.empty(1 << 60))
+        return outputs
+
+    monkeypatch.setattr(fisher, "logits", greedy)
+    estimate = fisher_information(model, tokens, TASK)
+    assert max(sizes) > 60 >= sizes[-1]
+    for name, values in expected.entries.items():
+        np.testing.assert_allclose(estimate.entries[name], values, rtol=1e-5, atol=1e-12)
+
+
+def test_products_are_float32_even_after_training_with_shorter_ones(model, tokens, monkeypatch):
+    with autocast(model.device, "tf32"):
+        pass
+    compute, allowed = fisher.logits, []
+
+    def watched(*of, **options):
+        allowed.append(torch.backends.cuda.matmul.allow_tf32)
+        return compute(*of, **options)
+
+    monkeypatch.setattr(fisher, "logits", watched)
+    fisher_information(model, tokens, TASK)
+    assert not any(allowed)
 
 
 @pytest.mark.slow

@@ -139,8 +139,8 @@ def mixed_values(monkeypatch):
     """Let every run compute with another run's values of one vector."""
     weights, name = TrainedValues.weights, "encoder.layer.5.output.LayerNorm.bias"
 
-    def mixed(values):
-        found = weights(values)
+    def mixed(values, runs=None):
+        found = weights(values, runs)
         return found | {name: PerRun(found[name].values.roll(1, 0))} if name in found else found
 
     monkeypatch.setattr(TrainedValues, "weights", mixed)
@@ -282,7 +282,7 @@ def test_a_model_that_sees_padding_predicts_as_for_each_text_alone(family, sees,
     split = rows["train"]
     with torch.inference_mode():
         alone = [logits(proven, pack(split, np.array([n]), proven))[0] for n in range(len(split))]
-    together = logits_of(proven, split, "fp32")
+    [together] = logits_of(proven, split, "fp32")
     np.testing.assert_allclose(together, torch.cat(alone).numpy(), rtol=0, atol=1e-6)
 
 

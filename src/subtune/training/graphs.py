@@ -1,0 +1,115 @@
+"""Training steps as CUDA graphs: a GPU replays a step without waiting for Python.
+
+A step starts thousands of kernels, and each takes less time than its start. The first batch of a
+shape is an ordinary step. With the second one the same kernels are captured, and replayed from then
+on: new inputs are copied into the tensors of the captured batch. A step must therefore read no
+value of a tensor, and change all state in place.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from subtune.core.errors import reason_of
+from subtune.core.jobs import is_out_of_memory
+from subtune.models.forward import Packed
+
+# A step: its batches, and each run's learning rate.
+Step = Callable[[Sequence[Packed], Sequence[Tensor]], None]
+Shape = tuple[tuple[int, ...], ...]
+
+
+class Captured(NamedTuple):
+    """The graph of a step, and the batches that it reads."""
+
+    graph: torch.cuda.CUDAGraph
+    batches: Sequence[Packed]
+
+
+class Graphs:
+    """The graphs of a step of some ``runs``, by the shape of its batches.
+
+    ``generators``: the generators from which a step draws; replays advance them. ``report`` gets a
+    line if there can be no graphs.
+    """
+
+    def __init__(
+        self, runs: int, generators: Sequence[torch.Generator], report: Callable[[str], None]
+    ):
+        self._generators, self._report = generators, report
+        self._rates = torch.zeros(runs, device="cuda")
+        self._seen: set[Shape] = set()
+        self._captured: dict[Shape, Captured] = {}
+        # All work is on one stream, because a capture must not wait for another one.
+        self._stream = _stream()
+        self._pool = torch.cuda.graph_pool_handle()
+        self._can_capture = True
+
+    def of_fewer(self, runs: int) -> "Graphs":
+        """Return graphs of a step of fewer runs."""
+        fewer = Graphs(runs, self._generators, self._report)
+        fewer._can_capture = self._can_capture
+        return fewer
+
+    def take(self, step: Step, batches: Sequence[Packed], rates: Sequence[float]) -> None:
+        """Take a step, always the same one, with these batches and learning rates."""
+        outside = torch.cuda.current_stream()
+        self._stream.wait_stream(outside)
+        try:
+            with torch.cuda.stream(self._stream):
+                self._rates.copy_(torch.tensor(rates).pin_memory(), non_blocking=True)
+                self._take(step, batches)
+        finally:
+            outside.wait_stream(self._stream)
+
+    def _take(self, step: Step, batches: Sequence[Packed]) -> None:
+        shape = tuple(batch.shape for batch in batches)
+        if shape in self._seen and shape not in self._captured and self._can_capture:
+            captured = self._capture(step, batches)
+            if captured:
+                self._captured[shape] = captured
+        self._seen.add(shape)
+        if shape not in self._captured:
+            step(batches, self._rates.unbind())
+            return
+        graph, inputs = self._captured[shape]
+        _copy(batches, inputs)
+        graph.replay()
+
+    def _capture(self, step: Step, batches: Sequence[Packed]) -> Captured | None:
+        """Return the graph of a step, which is not taken, or None if it cannot be captured."""
+        graph = torch.cuda.CUDAGraph()
+        for generator in self._generators:
+            graph.register_generator_state(generator)
+        try:
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+                step(batches, self._rates.unbind())
+        except Exception as error:
+            for generator in self._generators:
+                # After a failed capture, it would refuse to draw.
+                generator.graphsafe_set_state(generator.clone_state())
+            if is_out_of_memory(error):
+                raise
+            self._can_capture = False
+            self._report(f"steps run without CUDA graphs, which takes longer: {reason_of(error)}")
+            return None
+        return Captured(graph, batches)
+
+
+@cache
+def _stream() -> torch.cuda.Stream:
+    """Return the stream of all steps; products keep memory for each stream."""
+    return torch.cuda.Stream()
+
+
+def _copy(batches: Sequence[Packed], to: Sequence[Packed]) -> None:
+    """Copy the tensors of batches into those of batches of the same shape."""
+    for new, old in zip(batches, to, strict=True):
+        for name in (field.name for field in fields(Packed)):
+            values = getattr(new, name)
+            if isinstance(values, Tensor):
+                getattr(old, name).copy_(values, non_blocking=True)

@@ -1,0 +1,319 @@
+"""Training steps as graphs. A CPU's own graphs stand for CUDA's."""
+
+import copy
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from subtune.core.jobs import StoppedError
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.models.encoder import load_model, shapes_of
+from subtune.models.forward import Packed
+from subtune.models.injected import injected
+from subtune.tasks import TASKS
+from subtune.training import recipe
+from subtune.training.checkpoints import Checkpoints, Keeper
+from subtune.training.graphs import Graphs
+from subtune.training.recipe import train
+from subtune.training.sweeps import train_sweep
+from subtune.training.values import to_stored
+from tests.helpers import examples
+from tests.helpers.peft_types import selection_of
+from tests.unit.training import recorded_graphs
+from tests.unit.training.results import assert_same, facts_of, in_double, member
+
+RATES = [0.5, 0.25]
+RUNS = len(RATES)
+
+
+def batch_of(*ids):
+    """Return a batch of one text with these tokens."""
+    zero, tokens = torch.zeros(1, dtype=torch.int64), torch.tensor(ids)
+    return Packed(
+        ids=tokens,
+        token_type_ids=None,
+        positions=torch.arange(len(ids)),
+        example=torch.zeros_like(tokens),
+        starts=zero,
+        reads=None,
+        read_of=zero,
+        labels=zero,
+        grids=(),
+        examples=1,
+        longest=len(ids),
+    )
+
+
+class Sums:
+    """A step that adds to each run's sum: its rate times all tokens. ``calls`` counts the step."""
+
+    def __init__(self):
+        self.calls, self.sums = 0, torch.zeros(RUNS)
+
+    def step(self, batches, rates):
+        self.calls += 1
+        for batch in batches:
+            self.sums += torch.stack([*rates]) * batch.ids.sum()
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """All graphs of the test."""
+    return recorded_graphs.stand_in(monkeypatch)
+
+
+@pytest.fixture
+def sums():
+    return Sums()
+
+
+@pytest.fixture
+def lines():
+    return []
+
+
+@pytest.fixture
+def graphs(made, lines):
+    return Graphs(RUNS, [recorded_graphs.Generator()], lines.append)
+
+
+def test_a_shape_is_stepped_then_captured_then_replayed(graphs, made, sums):
+    counts = []
+    for _ in range(4):
+        graphs.take(sums.step, [batch_of(1, 2)], RATES)
+        counts.append((sums.calls, len(made), sum(graph.replays for graph in made)))
+    assert counts == [(1, 0, 0), (2, 1, 1), (2, 1, 2), (2, 1, 3)]
+    assert sums.sums.tolist() == [4 * 3 * rate for rate in RATES]
+
+
+def test_each_step_has_its_own_batch_and_learning_rates(graphs, sums):
+    taken = [((1, 2), [1, 2]), ((3, 4), [3, 4]), ((5, 6), [0, 1]), ((7, 8), [2, 0])]
+    expected = torch.zeros(RUNS)
+    for ids, rates in taken:
+        graphs.take(sums.step, [batch_of(*ids)], rates)
+        expected += sum(ids) * torch.tensor(rates)
+        assert torch.equal(sums.sums, expected)
+
+
+def test_two_shapes_take_turns(graphs, made, sums):
+    shapes = [(1,), (2, 3), (4,), (5, 6), (7, 8), (9,), (10, 11)]
+    for ids in shapes:
+        graphs.take(sums.step, [batch_of(*ids)], RATES)
+    assert [graph.replays for graph in made] == [2, 3]
+    assert sums.sums.tolist() == [sum(map(sum, shapes)) * rate for rate in RATES]
+
+
+def test_a_step_of_several_batches_is_one_graph(graphs, made, sums):
+    for _ in range(3):
+        graphs.take(sums.step, [batch_of(1), batch_of(2, 3)], RATES)
+    assert [graph.replays for graph in made] == [2]
+    assert sums.sums.tolist() == [3 * 6 * rate for rate in RATES]
+
+
+def test_fewer_runs_have_graphs_of_their_own(graphs, made):
+    fewer, moved = graphs.of_fewer(1), torch.zeros(1)
+    for rate in (1.0, 2.0, 3.0):
+        fewer.take(lambda batches, rates: moved.add_(rates[0]), [batch_of(1)], [rate])
+    assert moved.item() == 6 and [graph.replays for graph in made] == [2]
+
+
+class Reads(Sums):
+    """A step that reads a value, which a capture does not permit."""
+
+    def step(self, batches, rates):
+        super().step(batches, rates)
+        float(self.sums[0])
+
+
+def test_a_step_that_cannot_be_captured_is_taken_as_before_and_said_once(graphs, lines):
+    reads, taken = Reads(), [(1,), (2,), (3, 4), (5, 6), (7,)]
+    for ids in taken:
+        graphs.take(reads.step, [batch_of(*ids)], RATES)
+    assert reads.sums.tolist() == [sum(map(sum, taken)) * rate for rate in RATES]
+    [line] = lines
+    assert line.startswith("steps run without CUDA graphs, which takes longer: ")
+    assert recorded_graphs.PERMITTED in line
+
+
+def test_fewer_runs_do_not_try_again_what_cannot_be_captured(graphs, lines, made):
+    reads = Reads()
+    for _ in range(2):
+        graphs.take(reads.step, [batch_of(1)], RATES)
+    fewer = graphs.of_fewer(RUNS)
+    for _ in range(3):
+        fewer.take(reads.step, [batch_of(1)], RATES)
+    assert len(lines) == len(made) == 1
+
+
+def test_a_capture_without_memory_is_an_error(graphs, lines):
+    def step(batches, rates):
+        if recorded_graphs.is_captured():
+            raise torch.OutOfMemoryError("out of memory")
+
+    graphs.take(step, [batch_of(1)], RATES)
+    with pytest.raises(torch.OutOfMemoryError):
+        graphs.take(step, [batch_of(1)], RATES)
+    assert not lines
+
+
+TASK = TASKS["sst2"]
+# Most shapes return. 12 rows make two batches and a smaller one.
+SETTINGS = {"batch_size": 5, "epochs": 8}
+
+
+@pytest.fixture
+def double(tiny_bert, monkeypatch):
+    """A BERT in float64 with dropout, which trains with batches as on a GPU."""
+    recorded_graphs.train_with_batches_of_a_gpu(monkeypatch)
+    read = in_double(load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs))
+    read.config.hidden_dropout_prob = 0.1
+    return read
+
+
+@pytest.fixture
+def through_graphs(made, monkeypatch):
+    """A function that trains with graphs, as `train` does, and checks that they are replayed."""
+
+    def trained(*arguments, **options):
+        before = len(made)
+        with monkeypatch.context() as patched:
+            recorded_graphs.train_with_graphs(patched)
+            results = train(*arguments, **options)
+        assert sum(graph.replays for graph in made[before:]) > 5
+        return results
+
+    return trained
+
+
+def members_of(model, kind, *, patience=None, **recipe):
+    """Return three runs, of which the second may end early."""
+    settings = SETTINGS | recipe
+    return [
+        member(kind, model, learning_rate=1e-3, **settings),
+        member(kind, model, learning_rate=3e-3, **settings, weight_decay=0.1, patience=patience),
+        member(kind, model, learning_rate=1e-2, **settings, max_grad_norm=0.1),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["layernorm", "top", "rand_row_col", "lora-II", "full"])
+def test_training_through_graphs_is_training_to_the_last_bit(kind, double, rows, through_graphs):
+    group = members_of(double, kind)
+    assert_same(through_graphs(double, rows, TASK, group), train(double, rows, TASK, group))
+
+
+@pytest.mark.parametrize("name", ["stsb", "ud_ewt", "squad", "toxic"])
+def test_every_kind_of_task_trains_through_graphs(name, double, tiny_bert, through_graphs):
+    task = examples.TASKS[name]
+    model = in_double(load_model(tiny_bert, task.of_kind.head, task.outputs))
+    rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
+    group = members_of(model, "layernorm")
+    assert_same(through_graphs(model, rows, task, group), train(model, rows, task, group))
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("family", ["modernbert", "distilbert", "deberta-v2", "gpt2", "qwen2"])
+def test_transformers_own_pass_trains_through_graphs(
+    family, runs, double, directory_of, through_graphs
+):
+    model = load_model(directory_of(family), SEQUENCE_CLASSIFICATION, TASK.outputs)
+    rows = examples.examples_of(TASK, examples.tokens(TASK, directory_of(family)))
+    group = members_of(model, "layernorm")[:runs]
+    assert_same(through_graphs(model, rows, TASK, group), train(model, rows, TASK, group))
+
+
+@pytest.mark.parametrize("of_type", ["LORA", "IA3", "VERA", "PREFIX_TUNING"])
+def test_modules_of_peft_train_through_graphs(of_type, double, rows, tiny_bert, through_graphs):
+    selection = selection_of(of_type, "bert")
+    model = injected(load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2), selection.peft, 0)
+    entries = selection.resolve(shapes_of(model), 0)
+    group = [replace(one, entries=entries) for one in members_of(model, "frozen")]
+    assert_same(through_graphs(model, rows, TASK, group), train(model, rows, TASK, group))
+
+
+@pytest.mark.parametrize("kind", ["bitfit", "full"])
+def test_runs_that_end_early_leave_the_others_their_graphs(kind, double, rows, through_graphs):
+    constant = {"schedule": "constant", "warmup": 0.0}
+    group = members_of(double, kind, patience=1, **constant)
+    group.append(member(kind, double, learning_rate=1e38, **SETTINGS, **constant))
+    expected = train(double, rows, TASK, group)
+    epochs = [len(result.history) for result in expected]
+    assert epochs[0] == epochs[2] == 8 and epochs[1] < 8 and epochs[3] < 8
+    assert [result.diverged for result in expected] == [False, False, False, True]
+    found = through_graphs(double, rows, TASK, group)
+    assert_same(found[:3], expected[:3])
+    assert str(facts_of(found[3])) == str(facts_of(expected[3]))
+
+
+@pytest.mark.parametrize("kind", ["layernorm", "full"])
+def test_training_through_graphs_goes_on_from_a_checkpoint(
+    kind, double, rows, through_graphs, tmp_path
+):
+    group = members_of(double, kind)
+    expected = train(double, rows, TASK, group)
+    steps = []
+
+    def stopping():
+        steps.append(None)
+        return "a test" if len(steps) == 12 else None
+
+    keeper = Keeper(Checkpoints(tmp_path, 3600, stopping), [*"abc"], print)
+    with pytest.raises(StoppedError):
+        through_graphs(double, rows, TASK, group, keeper=keeper)
+    assert_same(through_graphs(double, rows, TASK, group, keeper=keeper), expected)
+
+
+def test_dropout_of_a_new_seed_after_another_device_is_in_the_graphs(
+    double, rows, through_graphs, tmp_path, lines
+):
+    group = members_of(double, "layernorm")
+    keeper = Keeper(Checkpoints(tmp_path, 3600, lambda: "a test"), [*"abc"], print)
+    with pytest.raises(StoppedError):
+        train(double, rows, TASK, group, keeper=keeper)
+    states = keeper.newest()
+    states[0]["masks"][0]["device"] = "another"
+    elsewhere = SimpleNamespace(newest=lambda: copy.deepcopy(states), keep=lambda take: None)
+    found = through_graphs(double, rows, TASK, group, lines.append, elsewhere)
+    assert not any("without CUDA graphs" in line for line in lines)
+    assert_same(found, train(double, rows, TASK, group, keeper=elsewhere))
+
+
+def test_training_goes_on_without_graphs_if_a_step_reads_a_value(
+    double, rows, made, monkeypatch, lines
+):
+    group = members_of(double, "layernorm", patience=1, schedule="constant")
+    expected = train(double, rows, TASK, group)
+    compute = recipe.logits
+
+    def reading(*arguments):
+        predicted = compute(*arguments)
+        assert predicted.sum().item() < 1e9
+        return predicted
+
+    monkeypatch.setattr(recipe, "logits", reading)
+    recorded_graphs.train_with_graphs(monkeypatch)
+    assert_same(train(double, rows, TASK, group, lines.append), expected)
+    assert len(made) == 1
+    assert len([line for line in lines if "without CUDA graphs" in line]) == 1
+
+
+def test_runs_whose_graph_does_not_fit_train_in_halves(double, rows, made, monkeypatch, lines):
+    every = [*members_of(double, "bitfit"), member("layernorm", double, **SETTINGS)]
+    group = dict(zip("abcd", every, strict=True))
+    expected = train(double, rows, TASK, every)
+    compute = recipe.logits
+
+    def greedy(model, batch, weights, masks):
+        runs = len(weights["classifier.bias"].values)
+        if runs > 2 and recorded_graphs.is_captured():
+            raise torch.OutOfMemoryError("out of memory")
+        return compute(model, batch, weights, masks)
+
+    monkeypatch.setattr(recipe, "logits", greedy)
+    recorded_graphs.train_with_graphs(monkeypatch)
+    found = dict(train_sweep(double, rows, TASK, group, lambda *said: lines.append(said[0])))
+    assert "4 runs side by side do not fit into memory: now 2 and 2" in lines
+    for name, result in zip(group, expected, strict=True):
+        deltas = to_stored(found[name].delta), to_stored(result.delta)
+        torch.testing.assert_close(*deltas, rtol=1e-10, atol=1e-12)
