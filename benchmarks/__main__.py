@@ -2,12 +2,15 @@
 
     make bench GLUE_DIR=/path/to/glue
 
-Writes ``results/benchmarks/``: ``benchmarks.json``, ``benchmarks.md`` and ``benchmarks.png``.
+Writes ``results/benchmarks/``: ``benchmarks.json``, ``benchmarks.md`` and ``benchmarks.png``. Times
+of training steps are in ``steps.jsonl`` as soon as they are known; `benchmarks.report` makes
+``steps.md`` and ``steps.png`` of them.
 """
 
 import argparse
 import datetime
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +21,7 @@ import torch
 from transformers.utils import logging
 
 from benchmarks import fisher, inputs, products, profile, report, scaling, sweeps
+from benchmarks.lines import Lines
 from subtune.core.errors import SubtuneError
 from subtune.core.jobs import keep_freed_memory, processor_name
 
@@ -39,6 +43,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="of each split; without it, all")
     parser.add_argument("--tasks", nargs="+", choices=FISHER_ROWS, default=[*FISHER_ROWS])
     parser.add_argument("--models", nargs="+", choices=scaling.SHAPES, default=[*scaling.SHAPES])
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="scaling begins no cell after these seconds"
+    )
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     options = parser.parse_args()
     try:
@@ -54,31 +61,34 @@ def _measure(options: argparse.Namespace) -> None:
     logging.disable_progress_bar()
     datasets.disable_progress_bars()
     glue = options.glue_dir
+    cells = scaling.cells(options.models, options.tasks)
+    limits = options.rows, options.seconds
     parts: dict[str, Callable[[], Any]] = {
         "machine": lambda: _machine(options.threads),
         "products": products.measure,
         "fisher": lambda: fisher.measure(glue, _fisher_rows(options)),
         "profile": lambda: profile.measure(glue, options.tasks),
-        "scaling": lambda: scaling.measure(glue, options.tasks, options.models, options.rows),
+        "scaling": lambda: scaling.measure(glue, cells, _lines(options.to, measured).add, *limits),
         "sweeps": lambda: sweeps.measure(glue, options.tasks, options.epochs, options.rows),
     }
     options.to.mkdir(parents=True, exist_ok=True)
     path = options.to / "benchmarks.json"
     measured = json.loads(path.read_text()) if path.exists() else {}
-    missing = [name for name in PARTS if name not in measured and name not in options.parts]
-    if missing:
-        raise SubtuneError(f"--parts: {path} has no {', '.join(missing)}; name them too")
     for task in options.tasks:
-        inputs.glue(task, glue, train=1, others=1)  # missing files are named before work starts
+        inputs.data(task, glue)  # missing files are named before work starts
     for name in options.parts:
         print(f"measuring: {name}", flush=True)
         measured[name] = parts[name]()
         # Measurements stay if a later part is interrupted.
         path.write_text(json.dumps(measured, indent=2) + "\n")
-    text = report.markdown(measured)
-    (options.to / "benchmarks.md").write_text(text)
-    report.plot(measured, options.to / "benchmarks.png")
-    print(text)
+    print(report.write(measured, options.to, "benchmarks"))
+
+
+def _lines(folder: Path, measured: dict[str, Any]) -> Lines:
+    """Begin a file of steps with what they are compared with."""
+    lines = Lines(folder / "steps.jsonl")
+    lines.add({name: measured[name] for name in ("machine", "products") if name in measured})
+    return lines
 
 
 def _fisher_rows(options: argparse.Namespace) -> dict[str, int]:

@@ -1,23 +1,34 @@
 """Fisher information: ours, and what its peers take for the same numbers.
 
+    python -m benchmarks.fisher --glue-dir /path/to/glue --rows 16
+
+measures it alone, and prints a table. On a GPU a model of BERT-base's shapes follows MiniLM.
+
 Peers: the loop over single examples, and `torch.func.vmap` of the gradient. (BackPACK 1.7.1 knows
 no LayerNorm; of MiniLM's linear layers alone its `SumGradSquared` takes seconds per sentence.)
 """
 
+import argparse
 import itertools
 import math
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedModel
+from transformers.utils import logging
 
-from benchmarks import inputs
+from benchmarks import inputs, products
+from benchmarks.scaling import SHAPES
 from subtune.models.encoder import new_classifier, shapes_of
 from subtune.selections.kind import require_whole
 from subtune.selections.methods import METHODS
@@ -25,7 +36,11 @@ from subtune.tasks.examples import Examples
 from subtune.training.fisher import fisher_information
 
 # Examples of one call of vmap, which holds every example's gradient of every parameter.
-VMAP_EXAMPLES = 8
+VMAP_EXAMPLES = {"cpu": 8, "cuda": 32}
+# On a CPU the loop takes minutes for larger models. Random weights serve for speed.
+MODELS = {"cpu": ("MiniLM",), "cuda": ("MiniLM", "BERT-base")}
+# Examples whose products are counted.
+COUNTED = 4
 # The ways take turns; each one's best time counts.
 REPEATS = 3
 
@@ -35,26 +50,34 @@ Batch = tuple[dict[str, Tensor], Tensor]
 
 
 def measure(glue_dir: Path, tasks: dict[str, int]) -> list[Row]:
-    """One row per task, what is asked for, and way: seconds, and how far it is from the loop.
+    """One row per model, task, what is asked for, and way: seconds, products of the loop for a
+    second of each way, and how far it is from the loop.
 
     Args:
         glue_dir: the GLUE files.
         tasks: task to the number of its training rows to look at.
     """
     measured = []
-    for name, rows in tasks.items():
-        setting = inputs.glue(name, glue_dir, train=rows)
-        layernorm = require_whole(METHODS["layernorm"]).names(shapes_of(setting.model))
-        measured += _ways(setting, "all parameters", list(setting.model.parameters))
-        measured += _ways(setting, "LayerNorm", layernorm)
+    for model in MODELS[inputs.device()]:
+        for name, rows in tasks.items():
+            with tempfile.TemporaryDirectory() as folder:
+                directory = None
+                if model != "MiniLM":
+                    directory = Path(folder)
+                    AutoModel.from_config(SHAPES[model]).save_pretrained(directory)
+                setting = inputs.glue(name, glue_dir, directory, train=rows)
+                names = list(setting.model.parameters)
+                layernorm = require_whole(METHODS["layernorm"]).names(shapes_of(setting.model))
+                for asked, of in {"all parameters": names, "LayerNorm": layernorm}.items():
+                    measured += [{"model": model} | row for row in _ways(setting, asked, of)]
     return measured
 
 
 def _ways(setting: inputs.Setting, asked: str, names: list[str]) -> list[Row]:
-    data = setting.examples["train"]
+    data, theirs = setting.examples["train"], _theirs(setting)
     ways: dict[str, Callable[[], Sums]] = {
-        "loop over examples": lambda: _loop(setting, data, names),
-        "torch.func.vmap": lambda: _vmap(setting, data, names),
+        "loop over examples": lambda: _loop(theirs, data, names),
+        "torch.func.vmap": lambda: _vmap(theirs, data, names),
         "subtune": lambda: _ours(setting, names),
     }
     if asked == "all parameters":
@@ -66,6 +89,10 @@ def _ways(setting: inputs.Setting, asked: str, names: list[str]) -> list[Row]:
         sums[way] = run()
         seconds[way] = min(time.perf_counter() - started, seconds.get(way, math.inf))
     loop = next(iter(ways))
+    few = data.part(np.arange(min(COUNTED, len(data))))
+    with FlopCounterMode(display=False) as counter:
+        _loop(theirs, few, names)
+    flops = counter.get_total_flops() * data.lengths.sum() / few.lengths.sum()
     return [
         {
             "task": setting.task.title,
@@ -73,6 +100,7 @@ def _ways(setting: inputs.Setting, asked: str, names: list[str]) -> list[Row]:
             "way": way,
             "examples": len(data),
             "seconds": seconds[way],
+            "flops_per_second": flops / seconds[way],
             "times_faster": seconds[loop] / seconds[way],
             "largest_difference": max(
                 abs(value / sums[loop][name] - 1)
@@ -126,8 +154,7 @@ def _batches(data: Examples, indices: Iterator[np.ndarray] | list[np.ndarray]) -
         yield tensors, torch.from_numpy(data.labels[index]).long().to(device)
 
 
-def _loop(setting: inputs.Setting, data: Examples, names: Collection[str]) -> Sums:
-    model = _theirs(setting)
+def _loop(model: PreTrainedModel, data: Examples, names: Collection[str]) -> Sums:
     parameters = _canonical(model)
     for name, value in parameters.items():
         value.requires_grad_(name in names)
@@ -140,8 +167,7 @@ def _loop(setting: inputs.Setting, data: Examples, names: Collection[str]) -> Su
     return {name: value.double().sum().item() / len(data) for name, value in total.items()}
 
 
-def _vmap(setting: inputs.Setting, data: Examples, names: Collection[str]) -> Sums:
-    model = _theirs(setting)
+def _vmap(model: PreTrainedModel, data: Examples, names: Collection[str]) -> Sums:
     prefix = f"{model.base_model_prefix}."
     parameters = {name: value.detach() for name, value in model.named_parameters()}
     asked = {n: value for n, value in parameters.items() if n.removeprefix(prefix) in names}
@@ -154,7 +180,8 @@ def _vmap(setting: inputs.Setting, data: Examples, names: Collection[str]) -> Su
     gradients_of = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
     total = {name: torch.zeros_like(value) for name, value in asked.items()}
     order = np.argsort(data.lengths, kind="stable")
-    chunks = [order[n : n + VMAP_EXAMPLES] for n in range(0, len(order), VMAP_EXAMPLES)]
+    size = VMAP_EXAMPLES[inputs.device()]
+    chunks = [order[n : n + size] for n in range(0, len(order), size)]
     for batch, labels in _batches(data, chunks):
         # transformers looks at the values of a mask of two dimensions, which vmap cannot.
         outside = (1.0 - batch["attention_mask"][:, None, None]) * torch.finfo(torch.float32).min
@@ -165,3 +192,27 @@ def _vmap(setting: inputs.Setting, data: Examples, names: Collection[str]) -> Su
         name.removeprefix(prefix): value.double().sum().item() / len(data)
         for name, value in total.items()
     }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.fisher", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--glue-dir", type=Path, required=True, help="GLUE in the official layout")
+    parser.add_argument("--rows", type=int, default=256, help="of CoLA; RTE has a quarter")
+    options = parser.parse_args()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    large = products.measure()["fp32"]
+    table = pd.DataFrame(
+        measure(options.glue_dir, {"cola": options.rows, "rte": max(1, options.rows // 4)})
+    )
+    table["examples/s"] = table["examples"] / table["seconds"]
+    table["of a large product"] = table.pop("flops_per_second") / large
+    print(f"A product of two large matrices: {large / 1e9:.0f} GFLOP/s.\n")
+    print(table.to_markdown(index=False, floatfmt=".3g"))
+
+
+if __name__ == "__main__":
+    main()

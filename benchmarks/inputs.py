@@ -1,5 +1,6 @@
 """The inputs of all benchmarks: MiniLM on real GLUE."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from subtune.data.load import load, tokenize
 from subtune.models import encoder
 from subtune.models.encoder import Encoder, load_model
 from subtune.models.files import directory_of_package
-from subtune.selections.methods import METHODS
+from subtune.selections.methods import named
 from subtune.selections.specs import DataSpec, Recipe
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
@@ -35,6 +36,11 @@ class Setting:
     def examples(self) -> dict[str, Examples]:
         return {split: Examples(self.tokens[split]) for split in self.task.labelled}
 
+    @property
+    def steps(self) -> int:
+        """The number of steps in an epoch."""
+        return math.ceil(len(self.tokens["train"]) / BATCH)
+
 
 def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int | None) -> Setting:
     """A real GLUE task, and MiniLM or the model in a directory that has MiniLM's vocabulary.
@@ -48,19 +54,24 @@ def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int |
     task = TASKS[name]
     minilm = directory_of_package(MINILM)
     directory = directory or minilm
-    data = load(DataSpec(task=task, source="tsv", version="benchmark"), str(glue_dir))
-    for split, every in data.items():
+    splits = data(name, glue_dir)
+    for split, every in splits.items():
         limit = rows.get("train" if split == "train" else "others") or len(every)
-        data[split] = every.select(range(min(limit, len(every))))
+        splits[split] = every.select(range(min(limit, len(every))))
     model = load_model(directory, task.of_kind.head, task.outputs).to(device())
-    return Setting(directory, model, task, tokenize(task, data, minilm, MAX_LENGTH))
+    return Setting(directory, model, task, tokenize(task, splits, minilm, MAX_LENGTH))
+
+
+def data(name: str, glue_dir: Path) -> datasets.DatasetDict:
+    """The rows of a GLUE task."""
+    return load(DataSpec(task=TASKS[name], source="tsv", version="benchmark"), str(glue_dir))
 
 
 def members(
     model: Encoder, rates: tuple[float, ...], epochs: int, method: str, seed: int = 0
 ) -> list[Member]:
     """Runs of a method that differ in their learning rates."""
-    entries = METHODS[method].resolve(encoder.shapes_of(model), seed)
+    entries = named(method, {}).resolve(encoder.shapes_of(model), seed)
     return [Member(entries, recipe(rate, epochs), seed) for rate in rates]
 
 
@@ -85,3 +96,9 @@ def recipe(learning_rate: float, epochs: int) -> Recipe:
 
 def device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def synchronise() -> None:
+    """Wait until a GPU, if there is one, has done all its work."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

@@ -1,5 +1,13 @@
-"""Measurements as Markdown and as a plot."""
+"""Measurements as Markdown and as pictures.
 
+    python -m benchmarks.report steps.jsonl
+
+Makes ``steps.md`` and ``steps.png`` of lines that `benchmarks` stored. Of a cell that was measured
+several times, the fastest time counts.
+"""
+
+import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,30 +17,73 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 
+from benchmarks import lines
+from benchmarks.scaling import COMPILED, SUBTUNE, TRAINER
+
 # One per model and task: shape and line.
 MARKERS = ["o-", "o--", "s-", "s--", "^-", "^--"]
 OURS, PEER = "#0072B2", "#999999"
+# Colours that the colour-blind can tell apart, one per method and precision.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
+ORDER = [TRAINER, TRAINER + COMPILED, SUBTUNE, SUBTUNE + COMPILED]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.report", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("steps", type=Path, nargs="+", help="files that a benchmark of steps wrote")
+    parser.add_argument("--to", type=Path, default=Path("results/benchmarks"))
+    options = parser.parse_args()
+    every = [row for path in options.steps for row in lines.read(path)]
+    first = next(row for row in every if "products" in row)
+    measured = {**first, "scaling": [row for row in every if "way" in row]}
+    options.to.mkdir(parents=True, exist_ok=True)
+    print(write(measured, options.to, "steps"))
+
+
+def write(measured: dict[str, Any], folder: Path, name: str) -> str:
+    """Write what is measured to text and pictures of this name; return the text."""
+    text = markdown(measured)
+    (folder / f"{name}.md").write_text(text)
+    if "scaling" in measured:
+        plot_steps(_of_steps(measured["scaling"]), folder / "steps.png")
+    if {"sweeps", "fisher", "scaling"} <= measured.keys():
+        plot(measured, folder / f"{name}.png")
+    return text
 
 
 def markdown(measured: dict[str, Any]) -> str:
     """Every table, under the machine that it was measured on."""
-    machine = measured["machine"]
-    fp32 = measured["products"]["fp32"]
-    products = ", ".join(f"{n} {v / 1e9:.0f} GFLOP/s" for n, v in measured["products"].items())
-    parts = [
-        f"{machine['device']}, {machine['threads']} threads, torch {machine['torch']}, "
-        f"{machine['date']}. A product of two large matrices: {products}.",
-        "LayerNorm at four learning rates, MiniLM, batches of 16, evaluation included:",
-        _sweeps(measured["sweeps"], fp32).to_markdown(index=False, disable_numparse=True),
-        "Fisher information, MiniLM:",
-        _fisher(measured["fisher"]).to_markdown(index=False, disable_numparse=True),
-        "A run's training step, LayerNorm, batches of 16, random weights:",
-        _scaling(measured["scaling"], measured["products"]).to_markdown(
-            index=False, disable_numparse=True
+    parts = []
+    if "machine" in measured:
+        machine = measured["machine"]
+        parts.append(
+            f"{machine['device']}, {machine['threads']} threads, torch {machine['torch']}, "
+            f"{machine['date']}."
+        )
+    if "products" in measured:
+        rates = measured["products"].items()
+        parts.append(
+            "A product of two large matrices: "
+            + ", ".join(f"{name} {rate / 1e9:,.0f} GFLOP/s" for name, rate in rates)
+            + "."
+        )
+    tables: dict[str, tuple[str, Callable[[], pd.DataFrame]]] = {
+        "scaling": (
+            "A run's training step, batches of 16, random weights:",
+            lambda: _scaling(measured["scaling"], measured["products"]),
         ),
-        "Where the time goes, MiniLM:",
-        _profile(measured["profile"]).to_markdown(disable_numparse=True),
-    ]
+        "sweeps": (
+            "LayerNorm at four learning rates, MiniLM, batches of 16, evaluation included:",
+            lambda: _sweeps(measured["sweeps"], measured["products"]["fp32"]),
+        ),
+        "fisher": ("Fisher information, MiniLM:", lambda: _fisher(measured["fisher"])),
+        "profile": ("Where the time goes, MiniLM:", lambda: _profile(measured["profile"])),
+    }
+    for name, (title, table) in tables.items():
+        if name in measured:
+            parts += [title, table().to_markdown(index=False, disable_numparse=True)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -66,25 +117,51 @@ def _fisher(rows: list[dict[str, Any]]) -> pd.DataFrame:
     )
 
 
+def _of_steps(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Cells of the benchmark of steps, each as in its fastest turn, beside the Trainer's.
+
+    ``times_faster`` compares with the Trainer that trains the same parameters in float32, or in
+    another precision where float32 was not measured.
+    """
+    cell = ["model", "task", "way", "method", "precision", "runs"]
+    measured = pd.DataFrame(row for row in rows if "problem" not in row)
+    fastest = measured.loc[measured.groupby(cell, sort=False)["seconds"].idxmin()]
+    trainers = fastest[fastest["way"] == TRAINER].sort_values("precision", ascending=False)
+    trainer = trainers.drop_duplicates(["model", "task", "method"])
+    trainer = trainer.set_index(["model", "task", "method"])["seconds"].rename("trainer")
+    fastest = fastest.join(trainer, on=["model", "task", "method"])
+    return fastest.assign(times_faster=fastest["trainer"] / fastest["seconds"])
+
+
 def _scaling(rows: list[dict[str, Any]], large: dict[str, float]) -> pd.DataFrame:
     """Speed is compared with a large product in the same precision."""
-    return pd.DataFrame(
-        {
-            "model": row["model"],
-            "task": row["task"],
-            "tokens of a batch": f"{row['tokens']:.0f}",
-            "way": row["way"],
-            "side by side": row["runs"],
-            "ms per run": f"{1000 * row['seconds']:.0f}",
-            "of a large product": f"{row['flops_per_second'] / large[precision_of(row)]:.0%}",
-            "times faster": f"{row['times_faster']:.2f}",
-        }
-        for row in rows
+    of = _of_steps(rows).sort_values(
+        ["model", "task", "method", "way", "precision", "runs"],
+        key=lambda column: column.map(ORDER.index) if column.name == "way" else column,
+        kind="stable",
     )
+    share = of["flops_per_second"] / of["precision"].map(large)
+    table = {
+        "model": of["model"],
+        "task": of["task"],
+        "tokens of a batch": of["tokens"].map("{:.0f}".format),
+        "trains": of["method"],
+        "way": of["way"],
+        "precision": of["precision"],
+        "side by side": of["runs"],
+        "ms per run": (1000 * of["seconds"]).map(_rounded),
+        "tokens/s": of["tokens_per_second"].map("{:,.0f}".format),
+        "of a large product": share.map("{:.1%}".format),
+        "times faster": of["times_faster"].map("{:.2f}".format).replace("nan", ""),
+        "first epoch, s": of["first_epoch"].map("{:.1f}".format),
+    }
+    if of["gigabytes"].notna().any():
+        table["memory, GB"] = of["gigabytes"].map("{:.1f}".format)
+    return pd.DataFrame(table)
 
 
-def precision_of(row: dict[str, Any]) -> str:
-    return "bf16" if "bf16" in row["way"] else "fp32"
+def _rounded(number: float) -> str:
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def _profile(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -92,7 +169,8 @@ def _profile(rows: list[dict[str, Any]]) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     table["setting"] = table["task"] + ", " + table["runs"].astype(str) + " side by side"
     table["share"] = table["share"].map("{:.0%}".format)
-    return table.pivot_table("share", "kind", "setting", aggfunc="first", sort=False)
+    of_kind = table.pivot_table("share", "kind", "setting", aggfunc="first", sort=False)
+    return of_kind.reset_index()
 
 
 def plot(measured: dict[str, Any], path: Path) -> None:
@@ -119,7 +197,8 @@ def plot(measured: dict[str, Any], path: Path) -> None:
     left.set_ylim(len(labels) - 0.5, -0.5)
     left.axvline(1, color="black", linewidth=0.8)
     left.set_xlabel("times faster than the first bar of each group")
-    scaling = pd.DataFrame(measured["scaling"]).query("way == 'subtune'")
+    scaling = _of_steps(measured["scaling"])
+    scaling = scaling.query("way == 'subtune' and precision == 'fp32' and method == 'layernorm'")
     for number, ((model, task), rows) in enumerate(scaling.groupby(["model", "task"], sort=False)):
         right.plot(rows["runs"], rows["times_faster"], MARKERS[number], label=f"{model}, {task}")
     right.axhline(1, color="black", linewidth=0.8)
@@ -131,3 +210,54 @@ def plot(measured: dict[str, Any], path: Path) -> None:
     right.legend()
     figure.savefig(path, dpi=150)
     plt.close(figure)
+
+
+def plot_steps(of: pd.DataFrame, path: Path) -> None:
+    """Plot the time of a run's step by the number of runs, and the Trainer's as level lines."""
+    models, tasks = [*of["model"].unique()], [*of["task"].unique()]
+    figure, axes = plt.subplots(
+        len(models),
+        len(tasks),
+        figsize=(3 + 4.5 * len(tasks), 1 + 3 * len(models)),
+        squeeze=False,
+        sharex=True,
+        sharey="row",
+        layout="constrained",
+    )
+    kinds = [*of.groupby(["method", "precision"], sort=False).groups]
+    colours = dict(zip(kinds, COLOURS, strict=False))
+    legend = {}
+    for (model, task), cells in of.groupby(["model", "task"], sort=False):
+        axis = axes[models.index(model), tasks.index(task)]
+        axis.set_title(f"{model}, {task}")
+        for (way, *kind), rows in cells.groupby(["way", "method", "precision"], sort=False):
+            rows = rows.sort_values("runs")
+            milliseconds = 1000 * rows["seconds"]
+            is_plain = way in (TRAINER, SUBTUNE)
+            look = {"color": colours[tuple(kind)], "linewidth": 1 if is_plain else 2}
+            if way.startswith(SUBTUNE):
+                [line] = axis.plot(rows["runs"], milliseconds, "o--" if is_plain else "o-", **look)
+            else:
+                line = axis.axhline(
+                    milliseconds.item(), linestyle=":" if is_plain else "-.", **look
+                )
+            legend[f"{', '.join(kind)}: {way}"] = line
+    runs = sorted(of["runs"].unique())
+    for axis in axes.flat:
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(runs, runs)
+        axis.set_xticks([], minor=True)
+        axis.set_yscale("log")
+        axis.yaxis.set_major_formatter("{x:g}")
+    for axis in axes[-1]:
+        axis.set_xlabel("runs side by side")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("milliseconds of a run's step")
+    names = sorted(legend)
+    figure.legend([legend[name] for name in names], names, loc="outside right center")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()

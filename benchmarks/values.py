@@ -1,0 +1,220 @@
+"""Trained values: CUDA graphs beside ordinary steps, and runs side by side beside runs alone.
+
+    python -m benchmarks.values --glue-dir /path/to/glue
+
+Trains a small BERT without dropout in float32 and prints a line of JSON per method and comparison.
+"""
+
+import argparse
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import datasets
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AutoModel, BertConfig
+from transformers.utils import logging
+
+from benchmarks import inputs
+from benchmarks.lines import Lines
+from subtune.core.errors import reason_of
+from subtune.models.encoder import Encoder, shapes_of, with_adapters
+from subtune.selections import Selection
+from subtune.selections.added import Adapter, Peft
+from subtune.selections.entries import Ranked, Top
+from subtune.selections.methods import named
+from subtune.training import recipe
+from subtune.training.recipe import Member
+from subtune.training.sweeps import train_sweep
+from subtune.training.values import to_stored
+
+SHAPE = BertConfig(
+    vocab_size=30_522,
+    hidden_size=64,
+    num_hidden_layers=3,
+    num_attention_heads=2,
+    intermediate_size=128,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+MASK = "top 30 % of LayerNorm"
+METHODS = (
+    *("layernorm", "bitfit", MASK, "rand_row_col", "rand_uniform", "lora", "lora-II"),
+    *("SPAFIT-0-1-I", "full", "adapter", "adapter-pfeiffer", "ia3", "vera"),
+)
+RATES = (1e-4, 3e-4, 1e-3)
+# A rate that moves no value: the run ends where it began.
+NO_RATE = 1e-30
+STEPS, EPOCHS = 5, 4
+# Keys' biases change no attention, so that their gradients are rounding, which AdamW enlarges.
+WITHOUT_EFFECT = ".key.bias"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.values", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--glue-dir", type=Path, required=True, help="GLUE in the official layout")
+    parser.add_argument("--to", type=Path, default=Path("results/benchmarks"))
+    parser.add_argument("--tasks", nargs="+", default=["cola"])
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    options = parser.parse_args()
+    logging.set_verbosity_error()
+    datasets.disable_progress_bars()
+    options.to.mkdir(parents=True, exist_ok=True)
+    lines = Lines(options.to / "values.jsonl")
+    for row in measure(options.glue_dir, options.tasks, options.methods):
+        lines.add(row)
+
+
+def measure(
+    glue_dir: Path, tasks: Sequence[str], methods: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield a row per task, method and comparison: how much trained values differ.
+
+    ``of_movement`` and ``of_values``: the norm of all differences, relative to that of what
+    training changed and to that of the values. ``moved``: the norm of what training changed,
+    relative to that of the values. ``largest``: the largest difference, relative to the largest
+    change. ``worst``: the tensor that has it. ``keys``: the largest difference of keys' biases,
+    which the other numbers leave out.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        torch.manual_seed(0)
+        AutoModel.from_config(SHAPE).save_pretrained(folder)
+        for task in tasks:
+            # The last batch is smaller.
+            rows = STEPS * inputs.BATCH - 5
+            setting = inputs.glue(task, glue_dir, Path(folder), train=rows, others=1)
+            for method in methods:
+                about = {"task": setting.task.title, "method": method}
+                try:
+                    for row in _compared(setting, method):
+                        yield about | row
+                # The other methods are worth their time whatever happens to this one.
+                except Exception as error:
+                    yield about | {"problem": reason_of(error)[:300]}
+
+
+def _compared(setting: inputs.Setting, method: str) -> list[dict[str, Any]]:
+    selection = _selection(method)
+    model = _with_modules(setting.model, selection)
+    entries = selection.resolve(shapes_of(model), 0, _ranks(model))
+    recipes = [inputs.recipe(rate, EPOCHS).replaced(refit=EPOCHS) for rate in (NO_RATE, *RATES)]
+    still, *members = (Member(entries, recipe, 0) for recipe in recipes)
+
+    def trained(members: list[Member]) -> list[dict[str, Tensor]]:
+        return _trained(replace(setting, model=model), members)
+
+    (start,) = trained([still])
+    beside = trained(members)
+    alone = [values for member in members for values in trained([member])]
+    compared = {"side by side, alone": (beside, alone)}
+    if inputs.device() == "cuda":
+        with patch.object(recipe, "Graphs", WithoutGraphs):
+            compared["graph, no graph"] = beside, trained(members)
+    return [
+        {"compared": name} | _differences(found, expected, start)
+        for name, (found, expected) in compared.items()
+    ]
+
+
+class WithoutGraphs:
+    """Takes each step as it is, in place of `subtune.training.graphs.Graphs`."""
+
+    def __init__(self, runs: int, report: Any):
+        self._device = inputs.device()
+
+    def of_fewer(self, runs: int) -> "WithoutGraphs":
+        return self
+
+    def take(self, step: Any, batches: Any, rates: Sequence[float]) -> None:
+        step(batches, torch.tensor(rates, device=self._device).unbind())
+
+
+def _selection(method: str) -> Selection:
+    if method == MASK:
+        return Top(top=Ranked(ranking="benchmark", fraction=0.3))
+    return named(method, {})
+
+
+def _ranks(model: Encoder) -> dict[str, np.ndarray]:
+    """Return random ranks of LayerNorm's entries."""
+    shapes = {name: of for name, of in shapes_of(model).items() if ".output.LayerNorm." in name}
+    sizes = [math.prod(of) for of in shapes.values()]
+    ranks = np.random.default_rng(0).permutation(sum(sizes)).astype(np.int32)
+    return dict(zip(shapes, np.split(ranks, np.cumsum(sizes)[:-1]), strict=True))
+
+
+def _with_modules(model: Encoder, selection: Selection) -> Encoder:
+    match selection:
+        case Adapter(adapter=settings):
+            return with_adapters(model, settings, 0)
+        case Peft(peft=settings):
+            # Importing PEFT takes seconds.
+            from subtune.models.injected import injected
+
+            return injected(model, settings, 0)
+    return model
+
+
+def _trained(setting: inputs.Setting, members: list[Member]) -> list[dict[str, Tensor]]:
+    """Return the values of each run after its last step, by their names in a file."""
+    runs = {str(number): member for number, member in enumerate(members)}
+    train = {"train": setting.examples["train"]}
+    results = dict(train_sweep(setting.model, train, setting.task, runs, _warn))
+    deltas = [to_stored(results[run].delta) for run in runs]
+    return [
+        {
+            name: values.double().cpu()
+            for name, values in delta.items()
+            if values.is_floating_point()
+        }
+        for delta in deltas
+    ]
+
+
+def _warn(line: str, *_: Any) -> None:
+    """Print lines about what training could not do, not those about epochs."""
+    if "epoch" not in line:
+        print(line, flush=True)
+
+
+def _differences(
+    found: list[dict[str, Tensor]], expected: list[dict[str, Tensor]], start: dict[str, Tensor]
+) -> dict[str, Any]:
+    """Compare the runs' values, by tensors' names, with expected ones and those at the start."""
+    ours, theirs = (
+        {name: torch.stack([of[name] for of in every]) for name in start}
+        for every in (found, expected)
+    )
+    differ = {name: ours[name] - theirs[name] for name in start}
+    moved = {name: theirs[name] - start[name] for name in start}
+    keys = [name for name in start if name.endswith(WITHOUT_EFFECT)]
+    others = [name for name in start if name not in keys]
+    worst = max(others, key=lambda name: _largest(differ, [name]))
+    return {
+        "moved": _norm(moved, others) / _norm(theirs, others),
+        "of_movement": _norm(differ, others) / _norm(moved, others),
+        "of_values": _norm(differ, others) / _norm(theirs, others),
+        "largest": _largest(differ, others) / _largest(moved, others),
+        "worst": worst,
+        "keys": _largest(differ, keys),
+    }
+
+
+def _norm(of: dict[str, Tensor], names: list[str]) -> float:
+    return math.sqrt(sum(float(of[name].square().sum()) for name in names))
+
+
+def _largest(of: dict[str, Tensor], names: list[str]) -> float:
+    return max((float(of[name].abs().max()) for name in names), default=0.0)
+
+
+if __name__ == "__main__":
+    main()
