@@ -236,7 +236,7 @@ def plot_steps(of: pd.DataFrame, path: Path) -> None:
             is_plain = way in (TRAINER, SUBTUNE)
             look = {"color": colours[tuple(kind)], "linewidth": 1 if is_plain else 2}
             if way.startswith(SUBTUNE):
-                [line] = axis.plot(rows["runs"], milliseconds, "o--" if is_plain else "o-", **look)
+                [line] = axis.plot(rows["runs"], milliseconds, "o--" if is_plain else "s-", **look)
             else:
                 line = axis.axhline(
                     milliseconds.item(), linestyle=":" if is_plain else "-.", **look
