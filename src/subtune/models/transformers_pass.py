@@ -169,7 +169,7 @@ def _in_one_line(model_type: str) -> Iterator[None]:
 def _noise(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[None]:
     """Seed torch's generator from the masks: some modules of PEFT draw from it in training.
 
-    On a GPU, masks are drawn from torch's generator too.
+    On a GPU, `DropoutMasks` has seeded that generator, and graphs advance it.
     """
     if masks is None or not theirs.injected or masks.device.type == "cuda":
         yield

@@ -172,15 +172,19 @@ def first_training(
                 )
                 loss = loss + losses.sum() / labels
         loss.backward()
-        rates = learning_rate_at(step, steps, recipe), settings.gate_learning_rate
-        for optimizer, rate in zip((values, gates), rates, strict=True):
-            gradients = [leaf.grad for leaf in optimizer.leaves]
-            optimizer.step(gradients, rate, recipe.max_grad_norm)
-            for leaf in optimizer.leaves:
-                leaf.grad = None
+        _step(values, learning_rate_at(step, steps, recipe), recipe.max_grad_norm)
+        _step(gates, settings.gate_learning_rate, recipe.max_grad_norm)
         step += 1
         if keeper:
             keeper.keep(state)
     if keeper:
         keeper.write(state())
     return differences.selected(draws, settings.share)
+
+
+def _step(optimizer: AdamW, learning_rate: float, max_grad_norm: float) -> None:
+    """Take a step with the leaves' own gradients, and forget them."""
+    gradients = [leaf.grad for leaf in optimizer.leaves]
+    optimizer.step(gradients, learning_rate, max_grad_norm)
+    for leaf in optimizer.leaves:
+        leaf.grad = None

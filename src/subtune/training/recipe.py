@@ -68,8 +68,8 @@ def train(
     Runs share batches, frozen weights, seed, batch size, epochs, precision, labels and the number
     of training rows. Each run has its own entries, learning rate, schedule, weight decay and
     clipping. Except for rounding, a run's result does not depend on the others; on a GPU, only the
-    dropout of attention weights does. A run whose loss or predictions are not
-    finite at an epoch's end stops there, and the others continue.
+    dropout of attention weights does. A run whose loss or predictions are not finite at an epoch's
+    end stops there, and the others continue.
 
     Args:
         examples: examples of the training split and of evaluation splits, if any.
@@ -127,6 +127,9 @@ class _Group:
         self._training = examples_that_train(examples["train"], recipe, self._order)
         self._train, self._unit = in_training(examples["train"], self._training, recipe.labels)
         self._weights = weights_of(task, self._train, self._training, recipe, model.device)
+        # Losses of an epoch are sums over examples, or over their words.
+        labels = torch.from_numpy(self._train.labels_at(self._training)).to(model.device)
+        self._total = task.of_kind.total(labels, self._weights)
         self._batches = self._batches_of_epoch()
         self._masks = DropoutMasks(seed, model.device)
         self._frozen = self._in_steps = cast_once(model, recipe.precision)
@@ -214,11 +217,8 @@ class _Group:
     def evaluate(self, positions: Sequence[int]) -> list[Run]:
         """Evaluate runs in one pass at an epoch's end; return them."""
         started = time.monotonic()
-        # Losses are sums over examples, or over their words.
-        labels = torch.from_numpy(self._train.labels_at(self._training)).to(self.device)
-        total = self._task.of_kind.total(labels, self._weights)
         # Reading them waits for a GPU, so that the seconds count all its work.
-        means = (self._losses / total).tolist()
+        means = (self._losses / self._total).tolist()
         shared = self._frozen, self._examples, self._task, self._recipe.precision
         evaluations = evaluate(*shared, self._values.weights(positions), self._unit)
         seconds = self._seconds + (time.monotonic() - started) / len(positions)
@@ -290,13 +290,13 @@ class _Group:
         if len(positions) == len(self.running):
             self._losses.zero_()
             return
-        for run in self.running:
-            if run.has_ended:
-                # Its leaves are parts of all runs' matrices, which would stay in memory.
-                run.optimizer.leaves = [leaf.detach().clone() for leaf in run.optimizer.leaves]
+        ended = [run for run in self.running if run.has_ended]
         self.running = [self.running[position] for position in positions]
         if not self.running:
             return
+        for run in ended:
+            # Its leaves are parts of all runs' matrices, which would stay in memory.
+            run.optimizer.leaves = [leaf.detach().clone() for leaf in run.optimizer.leaves]
         if self._graphs:
             self._graphs = self._graphs.of_fewer(len(self.running))
         self._values.keep(positions)
