@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import profile
 from transformers.utils import logging
 
 from benchmarks import inputs, scaling, steps
 from benchmarks.lines import Lines
+from benchmarks.profile import activity, seconds_of
 from benchmarks.scaling import Cell, Settings
 from subtune.training.recipe import train
 
@@ -58,8 +59,7 @@ def measure(cell: Cell, settings: Settings) -> dict[str, Any]:
     runs = scaling.members_of(cell, setting, epochs)
     begin = (epochs - 1) * setting.steps
     end = begin + min(STEPS, setting.steps)
-    on_gpu = inputs.device() == "cuda"
-    profiler = profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU])
+    profiler = profile(activities=[activity()])
     started, seconds = 0.0, 0.0
 
     def before(number: int) -> None:
@@ -78,10 +78,7 @@ def measure(cell: Cell, settings: Settings) -> dict[str, Any]:
 
     with scaling.compiled(True), steps.observed(before, after):
         train(setting.model, setting.examples, setting.task, runs)
-    every = {
-        event: 1e-6 * (event.self_device_time_total if on_gpu else event.self_cpu_time_total)
-        for event in profiler.key_averages()
-    }
+    every = seconds_of(profiler)
     # Calls that start kernels are events too, without time on the device.
     spent = {event.key: of_event for event, of_event in every.items() if of_event}
     counts = {event.key: event.count / (end - begin) for event in every if event.key in spent}

@@ -24,6 +24,20 @@ KINDS = {
 }
 
 
+def activity() -> ProfilerActivity:
+    """What is profiled: a GPU, if there is one."""
+    return ProfilerActivity.CUDA if torch.cuda.is_available() else ProfilerActivity.CPU
+
+
+def seconds_of(profiler: profile) -> dict[Any, float]:
+    """The seconds of each of a profile's events, without those of the events that it starts."""
+    on_gpu = torch.cuda.is_available()
+    return {
+        event: 1e-6 * (event.self_device_time_total if on_gpu else event.self_cpu_time_total)
+        for event in profiler.key_averages()
+    }
+
+
 def measure(glue_dir: Path, tasks: list[str]) -> list[dict[str, Any]]:
     """One row per task and kind: its share of the time of two epochs of a few steps."""
     return [row for task in tasks for row in _measure(task, glue_dir)]
@@ -33,18 +47,13 @@ def _measure(task: str, glue_dir: Path) -> list[dict[str, Any]]:
     setting = inputs.glue(task, glue_dir, train=STEPS * inputs.BATCH, others=1)
     members = inputs.members(setting.model, inputs.LEARNING_RATES, epochs=2, method="layernorm")
     members = members[: runs_at_once(setting.model, setting.examples["train"], members)]
-    on_gpu = torch.cuda.is_available()
-    activity = ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU
     train(setting.model, setting.examples, setting.task, members)
-    with profile(activities=[activity]) as profiler:
+    with profile(activities=[activity()]) as profiler:
         started = time.perf_counter()
         train(setting.model, setting.examples, setting.task, members)
         seconds = time.perf_counter() - started
-    spent = {
-        event.key.removeprefix("aten::"): 1e-6
-        * (event.self_device_time_total if on_gpu else event.self_cpu_time_total)
-        for event in profiler.key_averages()
-    }
+    every = seconds_of(profiler).items()
+    spent = {event.key.removeprefix("aten::"): of_event for event, of_event in every}
     shares = {kind: sum(spent.get(name, 0) for name in names) for kind, names in KINDS.items()}
     shares["other operators"] = sum(spent.values()) - sum(shares.values())
     shares["random numbers, Python"] = seconds - sum(spent.values())
