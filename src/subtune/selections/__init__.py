@@ -1,4 +1,4 @@
-"""Selections: the choice of the parameters that train, as data; and the list of all kinds."""
+"""Selections: which parameters of a model train, as data. This module lists all kinds."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ def _kind_meant(value: Any) -> str:
     return next((f"[{kind}]" for kind in kinds if kind in keys), "[whole]")
 
 
-# Selections that a name can stand for. A name is a paper's method or the user's own.
+# Selections that can have a name: a paper's name of a method, or the user's own.
 NamedSelection = Annotated[
     Annotated[Random, Tag("[random]")]
     | Annotated[Lora, Tag("[lora]")]

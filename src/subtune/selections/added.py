@@ -1,4 +1,4 @@
-"""Selections that add to a model: LoRA, adapters, modules of PEFT, a regression on embeddings."""
+"""Selections that add something to a model: LoRA, adapters, PEFT's modules, a regression."""
 
 import json
 from typing import Any, Literal, Self
@@ -66,13 +66,16 @@ class Lora(AbstractSelection):
 
 
 class AdapterSettings(Value):
-    """Bottlenecks of ``size`` numbers per token, or of the model's width over ``reduction``.
+    """Adapters: bottlenecks of ``size`` numbers per token between two linear layers.
 
-    ``houlsby`` (Houlsby et al., 2019, section 2.1): one after attention and one after the
-    feed-forward part, before the residual is added, with the tanh form of GELU as in the published
-    code; all norms of layers and embeddings train too. ``pfeiffer`` (Pfeiffer et al., 2021,
-    appendix A.2): one after the feed-forward part, with ReLU. The adapter reads the norm's output,
-    and the same norm follows the adapter.
+    In place of ``size``, ``reduction`` is the model's width divided by the size.
+
+    ``houlsby`` adapters (Houlsby et al., 2019, section 2.1) stand after attention and after the
+    feed-forward part, before the residual is added. They use the tanh form of GELU, as in the
+    published code. All norms of layers and embeddings train too.
+
+    ``pfeiffer`` adapters (Pfeiffer et al., 2021, appendix A.2) stand after the feed-forward part
+    only, with ReLU. An adapter reads the norm's output, and the same norm follows the adapter.
     """
 
     type: Literal["houlsby", "pfeiffer"]
@@ -101,7 +104,7 @@ class AdapterSettings(Value):
 
 
 class Adapter(AbstractSelection):
-    """Adapters. With Houlsby adapters, all norms train, too."""
+    """Adapters, and with Houlsby adapters all norms."""
 
     usual_work = Work.LOW_RANK
     adapter: AdapterSettings
@@ -121,14 +124,22 @@ class Adapter(AbstractSelection):
 
 
 def down_and_up(part: str) -> tuple[str, str]:
-    """Return the names of the two projections of the adapter after a part of a layer."""
+    """Return the names of an adapter's two linear layers.
+
+    ``part`` is the part of a layer that the adapter follows, such as
+    ``encoder.layer.3.attention.output``.
+    """
     return f"{ADDED}.{part}.dense.adapter.down", f"{ADDED}.{part}.dense.adapter.up"
 
 
 class PeftSettings(Value):
-    """A PEFT type, such as ``IA3``, and the fields of its configuration, each as JSON.
+    """The settings of PEFT's modules.
 
-    `subtune.models.injected` checks both, because importing PEFT takes seconds.
+    `subtune.models.injected` checks them, because importing PEFT takes seconds.
+
+    Attributes:
+        type: PEFT's type, such as ``IA3``.
+        fields_as_json: the name and value of each field of PEFT's configuration; values are JSON.
     """
 
     type: str
@@ -166,7 +177,7 @@ class PeftSettings(Value):
 
 
 class Peft(AbstractSelection):
-    """The parameters that a configuration of PEFT adds to a model, and those that it unfreezes."""
+    """The parameters that PEFT adds to a model, and those that it unfreezes."""
 
     usual_work = Work.LOW_RANK
     peft: PeftSettings
@@ -183,11 +194,11 @@ class Peft(AbstractSelection):
 
 
 class EmbeddingsSettings(Value):
-    """The settings of a regression on embeddings: there are none yet."""
+    """The settings of a regression on embeddings: it has none."""
 
 
 class Embeddings(AbstractSelection):
-    """The frozen model's pooled embeddings; `subtune.training.embeddings` fits a regression."""
+    """A regression that `subtune.training.embeddings` fits to the frozen model's embeddings."""
 
     usual_work = Work.NOTHING
     embeddings: EmbeddingsSettings

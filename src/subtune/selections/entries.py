@@ -1,9 +1,9 @@
 """Selections of single entries: drawn at random, ranked by information, or from Diff pruning.
 
-Diff pruning trains differences to the pretrained values and keeps few of them (Guo et al., 2021).
-The mask of a fraction is the first part of a ranking by Fisher information, which is summed over
-the tasks of the mask's scope: its own task (individual), all tasks (global), or all others
-(cross-validated).
+Diff pruning trains differences to the pretrained values and keeps few of them (Guo et al., 2021). A
+mask selects a fraction of the entries of a method: those with the highest Fisher information. The
+information is summed over the tasks of the mask's scope: its own task (individual), all tasks
+(global), or all other tasks (cross-validated).
 """
 
 import math
@@ -42,9 +42,10 @@ Information = Mapping[str, np.ndarray]
 
 
 class Draw(Value):
-    """Entries drawn uniformly from the tensors that match ``within``.
+    """Entries that are drawn uniformly from the tensors that match ``within``.
 
-    Their number is ``count``, or the size of all tensors that match ``as_many_as``.
+    ``count`` is their number. In its place, ``as_many_as`` is a list of patterns: as many entries
+    are drawn as the tensors that match have.
     """
 
     as_many_as: Patterns | None = None
@@ -85,7 +86,7 @@ class Draw(Value):
 
 
 class Lines(Value):
-    """One random line of every matrix that matches ``lines_of``; ``whole`` tensors train, too.
+    """One random line of every matrix that matches ``lines_of``. ``whole`` tensors train, too.
 
     A line is one column. In a matrix with at least as many rows as columns, a coin flip decides
     between one column and as many random rows as have the same number of entries.
@@ -103,7 +104,7 @@ class Lines(Value):
         entries: Entries = dict.fromkeys(matching(self.whole or (), shapes), Whole())
         for name in matching(self.lines_of, shapes):
             if len(shapes[name]) != 2:
-                raise SubtuneError(f"selection: {name!r} is no matrix: it has no rows and columns")
+                raise SubtuneError(f"selection: {name!r} is no matrix, and has no rows and columns")
             rows, columns = shapes[name]
             grid = np.arange(rows * columns).reshape(rows, columns)
             if rows >= columns and generator.random() < 0.5:
@@ -139,7 +140,12 @@ class Random(AbstractSelection):
 
 
 class Ranked(Value):
-    """The first ⌈fraction·n⌉ entries of a ranking, which ``ranking`` names by its content id."""
+    """The first ⌈fraction·n⌉ entries of a ranking of ``n`` entries.
+
+    Attributes:
+        ranking: the ranking's content id.
+        fraction: the share of the entries that train.
+    """
 
     ranking: str
     fraction: Fraction
@@ -148,7 +154,7 @@ class Ranked(Value):
 class Top(AbstractSelection):
     """The top fraction of a ranking of entries by Fisher information."""
 
-    # At most: the ranking decides whether only vectors train.
+    # The largest cost: if the ranking has vectors only, a run costs less.
     usual_work = Work.ENTRIES
     top: Ranked
 
@@ -197,7 +203,7 @@ class DiffPruning(AbstractSelection):
     diff_pruning: DiffPruningSettings
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        """Return the right number of entries. The first training decides which entries train."""
+        """Return as many entries as will train. The first training decides which ones."""
         sizes = {name: math.prod(shape) for name, shape in shapes.items() if is_pretrained(name)}
         if self.diff_pruning.share * sum(sizes.values()) < 1:
             raise SubtuneError("diff_pruning.share: expected at least one entry of the model")
@@ -246,7 +252,11 @@ def read_ranks(path: Path) -> dict[str, np.ndarray]:
 
 
 def rank_files(ranked: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]:
-    """Rank the entries of ``ranked`` by the summed information of the tasks' Fisher files.
+    """Rank selected entries by information summed over tasks.
+
+    Args:
+        ranked: the selection of the entries.
+        paths: the file of each task's Fisher information.
 
     Raises:
         SubtuneError: a selected tensor's information is not stored in full.

@@ -19,14 +19,14 @@ from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
 from subtune.families.base import is_classifier, is_norm
 
-# Tensor name to the rank of each of its entries, 0 for the first.
+# Tensor name to the rank of each of its entries, from 0.
 Ranks = Mapping[str, np.ndarray]
-# Canonical name to shape of every parameter, classifier included.
+# Canonical name to shape of every parameter of a model, with those of the classifier.
 Shapes = Mapping[str, Sequence[int]]
 Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 LAYER_RANGE = re.compile(r"(\d+)-(\d*)")
 LAYER_NUMBER = re.compile(r"\.\d+\.")
-# The largest number of an encoder's layers: a regular expression lists every layer of a range.
+# No model has more layers. A regular expression lists every layer of a range.
 MAX_LAYERS = 99
 
 
@@ -37,26 +37,26 @@ class Whole:
 
 @dataclass(frozen=True, eq=False)
 class Indices:
-    """A tensor that trains in part: the sorted indices of its trained entries after flattening."""
+    """A tensor that trains in part: the indices of its trained entries after flattening, sorted."""
 
     flat: np.ndarray
 
 
 @dataclass(frozen=True)
 class LowRank:
-    """A matrix that trains by an update of low rank, multiplied by ``scale``."""
+    """A matrix that trains by a low-rank update, which is multiplied by ``scale``."""
 
     rank: int
     scale: float
 
 
 Entry = Whole | Indices | LowRank
-# Tensor name to the part of it that trains. Frozen tensors are left out.
+# Tensor name to the entries that train. Frozen tensors are left out.
 Entries = dict[str, Entry]
 
 
 def count(entries: Entries, shapes: Shapes) -> int:
-    """Count the numbers that train."""
+    """Return how many numbers train."""
     total = 0
     for name, entry in entries.items():
         match entry:
@@ -86,7 +86,7 @@ class Work(Enum):
 
     @property
     def trains_matrices(self) -> bool:
-        """Whether matrices train, whole or in part."""
+        """True if matrices train, whole or in part."""
         return self in (Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES)
 
 
@@ -96,16 +96,16 @@ class AbstractSelection(Value):
     The first field's name tells one kind of selection from the others.
     """
 
-    # The value of `work`, if it is the same for all selections of a kind.
+    # What `work` returns, if it is the same for all selections of a kind.
     usual_work: ClassVar[Work]
 
     def resolve(self, shapes: Shapes, seed: int, ranks: Ranks | None = None) -> Entries:
-        """Return the entries that train, the classifier's included.
+        """Return the entries that train, with those of the classifier.
 
         Args:
-            shapes: canonical name to shape of every parameter, classifier included.
-            seed: seed of random draws.
-            ranks: ranks of the selection's ``ranking``, if it has one.
+            shapes: the shape of every parameter, by canonical name.
+            seed: the seed of random draws.
+            ranks: the ranks in the selection's ``ranking``, if it has one.
 
         Raises:
             SubtuneError: the model lacks a parameter that is selected.
@@ -119,13 +119,10 @@ class AbstractSelection(Value):
 
     @abstractmethod
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        """Return the encoder's entries that train. Arguments are those of `resolve`."""
+        """Return the encoder's entries that train, given the arguments of `resolve`."""
 
     def work(self) -> Work:
-        """Return the most expensive thing that trains.
-
-        A selection by ``ranking`` costs as much as the selection whose entries are ranked.
-        """
+        """Return the most expensive thing that trains."""
         return self.usual_work
 
     @abstractmethod
@@ -134,7 +131,7 @@ class AbstractSelection(Value):
 
     @property
     def ranking(self) -> str | None:
-        """Content id of the ranking that decides the selection, if one does."""
+        """The content id of the ranking whose first entries train, if there is one."""
         return None
 
 
@@ -156,7 +153,10 @@ def matching(patterns: Iterable[str], shapes: Shapes) -> list[str]:
 
 
 def _vectors(pattern: str, shapes: Shapes) -> str:
-    """Return a hint that lists the model's vectors, unless other layers match the pattern."""
+    """Return a hint that lists the model's vectors.
+
+    If the pattern matches in other layers, its range of layers is wrong, and the hint is empty.
+    """
     in_any_layer = ".".join("*" if LAYER_RANGE.fullmatch(p) else p for p in pattern.split("."))
     if any(map(_expression(in_any_layer).fullmatch, shapes)):
         return ""
@@ -208,7 +208,7 @@ class WholeTensors(AbstractSelection):
     def work(self) -> Work:
         if set(self.parameters) <= set(self.without or ()):
             return Work.NOTHING
-        # The last parts of a pattern decide, as if it were a name.
+        # A pattern is read like a name: its last parts tell biases and norms.
         vectors = (name.endswith(".bias") or is_norm(name) for name in self.parameters)
         return Work.VECTORS if all(vectors) else Work.MATRICES
 

@@ -1,7 +1,7 @@
-"""The papers' methods by name, and combinations of names: ``b_m2,b_q``, ``bitfit without b_q``.
+"""The papers' methods by name, and combinations of names, such as ``b_m2,b_q``.
 
-A name stands for a selection. A comma adds selections. ``without`` takes parameters away from
-everything to its left.
+A name stands for a selection. A comma adds selections. In ``bitfit without b_q``, all parameters of
+the names behind ``without`` are taken away from those before it.
 """
 
 import itertools
@@ -11,7 +11,7 @@ from functools import cache
 
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, one_of
-from subtune.core.layout import read_yaml
+from subtune.core.package_data import read_yaml
 from subtune.selections import NamedSelection, Selection
 from subtune.selections.added import Lora
 from subtune.selections.entries import Draw, Random
@@ -33,7 +33,7 @@ class _Resource(Value):
 
 
 _PAPERS = _Resource.model_validate(read_yaml("subtune.selections", "methods.yaml"))
-# Method name to the one parameter that it trains in every layer.
+# The one parameter that a method trains in every layer, by the method's name.
 LAYER_PARAMETERS = _PAPERS.layer_parameters
 COMBINATIONS = _PAPERS.combinations
 METHODS: dict[str, NamedSelection] = _PAPERS.methods | {
@@ -43,12 +43,12 @@ METHODS: dict[str, NamedSelection] = _PAPERS.methods | {
 
 
 def title_of(method: str) -> str:
-    """Return a method's name as its paper writes it. A user's own method keeps its name."""
+    """Return a method's title in its paper. A user's own method keeps its name."""
     return _PAPERS.titles.get(method, method)
 
 
 def with_mask(name: str, fraction: float, scope: str | None) -> str:
-    """Return a method's name with the fraction and scope of its mask, if there is a scope."""
+    """Return a method's name and, if it has a mask, the mask's fraction and scope."""
     return name if scope is None else f"{name}, top {100 * fraction:g}%, {scope}"
 
 
@@ -103,13 +103,12 @@ def name_of(selection: Selection) -> str | None:
 def _spafit(first: int, second: int, kind: str) -> Lora:
     """Return the selection of SPAFIT, section 3.
 
-    Layers 0 to ``first`` are frozen. Layers up to ``second`` train their biases. In later layers
-    LoRA adapts attention, and the biases outside attention train.
+    Args:
+        first: the last layer of the first group, whose layers are frozen.
+        second: the last layer of the second group, in which biases train. In later layers LoRA
+            adapts attention, and the biases outside attention train.
+        kind: the type of LoRA, ``I`` or ``II``.
     """
-    if first >= second:
-        raise SubtuneError(
-            f"found 'SPAFIT-{first}-{second}-{kind}', expected its first number below its second"
-        )
     biases, adapted = f"{first + 1}-{second}", f"{second + 1}-"
     everywhere = METHODS[f"lora-{kind}"]
     assert isinstance(everywhere, Lora)
@@ -126,7 +125,7 @@ def _spafit(first: int, second: int, kind: str) -> Lora:
 
 
 def _patterns(names: str, known: Mapping[str, NamedSelection]) -> tuple[str, ...]:
-    """Return all patterns of the selections that some names stand for, sorted."""
+    """Return the patterns of the selections with these names, sorted. Commas join the names."""
     patterns: set[str] = set()
     for name in map(str.strip, names.split(",")):
         if name not in known:
