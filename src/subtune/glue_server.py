@@ -1,4 +1,7 @@
-"""The GLUE server: the zip files that it takes, and the scores that it returns."""
+"""The GLUE server: the zip files that it takes, and the scores that it returns.
+
+A zip has a file for each test split. Users send the zips, and enter the returned scores in a form.
+"""
 
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -9,82 +12,128 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.scores import best_of_seeds
+from subtune.config import Config, Experiment
 from subtune.core.errors import SubtuneError, placed
-from subtune.planning.jobs import NAMES
-from subtune.tasks import TASKS, Task
-from subtune.tasks.formats import delimited_rows
+from subtune.data.readers.delimited import delimited_rows
+from subtune.selections.added import Embeddings
+from subtune.tasks import DIAGNOSTIC, TASKS
 from subtune.tasks.metrics import COEFFICIENTS
+from subtune.tasks.task import columns_of
 
 HEADER = ("index", "prediction")
-# Numbers of rows of the published test splits.
-ROWS = {
-    "CoLA.tsv": 1063,
-    "SST-2.tsv": 1821,
-    "MRPC.tsv": 1725,
-    "STS-B.tsv": 1379,
-    "MNLI-m.tsv": 9796,
-    "MNLI-mm.tsv": 9847,
-    "QNLI.tsv": 5463,
-    "RTE.tsv": 3000,
-    "WNLI.tsv": 146,
-    "QQP.tsv": 390965,
-    "AX.tsv": 1104,
-}
-# Tasks whose labels are words in the server's files; the other labels are numbers.
+# Tasks whose labels are words in the server's files; the labels of others are numbers.
 IN_WORDS = ("mnli", "qnli", "rte")
+# The lowest and the highest score of STS-B, the only regression.
+SCORES = (0.0, 5.0)
 # A fixed timestamp, so that equal predictions give identical zip files.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 # Columns of the table with the origin of each file.
 CONTENTS = ("file", "made_of", "learning_rate", "seed", "dev_score")
+# Columns of the form in which users enter the server's scores.
+NAMES = ("experiment", "model", "method", "task")
+FORM = (*NAMES, "metric", "score")
 # The server shows percentages, and correlations times 100.
 SCALE = 100
 EXPECTED = f"0 to {SCALE}"
 
 
 class ServerFile(NamedTuple):
-    """One file of a submission: a row per test example, numbered from 0."""
+    """One file of a zip: a row per test example, numbered from 0.
+
+    Attributes:
+        name: the file's name in the zip.
+        task: the task's name.
+        split: the split whose rows are predicted.
+        rows: the number of rows of the published split.
+    """
 
     name: str
-    task: Task
+    task: str
     split: str
     rows: int
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels in the order of their numbers; empty for a regression."""
-        labels = self.task.labels or ()
-        return labels if self.task.name in IN_WORDS else tuple(map(str, range(len(labels))))
+        labels = TASKS[self.task].labels or ()
+        return labels if self.task in IN_WORDS else tuple(map(str, range(len(labels))))
 
     @property
     def constant(self) -> str:
         """The prediction for every row if no run predicts the file."""
-        return self.labels[0] if self.labels else f"{(self.task.score_range or (0.0, 0.0))[0]:.3f}"
+        return self.labels[0] if self.labels else f"{SCORES[0]:.3f}"
 
 
-_SPLITS = {
-    name: (task, split)
-    for task in TASKS.values()
-    if task.submission
-    for name, split in zip(task.submission, task.test, strict=True)
-}
-FILES = {name: ServerFile(name, *_SPLITS[name], rows) for name, rows in ROWS.items()}
+_FILES = (
+    ServerFile("CoLA.tsv", "cola", "test", 1063),
+    ServerFile("SST-2.tsv", "sst2", "test", 1821),
+    ServerFile("MRPC.tsv", "mrpc", "test", 1725),
+    ServerFile("STS-B.tsv", "stsb", "test", 1379),
+    ServerFile("MNLI-m.tsv", "mnli", "test_matched", 9796),
+    ServerFile("MNLI-mm.tsv", "mnli", "test_mismatched", 9847),
+    ServerFile("QNLI.tsv", "qnli", "test", 5463),
+    ServerFile("RTE.tsv", "rte", "test", 3000),
+    ServerFile("WNLI.tsv", "wnli", "test", 146),
+    ServerFile("QQP.tsv", "qqp", "test", 390965),
+    ServerFile("AX.tsv", "mnli", DIAGNOSTIC, 1104),
+)
+FILES = {file.name: file for file in _FILES}
+
+
+class Submission(NamedTuple):
+    """The model and the method whose predictions are in a zip."""
+
+    model: str
+    method: str
+
+
+def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]:
+    """Return an experiment's zips by name: one per method that trains, if it has GLUE's rows.
+
+    If there are several models, each has a directory.
+    """
+    if not any(map(config.is_submitted, experiment.tasks)):
+        return {}
+    several = len(experiment.models) > 1
+    return {
+        f"{model}/{method}" if several else method: Submission(model, method)
+        for model in experiment.models
+        for method in experiment.methods_of(model)
+        if not isinstance(config.selection(method, model), Embeddings)
+    }
+
+
+def form(config: Config, name: str, metrics: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of `FORM`, one per score that the server returns for an experiment.
+
+    Args:
+        config: the configuration.
+        name: the experiment's name.
+        metrics: the metric that is shown, for tasks where it is not the first.
+    """
+    experiment, tasks = config.experiments[name], config.all_tasks()
+    columns = columns_of([tasks[t] for t in experiment.tasks if config.is_submitted(t)], metrics)
+    return [
+        dict(zip(FORM, (name, model, method, column.key, column.metric, None), strict=True))
+        for model, method in submissions(config, experiment).values()
+        for column in columns
+    ]
 
 
 def in_words(file: ServerFile, logits: np.ndarray) -> list[str]:
-    """Return predictions in the server's form, from logits ``[n, o]``."""
+    """Return predictions as the server's files have them, from logits ``[n, o]``."""
     if file.labels:
         return [file.labels[number] for number in logits.argmax(axis=1)]
-    low, high = file.task.score_range or (-np.inf, np.inf)
-    return [f"{value:.3f}" for value in np.clip(logits[:, 0], low, high)]
+    return [f"{value:.3f}" for value in np.clip(logits[:, 0], *SCORES)]
 
 
 def write_zip(path: Path, predictions: Mapping[str, list[str]]) -> None:
-    """Write every file that the server takes; a file without predictions has its constant in every
-    row.
+    """Write every file that the server takes.
 
     Args:
         path: the zip file.
-        predictions: file name to one prediction per row.
+        predictions: the predictions of each file, one per row. A file without predictions has its
+            constant in every row.
     """
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, file in FILES.items():
@@ -102,7 +151,7 @@ def submission(
 
     Args:
         predicted: logits of all tasks' test splits, from
-            `subtune.runs.recording.predict_test_rows`.
+            `subtune.runs.recorded_models.predict_test_rows`.
         best: the method's run per task: ``task``, ``run``, ``learning_rate``, ``seed``, ``value``
             (empty if the run diverged).
 
@@ -118,7 +167,7 @@ def submission(
             made_of = f"every row {file.constant}: {made_of}"
         else:
             predictions[name] = in_words(file, logits)
-            run = runs.loc[file.task.name]
+            run = runs.loc[file.task]
             facts = [run["learning_rate"], run["seed"], run["value"]]
         rows.append((name, made_of, *facts))
     return predictions, pd.DataFrame(rows, columns=list(CONTENTS))
@@ -127,11 +176,13 @@ def submission(
 def _logits(
     file: ServerFile, predicted: pd.DataFrame, runs: pd.DataFrame
 ) -> tuple[np.ndarray | None, str]:
-    """Return a file's logits and its run, or the reason why there are none; ``runs`` is by task."""
-    task = file.task.name
-    if task not in runs.index:
+    """Return a file's logits and its run, or None and the reason.
+
+    ``runs`` are indexed by task.
+    """
+    if file.task not in runs.index:
         return None, "the task was not run"
-    run, score = runs.loc[task, ["run", "value"]]
+    run, score = runs.loc[file.task, ["run", "value"]]
     if pd.isna(score):
         return None, f"run {run} diverged"
     table = predicted[(predicted["run"] == run) & (predicted["split"] == file.split)]
@@ -144,7 +195,7 @@ def _logits(
 
 
 def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the entered scores, on the scale 0–1; rows without a score are left out.
+    """Return the scores that a user has entered, on the scale 0–1; empty scores are left out.
 
     Args:
         path: a CSV file with the columns of `FORM`; ``metric`` is not read.
@@ -162,7 +213,7 @@ def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFr
     with placed("test_scores"):
         for place, cells in delimited_rows(path, needed, lambda cells: True):
             if lacking := [column for column in needed if column not in cells]:
-                raise SubtuneError(f"{path}: column {lacking[0]!r} is required")
+                raise SubtuneError(f"{path}: found no column {lacking[0]!r}, expected the form's")
             *names, text = (cells[column].strip() for column in needed)
             if not text:
                 continue

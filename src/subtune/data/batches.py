@@ -7,20 +7,16 @@ import numpy as np
 
 from subtune.core.errors import one_line
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.selections.specs import Fold
+from subtune.specs.runs import Fold
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 
-# The tokens in a pass that keep a CPU busy. More tokens take memory and save little time.
-CPU_TOKENS = 3000
 # The approximate number of tokens of a batch in evaluation. On a GPU, small batches mostly wait for
 # kernels to start.
 EVALUATION_TOKENS = 2048
 GPU_EVALUATION_TOKENS = 16384
 # The largest product of a batch's tokens and the runs in a pass. More would take much memory.
 GPU_EVALUATION_TOKENS_OF_RUNS = 65536
-# A group of runs keeps the newest checkpoint and the one before it.
-CHECKPOINTS_KEPT = 2
 # The largest number of label bins by which folds of a regression are stratified.
 BINS = 10
 
@@ -32,7 +28,7 @@ def shuffled(n: int, batch_size: int, generator: np.random.Generator) -> list[np
 
 
 def by_length(index: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return a batch's examples sorted by length. Their order affects only the grids."""
+    """Return a batch's examples sorted by length. Their order affects only the padding."""
     return index[np.argsort(lengths[index], kind="stable")]
 
 

@@ -4,17 +4,19 @@ They must not change between the plan and the jobs.
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from subtune.core.content_ids import State, fingerprint, state_of
 from subtune.core.errors import SubtuneError, one_of
-from subtune.selections.specs import DataSpec
+from subtune.data.readers import reader_of
+from subtune.data.readers.glue import glue_rows
+from subtune.data.readers.text import ending_of, is_directory, is_file
+from subtune.specs.inputs import DataSpec
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
-from subtune.tasks.formats import ending_of, is_directory, is_file, read_text
 from subtune.tasks.task_kind import Columns, PlacedRow, numbered
-from subtune.tasks.tokens import treebank_paths
 
 # The most changed files that an error message names.
 NAMED_FILES = 3
@@ -31,17 +33,12 @@ NAMES = {
 }
 # Tasks that have official files. The Penn Treebank has many in each section.
 RELEASES = ("ptb", *NAMES)
-# Column names of GLUE's files that differ from the hub's.
-GLUE_COLUMNS = {
-    "mnli": {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label"},
-    "mrpc": {"#1 String": "sentence1", "#2 String": "sentence2", "Quality": "label"},
-    "stsb": {"score": "label"},
-    "qqp": {"is_duplicate": "label"},
-}
-# CoLA's labelled files have no header.
-HEADERLESS = {"cola": ("source", "label", "original_label", "sentence")}
-# The published QQP files have a few truncated lines, which the hub's copy leaves out too.
-CUT_OFF_LINES = ("qqp",)
+# The folders, below a user's directory, in which the Wall Street Journal part of the Penn Treebank
+# may be.
+TREEBANK_FOLDERS = ("", "wsj", "mrg/wsj", "parsed/mrg/wsj", "treebank_3/parsed/mrg/wsj")
+# Its sections, as part-of-speech taggers split them (Collins 2002, Section 5; Toutanova et al.
+# 2003, Section 3).
+TREEBANK_SECTIONS = {"train": slice(0, 19), "validation": slice(19, 22), "test": slice(22, 25)}
 
 
 def paths_of(
@@ -52,10 +49,15 @@ def paths_of(
     files: Mapping[str, str] | None = None,
     directory: str | None = None,
 ) -> Paths:
-    """Return each split's files; an empty mapping if the rows are not in files.
+    """Return the files of some splits; an empty mapping if the rows are not in files.
 
-    The source ``tsv`` reads ``glue_dir``. The source ``files`` reads the official files in
-    ``directory`` or, without one, ``files`` by split.
+    Args:
+        task: the task.
+        source: the configuration's source. The other arguments depend on it.
+        splits: the splits.
+        glue_dir: for the source ``tsv``, the directory of GLUE's files.
+        files: for the source ``files``, a user's own file of each split.
+        directory: for the source ``files``, the directory of a task's official files.
 
     Raises:
         SubtuneError: a file is missing.
@@ -68,8 +70,12 @@ def paths_of(
 
 
 def own_paths(files: Mapping[str, str], task: Task, may_lack: str = "") -> Paths:
-    """Return the files of a user's own task by split; the labelled split ``may_lack`` may be
-    absent.
+    """Return the files of a user's own task by split.
+
+    Args:
+        files: the path of each split's file.
+        task: the task.
+        may_lack: a labelled split that may have no file.
 
     Raises:
         SubtuneError: a split or a file is missing, or unknown.
@@ -86,9 +92,13 @@ def own_paths(files: Mapping[str, str], task: Task, may_lack: str = "") -> Paths
 
 
 def _own_path(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
-    key, path = f"tasks.{task.name}.files.{split}", Path(files[split])
-    if ending_of(path) not in task.of_kind.formats:
-        expected = one_of(path.suffix, task.of_kind.formats)
+    key, path, endings = (
+        f"tasks.{task.name}.files.{split}",
+        Path(files[split]),
+        reader_of(task).endings,
+    )
+    if ending_of(path) not in endings:
+        expected = one_of(path.suffix, endings)
         raise SubtuneError(f"{key}: {expected} as the ending of {path}")
     if not is_file(path):
         raise SubtuneError(f"{key}: found no file {str(path)!r}")
@@ -116,6 +126,28 @@ def official_paths(directory: str, task: TaskSpec, source: str = "files") -> Pat
         if split in task.labelled and not is_file(path):
             raise SubtuneError(f"{key}: {path} is missing, expected the {split} file")
     return {split: (path,) for split, path in paths.items() if is_file(path)}
+
+
+def treebank_paths(directory: Path, key: str) -> Paths:
+    """Return the files of each split of the Penn Treebank's Wall Street Journal part.
+
+    Args:
+        directory: the disc's root, the folder of the sections ``00`` to ``24``, or a folder
+            between them.
+        key: the beginning of messages.
+
+    Raises:
+        SubtuneError: a section is missing.
+    """
+    folders = (directory / folder for folder in TREEBANK_FOLDERS)
+    root = next((folder for folder in folders if (folder / "00").is_dir()), directory)
+    files = [sorted((root / f"{section:02}").glob("*.[mM][rR][gG]")) for section in range(25)]
+    if missing := [f"{section:02}" for section, found in enumerate(files) if not found]:
+        raise SubtuneError(
+            f"{key}: {root}: found no .mrg files of section {', '.join(missing)}, expected those "
+            "of the Wall Street Journal, 00 to 24, in it or in its parsed/mrg/wsj"
+        )
+    return {split: tuple(chain(*files[part])) for split, part in TREEBANK_SECTIONS.items()}
 
 
 def glue_path(glue_dir: Path, task: Task, split: str) -> Path:
@@ -166,29 +198,7 @@ def _read_once(
 def _rows_of(task: TaskSpec, source: str, path: Path, labelled: bool) -> Iterable[PlacedRow]:
     if source == "tsv":
         return numbered(glue_rows(path, task, labelled=labelled))
-    return task.of_kind.read(task, path, labelled)
-
-
-def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, str]]:
-    """Yield the rows of one of GLUE's files. They have no quoting: ``"`` is an ordinary character.
-
-    Raises:
-        SubtuneError: a line has too few columns, or the file is not UTF-8.
-    """
-    rename = GLUE_COLUMNS.get(task.name, {})
-    header: tuple[str, ...] | None = HEADERLESS.get(task.name) if labelled else None
-    # `splitlines` also splits at Unicode's other line ends.
-    for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
-        cells = line.removesuffix("\r").split("\t")
-        if header is None:
-            header = tuple(rename.get(cell, cell) for cell in cells)
-        elif len(cells) >= len(header):
-            yield dict(zip(header, cells, strict=False))
-        elif task.name not in CUT_OFF_LINES:
-            raise SubtuneError(
-                f"{path}: line {number}: found {len(cells)} columns, "
-                f"expected {len(header)} ({', '.join(header)})"
-            )
+    return reader_of(task).read(task, path, labelled)
 
 
 def version_of(paths: Mapping[str, Sequence[Path]]) -> str:

@@ -13,10 +13,10 @@ from subtune.data.sources import OF_GLUE, REPOSITORIES, TRIED, Repository, mini_
 from subtune.hub import snapshot
 from subtune.models.files import TOKENIZER, has_one_end, has_token_types, longest_text, read_config
 from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share
-from subtune.selections.specs import DataSpec
+from subtune.specs.inputs import DataSpec
 from subtune.tasks import TASKS, TaskSpec
 from subtune.tasks.sentences import texts_apart
-from subtune.tasks.task_kind import numbered
+from subtune.tasks.task_kind import Row, numbered
 
 
 def load(
@@ -93,9 +93,9 @@ def _feature(kind: Any) -> Any:
 
 
 def split_from_rows(
-    task: TaskSpec, rows: Iterable[Mapping[str, Any]], *, labelled: bool, source: str
+    task: TaskSpec, rows: Iterable[Row], *, labelled: bool, source: str
 ) -> datasets.Dataset:
-    """Build one split from rows of cells, which have the columns of the task's kind."""
+    """Return one split from rows of cells, with the columns of the task's kind."""
     columns = task.of_kind.from_rows(task, numbered(rows), labelled=labelled, source=source)
     return datasets.Dataset.from_dict(columns, features=features(task))
 
@@ -116,8 +116,13 @@ def tokenize(
 ) -> datasets.DatasetDict:
     """Return every split's examples, unpadded, as `subtune.tasks.examples.Examples` reads them.
 
-    An example has at most ``max_length`` tokens. Overlapping examples of a row begin ``doc_stride``
-    tokens apart. With ``apart``, each text of a pair is a separate example.
+    Args:
+        task: the task.
+        rows: the rows of each split.
+        model_directory: the model's files.
+        max_length: the maximum number of tokens of an example.
+        doc_stride: the tokens between the starts of overlapping examples of a row.
+        apart: make each text of a pair a separate example.
 
     Raises:
         SubtuneError: the tokenizer cannot be read, has no token for any word or more words than the
@@ -139,13 +144,7 @@ def tokenize(
             encoded["row"] = [number for number in numbers for _ in task.text]
         if not has_token_types(config):
             del encoded["token_type_ids"]
-        largest = max(max(ids, default=0) for ids in encoded["input_ids"])
-        words = config.get("vocab_size") or largest + 1
-        if largest >= words:
-            raise SubtuneError(
-                f"{model_directory / TOKENIZER}: found a token with id {largest}, expected ids "
-                f"below {words}, the vocab_size of the model"
-            )
+        _require_in_vocabulary(encoded["input_ids"], config, model_directory)
         return encoded
 
     if not rows:  # the task's test files may be absent
@@ -156,3 +155,16 @@ def tokenize(
         report(line)
     settings = {"batched": True, "with_indices": True, "remove_columns": first.column_names}
     return rows.map(encode, **settings, desc="tokens")
+
+
+def _require_in_vocabulary(
+    input_ids: Sequence[Sequence[int]], config: Mapping[str, Any], model_directory: Path
+) -> None:
+    """Refuse the tokenizer of another model, which has ids that this model lacks."""
+    largest = max(max(ids, default=0) for ids in input_ids)
+    words = config.get("vocab_size") or largest + 1
+    if largest >= words:
+        raise SubtuneError(
+            f"{model_directory / TOKENIZER}: found a token with id {largest}, expected ids "
+            f"below {words}, the vocab_size of the model"
+        )

@@ -16,14 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subtune.core.errors import SubtuneError, cut
-from subtune.core.layout import path_of
+from subtune.core.package_data import path_of
 from subtune.data import files
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.hub import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
-from subtune.tasks import DIAGNOSTIC, TASKS, Task
-from subtune.tasks.sentences import NO_LABEL
+from subtune.tasks import DIAGNOSTIC, Task
 from subtune.tasks.task import USUAL_SIZE, TaskSize
-from subtune.tasks.task_kind import Columns, numbered
+from subtune.tasks.task_kind import NO_LABEL, Columns, Row, numbered
 
 MINI_TASKS = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp", "ud_ewt", "squad")
 # Estimates for English text: special tokens of an example, and tokens per word.
@@ -31,7 +30,6 @@ SPECIAL_TOKENS = 3
 TOKENS_PER_WORD = 1.3
 # The most texts on which a tokenizer is tried.
 TRIED = 200
-Row = Mapping[str, Any]
 
 
 def mini_rows(task: Task) -> dict[str, list[dict[str, Any]]]:
@@ -62,8 +60,12 @@ def mini_columns(task: Task) -> dict[str, Columns]:
 class Repository(NamedTuple):
     """A repository of datasets.
 
-    ``files`` is the pattern of a split's files, and ``instead`` advice for users without a network.
-    ``row`` turns a row of the hub into one of the task; None if the hub's labels are numbers.
+    Attributes:
+        name: the repository's name on the hub.
+        files: the pattern of a split's files.
+        instead: advice for users without a network.
+        row: the function that turns a row of the hub into one of the task; None if the hub's labels
+            are numbers.
     """
 
     name: str
@@ -106,16 +108,19 @@ REPOSITORIES = {
 
 def is_on_hub(task: str) -> bool:
     """Return whether the hub has a built-in task: it is one of GLUE or in `REPOSITORIES`."""
-    return task in REPOSITORIES or bool(TASKS[task].submission)
+    return task in REPOSITORIES or task not in files.RELEASES
 
 
 def size_of(
     task: Task, source: str, own: Mapping[str, str] | None = None, directory: str | None = None
 ) -> TaskSize:
-    """Return the size of a task.
+    """Return the size of a task. For downloads and GLUE's files, the task's entry states it.
 
-    For downloads and GLUE's files, the task's entry states the size. ``own`` has the paths of a
-    user's own task by split; ``directory`` has the official files.
+    Args:
+        task: the task.
+        source: the configuration's source.
+        own: the path of each split's file, for a user's own task.
+        directory: the directory of a task's official files.
 
     Raises:
         SubtuneError: the files have rows that cannot be trained on.

@@ -1,5 +1,6 @@
 """Tasks and kinds of task: a module per kind."""
 
-from subtune.tasks.task import DIAGNOSTIC, TASKS, Task, TaskSpec
+from subtune.tasks.spec import TaskSpec
+from subtune.tasks.task import DIAGNOSTIC, TASKS, Task
 
 __all__ = ["DIAGNOSTIC", "TASKS", "Task", "TaskSpec"]

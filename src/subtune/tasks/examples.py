@@ -11,15 +11,19 @@ import numpy as np
 if TYPE_CHECKING:
     import datasets
 
-# The tokens whose last hidden states the head reads: each example's first or last token, the tokens
-# at the positions in the column `reads`, or all tokens.
+# The tokens whose last hidden states the head reads. "marked": those at the positions in the column
+# `reads`.
 Reads = Literal["first", "last", "marked", "all"]
 # The label of a token that fills up a batch, and counts in no loss.
 IGNORED = -100
 
 
 class Lists(Sequence[np.ndarray]):
-    """The lists of numbers in an Arrow column, as one array. ``lengths`` has each list's length."""
+    """The lists of numbers in an Arrow column, kept in one array.
+
+    Attributes:
+        lengths: the length of each list.
+    """
 
     def __init__(self, column: Any):
         lists = column.combine_chunks()
@@ -36,12 +40,14 @@ class Lists(Sequence[np.ndarray]):
 
 
 class Examples:
-    """One split in memory. Examples of one row are neighbours.
+    """The examples of one split, in memory. Examples of one row are neighbours.
 
-    ``inputs`` has ``input_ids`` and, for models that distinguish two texts, ``token_type_ids``.
-    ``reads`` has, for each example, the positions of the tokens that the head reads; None means the
-    first token. ``labels`` are ``[n]`` numbers, ``[n, 2]`` positions, or one number per token that
-    is read. ``row`` ``[n]`` is the number of each example's row; `part` does not change it.
+    Attributes:
+        inputs: ``input_ids`` and, for models that distinguish two texts, ``token_type_ids``.
+        reads: the positions of the tokens of each example that the head reads; None means the
+            first token.
+        labels: numbers ``[n]``, positions ``[n, 2]``, or one number per token that is read.
+        row: the number of each example's row ``[n]``; `part` does not change it.
     """
 
     def __init__(self, split: datasets.Dataset, reads: Reads = "first"):
@@ -103,13 +109,16 @@ class Examples:
         return np.asarray(self.labels)[np.searchsorted(self.row, self.row_numbers)]
 
     def part(self, index: np.ndarray) -> Examples:
-        """Return the examples with these numbers, in ascending order. Rows keep their numbers."""
+        """Return some examples. ``index`` must be ascending. Rows keep their numbers."""
         part = Examples(self._split.select(index), self._reads)
         part.row = self.row[index]
         return part
 
     def of_rows(self, places: np.ndarray) -> np.ndarray:
-        """Return the numbers of the examples of the rows at ``places``, in the rows' order."""
+        """Return the indices of all examples of some rows, in the rows' order.
+
+        ``places`` are indices into `row_numbers`.
+        """
         rows = self.row_numbers[places]
         first, behind = (np.searchsorted(self.row, rows, side) for side in ("left", "right"))
         counts = behind - first
@@ -117,7 +126,7 @@ class Examples:
         return starts + np.arange(counts.sum())
 
     def labels_at(self, index: np.ndarray) -> np.ndarray:
-        """Return the labels of some examples: one each, or one for each of their words."""
+        """Return the labels of some examples: one per example, or one per word."""
         if isinstance(self.labels, list):
             return np.concatenate([self.labels[number] for number in index]).astype(np.int64)
         return self.labels[index]

@@ -5,44 +5,36 @@ Shapes: ``k`` runs, ``n`` examples, ``o`` label words.
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import itertools
-import json
-import re
-import unicodedata
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from subtune.core.errors import SubtuneError, one_of
+from subtune.core.errors import SubtuneError, shown
 from subtune.tasks.examples import Examples
-from subtune.tasks.formats import FORMATS, NO_CHARACTER, in_words, rows_of, with_labels
+from subtune.tasks.fields import TaskFields
+from subtune.tasks.labels import flag_in, number_of, with_point, words_in
 from subtune.tasks.metrics import METRICS
-from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind, require_some
+from subtune.tasks.task_kind import (
+    NO_CHARACTER,
+    NO_LABEL,
+    Columns,
+    Row,
+    TaskKind,
+    require_some,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
-    from subtune.tasks.task import TaskSpec
-
-NO_LABEL = -1
 TEXTS = ("text_a", "text_b")
-# The largest score whose squared errors can be summed in float32.
-LARGEST_SCORE = 1e9
-# Invisible characters outside of the category Cf; and spaces and letters that look like others.
-ALIKE = dict.fromkeys((0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10)), "")
-ALIKE |= {0xA0: " ", 0x3000: " "} | {n + 0xFEE0: chr(n) for n in range(0x21, 0x7F)}
-# A number with a decimal comma. The comma of 1,234 may separate thousands.
-DECIMAL_COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d+,\d+")
-# Values of cells that say whether a row has a label.
-FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+# The largest number whose squared errors can be summed in float32.
+LARGEST_NUMBER = 1e9
 
 
 def texts_apart(pairs: Columns) -> Columns:
@@ -52,97 +44,27 @@ def texts_apart(pairs: Columns) -> Columns:
     return {TEXTS[0]: [*itertools.chain(*texts)], "label": labels}
 
 
-def with_point(number: str) -> str:
-    """Return a number with a decimal point for a comma, unless it may separate thousands."""
-    return number.replace(",", ".") if DECIMAL_COMMA.fullmatch(number.strip()) else number
-
-
-@lru_cache(maxsize=10_000)
-def folded(label: str) -> str:
-    """Return a label without capitals, invisible characters and differences of Unicode's forms."""
-    plain = unicodedata.normalize("NFC", label.translate(ALIKE).casefold())
-    return "".join(letter for letter in plain if unicodedata.category(letter) != "Cf").strip()
-
-
-def number_of(text: str, task: TaskSpec, place: str) -> int:
-    """Return the number of a label word.
-
-    If no label word contains a digit, the words' numbers, from 0, are also accepted.
-
-    Raises:
-        SubtuneError: the text at ``place`` is not a label word.
-    """
-    text, words = text.strip(), task.labels or ()
-    if task.merge_labels:
-        text, words = folded(text), tuple(map(folded, words))
-    numbers = {word: number for number, word in enumerate(words)}
-    if not any(letter.isdigit() for word in words for letter in word):
-        numbers |= {str(number): number for number in range(len(words))}
-    if text not in numbers:
-        is_alike = folded(text) in map(folded, words)
-        hint = "; `merge_labels` ignores capitals and invisible characters" if is_alike else ""
-        raise SubtuneError(f"{place}: label: {one_of(text, numbers)}{hint}")
-    return numbers[text]
-
-
-def flag_in(cell: Any) -> int | None:
-    """Return a cell's value, 0 or 1, or None."""
-    return FLAGS.get(str(cell).strip().casefold())
-
-
-def words_in(cell: Any) -> list[str] | None:
-    """Return the labels in a cell, or None if it cannot be read.
-
-    A cell is a list, a list as JSON or Python writes it, or labels separated by ``|`` or ``;``.
-    """
-    if isinstance(cell, str) and not cell.lstrip().startswith("["):
-        cell = [word for word in re.split(r"[|;]", cell) if word.strip()]
-    for read in (json.loads, ast.literal_eval) if isinstance(cell, str) else ():
-        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            cell = read(cell.strip())
-            break
-    if isinstance(cell, list) and all(isinstance(word, str | int) for word in cell):
-        return [str(word).strip() for word in cell]
-    return None
-
-
 class Sentences(TaskKind):
     """Texts or pairs of texts. Each row is one example."""
 
     text_columns = (1, 2)
-    formats = FORMATS
+    reader = "tables"
     head = "sequence_classification"
     # The type of the column of labels.
     label_type: ClassVar[str | list[str]]
 
     @abstractmethod
-    def parse_label(self, task: TaskSpec, text: str, place: str) -> Any:
+    def parse_label(self, task: TaskFields, text: str, place: str) -> Any:
         """Return a label as a number or numbers.
 
         Raises:
             SubtuneError: the text at ``place`` is not a label of the task.
         """
 
-    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
+    def columns(self, task: TaskFields) -> Mapping[str, Any]:
         return dict.fromkeys(TEXTS[: len(task.text)], "string") | {"label": self.label_type}
 
-    def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow]:
-        """Read a table. Rows without a label are left out if they are few."""
-
-        def has_label(cells: Mapping[str, str]) -> bool:
-            with contextlib.suppress(KeyError, SubtuneError):
-                self.label_of(task, cells, "")
-                label_cells = [cells[column] for column in task.label_columns]
-                return labelled and label_cells == [cell.strip() for cell in label_cells]
-            return False
-
-        read = task.columns_read(labelled)
-        rows = [*rows_of(path, read, has_label, task.encoding, task.sheet)]
-        if self.has_label_columns or not labelled:
-            return rows
-        return with_labels(rows, *task.label_columns)[0]
-
-    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
         """Return one or two texts, and the label."""
         texts = [self._text_in(row, column, place) for column in task.text]
         if not "".join(texts).strip():
@@ -151,19 +73,19 @@ class Sentences(TaskKind):
             raise SubtuneError(f"{place}: found {no_character[0]!r}, expected text")
         return (*texts, self.label_of(task, row, place) if labelled else self.no_label(task))
 
-    def label_of(self, task: TaskSpec, row: Row, place: str) -> Any:
+    def label_of(self, task: TaskFields, row: Row, place: str) -> Any:
         """Return a row's label by `parse_label`."""
         [column] = task.label_columns
         return self.parse_label(task, self._text_in(row, column, place), place)
 
-    def no_label(self, task: TaskSpec) -> Any:
+    def no_label(self, task: TaskFields) -> Any:
         """Return -1, which means a missing label, as on the hub."""
         return NO_LABEL
 
     def _text_in(self, row: Row, column: str, place: str) -> str:
         if isinstance(cell := row[column], str):
             return cell
-        found = in_words(cell)
+        found = shown(cell)
         raise SubtuneError(f"{place}: column {column!r}: found {found}, expected text or a number")
 
     def texts(self, columns: Columns) -> Iterable[Sequence[str]]:
@@ -172,10 +94,9 @@ class Sentences(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return token ids of texts or pairs.
+        """Return token ids of texts or pairs. In a pair, the longer text is cut first.
 
-        In a pair, the longer text is cut first. ``whole_length`` is the number of tokens of an
-        uncut example.
+        The column ``whole_length`` has the number of tokens before cutting.
         """
         texts = [*self.texts(rows)] if TEXTS[1] in rows else rows[TEXTS[0]]
         tokenizer.enable_truncation(max_length)
@@ -217,7 +138,7 @@ class Classification(Sentences):
     problem_type = "single_label_classification"
     label_type = "int32"
 
-    def parse_label(self, task: TaskSpec, text: str, place: str) -> int:
+    def parse_label(self, task: TaskFields, text: str, place: str) -> int:
         return number_of(text, task, place)
 
     def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
@@ -234,14 +155,14 @@ class Regression(Sentences):
     problem_type = "regression"
     label_type = "float32"
 
-    def outputs(self, task: TaskSpec) -> int:
+    def outputs(self, task: TaskFields) -> int:
         return 1
 
     def nats(self, outputs: int) -> float:
         """Return ½: for a variance of 1, log p is −½·(y−ŷ)² plus a constant."""
         return 0.5
 
-    def parse_label(self, task: TaskSpec, text: str, place: str) -> float:
+    def parse_label(self, task: TaskFields, text: str, place: str) -> float:
         text = text.strip()
         try:
             score = float(with_point(text))
@@ -249,10 +170,10 @@ class Regression(Sentences):
             found = f"found {text!r}, expected a number such as 2.5"
             raise SubtuneError(f"{place}: label: {found}") from None
         # NaN is not below any number.
-        if not abs(score) <= LARGEST_SCORE:
+        if not abs(score) <= LARGEST_NUMBER:
             raise SubtuneError(
                 f"{place}: label: found {text!r}, expected a number between "
-                f"±{LARGEST_SCORE:.0e}, whose squares float32 can sum"
+                f"±{LARGEST_NUMBER:.0e}, whose squares float32 can sum"
             )
         return score
 
@@ -279,25 +200,27 @@ class MultiLabel(Sentences):
     label_type: ClassVar[list[str]] = ["int32"]
 
     def nats(self, outputs: int) -> float:
-        """Return the number of labels: log p is a sum over labels, and the loss is a mean over
-        them."""
+        """Return the number of labels.
+
+        log p is the sum over labels, and the loss is the mean over labels.
+        """
         return float(outputs)
 
-    def label_of(self, task: TaskSpec, row: Row, place: str) -> list[int]:
+    def label_of(self, task: TaskFields, row: Row, place: str) -> list[int]:
         """Return 0 or 1 for each label word."""
         if isinstance(task.label, str):
             return self.parse_label(task, row[task.label], place)
         flags: dict[str, Any] = {column: flag_in(row[column]) for column in task.label}
         if wrong := [column for column, flag in flags.items() if flag is None]:
-            found = in_words(row[wrong[0]])
+            found = shown(row[wrong[0]])
             raise SubtuneError(f"{place}: column {wrong[0]!r}: found {found}, expected 0 or 1")
         return [*flags.values()]
 
-    def parse_label(self, task: TaskSpec, text: Any, place: str) -> list[int]:
+    def parse_label(self, task: TaskFields, text: Any, place: str) -> list[int]:
         """Return 0 or 1 for each label word, from the words in a cell."""
         words, known = words_in(text), task.labels or ()
         if words is None:
-            found = in_words(text)
+            found = shown(text)
             raise SubtuneError(
                 f'{place}: label: found {found}, expected a list such as ["{known[0]}"], or '
                 f"labels between '|' or ';'"
@@ -305,10 +228,10 @@ class MultiLabel(Sentences):
         numbers = [number_of(word, task, place) for word in words]
         return [int(number in numbers) for number in range(len(known))]
 
-    def no_label(self, task: TaskSpec) -> list[int]:
+    def no_label(self, task: TaskFields) -> list[int]:
         return [NO_LABEL] * len(task.labels or ())
 
-    def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
+    def require_sound(self, task: TaskFields, split: str, path: Path, columns: Columns) -> None:
         """Refuse training rows that all have the same labels."""
         if split == "train" and len(set(map(tuple, columns["label"]))) == 1:
             [*words] = np.compress(columns["label"][0], task.labels or ())
@@ -320,7 +243,7 @@ class MultiLabel(Sentences):
         counts = np.where(labels, labels.sum(0), np.inf)
         return np.where(labels.any(1), counts.argmin(1), NO_LABEL)
 
-    def balanced(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
+    def balanced(self, task: TaskFields, labels: np.ndarray) -> np.ndarray:
         """Return the ratio of rows without a label to rows with it, ``[o]``."""
         with_label = labels.sum(0)
         require_some(task, with_label, len(labels))

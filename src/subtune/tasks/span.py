@@ -8,25 +8,20 @@ tokens of all windows, ``r`` questions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import BaseModel, Field
 from tokenizers import Tokenizer
 
-from subtune.core.errors import SubtuneError
 from subtune.tasks.examples import Examples
-from subtune.tasks.formats import Text, read_text, shown, validated
+from subtune.tasks.fields import TaskFields
 from subtune.tasks.metrics import METRICS
-from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
+from subtune.tasks.task_kind import Columns, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
-
-    from subtune.tasks.task import TaskSpec
 
 # The largest numbers of tokens of a question and of a predicted answer, as in BERT's code.
 LONGEST_QUESTION = 64
@@ -47,25 +42,22 @@ class Span(TaskKind):
     label = "answers"
     has_label_words = False
     labels_are = ""
-    formats = (".json",)
+    reader = "questions"
     head = "question_answering"
     overlaps = True
 
-    def outputs(self, task: TaskSpec) -> int:
+    def outputs(self, task: TaskFields) -> int:
         return 2
 
     def nats(self, outputs: int) -> float:
         """Return 2: log p is the sum over start and end, and the loss is their mean."""
         return 2.0
 
-    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
+    def columns(self, task: TaskFields) -> Mapping[str, Any]:
         texts = {"question": "string", "context": "string", "answers": ["string"]}
         return texts | {"label": ["int32"]}
 
-    def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-        return questions(path, labelled=labelled)
-
-    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
         """Return question, context, and the texts and starts of the accepted answers."""
         accepted = row[self.label] if labelled else {"text": [], "answer_start": []}
         return (*(row[text] for text in task.text), accepted["text"], accepted["answer_start"])
@@ -76,11 +68,10 @@ class Span(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return windows, each beginning ``doc_stride`` tokens of the context after the previous
-        one.
+        """Return windows. Each begins ``doc_stride`` tokens of the context after the previous one.
 
-        ``label`` has the positions of the first answer's first and last token. ``first`` and
-        ``last`` are the characters of the context at which each token begins and ends, or
+        The column ``label`` has the positions of the first answer's first and last token. ``first``
+        and ``last`` are the characters of the context at which each token begins and ends, or
         `OUTSIDE`.
         """
         text_room = max_length - tokenizer.num_special_tokens_to_add(is_pair=True)
@@ -118,8 +109,10 @@ class Span(TaskKind):
     def losses(
         self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
     ) -> Tensor:
-        """Return the mean of start's and end's cross-entropy, of logits ``[k, q, 2]`` and labels
-        ``[n, 2]``."""
+        """Return each run's sum of losses, from logits ``[k, q, 2]`` and labels ``[n, 2]``.
+
+        The loss of a window is the mean of the cross-entropies of start and end.
+        """
         numbers = labels.new_ones(len(labels)).cumsum(0) - 1
         # Windows have unequal lengths, and each has its own softmax.
         outside = example != numbers[:, None]
@@ -176,9 +169,14 @@ class Span(TaskKind):
 
 
 def _positions(places: np.ndarray, start: int, end: int) -> list[int]:
-    """Return the positions of an answer's first and last token, or 0 twice if the window lacks it.
+    """Return the positions of an answer's first and last token.
 
-    ``places`` are the first and last character of each token ``[tokens, 2]``, or `OUTSIDE`.
+    Both are 0 if the answer is not inside these tokens.
+
+    Args:
+        places: the first and last character of each token ``[tokens, 2]``, or `OUTSIDE`.
+        start: the answer's first character.
+        end: the character after the answer.
     """
     [inside] = np.nonzero(places[:, 0] != OUTSIDE)
     begins, ends = places[inside].T
@@ -198,67 +196,3 @@ def _best_pair(logits: np.ndarray) -> tuple[float, int, int]:
         sums[: tokens - longer] = logits[: tokens - longer, 0] + logits[longer:, 1]
     start, longer = divmod(int(pairs.T.argmax()), LONGEST_ANSWER)
     return float(pairs[longer, start]), start, start + longer
-
-
-# The layout of a SQuAD v1.1 file. Unknown keys are ignored.
-class _Answer(BaseModel):
-    text: Text
-    # Counted in characters of the context.
-    answer_start: int = Field(ge=0)
-
-
-class _Question(BaseModel):
-    id: Text
-    question: Text
-    # Test files have no answers, or null.
-    answers: list[_Answer] | None = None
-
-
-class _Paragraph(BaseModel):
-    context: Text
-    qas: list[_Question]
-
-
-class _Article(BaseModel):
-    paragraphs: list[_Paragraph]
-
-
-class _File(BaseModel):
-    data: list[_Article]
-
-
-def questions(path: Path, *, labelled: bool) -> Iterator[PlacedRow]:
-    """Read the questions of a SQuAD v1.1 file with their contexts and, if ``labelled``, answers.
-
-    A row is ``{"question", "context", "answers": {"text": […], "answer_start": […]}}``.
-
-    Raises:
-        SubtuneError: the file is not in the format of SQuAD v1.1, a text is empty, an answer is not
-            at its stated position in the context, or a question has no answer although
-            ``labelled``.
-    """
-    with validated(path):
-        file = _File.model_validate_json(read_text(path), strict=True)
-    for paragraph in (paragraph for article in file.data for paragraph in article.paragraphs):
-        context = paragraph.context
-        for question in paragraph.qas:
-            place = f"question {shown(question.id)}"
-            answers = (labelled and question.answers) or []
-            if labelled and not answers:
-                raise SubtuneError(
-                    f"{path}: {place}: found no answer, as in SQuAD v2, expected questions of "
-                    "SQuAD v1.1, which all have one"
-                )
-            for answer in answers:
-                start = answer.answer_start
-                found = context[start : start + len(answer.text)]
-                if found != answer.text:
-                    raise SubtuneError(
-                        f"{path}: {place}: found {shown(found)} at {start} of the context, "
-                        f"expected the answer {shown(answer.text)}"
-                    )
-            accepted = {
-                "text": [answer.text for answer in answers],
-                "answer_start": [answer.answer_start for answer in answers],
-            }
-            yield place, {"question": question.question, "context": context, "answers": accepted}

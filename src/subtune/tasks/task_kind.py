@@ -1,34 +1,49 @@
-"""The interface of a kind of task, from a user's file to a score.
+"""The interface of a kind of task, from a row of cells to a score.
 
 Shapes: ``k`` runs, ``n`` examples, ``q`` tokens that the head reads, ``o`` outputs of the head.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from pydantic import AfterValidator
 from tokenizers import Tokenizer
 
-from subtune.core.errors import SubtuneError, cut, one_of
+from subtune.core.errors import SubtuneError, cut, one_of, shown
 from subtune.tasks import metrics
 from subtune.tasks.examples import IGNORED, Examples
+from subtune.tasks.fields import TaskFields
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
-    from subtune.tasks.task import TaskSpec
 
-
+# The label of a row or word without one, as on the hub.
+NO_LABEL = -1
+# Characters of broken files: NUL and surrogates.
+NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 # A row's cells by column, and the row's place, such as ``line 3``.
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 PlacedRow = tuple[str, Row]
 # The columns of one split, as lists of equal length.
 Columns = dict[str, list]
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip() or NO_CHARACTER.search(text):
+        raise ValueError(f"found {shown(text)}, expected text")
+    return text
+
+
+# Text that is not blank.
+Text = Annotated[str, AfterValidator(_not_blank)]
 
 
 def numbered(rows: Iterable[Row]) -> Iterator[PlacedRow]:
@@ -39,15 +54,21 @@ def numbered(rows: Iterable[Row]) -> Iterator[PlacedRow]:
 class TaskKind(ABC):
     """The interface of a kind of task: everything that differs between kinds.
 
-    ``compares`` is the key of its metrics in `subtune.tasks.metrics.METRICS`, ``metrics`` are the
-    metrics that a task may name, and ``default_metrics`` the metrics of a task that names none; if
-    empty, each task must name some. ``text`` are the text columns of every task; if empty, each
-    task names its own, and ``text_columns`` are the allowed numbers of columns. ``label`` is the
-    default label column. With ``has_label_columns`` each label word may have a column.
-    ``labels_are`` is the end of the message that all labels are the same; it is empty if labels may
-    be the same. ``formats`` are file extensions. ``head`` is a name in `subtune.families.base`, and
-    ``problem_type`` the problem type of exported models in transformers. With ``overlaps`` long
-    rows are cut into overlapping examples.
+    Attributes:
+        name: the kind's name in configurations.
+        compares: the key of its metrics in `subtune.tasks.metrics.METRICS`.
+        metrics: the metrics that a task may name.
+        default_metrics: the metrics of a task that names none; if empty, a task must name some.
+        text: the text columns of every task; if empty, a task names its own.
+        text_columns: the allowed numbers of text columns.
+        label: the default label column.
+        has_label_words: true if a task has label words.
+        has_label_columns: true if each label word may have a column, and a row no label.
+        labels_are: the end of the message that all labels are the same; empty if they may be.
+        reader: the name of the files' reader in `subtune.data.readers.READERS`.
+        head: a name in `subtune.families.base`.
+        problem_type: the problem type of exported models in transformers.
+        overlaps: true if long rows are cut into overlapping examples.
     """
 
     name: str
@@ -60,7 +81,7 @@ class TaskKind(ABC):
     has_label_words: bool
     has_label_columns: bool = False
     labels_are: str = "in every row"
-    formats: tuple[str, ...]
+    reader: str
     head: str
     problem_type: str | None = None
     overlaps: bool = False
@@ -70,9 +91,8 @@ class TaskKind(ABC):
         """True if labels are numbers, which can be standardised."""
         return self.compares == "numbers"
 
-    def outputs(self, task: TaskSpec) -> int:
-        """Return the head's width ``o``: the number of label words, if tasks of this kind have
-        them."""
+    def outputs(self, task: TaskFields) -> int:
+        """Return the head's width ``o``: by default the number of label words."""
         return len(task.labels or ())
 
     def nats(self, outputs: int) -> float:
@@ -80,20 +100,22 @@ class TaskKind(ABC):
         return 1.0
 
     @abstractmethod
-    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
+    def columns(self, task: TaskFields) -> Mapping[str, Any]:
         """Map each column of a split, except ``idx``, to its type.
 
         ``[type]`` is a list of this type.
         """
 
-    @abstractmethod
-    def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow]:
-        """Read the rows of a user's file, with their labels if ``labelled``."""
-
     def from_rows(
-        self, task: TaskSpec, rows: Iterable[PlacedRow], *, labelled: bool, source: str
+        self, task: TaskFields, rows: Iterable[PlacedRow], *, labelled: bool, source: str
     ) -> Columns:
-        """Return ``idx`` (the rows' numbers) and the other columns of one split.
+        """Return the columns of one split: ``idx``, the rows' numbers from 0, and `columns`.
+
+        Args:
+            task: the task.
+            rows: cells with their places.
+            labelled: whether the rows have labels.
+            source: the beginning of messages, such as a file.
 
         Raises:
             SubtuneError: ``source`` has no rows, or a row does not fit the task.
@@ -111,14 +133,14 @@ class TaskKind(ABC):
         return dict(zip(("idx", *self.columns(task)), columns, strict=True))
 
     @abstractmethod
-    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
         """Return a row's cells in the order of `columns`.
 
         Raises:
             SubtuneError: the row at ``place`` does not fit the task.
         """
 
-    def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
+    def require_sound(self, task: TaskFields, split: str, path: Path, columns: Columns) -> None:
         """Refuse labels that are all the same, in training rows or if a metric needs several."""
         if split != "train" and metrics.COEFFICIENTS.isdisjoint(task.metrics):
             return
@@ -140,8 +162,8 @@ class TaskKind(ABC):
     ) -> dict[str, list]:
         """Return the columns of the rows' examples.
 
-        These are ``input_ids``, ``token_type_ids``, ``label``, columns that `predict` needs, and,
-        unless each row is one example, ``row``, the number of an example's row, from 0.
+        They are ``input_ids``, ``token_type_ids`` and ``label``, and columns that `predict` needs.
+        Unless each row is one example, ``row`` has the number of each example's row, from 0.
         """
 
     def losses(
@@ -149,9 +171,13 @@ class TaskKind(ABC):
     ) -> Tensor:
         """Return each run's sum of losses ``[k]``, from logits ``[k, q, o]`` and a batch's labels.
 
-        By default it is the cross-entropy of labels ``[q]``. ``example`` ``[q]`` is the example of
-        each token that is read, and ``weights`` ``[o]`` are the label words' weights from
-        `balanced`.
+        By default, the loss is the cross-entropy.
+
+        Args:
+            logits: the logits of all tokens that the head reads.
+            labels: by default, a number per token ``[q]``.
+            example: the example of each token ``[q]``.
+            weights: the weight of each label word ``[o]``, from `balanced`.
         """
         counts, known = labels != IGNORED, labels.clamp(min=0)
         each = -logits.mT.log_softmax(1).gather(1, known.expand(len(logits), 1, -1)) * counts
@@ -166,7 +192,7 @@ class TaskKind(ABC):
             return float(len(labels))
         return (weights[labels.clamp(min=0)] * (labels != IGNORED)).sum()
 
-    def balanced(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
+    def balanced(self, task: TaskFields, labels: np.ndarray) -> np.ndarray:
         """Return scikit-learn's balanced weight of each label word ``[o]``.
 
         It is inverse to the word's frequency in ``labels``, and its mean over labels is 1.
@@ -179,10 +205,7 @@ class TaskKind(ABC):
         return len(labels) / (len(counts) * counts)
 
     def strata(self, labels: np.ndarray) -> np.ndarray:
-        """Return the number of each row's stratum.
-
-        Each fold has about the same share of each stratum.
-        """
+        """Return the number of each row's stratum, of which each fold has about the same share."""
         return labels
 
     @abstractmethod
@@ -198,14 +221,14 @@ class TaskKind(ABC):
         """Return the predictions and references that metrics compare, from recorded predictions."""
 
     def score(
-        self, task: TaskSpec, examples: Examples, predictions: np.ndarray
+        self, task: TaskFields, examples: Examples, predictions: np.ndarray
     ) -> dict[str, float]:
         """Return the task's metrics for predictions from `predict`."""
         compared = self.compared(self.table(examples, predictions))
         return metrics.compute_all(self.compares, task.metrics, *compared)
 
 
-def require_some(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
+def require_some(task: TaskFields, counts: np.ndarray, labels: int) -> None:
     """Refuse label words that no row or every row has: they have no weight by frequency."""
     for word, count in zip(task.labels or (), counts, strict=True):
         if count in (0, labels):

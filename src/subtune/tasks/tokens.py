@@ -8,11 +8,8 @@ Shapes: ``n`` examples, ``q`` words, ``o`` label words.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -20,34 +17,15 @@ from pydantic import Field, TypeAdapter
 from tokenizers import Encoding, Tokenizer
 from tokenizers.models import WordLevel
 
-from subtune.core.errors import SubtuneError, one_of
+from subtune.core.errors import SubtuneError, one_of, validated
 from subtune.tasks.examples import IGNORED, Examples
-from subtune.tasks.formats import Text, ending_of, json_rows, read_text, shown, validated
-from subtune.tasks.sentences import NO_LABEL
-from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
+from subtune.tasks.fields import TaskFields
+from subtune.tasks.task_kind import NO_LABEL, Columns, Row, TaskKind, Text
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
-    from subtune.tasks.task import TaskSpec
-
-CONLLU = ["id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc"]
-# A line with this word separates documents.
-DOCUMENT = "-DOCSTART-"
-# Sections of the Wall Street Journal part, as part-of-speech taggers split them (Collins 2002,
-# Section 5; Toutanova et al. 2003, Section 3).
-SECTIONS = {"train": slice(0, 19), "validation": slice(19, 22), "test": slice(22, 25)}
-# Folders of sections, below the user's directory.
-FOLDERS = ("", "wsj", "mrg/wsj", "parsed/mrg/wsj", "treebank_3/parsed/mrg/wsj")
-# The tag of moved or omitted words.
-NO_WORD = "-NONE-"
-# A leaf with tag and word, an opening bracket with its label, a closing bracket, or a misplaced
-# word.
-TOKEN = re.compile(
-    r"(?P<leaf>\(\s*(?P<tag>[^\s()]+)\s+(?P<word>[^\s()]+)\s*\))"
-    r"|(?P<opening>\(\s*(?P<label>[^\s()]*))|(?P<closing>\))|(?P<stray>[^\s()]+)"
-)
 TEXTS = TypeAdapter(dict[str, Annotated[list[Text], Field(min_length=1)]])
 
 
@@ -60,22 +38,13 @@ class Tokens(TaskKind):
     text_columns = (1,)
     has_label_words = True
     labels_are = "of every word"
-    formats = (".conllu", ".conll", ".txt", ".jsonl")
+    reader = "words"
     head = "token_classification"
 
-    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
+    def columns(self, task: TaskFields) -> Mapping[str, Any]:
         return {"words": ["string"], "label": ["int32"]}
 
-    def read(self, task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-        """Read a CoNLL file, JSON lines with lists of words and labels, or a treebank's trees."""
-        columns = task.columns_read(labelled)
-        if ending_of(path) == ".jsonl":
-            return json_rows(path)
-        if ending_of(path) == ".mrg":
-            return treebank_sentences(path, columns)
-        return conll_sentences(path, columns, task.encoding)
-
-    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
         """Return the words and the numbers of their labels; unlabelled words have -1."""
         read = {column: row[column] for column in task.columns_read(labelled)}
         with validated(place):
@@ -172,118 +141,3 @@ def _unknown(tokenizer: Tokenizer, word: str) -> Encoding:
         raise SubtuneError(f"the tokenizer has no token for the word {word!r}")
     # The tokenizer itself may cut the token's name into pieces.
     return Tokenizer(WordLevel({name: number}, name)).encode(name)
-
-
-def conll_sentences(
-    path: Path, columns: Collection[str], encoding: str | None = None
-) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Read the columns of a CoNLL file's sentences, each with the line of its first word.
-
-    Each word has a line, and a blank line ends a sentence. ``.conllu`` files have the format of
-    https://universaldependencies.org/format.html: the columns of `CONLLU`, separated by tabs,
-    comments that begin with ``#``, and lines that are not words, with ``-`` or ``.`` in the id. In
-    other files the columns are called ``1``, ``2``, …, and are separated by tabs if the first line
-    has a tab, else by spaces.
-
-    Raises:
-        SubtuneError: the file cannot be read or has no such column, a line has more or fewer
-            columns than the others, a word's id is not its number in the sentence, or a needed cell
-            is empty.
-    """
-    is_conllu = ending_of(path) == ".conllu"
-    names, between, like = [], "", ""
-    if is_conllu:
-        names, between, like = CONLLU, "tabs", f" ({', '.join(CONLLU)})"
-    # The first line of a sentence, and the cells of each word.
-    first, words = 0, list[list[str]]()
-    for number, line in enumerate([*read_text(path, encoding).split("\n"), ""], start=1):
-        line, place = line.removesuffix("\r"), f"{path}: line {number}"
-        if is_conllu and line.startswith("#"):
-            continue
-        between = between or ("tabs" if "\t" in line else "spaces" if line.strip() else "")
-        cells = line.split("\t") if between == "tabs" else re.findall("[^ \t]+", line)
-        if not line.strip() or (cells[0] == DOCUMENT and not is_conllu):
-            if words:
-                by_name = dict(zip(names, zip(*words, strict=True), strict=True))
-                yield f"line {first}", {column: [*by_name[column]] for column in columns}
-            words = []
-            continue
-        if not names:
-            names, like = [str(n + 1) for n in range(len(cells))], f", as in line {number}"
-        if len(cells) != len(names):
-            raise SubtuneError(
-                f"{place}: found {len(cells)} columns, expected {len(names)}, separated by "
-                f"{between}{like}"
-            )
-        if is_conllu and ("-" in cells[0] or "." in cells[0]):
-            continue
-        if is_conllu and cells[0] != str(len(words) + 1):
-            raise SubtuneError(
-                f"{place}: found the id {shown(cells[0])}, expected {len(words) + 1}; words are "
-                "counted from 1, and a blank line ends a sentence"
-            )
-        for column in columns:
-            if column not in names:
-                raise SubtuneError(f"{path}: no such column: {one_of(column, names)}")
-            if not (cell := cells[names.index(column)]).strip():
-                raise SubtuneError(f"{place}: column {column!r}: found {cell!r}, expected text")
-        first = first if words else number
-        words.append(cells)
-
-
-def treebank_paths(directory: Path, key: str) -> dict[str, tuple[Path, ...]]:
-    """Return the files of each split of the Wall Street Journal part.
-
-    The directory may be the disc's root, the folder of the sections ``00`` to ``24``, or a folder
-    between them.
-
-    Raises:
-        SubtuneError: a section is missing. The message begins with ``key``.
-    """
-    folders = (directory / folder for folder in FOLDERS)
-    root = next((folder for folder in folders if (folder / "00").is_dir()), directory)
-    files = [sorted((root / f"{section:02}").glob("*.[mM][rR][gG]")) for section in range(25)]
-    if missing := [f"{section:02}" for section, found in enumerate(files) if not found]:
-        raise SubtuneError(
-            f"{key}: {root}: found no .mrg files of section {', '.join(missing)}, expected those "
-            "of the Wall Street Journal, 00 to 24, in it or in its parsed/mrg/wsj"
-        )
-    return {split: tuple(chain(*files[sections])) for split, sections in SECTIONS.items()}
-
-
-def treebank_sentences(path: Path, columns: Collection[str]) -> Iterator[PlacedRow]:
-    """Read the columns of a treebank file's sentences, each with the line of its tree.
-
-    A file has trees in brackets (Marcus et al. 1993). ``form`` has the words and ``xpos`` their
-    tags, as in the file, where a bracket is ``-LRB-``. Leaves that are not words are left out, and
-    so are sentences without words.
-
-    Raises:
-        SubtuneError: the file is not UTF-8, or has brackets that do not match.
-    """
-    content = read_text(path)
-    line, depth = 0, 0
-    for token in TOKEN.finditer(content):
-        if depth == 0:
-            line, by_column = _line_of(content, token), dict[str, list[str]](form=[], xpos=[])
-        kind = token.lastgroup
-        if kind == "leaf" and token["tag"] != NO_WORD:
-            by_column["form"].append(token["word"])
-            by_column["xpos"].append(token["tag"])
-        depth += {"opening": 1, "closing": -1}.get(str(kind), 0)
-        nested = kind == "opening" and depth > 1 and not token["label"]
-        if kind == "stray" or depth < 0 or nested:
-            raise SubtuneError(
-                f"{path}: line {_line_of(content, token)}: found {shown(token[0])}, expected words "
-                f"as (TAG word), and a ')' for every '(' of the tree that begins in line {line}"
-            )
-        if depth == 0 and by_column["form"]:
-            yield f"line {line}", {column: by_column[column] for column in columns}
-    if depth:
-        raise SubtuneError(
-            f"{path}: line {line}: found a tree that does not end, expected a ')' for every '('"
-        )
-
-
-def _line_of(content: str, token: re.Match) -> int:
-    return content.count("\n", 0, token.start()) + 1

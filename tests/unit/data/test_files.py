@@ -8,9 +8,9 @@ from subtune.core.errors import SubtuneError
 from subtune.data import files
 from subtune.data.files import require_version, version_of
 from subtune.data.load import load
-from subtune.selections.specs import DataSpec
+from subtune.specs.inputs import DataSpec
 from subtune.tasks import TASKS, Task
-from tests.unit.tasks.test_tokens import treebank_in
+from tests.helpers.messages import refused
 
 MOOD = Task(name="mood", title="Mood", text=("text",), labels=("sad", "happy"), metrics=("f1",))
 PAIR = MOOD.model_copy(update={"text": ("text", "other")})
@@ -140,7 +140,7 @@ def test_one_text_of_a_pair_may_be_empty_and_a_test_file_needs_no_labels(tmp_pat
 @pytest.mark.parametrize("score", ["nan", "inf", "-inf", "1e39", "1e19", "NaN"])
 def test_a_score_that_no_training_survives_is_refused(tmp_path, score):
     text = f"text,label\na,1\nb,{score}\n"
-    with pytest.raises(SubtuneError, match=f"line 3: label: found '{score}', expected a number be"):
+    with refused(f"{tmp_path / 'train.csv'}: line 3: label: ", f"found '{score}'"):
         train_rows(tmp_path, text, task=GRADE, validation="text,label\na,1\nb,2\n")
 
 
@@ -148,14 +148,14 @@ def test_decimal_commas_are_read_where_they_cannot_separate_thousands(tmp_path):
     rows = "text;label\na;-2,5\nb;0,125\nc;1234,567\nd;3\n"
     read = train_rows(tmp_path, rows, task=GRADE, validation=rows)
     assert [label for _, label in read] == [-2.5, 0.125, 1234.567, 3.0]
-    with pytest.raises(SubtuneError, match="line 6: label: found '1,234', expected a number such"):
+    with refused(f"{tmp_path / 'train.csv'}: line 6: label: ", "found '1,234'"):
         train_rows(tmp_path, f"{rows}e;1,234\n", task=GRADE)
 
 
 @pytest.mark.parametrize("same", ["text,label\na,1\nb,1.0\n", "text,label\na,1\n"])
 def test_scores_that_are_all_the_same_cannot_be_judged_by_a_correlation(tmp_path, same):
     good = "text,label\na,1\nb,2\n"
-    with pytest.raises(SubtuneError, match=r"validation\.csv: found the label 1\.0 in every row"):
+    with refused(f"{tmp_path / 'validation.csv'}: ", "found the label 1.0 in every row"):
         train_rows(tmp_path, good, task=GRADE, validation=same)
     # Other metrics have a value even if there is only one class.
     assert train_rows(tmp_path, GOOD_ROWS, validation="text,label\na,sad\n")
@@ -177,19 +177,16 @@ def test_a_file_that_changed_after_planning_is_refused(tmp_path):
     found = files.own_paths(paths, MOOD)
     require_version(spec, found)
     (tmp_path / "train.csv").write_text(f"{GOOD_ROWS}more,sad\n")
-    with pytest.raises(SubtuneError) as error:
+    with refused(f"{', '.join(paths.values())}: ", "changed since the plan was made"):
         require_version(spec, found)
-    names = ", ".join(paths.values())
-    assert str(error.value) == f"{names}: changed since the plan was made; call snakemake again"
     (tmp_path / "train.csv").unlink()
     with pytest.raises(SubtuneError, match=r"files\.train: found no file"):
         files.own_paths(paths, MOOD)
 
 
 def test_a_file_that_cannot_be_read_is_named_when_work_is_planned(tmp_path):
-    with pytest.raises(SubtuneError) as error:
+    with refused(f"{tmp_path}: ", "is a directory"):
         version_of({"train": (tmp_path,)})
-    assert str(error.value) == f"{tmp_path}: is a directory, expected a file to read"
 
 
 CONLLU = """\
@@ -255,3 +252,34 @@ def test_test_files_may_be_absent_and_others_may_not(tmp_path):
         files.official_paths(str(tmp_path), task)
     with pytest.raises(SubtuneError, match=r"directories.ptb: found no directory .*nowhere'"):
         files.official_paths(str(tmp_path / "nowhere"), TASKS["ptb"])
+
+
+NAMES = ("a.mrg", "b.mrg")
+
+
+def treebank_in(root, missing=()):
+    """A directory of sections, some left out, each with two files and a file of another kind."""
+    for section in range(25):
+        folder = root / f"{section:02}"
+        folder.mkdir(parents=True)
+        for name in ("readme.txt", *reversed(NAMES)):
+            if section not in missing:
+                (folder / name).write_text("( (INTJ (UH Oh) (. !)))")
+    return root
+
+
+@pytest.mark.parametrize("folder", ["", "wsj", "treebank_3/parsed/mrg/wsj"])
+def test_splits_are_those_of_taggers_wherever_the_sections_lie(tmp_path, folder):
+    root = treebank_in(tmp_path / folder)
+    by_split = files.treebank_paths(tmp_path, "key")
+    splits = {"train": range(19), "validation": range(19, 22), "test": range(22, 25)}
+    assert by_split == {
+        split: tuple(root / f"{number:02}" / name for number in numbers for name in NAMES)
+        for split, numbers in splits.items()
+    }
+
+
+def test_sections_that_are_missing_are_named(tmp_path):
+    root = treebank_in(tmp_path / "parsed" / "mrg" / "wsj", missing=(4, 12, 20))
+    with refused(f"key: {root}: ", "found no .mrg files of section 04, 12, 20"):
+        files.treebank_paths(tmp_path, "key")

@@ -1,0 +1,41 @@
+"""GLUE's published files of tab-separated values."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from subtune.core.errors import SubtuneError
+from subtune.data.readers.text import lines_of, read_text
+from subtune.tasks import TaskSpec
+
+# Column names that differ from the hub's.
+COLUMNS = {
+    "mnli": {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label"},
+    "mrpc": {"#1 String": "sentence1", "#2 String": "sentence2", "Quality": "label"},
+    "stsb": {"score": "label"},
+    "qqp": {"is_duplicate": "label"},
+}
+# CoLA's labelled files have no header.
+HEADERLESS = {"cola": ("source", "label", "original_label", "sentence")}
+# The published QQP files have a few truncated lines, which the hub's copy leaves out too.
+CUT_OFF_LINES = ("qqp",)
+
+
+def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, str]]:
+    """Yield the rows of one of GLUE's files. They have no quoting: ``"`` is an ordinary character.
+
+    Raises:
+        SubtuneError: a line has too few columns, or the file is not UTF-8.
+    """
+    rename = COLUMNS.get(task.name, {})
+    header: tuple[str, ...] | None = HEADERLESS.get(task.name) if labelled else None
+    for number, line in enumerate(lines_of(read_text(path).removesuffix("\n")), start=1):
+        cells = line.split("\t")
+        if header is None:
+            header = tuple(rename.get(cell, cell) for cell in cells)
+        elif len(cells) >= len(header):
+            yield dict(zip(header, cells, strict=False))
+        elif task.name not in CUT_OFF_LINES:
+            raise SubtuneError(
+                f"{path}: line {number}: found {len(cells)} columns, "
+                f"expected {len(header)} ({', '.join(header)})"
+            )

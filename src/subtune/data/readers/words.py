@@ -1,0 +1,182 @@
+"""Sentences as lists of words with labels, from CoNLL files and treebanks."""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from subtune.core.errors import SubtuneError, one_of, shown
+from subtune.data.readers.json_rows import json_rows
+from subtune.data.readers.text import ending_of, line_number, lines_of, read_text
+from subtune.tasks import TaskSpec
+from subtune.tasks.task_kind import PlacedRow
+
+ENDINGS = (".conllu", ".conll", ".txt", ".jsonl")
+CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+# A line that begins with this word separates documents.
+DOCUMENT = "-DOCSTART-"
+# The tag of moved or omitted words in a treebank.
+NO_WORD = "-NONE-"
+# A leaf with tag and word, an opening bracket with its label, a closing bracket, or a misplaced
+# word.
+TOKEN = re.compile(
+    r"(?P<leaf>\(\s*(?P<tag>[^\s()]+)\s+(?P<word>[^\s()]+)\s*\))"
+    r"|(?P<opening>\(\s*(?P<label>[^\s()]*))|(?P<closing>\))|(?P<stray>[^\s()]+)"
+)
+# A line's number in its file, and its text.
+Line = tuple[int, str]
+
+
+def read(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
+    """Read a CoNLL file, JSON lines with lists of words and labels, or a treebank's trees."""
+    columns = task.columns_read(labelled)
+    match ending_of(path):
+        case ".jsonl":
+            return json_rows(path)
+        case ".mrg":
+            return treebank_sentences(path, columns)
+        case ".conllu":
+            return conllu_sentences(path, columns, task.encoding)
+    return conll_sentences(path, columns, task.encoding)
+
+
+class Layout(NamedTuple):
+    """The columns of a CoNLL file.
+
+    Attributes:
+        names: the columns' names.
+        separator: ``tabs`` or ``spaces``, which separate the columns.
+        source: the end of a message about a line with other columns.
+    """
+
+    names: Sequence[str]
+    separator: str
+    source: str
+
+
+def conllu_sentences(
+    path: Path, columns: Collection[str], encoding: str | None = None
+) -> Iterator[PlacedRow]:
+    """Read some columns of each sentence of a CoNLL-U file, with the line of its first word.
+
+    The format is that of https://universaldependencies.org/format.html: the columns of `CONLLU`
+    between tabs, and a blank line after each sentence. Comments begin with ``#``. Contractions,
+    with ``-`` in the id, and omitted words, with ``.`` in it, are left out.
+
+    Raises:
+        SubtuneError: the file cannot be read, there is no such column, a line has more or fewer
+            columns, or a word's id is not its number in the sentence.
+    """
+    layout = Layout(CONLLU, "tabs", f" ({', '.join(CONLLU)})")
+    lines = enumerate(lines_of(read_text(path, encoding)), start=1)
+    lines_of_words = [line for line in lines if not line[1].startswith("#")]
+    for sentence in _sentences(path, lines_of_words, layout):
+        words = [(number, cells) for number, cells in sentence if not re.search("[-.]", cells[0])]
+        for position, (number, cells) in enumerate(words, start=1):
+            if cells[0] != str(position):
+                raise SubtuneError(
+                    f"{path}: line {number}: found the id {shown(cells[0])}, expected {position}; "
+                    "words are counted from 1, and a blank line ends a sentence"
+                )
+        if words:
+            yield _row(path, words, layout.names, columns)
+
+
+def conll_sentences(
+    path: Path, columns: Collection[str], encoding: str | None = None
+) -> Iterator[PlacedRow]:
+    """Read some columns of each sentence of a CoNLL file, with the line of its first word.
+
+    Each word has a line; a blank line, or a line that begins with `DOCUMENT`, ends a sentence. The
+    columns are called ``1``, ``2``, … They are separated by tabs if the first word's line has a
+    tab, else by spaces.
+
+    Raises:
+        SubtuneError: the file cannot be read, there is no such column, or a line has more or fewer
+            columns than the first word's line.
+    """
+    lines = [
+        (number, "" if line.split()[:1] == [DOCUMENT] else line)
+        for number, line in enumerate(lines_of(read_text(path, encoding)), start=1)
+    ]
+    first = next((line for line in lines if line[1].strip()), None)
+    if first is None:
+        return
+    separator = "tabs" if "\t" in first[1] else "spaces"
+    names = [str(n) for n, _ in enumerate(_cells(first[1], separator), start=1)]
+    layout = Layout(names, separator, f", as in line {first[0]}")
+    for words in _sentences(path, lines, layout):
+        yield _row(path, words, layout.names, columns)
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    return line.split("\t") if separator == "tabs" else re.findall("[^ \t]+", line)
+
+
+def _sentences(
+    path: Path, lines: Sequence[Line], layout: Layout
+) -> Iterator[list[tuple[int, list[str]]]]:
+    """Yield the lines between blank lines, each with its number and its cells."""
+    for is_blank, group in groupby(lines, key=lambda line: not line[1].strip()):
+        if is_blank:
+            continue
+        sentence = [(number, _cells(line, layout.separator)) for number, line in group]
+        for number, cells in sentence:
+            if len(cells) != len(layout.names):
+                raise SubtuneError(
+                    f"{path}: line {number}: found {len(cells)} columns, expected "
+                    f"{len(layout.names)}, separated by {layout.separator}{layout.source}"
+                )
+        yield sentence
+
+
+def _row(
+    path: Path,
+    words: Sequence[tuple[int, list[str]]],
+    names: Sequence[str],
+    columns: Collection[str],
+) -> PlacedRow:
+    """Return the place of a sentence, and the cells of its words by column."""
+    row = {}
+    for column in columns:
+        if column not in names:
+            raise SubtuneError(f"{path}: no such column: {one_of(column, names)}")
+        row[column] = [cells[names.index(column)] for _, cells in words]
+    return f"line {words[0][0]}", row
+
+
+def treebank_sentences(path: Path, columns: Collection[str]) -> Iterator[PlacedRow]:
+    """Read the words or tags of each sentence of a treebank file, with the line of its tree.
+
+    A file has trees in brackets (Marcus et al. 1993). The column ``form`` has the words and
+    ``xpos`` their tags, as in the file, where a bracket is ``-LRB-``. Leaves that are not words and
+    sentences without words are left out.
+
+    Raises:
+        SubtuneError: the file is not UTF-8, or has brackets that do not match.
+    """
+    content = read_text(path)
+    line, depth = 0, 0
+    for token in TOKEN.finditer(content):
+        if depth == 0:
+            line = line_number(content, token.start())
+            by_column: dict[str, list[str]] = {"form": [], "xpos": []}
+        kind = token.lastgroup
+        if kind == "leaf" and token["tag"] != NO_WORD:
+            by_column["form"].append(token["word"])
+            by_column["xpos"].append(token["tag"])
+        depth += {"opening": 1, "closing": -1}.get(str(kind), 0)
+        nested = kind == "opening" and depth > 1 and not token["label"]
+        if kind == "stray" or depth < 0 or nested:
+            raise SubtuneError(
+                f"{path}: line {line_number(content, token.start())}: found {shown(token[0])}, "
+                "expected words as (TAG word), and a ')' for every '(' of the tree that begins in "
+                f"line {line}"
+            )
+        if depth == 0 and by_column["form"]:
+            yield f"line {line}", {column: by_column[column] for column in columns}
+    if depth:
+        raise SubtuneError(
+            f"{path}: line {line}: found a tree that does not end, expected a ')' for every '('"
+        )
