@@ -1,13 +1,13 @@
 """Families of models. No module outside this package names a family.
 
-subtune has its own forward pass for packed families. For all others it runs transformers' code, and
-a `Naming` gives each parameter its role.
+subtune has its own forward pass for some families, which are called packed: batches have no
+padding. For all others it runs transformers' code, and a `Naming` gives each parameter its role.
 """
 
-from subtune.core.layout import read_yaml
+from subtune.core.package_data import read_yaml
 from subtune.families.base import BERT, ROBERTA, XLM_ROBERTA, Naming
 
-# Packed families by the model types for which subtune has its own forward pass.
+# Families that subtune computes without padding, by the ``model_type`` in ``config.json``.
 FAMILIES = {family.model_type: family for family in (BERT, ROBERTA, XLM_ROBERTA)}
 NAMINGS = {
     model_type: Naming(**fields)
@@ -17,13 +17,13 @@ NAMINGS = {
 
 
 def naming_of(model_type: str) -> Naming:
-    """Return the roles of parameters in models of a type; unknown types have no roles."""
+    """Return the roles of parameters in models of a type. Models of an unknown type have none."""
     return NAMINGS.get(model_type, Naming())
 
 
 def first_position(model_type: str, padding: int) -> int:
-    """Return the row of the position table that the first token reads.
+    """Return the row of the table of positions that a text's first token reads.
 
-    ``padding`` is the padding token's id.
+    ``padding`` is the id of the padding token.
     """
     return padding + 1 if naming_of(model_type).positions_behind_padding else 0

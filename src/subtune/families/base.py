@@ -1,10 +1,10 @@
 """Names of parameters by their roles, and the heads and sizes of packed families.
 
-Names follow BERT: a layer's query is ``encoder.layer.3.attention.self.query`` in every family, so
-that a name means the same in methods, patterns, tables and figures. A parameter without such a role
-keeps its own name after its layer's. Pretrained parameters of packed families have the encoder's
-own names, without the prefix that transformers' models with a head have. Parameters above the
-pretrained part are ``classifier…``.
+Names follow BERT: the query of layer 3 is ``encoder.layer.3.attention.self.query`` in every family,
+so that a name means the same in methods, patterns, tables and figures. If a parameter of a layer
+has no such role, its own name follows the layer's name. The prefix that transformers' models with a
+head have, such as ``bert.``, is left out. Parameters above the pretrained part begin with
+``classifier``.
 """
 
 import math
@@ -16,12 +16,12 @@ from subtune.tasks.examples import Reads
 
 LAYERS = "encoder.layer."
 CLASSIFIER = "classifier"
-# Prefixes of the parameters of injected modules: trained, and frozen.
+# Prefixes of the parameters that adapters and PEFT add: trained ones, and frozen ones.
 ADDED, FIXED = "added", "fixed"
 KEY = "attention.self.key"
 # The roles in a layer, in the order of the forward pass: BERT's, and those of modules that BERT
-# lacks. Each norm is before or after attention or the feed-forward part. If a part has two
-# norms, the norm after the part has BERT's name.
+# lacks. A norm stands before or after attention or the feed-forward part. If there are two, the
+# norm after the part has BERT's name.
 IN_LAYER = (
     "attention.input.LayerNorm",
     "attention.self.qkv",
@@ -39,9 +39,9 @@ IN_LAYER = (
     "output.dense",
     "output.LayerNorm",
 )
-# Names of heads. Each is the head of transformers' class with this name. `MEAN_CLASSIFICATION` is a
-# token classifier whose logits are averaged over a text's tokens: a linear layer on the mean of the
-# tokens' states.
+# Names of heads, which are those of transformers' classes. `MEAN_CLASSIFICATION` is a token
+# classifier whose logits are averaged over a text's tokens, which equals a linear layer on the mean
+# of the tokens' states.
 SEQUENCE_CLASSIFICATION = "sequence_classification"
 MEAN_CLASSIFICATION = "mean_classification"
 TOKEN_CLASSIFICATION = "token_classification"
@@ -57,20 +57,22 @@ HEADS: dict[str, Reads] = {
 
 @dataclass(frozen=True)
 class Naming:
-    """The roles of the modules of a family's models. Without roles, every name stays as it is.
+    """The roles of the modules of a family's models.
+
+    A family without roles keeps transformers' names.
 
     Attributes:
         model_types: the family's names in ``config.json``.
-        layers: prefix of the names in a layer, before the layer's number, without the prefix of
-            the pretrained part.
+        layers: the part of a layer's name before the number, without the prefix of the pretrained
+            part.
         inside: roles of a layer's modules, or of single parameters, by name.
-        outside: the same for modules outside the layers.
-        pretrained_head: modules above the pretrained part that checkpoints also hold.
+        outside: roles of modules outside the layers, by name.
+        pretrained_head: names of modules above the pretrained part that checkpoints also hold.
         key_bias_cancels: whether softmax ignores the key's bias. It does if attention scores are
             linear in keys without positions.
         positions_behind_padding: whether positions are counted from the padding id + 1.
-        pooling_field: field of ``config.json`` that says which tokens transformers' sequence
-            classifier reads, if it can read several.
+        pooling_field: the field of ``config.json`` that says which tokens transformers' sequence
+            classifier reads, if there is a choice.
     """
 
     model_types: Iterable[str] = ()
@@ -97,7 +99,7 @@ class Naming:
 
 
 def _by_role(name: str, roles: Mapping[str, str]) -> str:
-    """Replace a parameter's module by its role, if the module has one."""
+    """Return a parameter's name with its module's role, if the module has one."""
     if name in roles:
         return roles[name]
     module, _, part = name.rpartition(".")
@@ -105,7 +107,7 @@ def _by_role(name: str, roles: Mapping[str, str]) -> str:
 
 
 def in_order(components: Iterable[str]) -> list[str]:
-    """Return components, each once, in the order of the forward pass; unknown ones last."""
+    """Return each component once, in the order of the forward pass, with unknown ones last."""
     names = list(dict.fromkeys(components))
     known = [name for name in IN_LAYER if name in names]
     return known + [name for name in names if name not in known]
@@ -134,9 +136,13 @@ def is_norm(name: str) -> bool:
 
 
 class Component(NamedTuple):
-    """The position of a parameter, such as ``attention.self.query``, layer 3, ``weight``.
+    """The place of a parameter in the model.
 
-    Outside the layers ``layer`` is None and ``component`` is the module's name.
+    Attributes:
+        component: the role of its module, such as ``attention.self.query``; outside the layers the
+            module's name.
+        layer: the number of its layer, from 0; None outside the layers.
+        part: the parameter's own name, such as ``weight``.
     """
 
     component: str
@@ -150,9 +156,12 @@ Shape = tuple[int, ...]
 class HeadLayer(NamedTuple):
     """A linear layer between a token's last hidden state and the logits.
 
-    ``exported`` is its name in transformers' model. ``dropout`` lists fields of ``config.json``:
-    the first one that is set is the dropout probability of the layer's input. ``activation`` is
-    transformers' name of the output's activation.
+    Attributes:
+        module: its canonical name.
+        exported: its name in transformers' model.
+        dropout: fields of ``config.json``. The first one that is set is the dropout probability of
+            the layer's input.
+        activation: transformers' name of the activation of the layer's output.
     """
 
     module: str
@@ -161,7 +170,7 @@ class HeadLayer(NamedTuple):
     activation: str = "linear"
 
     def dropout_of(self, config: Any) -> float:
-        """Return the dropout probability of the layer's input in one model."""
+        """Return the dropout probability of the layer's input in a model with this ``config``."""
         values = (getattr(config, field) for field in self.dropout)
         return next((value for value in values if value is not None), 0.0)
 
@@ -184,13 +193,15 @@ class Dimensions(NamedTuple):
         return sum(map(math.prod, self.pretrained_shapes().values()))
 
     def pretrained_shapes(self, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Map the canonical name of every pretrained parameter that a head needs to its shape."""
-        # A sequence classifier has all pretrained parameters.
+        """Return the shape of every pretrained parameter that a head needs, by canonical name.
+
+        The default head needs all of them.
+        """
         every = self.shapes(1, head).items()
         return {name: shape for name, shape in every if not is_classifier(name)}
 
     def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Map every parameter's canonical name to its shape, with a head of ``outputs`` outputs."""
+        """Return the shape of every parameter of a model with a head, by canonical name."""
         h, i = self.hidden_size, self.intermediate_size
         weights: dict[str, Shape] = {
             "embeddings.word_embeddings": (self.vocab_size, h),
@@ -224,11 +235,11 @@ class Dimensions(NamedTuple):
         return {name: self.family.exported_name(name, head) for name in self.shapes(1, head)}
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
-        """Return the floating-point operations of `subtune.models.forward` for one example.
+        """Return the number of floating-point operations of one example's forward pass.
 
         A product of ``[m, k]`` and ``[k, n]`` counts ``2·m·k·n``. If a head reads only the first
-        token, the last layer computes keys and values for all tokens, and the rest for that token
-        alone.
+        token, the last layer computes keys and values of all tokens, and everything else of that
+        token alone.
         """
         h, i = self.hidden_size, self.intermediate_size
         linear, keys_and_values = 2 * (4 * h * h + 2 * h * i), 2 * 2 * h * h
@@ -241,17 +252,20 @@ class Dimensions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """The facts in which packed families differ."""
+    """The facts in which packed families differ.
 
-    # The family's name in `config.json`.
+    Attributes:
+        model_type: the family's name in ``config.json``.
+        defaults: values of fields that ``config.json`` may leave out, as in transformers.
+        computed: the supported values of other fields that change the computation.
+        heads: the layers of each head, from a token's last hidden state to the logits.
+        backbone: the prefix of every name outside the head in transformers' models with a head.
+    """
+
     model_type: str
-    # Values of fields that `config.json` may leave out, as in transformers.
     defaults: Mapping[str, int]
-    # Other fields that change the computation, with the values that subtune supports.
     computed: Mapping[str, tuple[Any, ...]]
-    # Name of a head to its layers, from a token's last hidden state to the logits.
     heads: Mapping[str, tuple[HeadLayer, ...]]
-    # Prefix of every name outside the head in transformers' models with a head.
     backbone: str
 
     def dimensions(self, config: Mapping[str, Any]) -> Dimensions:
@@ -284,16 +298,16 @@ def is_classifier(name: str) -> bool:
 
 
 def is_added(name: str) -> bool:
-    """Return whether a parameter belongs to an injected module and trains."""
+    """Return whether a parameter was added by adapters or PEFT, and trains."""
     return name.partition(".")[0] == ADDED
 
 
 def is_pretrained(name: str) -> bool:
-    """Return whether a pretrained checkpoint holds a parameter."""
+    """Return whether a parameter is in the pretrained checkpoint."""
     return name.partition(".")[0] not in (ADDED, CLASSIFIER, FIXED)
 
 
-# transformers' activations that act on each number alone and have no parameters.
+# Transformers' names of activations that act on each number alone and have no parameters.
 ACTIVATIONS = (
     *("gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python"),
     *("gelu_python_tanh", "gelu_pytorch_tanh", "hardswish", "leaky_relu", "linear", "mish"),
@@ -343,7 +357,7 @@ ROBERTA = replace(
     BERT,
     model_type="roberta",
     defaults={**BERT.defaults, "vocab_size": 50265, "pad_token_id": 1},
-    # It is pretrained without a pooler. The sequence head has a dense layer of its own.
+    # RoBERTa is pretrained without a pooler. Its sequence head has a dense layer of its own.
     heads={
         **BERT.heads,
         SEQUENCE_CLASSIFICATION: (

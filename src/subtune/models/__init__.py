@@ -1,1 +1,1 @@
-"""Pretrained encoders: their files, their parameters and components, and what they compute."""
+"""Pretrained models: their files, their dimensions, and their forward pass."""

@@ -4,13 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import read_yaml
+from subtune.core.package_data import read_yaml
 from subtune.families import FAMILIES
 from subtune.families.base import (
     SEQUENCE_CLASSIFICATION,
@@ -21,25 +21,25 @@ from subtune.families.base import (
 )
 from subtune.models.files import CONFIG, read_config, sequence_head
 from subtune.selections import Selection
-from subtune.selections.added import Adapter, Peft
+from subtune.selections.added import Adapter, Peft, PeftSettings
 from subtune.selections.kind import LAYER_NUMBER, Entries, LowRank, Shapes, Whole, count
 
 if TYPE_CHECKING:
     import pandas as pd
-
-NO_POOLING = (
-    "pooling: found {!r} for a decoder, expected none: only the last token has read the whole text"
-)
 
 
 @dataclass(frozen=True)
 class OtherDimensions:
     """The dimensions of a model outside the packed families, with the interface of `Dimensions`.
 
-    ``first_head``: the first head that transformers has for the model. ``is_decoder``: whether a
-    token reads only the tokens before it. ``shapes`` and ``exported_names`` raise a SubtuneError if
-    weights in the directory do not match the configuration. ``config``: returns transformers'
-    configuration for a number of outputs.
+    Attributes:
+        first_head: the first head that transformers has for the model.
+        is_decoder: whether a token reads only the tokens before it.
+        shapes: a function of the number of outputs and the head. It returns the shapes of all
+            parameters, and raises a SubtuneError if weights in the directory do not match the
+            configuration.
+        exported_names: returns transformers' name of each parameter for a head; raises the same.
+        config: returns transformers' configuration for a number of outputs.
     """
 
     hidden_size: int
@@ -59,9 +59,9 @@ class OtherDimensions:
         return sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
-        """Return the floating-point operations of one example's forward pass of ``tokens`` tokens.
+        """Return the number of floating-point operations of one example's forward pass.
 
-        Every token passes through all matrices except embedding tables.
+        Every one of its ``tokens`` passes through all matrices except embedding tables.
         """
         read = sum(
             math.prod(shape)
@@ -72,31 +72,47 @@ class OtherDimensions:
 
 
 AnyDimensions = Dimensions | OtherDimensions
-# Copies of each number in a trained matrix: its value, its gradient, the optimiser's two averages
-# and the best epoch's value in float32, and its value and gradient in bfloat16.
+# Bytes per number of a trained matrix: its value, its gradient, the optimiser's two averages and
+# the best epoch's value in float32, and its value and gradient in bfloat16.
 BYTES_OF_TRAINED = 5 * 4 + 2 * 2
 
 
-def numbers_per_token(of: AnyDimensions) -> int:
-    """Return the numbers that a layer keeps of a token for the backward pass, without attention."""
-    # Some of transformers' configurations do not name it.
-    return 8 * of.hidden_size + 3 * (getattr(of, "intermediate_size", None) or 4 * of.hidden_size)
+def numbers_per_token(dimensions: AnyDimensions) -> int:
+    """Return how many numbers a layer stores per token for the backward pass.
+
+    The numbers of attention scores are not counted. ``dimensions`` may also be transformers'
+    configuration of a model.
+    """
+    hidden = dimensions.hidden_size
+    # Some of transformers' configurations have no such field.
+    intermediate = getattr(dimensions, "intermediate_size", None) or 4 * hidden
+    return 8 * hidden + 3 * intermediate
 
 
-def bytes_of_a_run(of: AnyDimensions, tokens: float, trained: int) -> float:
+def bytes_of_a_run(dimensions: AnyDimensions, tokens: float, trained: int) -> float:
     """Estimate the memory that each of several runs side by side needs on a GPU.
 
     Args:
-        of: the model's dimensions, or transformers' configuration of it.
-        tokens: the tokens of a large batch.
-        trained: the numbers in the run's trained matrices, 0 if only vectors train.
+        dimensions: the model's dimensions, or transformers' configuration of it.
+        tokens: the number of tokens of a large batch.
+        trained: how many numbers the run's trained matrices have; 0 if only vectors train.
     """
-    return 4 * tokens * of.num_hidden_layers * numbers_per_token(of) + BYTES_OF_TRAINED * trained
+    stored = tokens * dimensions.num_hidden_layers * numbers_per_token(dimensions)
+    return 4 * stored + BYTES_OF_TRAINED * trained
 
 
-def _shapes_with_peft(*arguments: Any) -> tuple[dict[str, Shape], dict[str, str]]:
+@cache
+def _shapes_with_peft(
+    dimensions: AnyDimensions, settings: PeftSettings, outputs: int, head: str
+) -> tuple[dict[str, Shape], dict[str, str]]:
     # Importing PEFT takes seconds, so planning imports it only if a method needs it.
-    return import_module("subtune.models.injected").shapes_with(*arguments)
+    from subtune.models import injected, transformers_models
+
+    if isinstance(dimensions, Dimensions):
+        config = transformers_models.config_by(dimensions, outputs)
+    else:
+        config = dimensions.config(outputs)
+    return injected.shapes_with(config, dimensions.exported_names(head), settings, head)
 
 
 def shapes_for(
@@ -105,7 +121,7 @@ def shapes_for(
     outputs: int,
     head: str = SEQUENCE_CLASSIFICATION,
 ) -> dict[str, Shape]:
-    """Return the shapes of a model's parameters, with those that a selection adds.
+    """Return the shapes of a model's parameters, and of those that a selection adds to it.
 
     Raises:
         SubtuneError: PEFT cannot inject the selection's modules into the model.
@@ -120,7 +136,7 @@ def shapes_for(
 
 
 def papers_models() -> dict[str, dict[str, Any]]:
-    """Return, for each model of the papers, the fields of ``config.json`` that decide shapes."""
+    """Return the fields of ``config.json`` that decide shapes, for each model of the papers."""
     return read_yaml("subtune.models", "sizes.json")
 
 
@@ -130,9 +146,10 @@ def dimensions_by(fields: Mapping[str, Any]) -> Dimensions:
 
 
 def fields_of(name_or_path: str) -> Mapping[str, Any] | None:
-    """Return the configuration of a local model or of a paper's model, else None.
+    """Return the fields of a model's ``config.json``, or None if they are unknown.
 
-    Other models on the hub are unknown before the download.
+    They are known for local models and for the papers' models. Other models on the hub would have
+    to be downloaded.
     """
     if (Path(name_or_path) / CONFIG).is_file():
         return read_config(Path(name_or_path))
@@ -142,9 +159,7 @@ def fields_of(name_or_path: str) -> Mapping[str, Any] | None:
 def dimensions_of(name_or_path: str) -> AnyDimensions | None:
     """Return a model's dimensions, or None if `fields_of` does not know its configuration."""
     fields = fields_of(name_or_path)
-    if fields is None or fields["model_type"] in FAMILIES:
-        return dimensions_by(fields) if fields else None
-    return dimensions_in(Path(name_or_path))
+    return None if fields is None else _dimensions(Path(name_or_path), fields)
 
 
 def dimensions_in(directory: Path) -> AnyDimensions:
@@ -153,11 +168,35 @@ def dimensions_in(directory: Path) -> AnyDimensions:
     Raises:
         SubtuneError: there is no readable configuration, or transformers has no head for the model.
     """
-    fields = read_config(directory)
+    return _dimensions(directory, read_config(directory))
+
+
+def _dimensions(directory: Path, fields: Mapping[str, Any]) -> AnyDimensions:
     if fields["model_type"] in FAMILIES:
         return dimensions_by(fields)
-    # Importing transformers takes seconds.
-    return import_module("subtune.models.transformers_models").read_dimensions(directory)
+    # Importing transformers takes seconds, so planning imports it only if a model needs it.
+    from subtune.models import transformers_models as theirs
+
+    with_head = theirs.read_config(directory, outputs=1)
+    config = with_head.get_text_config()
+
+    def size(name: str, default: int) -> int:
+        value = getattr(config, name, None)
+        return value if isinstance(value, int) and value > 0 else default
+
+    hidden = size("hidden_size", 1)
+    return OtherDimensions(
+        hidden_size=hidden,
+        num_hidden_layers=size("num_hidden_layers", 1),
+        # FNet has no attention heads.
+        num_attention_heads=size("num_attention_heads", 1),
+        intermediate_size=size("intermediate_size", 4 * hidden),
+        first_head=next(iter(theirs.heads_of(with_head)), SEQUENCE_CLASSIFICATION),
+        is_decoder=theirs.is_decoder(with_head),
+        shapes=partial(theirs.shapes_in, directory),
+        exported_names=partial(theirs.own_names_in, directory),
+        config=partial(theirs.read_config, directory),
+    )
 
 
 def parameter_counts(
@@ -166,16 +205,19 @@ def parameter_counts(
     outputs: int,
     head: str = SEQUENCE_CLASSIFICATION,
 ) -> "pd.DataFrame":
-    """Count the parameters that each method trains in each model, one row per pair.
+    """Count the parameters that each method trains in each model.
 
     The classifier always trains. Counts include it, but the share does not (as in BitFit, Table 1):
     the classifier's size varies between families by more parameters than some methods train.
 
     Returns:
-        ``model``, ``method``, ``parameters`` (with the classifier's), ``classifier`` (the
-        classifier's alone), ``share`` (the part of the pretrained parameters that trains) and
-        ``problem``. If a method does not fit a model, ``problem`` says why and the numbers are
-        missing.
+        A table with one row per model and method, and these columns:
+
+        * ``model``, ``method``
+        * ``parameters``: the number of trained parameters, with the classifier's
+        * ``classifier``: the number of the classifier's parameters
+        * ``share``: the share of the pretrained parameters that train
+        * ``problem``: why the method does not fit the model; then the numbers are missing
     """
     import pandas as pd
 
@@ -198,7 +240,7 @@ def parameter_counts(
 
 
 def tensors_of(selection: Selection, directory: Path, outputs: int) -> "pd.DataFrame":
-    """List the tensors that a selection trains in a local model, as `trained_tensors` does.
+    """Return the table of `trained_tensors` for a selection in a local model.
 
     Raises:
         SubtuneError: the model lacks a parameter that the selection names.
@@ -217,12 +259,20 @@ def trained_tensors(
 ) -> "pd.DataFrame":
     """List the trained tensors, in the model's order. Equal tensors in several layers share a row.
 
-    ``own_names`` maps canonical names to transformers' names; adapters have one name only.
+    Args:
+        entries: the trained entries of each tensor.
+        shapes: the shape of each of the model's parameters.
+        own_names: transformers' name of each parameter, by canonical name. Adapters have none.
 
     Returns:
-        ``tensor`` (a pattern that matches the row's tensors), ``times`` (how many it matches),
-        ``own`` (the pattern in transformers' model), ``shape`` (of one tensor), ``trains`` (how
-        many numbers train in all of them) and ``how`` (in words).
+        A table with these columns:
+
+        * ``tensor``: a pattern that matches the row's tensors
+        * ``times``: the number of these tensors
+        * ``own``: the pattern in transformers' model
+        * ``shape``: the shape of one tensor
+        * ``trains``: how many numbers train in all these tensors
+        * ``how``: whether a tensor trains whole, in part or by an update of a rank, in words
     """
     import pandas as pd
 
@@ -255,7 +305,13 @@ def _in_layers(name: str) -> str:
 
 
 def _joined(first: str, last: str, everywhere: bool) -> str:
-    """Return the pattern of names from the first layer to the last; other numbers are kept."""
+    """Return a pattern of names that differ in the layer's number.
+
+    Args:
+        first: the name in the first layer.
+        last: the name in the last layer.
+        everywhere: whether the names are those of all layers.
+    """
     parts = zip(first.split("."), last.split("."), strict=True)
     return ".".join(a if a == b else "*" if everywhere else f"{a}-{b}" for a, b in parts)
 

@@ -1,8 +1,7 @@
-"""A pretrained encoder with a head.
+"""A model in memory: a pretrained encoder or decoder with a head.
 
-Parameter names are canonical: the encoder's own names without a family prefix
-(``encoder.layer.3.output.LayerNorm.weight``, ``pooler.dense.bias``), and ``classifier…`` for
-parameters that no pretrained checkpoint has (`subtune.families`).
+`subtune.models.loading` reads it from files. Its parameters have canonical names, the same in every
+family (`subtune.families.base`).
 """
 
 from collections.abc import Mapping
@@ -11,22 +10,19 @@ from itertools import product
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig
 
 from subtune.core.errors import one_line
 from subtune.families import FAMILIES
-from subtune.families.base import HEADS, MEAN_CLASSIFICATION, Family, is_classifier
-from subtune.models.dimensions import dimensions_by
-from subtune.models.files import CONFIG, Pooling, head_by, read_config, stored_names, weights_of
+from subtune.families.base import HEADS, MEAN_CLASSIFICATION, Family, Shape, is_classifier
+from subtune.models.files import CONFIG
 from subtune.models.operations import Fused
 from subtune.selections.added import AdapterSettings
-from subtune.selections.specs import FisherSpec, RunSpec
 from subtune.tasks.examples import Reads
 
-# Fields of ``config.json`` that an earlier use of the model has set. They change what transformers'
-# model returns, or how it trains, but not the model.
+# Fields of ``config.json`` that an earlier use of the model has set, with their defaults. They
+# change what transformers' model returns, or how it trains, but not the model.
 SWITCHES = {
     "gradient_checkpointing": False,
     "output_attentions": False,
@@ -36,8 +32,8 @@ SWITCHES = {
     "torchscript": False,
 }
 # Standard deviations of an adapter's initial weights. Houlsby et al., 2019, section 3.6, truncate
-# normal draws at two standard deviations. adapter-hub, the code of Pfeiffer et al., 2021, does not.
-# All biases are 0.
+# normal draws at two standard deviations. adapter-hub, the code of Pfeiffer et al., 2021, does not
+# truncate them. All biases are 0.
 DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
 
 
@@ -45,11 +41,14 @@ DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
 class TransformersModule:
     """Transformers' model without its weights.
 
-    ``module``: the model, with empty parameters. ``own_names``: the module's names by canonical
-    name. ``transposed``: own names of matrices that the module stores as ``[i, o]``. ``buffers``:
-    the module's buffers by own name. ``without_effect``: canonical names of parameters that change
-    no output. ``sees_padding``: whether padding changes a text's result, so that batches must have
-    none. ``injected``: whether PEFT has injected modules.
+    Attributes:
+        module: the model, with empty parameters.
+        own_names: the module's name of each parameter, by canonical name.
+        transposed: the module's names of matrices that it stores as ``[i, o]``.
+        buffers: the module's buffers, by the module's names.
+        without_effect: canonical names of parameters that change no output.
+        sees_padding: whether padding changes a text's result, so that batches must have none.
+        injected: whether the module has modules of PEFT.
     """
 
     module: nn.Module
@@ -65,10 +64,14 @@ class TransformersModule:
 class Encoder:
     """A pretrained encoder or decoder with a head.
 
-    ``parameters``: every weight by canonical name, in the model's order, the classifier's last.
-    ``head``: a key of `HEADS`. ``transformers``: transformers' module, unless the family is packed.
-    ``adapters``: the settings of adapters in a packed family's model, if there are any. ``fused``:
-    compiled operations of a packed family's training steps, if a GPU trains long enough.
+    Attributes:
+        config: transformers' configuration of the model.
+        parameters: every parameter by canonical name, in the model's order, the classifier's last.
+        head: a key of `HEADS`.
+        transformers: transformers' module, unless subtune has its own forward pass.
+        adapters: the settings of the model's adapters, if it has any. Only models with our own
+            forward pass can have some.
+        fused: compiled operations for our own forward pass, if a GPU trains long enough.
     """
 
     config: PretrainedConfig
@@ -85,7 +88,7 @@ class Encoder:
 
     @property
     def reads(self) -> Reads:
-        """The tokens that the head reads."""
+        """The tokens of a text that the head reads."""
         return HEADS[self.head]
 
     @property
@@ -95,7 +98,7 @@ class Encoder:
 
     @property
     def outputs(self) -> int:
-        """Width of the head."""
+        """The number of the head's outputs."""
         return len(next(reversed(self.parameters.values())))
 
     @property
@@ -117,7 +120,7 @@ class Encoder:
         return self.family.exported_name(name, self.head)
 
     def is_transposed(self, name: str) -> bool:
-        """Return whether transformers' model stores a matrix as ``[i, o]``."""
+        """Return whether transformers' model stores a matrix as ``[i, o]``, not ``[o, i]``."""
         theirs = self.transformers
         return theirs is not None and theirs.own_names[name] in theirs.transposed
 
@@ -129,8 +132,8 @@ class Encoder:
         }
 
 
-def shapes_of(model: Encoder) -> dict[str, tuple[int, ...]]:
-    """Return the shape of every parameter by canonical name, classifier included."""
+def shapes_of(model: Encoder) -> dict[str, Shape]:
+    """Return the shape of every parameter, by canonical name."""
     return {name: tuple(value.shape) for name, value in model.parameters.items()}
 
 
@@ -140,7 +143,7 @@ def with_new_classifier(model: Encoder, seed: int) -> Encoder:
 
 
 def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
-    """Return a classifier as transformers draws it.
+    """Return a classifier's parameters, drawn from a seed as transformers draws them.
 
     Weights come from N(0, initializer_range²), biases are 0, and norms are 1.
     """
@@ -157,7 +160,7 @@ def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
 
 
 def with_adapters(model: Encoder, settings: AdapterSettings, seed: int) -> Encoder:
-    """Return a model of a packed family with adapters drawn from a seed."""
+    """Return a model of a packed family with adapters whose weights are drawn from a seed."""
     generator = torch.Generator().manual_seed(seed)
     spread = DEVIATION[settings.type]
     added: dict[str, Tensor] = {}
@@ -173,46 +176,10 @@ def with_adapters(model: Encoder, settings: AdapterSettings, seed: int) -> Encod
     return replace(model, parameters=added | model.parameters, adapters=settings)
 
 
-def model_of(spec: RunSpec | FisherSpec, directory: str) -> Encoder:
-    """Return the model of a stage, loaded from a directory, with the head of the stage's task."""
-    task = spec.tokens.data.task
-    return load_model(Path(directory), task.of_kind.head, task.outputs, spec.model.pooling)
-
-
-def load_model(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
-    """Return the model in a directory, in float32 and with a classifier of zeros.
-
-    Args:
-        head: the head of the task's kind, a key of `HEADS`.
-        pooling: the tokens that a sequence classifier reads; default: those of transformers' class.
-
-    Raises:
-        SubtuneError: a weight is missing or cannot be read, or the model has no such pooling.
-    """
-    fields = read_config(directory)
-    head = head_by(pooling, head, fields)
-    if fields["model_type"] not in FAMILIES:
-        # Transformers' model code takes seconds to import; packed families do not need it.
-        from subtune.models import transformers_models
-
-        return transformers_models.load(directory, head, outputs, pooling)
-    dimensions = dimensions_by(fields)
-    paths = weights_of(directory)
-    stored = stored_names(paths, dimensions, head)
-    tensors = {name: tensor for path in paths for name, tensor in load_file(path).items()}
-    parameters = {
-        name: torch.zeros(shape)
-        if is_classifier(name)
-        else tensors[stored[name]].to(torch.float32, copy=True)
-        for name, shape in dimensions.shapes(outputs, head).items()
-    }
-    return Encoder(transformers_config(directory, outputs), parameters, head)
-
-
 def transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
     """Return transformers' configuration of a model with a number of outputs.
 
-    It has transformers' defaults for labels and for the fields in `SWITCHES`.
+    Labels and the fields in `SWITCHES` have their defaults.
 
     Raises:
         SubtuneError: the configuration cannot be read, or transformers knows no such model.
@@ -221,7 +188,7 @@ def transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
         config = AutoConfig.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False
         )
-    # Without label words, transformers makes some for each output.
+    # Transformers then makes label words of its own, one per output.
     config.id2label = None
     config.num_labels = outputs
     for part, (name, value) in product([config, config.get_text_config()], SWITCHES.items()):

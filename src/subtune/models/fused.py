@@ -1,7 +1,8 @@
-"""Pointwise operations between matrix products, compiled by torch: one kernel each on a GPU.
+"""Pointwise operations between matrix products, which torch compiles to one GPU kernel each.
 
-Without them, every bias, activation, dropout mask, sum and LayerNorm is a kernel that reads and
-writes all tokens of all runs. Compiling took ten seconds on an H200, so short jobs do without.
+Without compiling, every bias, activation, dropout mask, sum and LayerNorm is a kernel that reads
+and writes all tokens of all runs. Compiling took ten seconds on an H200, so short trainings do not
+compile.
 """
 
 from collections.abc import Callable
@@ -22,8 +23,8 @@ from subtune.models.operations import Fused
 def with_fused_operations(model: Encoder, report: Callable[[str], None]) -> Encoder:
     """Return a model of a packed family whose training steps use compiled operations.
 
-    If they cannot be compiled, return the model as it is, and report why. Torch needs a C compiler
-    and Python's headers, which some machines lack.
+    Compiling needs a C compiler and Python's headers, which some machines lack. If it fails, report
+    why, and return the model as it is.
     """
     fused = _fused(model.config.hidden_act, model.config.layer_norm_eps)
     try:
@@ -38,7 +39,7 @@ def _require_working(fused: Fused, model: Encoder) -> None:
     """Compile the operations and their backward passes, for two runs and a few tokens.
 
     Raises:
-        Exception: they do not compile.
+        Exception: torch cannot compile them.
     """
     parts = ("dense.weight", "dense.bias", "LayerNorm.weight", "LayerNorm.bias")
     matrix, bias, weight, shift = (model.parameters[f"{LAYERS}0.output.{part}"] for part in parts)
@@ -63,11 +64,11 @@ def _require_working(fused: Fused, model: Encoder) -> None:
     (activated.sum() + normed.sum()).backward()
 
 
-# Functions of their own would be compiled again for every group of runs.
+# Cached, because new functions would be compiled again for every group of runs.
 @cache
 def _fused(activation_name: str, eps: float) -> Fused:
     activate = activation(activation_name)
-    # Vectors may be shared or each run's own, and train or not: each case is compiled.
+    # A vector is shared or each run's own, and trains or not: torch compiles each case.
     torch._dynamo.config.recompile_limit = 64
 
     def activated(y: Tensor, bias: Tensor) -> Tensor:
@@ -90,7 +91,7 @@ def _fused(activation_name: str, eps: float) -> Fused:
 
 
 def _for_any_size(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return the compiled function: once for all numbers of tokens and runs."""
+    """Return the function, compiled once for all numbers of tokens and runs."""
     compiled = torch.compile(function)
 
     def call(*operands: Tensor | None) -> Tensor:

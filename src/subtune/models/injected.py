@@ -9,13 +9,12 @@ import copy
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 
 import peft
 import torch
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 from peft.utils import ModulesToSaveWrapper
-from transformers import AutoConfig, PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
 from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of, reason_of
 from subtune.families.base import (
@@ -25,11 +24,9 @@ from subtune.families.base import (
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
-    Dimensions,
     Shape,
     is_classifier,
 )
-from subtune.models.dimensions import AnyDimensions
 from subtune.models.encoder import Encoder
 from subtune.models.transformers_models import (
     AUTO_CLASSES,
@@ -40,7 +37,8 @@ from subtune.models.transformers_models import (
 )
 from subtune.selections.added import PeftSettings
 
-# PEFT's class for question answering passes on no token types, so that head has no task type here.
+# PEFT's task types by head. Its class for question answering does not pass token types on, so that
+# head has none here.
 TASK_TYPES = {
     SEQUENCE_CLASSIFICATION: "SEQ_CLS",
     MEAN_CLASSIFICATION: "TOKEN_CLS",
@@ -60,8 +58,8 @@ UNFIT = {
     "TRAINABLE_TOKENS": "PEFT saves no classifier with it; LORA has `trainable_token_indices`",
     "XLORA": "it mixes adapters that are trained already",
 }
-# Fields that users cannot set: fields that all PEFT types share or that this package or the model
-# decides, fields that load files or import code, and fields that need another way to train.
+# Fields that users cannot set: fields that all PEFT types have, fields that this package or the
+# model decides, fields that load files or import code, and fields that need another way to train.
 RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
 RESERVED |= {
@@ -113,7 +111,7 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
 
 
 def injected(model: Encoder, settings: PeftSettings, seed: int) -> Encoder:
-    """Return a model with PEFT's modules, drawn from a seed, on the same device.
+    """Return a model with PEFT's modules, whose values are drawn from a seed, on the same device.
 
     Raises:
         SubtuneError: PEFT cannot put such modules into this model.
@@ -127,26 +125,30 @@ def injected(model: Encoder, settings: PeftSettings, seed: int) -> Encoder:
 def with_modules(
     model: Encoder, settings: PeftSettings, seed: int
 ) -> tuple[peft.PeftModel, dict[str, str]]:
-    """Return PEFT's model with a model's values on a CPU, and PEFT's names by canonical name."""
+    """Return PEFT's model on a CPU, with a model's values, and PEFT's names by canonical name."""
     on_cpu = replace(model, config=copy.deepcopy(model.config)).to("cpu")
     own_names = {name: model.exported_name(name) for name in model.parameters}
     module = with_values(on_cpu, attn_implementation="eager")
     return _inject(module, own_names, settings, model.head, seed)
 
 
-@cache
 def shapes_with(
-    dimensions: AnyDimensions, settings: PeftSettings, outputs: int, head: str
+    config: PretrainedConfig, own_names: Mapping[str, str], settings: PeftSettings, head: str
 ) -> tuple[dict[str, Shape], dict[str, str]]:
     """Return the shape and PEFT's name of every parameter that is used, by canonical name.
 
+    Args:
+        config: transformers' configuration of the model, with the number of outputs.
+        own_names: transformers' name of each of the model's parameters, by canonical name.
+        settings: the settings of PEFT's modules.
+        head: the model's head.
+
     Raises:
-        SubtuneError: PEFT cannot put such modules into a model of these dimensions.
+        SubtuneError: PEFT cannot put such modules into this model.
     """
-    own_names = dimensions.exported_names(head)
 
     def inject(device: str) -> tuple[peft.PeftModel, dict[str, str]]:
-        module = _without_values(dimensions, outputs, head, device)
+        module = _without_values(copy.deepcopy(config), head, device)
         return _inject(module, own_names, settings, head, seed=0)
 
     # Only a real forward pass shows whether virtual tokens fit.
@@ -195,9 +197,11 @@ def _inject(
 
 
 def _names(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
-    """Map canonical to own names of every parameter that is used, the classifier's last.
+    """Return PEFT's name of every parameter that is used, by canonical name, the classifier's last.
 
-    ``known`` has the canonical names of the model's own parameters, by their Python identity.
+    Args:
+        module: PEFT's model.
+        known: the canonical names of the model's own parameters, by their Python identity.
     """
     unused = set()
     for wrapper in module.modules():
@@ -218,9 +222,9 @@ def _names(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
 
 
 def _require_input(module: peft.PeftModel, settings: PeftSettings) -> None:
-    """Refuse a type whose code fails on this model.
+    """Refuse a type of PEFT whose code fails on this model.
 
-    On ``meta``, PEFT checks the inputs; then the pass stops at the first value that it needs.
+    On ``meta``, PEFT checks the inputs, and the pass stops where it needs the first value.
     """
     device = next(module.parameters()).device
     ids = torch.ones(1, 4, dtype=torch.long, device=device)
@@ -233,16 +237,8 @@ def _require_input(module: peft.PeftModel, settings: PeftSettings) -> None:
         raise SubtuneError(f"peft: {settings.type}: {reason_of(error)}") from None
 
 
-def _without_values(
-    dimensions: AnyDimensions, outputs: int, head: str, device: str
-) -> PreTrainedModel:
-    """Return transformers' model of these dimensions, all zeros, or on ``meta`` without values."""
-    if isinstance(dimensions, Dimensions):
-        fields = dimensions._asdict()
-        config = AutoConfig.for_model(fields.pop("family").model_type, **fields)
-        config.num_labels = outputs
-    else:
-        config = dimensions.config(outputs)
+def _without_values(config: PretrainedConfig, head: str, device: str) -> PreTrainedModel:
+    """Return transformers' model, all zeros, or on ``meta`` without values."""
     with torch.device("meta"), quiet():
         module = AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
     if device != "meta":

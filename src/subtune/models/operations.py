@@ -1,11 +1,9 @@
-"""Operations of the forward pass: weights that differ by run, grids, dropout masks.
+"""Weights that differ between runs, products with them, and dropout masks.
 
-A matrix in which some entries train gets no gradient. The backward pass holds at most three such
-matrices.
+If only some entries of a matrix train, the matrix gets no gradient: its entries do.
 
-Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``r`` rank, ``e`` trainable entries.
-On grids: ``m`` examples, ``s`` tokens, ``l`` tokens of the longest example, ``a`` heads of
-attention, ``d`` numbers per head, ``h`` = ``a·d`` numbers per token.
+Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``r`` rank, ``e`` trained entries,
+``u`` rows of an embedding table, ``h`` its columns.
 """
 
 import math
@@ -18,24 +16,27 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# A 64-bit draw serves four values of a dropout mask, sixteen bits each.
+# A draw of 64 bits decides four values of a dropout mask, by sixteen bits each.
 LANES = 4
 STEPS = 1 << 16
 
 
 @dataclass(frozen=True)
 class PerRun:
-    """One tensor per run: ``values`` are ``[k, …]``."""
+    """A tensor of which each run has its own: ``values`` are ``[k, …]``."""
 
     values: Tensor
 
 
 @dataclass(frozen=True)
 class SparseEntries:
-    """A matrix ``[o, i]`` with some trainable entries.
+    """A matrix of which only some entries train. Their values get a gradient, the matrix gets none.
 
-    The matrix holds their ``values`` ``[e]`` at ``rows`` and ``columns`` ``[e]``. The values get a
-    gradient, the matrix gets none.
+    Attributes:
+        matrix: the whole matrix, ``[o, i]``, with the trained entries' values in it.
+        values: the trained entries' values, ``[e]``.
+        rows: the row of each trained entry, ``[e]``.
+        columns: the column of each trained entry, ``[e]``.
     """
 
     matrix: Tensor
@@ -46,9 +47,11 @@ class SparseEntries:
 
 @dataclass(frozen=True)
 class TableRows:
-    """The ``values`` ``[k, u, h]`` of the only ``rows`` ``[u]`` of a table that are read.
+    """The only rows of an embedding table that a training reads.
 
-    ``rows`` are in ascending order.
+    Attributes:
+        values: the rows' values in each run, ``[k, u, h]``.
+        rows: the rows' indices in the whole table, ``[u]``, in ascending order.
     """
 
     values: Tensor
@@ -59,7 +62,9 @@ class TableRows:
 class LowRankUpdate:
     """A product ``lora_b @ lora_a`` that is added to the model's own matrix.
 
-    ``lora_a`` is ``[k, r, i]``; ``lora_b`` is ``[k, o, r]`` and includes the update's scale.
+    Attributes:
+        lora_a: ``[k, r, i]``.
+        lora_b: ``[k, o, r]``, multiplied by the update's scale.
     """
 
     lora_a: Tensor
@@ -71,11 +76,12 @@ Weight = Tensor | PerRun | SparseEntries | TableRows | LowRankUpdate
 
 
 class Fused(NamedTuple):
-    """Pointwise operations after a product ``y`` ``[k, t, o]``, as one kernel each.
+    """Pointwise operations after a matrix product ``[k, t, o]``, compiled to one kernel each.
 
-    ``activated`` adds a bias and applies the activation. ``added_and_normed`` adds a bias, applies
-    a dropout mask, if there is one, adds the residual, and applies LayerNorm with its weight and
-    bias.
+    Attributes:
+        activated: adds a bias and applies the activation.
+        added_and_normed: adds a bias, applies a dropout mask, if there is one, adds the residual,
+            and applies LayerNorm with its weight and bias.
     """
 
     activated: Callable[[Tensor, Tensor], Tensor]
@@ -95,15 +101,19 @@ def lookup(ids: Tensor, tables: Tensor) -> Tensor:
 
 
 def stacked_linear(x: Tensor, weights: Tensor) -> Tensor:
-    """Return ``x Wᵀ``, ``[k, t, o]``, from an input ``[k, t, i]`` or ``[1, t, i]`` and each run's
-    matrix ``[k, o, i]``."""
+    """Return the product ``x Wᵀ`` of every run, ``[k, t, o]``.
+
+    Args:
+        x: ``[k, t, i]``, or ``[1, t, i]`` if all runs have the same input.
+        weights: each run's matrix, ``[k, o, i]``.
+    """
     if len(weights) == 1:
         return functional.linear(x, weights.squeeze(0))
     return _StackedLinear.apply(in_products(x).expand(len(weights), -1, -1), in_products(weights))
 
 
 class _StackedLinear(torch.autograd.Function):
-    """A batched product whose gradient of the matrices has their own order in memory."""
+    """A batched product. The gradient of the matrices is laid out in memory as the matrices are."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weights: Tensor) -> Tensor:
@@ -120,48 +130,15 @@ class _StackedLinear(torch.autograd.Function):
         )
 
 
-def attention_within(
-    query: Tensor, key: Tensor, value: Tensor, heads: int, starts: Tensor, longest: int, p: float
-) -> Tensor:
-    """Return attention within examples, ``[k, s, h]``, without padding.
-
-    Args:
-        query: ``[k, s, h]``, of all tokens or of the first tokens of ``m`` sequences.
-        key: ``[k, t, h]``, as is ``value``.
-        heads: the number of attention heads.
-        starts: the first token of each sequence, ``[m]``. No sequence is without tokens.
-        longest: a number that no sequence exceeds in tokens.
-        p: the probability that an attention weight is dropped.
-    """
-
-    def jagged(x: Tensor, starts: Tensor, longest: int) -> Tensor:
-        runs, tokens, _ = x.shape
-        first = torch.arange(runs, device=x.device)[:, None] * tokens
-        offsets = functional.pad((first + starts).flatten(), (0, 1), value=runs * tokens)
-        values = in_products(x).reshape(runs * tokens, heads, -1)
-        nested = torch.nested.nested_tensor_from_jagged(
-            values, offsets, min_seqlen=1, max_seqlen=min(longest, len(values))
-        )
-        return nested.transpose(1, 2)
-
-    key_of, value_of = (jagged(x, starts, longest) for x in (key, value))
-    if query.shape[1] == key.shape[1]:
-        query_of = jagged(query, starts, longest)
-    else:
-        query_of = jagged(query, torch.arange(len(starts), device=starts.device), 1)
-    attended = functional.scaled_dot_product_attention(query_of, key_of, value_of, dropout_p=p)
-    return attended.transpose(1, 2).values().reshape(query.shape)
-
-
 def sparse_linear(x: Tensor, weight: SparseEntries) -> Tensor:
-    """Return ``x Wᵀ``, ``[k, t, o]``; entry ``W[o, i]`` has gradient Σ_t g[t, o]·x[t, i]."""
+    """Return ``x Wᵀ``, ``[k, t, o]``; an entry ``W[o, i]`` has the gradient Σ_t g[t, o]·x[t, i]."""
     return _SparseLinear.apply(x, weight.matrix, weight.values, weight.rows, weight.columns)
 
 
 def sparse_embedding(ids: Tensor, table: SparseEntries) -> Tensor:
-    """Return rows ``[t, h]`` of the table.
+    """Return the table's rows of some ids, ``[t, h]``.
 
-    An entry's gradient is Σ_t g[t, column] over the tokens that read its row.
+    An entry's gradient is the sum of g[t, column] over the tokens t that read its row.
     """
     return _SparseEmbedding.apply(ids, table.matrix, table.values, table.rows, table.columns)
 
@@ -182,7 +159,7 @@ class _SparseLinear(torch.autograd.Function):
         if len(tokens) * len(rows) <= weight.numel():
             gradient = (outputs[:, rows] * tokens[:, columns].to(values.dtype)).sum(0)
         else:
-            # With many entries, computing the full product is a hundred times faster.
+            # The full product is a hundred times faster if there are many entries.
             gradient = (outputs.mT @ tokens)[rows, columns].to(values.dtype)
         below = g @ weight.to(g.dtype) if ctx.needs_input_grad[0] else None
         return below, None, gradient, None, None
@@ -200,8 +177,8 @@ class _SparseEmbedding(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         ids, rows, columns = ctx.saved_tensors
-        # If several tokens read a row, one of them gets the sum of all. A row that no token reads
-        # gets the last sum, which is 0.
+        # If several tokens read a row, all their gradients are added at one of these tokens. A row
+        # that no token reads gets the last sum, which is 0.
         nowhere = len(ids)
         reader = ids.new_full((ctx.rows_of_table,), nowhere)
         reader[ids] = torch.arange(len(ids), device=ids.device)
@@ -209,56 +186,13 @@ class _SparseEmbedding(torch.autograd.Function):
         return None, None, sums[reader[rows], columns], None, None
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Neighbouring examples of a batch, laid out for attention: ``m`` examples by ``l`` slots.
-
-    ``tokens``: the number ``s`` of tokens. ``outside`` ``[m, l]``: 0 in slots with a token, -inf
-    after an example's end. ``slot`` ``[s·a]``: the slot of each row of ``[s·a, d]``, in
-    ``[m·a·l, d]``.
-    """
-
-    tokens: int
-    outside: Tensor
-    slot: Tensor
-
-
-def grid_of(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor]) -> Grid:
-    """Return the grid of neighbouring examples with these numbers of tokens."""
-    longest = int(lengths.max())
-    first = lengths.cumsum() - lengths
-    example = np.arange(len(lengths)).repeat(lengths)
-    position = np.arange(lengths.sum()) - first[example]
-    inside = np.arange(longest) < lengths[:, None]
-    slot = (example[:, None] * heads + np.arange(heads)) * longest + position[:, None]
-    return Grid(
-        tokens=int(lengths.sum()),
-        outside=tensor(np.where(inside, np.float32(0), np.float32("-inf"))),
-        slot=tensor(slot.ravel()),
-    )
-
-
-def to_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:
-    """Copy a grid's tokens ``[k, s, h]`` to every head's slots ``[k·m·a, l, d]``, others are 0."""
-    rows = x.unflatten(2, (heads, -1)).flatten(1, 2)
-    slots = rows.new_zeros(len(rows), grid.outside.numel() * heads, rows.shape[2])
-    slots = slots.index_copy(1, grid.slot, rows)
-    return slots.view(-1, grid.outside.shape[1], rows.shape[2])
-
-
-def from_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:
-    """Copy every head's slots ``[k·m·a, l, d]`` back to tokens ``[k, s, h]``."""
-    rows = x.reshape(-1, grid.outside.numel() * heads, x.shape[2])
-    return rows.index_select(1, grid.slot).unflatten(1, (-1, heads)).flatten(2)
-
-
 class DropoutMasks:
-    """A sequence of dropout masks, decided by the seed.
+    """A sequence of dropout masks that a seed decides.
 
-    These masks are cheap on a CPU, where torch's own masks take a fifth of a training step. Sixteen
+    On a CPU these masks are cheap; torch's own masks take a fifth of a training step. Sixteen
     random bits decide whether a value is kept, so the probability is exact to 1/65536. On a GPU,
-    attention's kernels draw a mask for each run from torch's default generator. All other masks
-    have a generator of their own, so that they do not depend on the number of runs.
+    the kernels of attention draw a mask for each run from torch's default generator. All other
+    masks have a generator of their own, so that they do not depend on the number of runs.
     """
 
     def __init__(self, seed: int, device: torch.device):
@@ -271,7 +205,7 @@ class DropoutMasks:
             self.generators.append(attention.manual_seed(seed + 1))
 
     def draw(self, shape: Sequence[int], p: float) -> Tensor:
-        """Return a mask that is 0 with probability ``p``, and 1/(1-p) elsewhere."""
+        """Return a mask whose values are 0 with probability ``p``, and else 1/(1-p)."""
         if self.device.type != "cpu":
             mask = torch.empty(shape, device=self.device)
             return mask.bernoulli_(1 - p, generator=self.generators[0]).mul_(1 / (1 - p))
@@ -286,10 +220,11 @@ class DropoutMasks:
         return int(self._bits.random_raw() >> 1)
 
     def state(self) -> tuple[dict[str, Any], list[Tensor]]:
-        """Return the generators' states: facts that JSON can hold, and tensors.
+        """Return the states of the generators.
 
-        CPUs draw from the state in the facts. Other devices draw from the states in the tensors,
-        which only the same kind of device can read.
+        Returns:
+            Values that JSON can hold, with the state from which a CPU draws; and tensors, with the
+            states from which other devices draw. Only the same kind of device can read the tensors.
         """
         bits = self._bits.state
         plain = bits | {"state": {"state": bits["state"]["state"].tolist()}}
@@ -297,7 +232,7 @@ class DropoutMasks:
         return {"device": self.device.type, "masks": plain}, states
 
     def restore(self, facts: Mapping[str, Any], states: Sequence[Tensor]) -> None:
-        """Restore a state from the same kind of device."""
+        """Continue from states of the same kind of device."""
         bits: Any = dict(facts["masks"])
         bits["state"] = {"state": np.array(bits["state"]["state"], np.uint64)}
         self._bits.state = bits

@@ -1,4 +1,4 @@
-"""A model's tokenizer, and a trial of it on texts before anything trains."""
+"""A model's tokenizer, and the share of tokens that it does not know."""
 
 import json
 from collections import Counter
@@ -12,21 +12,23 @@ from tokenizers.models import Unigram
 from subtune.core.errors import SubtuneError, cut, one_line
 from subtune.models.files import TOKENIZER
 
-# The largest share of unknown tokens that is not mentioned.
+# Users are told if the share of unknown tokens is larger.
 MOST_UNKNOWN = 0.2
-# The letters of a text on which a tokenizer is tried.
+# The number of letters of each text on which a tokenizer is tried.
 LETTERS = 1000
-# Marks the beginning of a word, and is a token of its own before an unknown word.
+# A token that marks the beginning of a word. Before an unknown word it stands alone.
 MARK = "▁"
 
 
 def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
-    """Return a model's tokenizer, which neither pads nor cuts.
+    """Return a model's tokenizer, which neither pads nor cuts texts.
 
-    Transformers makes one from files of an older format.
+    If the model has files of an older format, transformers makes a tokenizer from them.
 
-    ``names_are_text``: whether the name of a special token in a text, such as ``</s>``, is ordinary
-    text.
+    Args:
+        directory: the model's directory.
+        names_are_text: whether the name of a special token in a text, such as ``</s>``, is ordinary
+            text.
 
     Raises:
         SubtuneError: the tokenizer's files are missing or cannot be read.
@@ -58,9 +60,14 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
 def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> float:
     """Return the share of unknown tokens in some texts. A byte-level BPE has none.
 
+    Args:
+        tokenizer: the tokenizer.
+        texts: the texts.
+        model: the model's name or directory, for messages.
+
     Raises:
-        SubtuneError: the tokenizer of ``model`` fails, or has no token for any word. Transformers
-            makes such a tokenizer if files are missing.
+        SubtuneError: the tokenizer fails, or has no token for any word. Transformers makes such a
+            tokenizer if files are missing.
     """
     given = [text[:LETTERS] for text in texts if text.strip()]
     with one_line(f"{model}: the tokenizer fails on the texts"):
@@ -81,7 +88,7 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> 
 
 
 def unknown_lines(share: float) -> Iterator[str]:
-    """Yield a line if a large share of tokens is unknown."""
+    """Yield a line for the user if a large share of tokens is unknown."""
     if share > MOST_UNKNOWN:
         yield (
             f"{share:.0%} of the tokens are unknown to the model, so scores say little about "

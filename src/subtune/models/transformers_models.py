@@ -5,14 +5,14 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from torch import Tensor, nn
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 from transformers.utils.logging import (
     disable_progress_bar,
@@ -27,13 +27,13 @@ from subtune.families.base import (
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
+    Dimensions,
     Shape,
     is_classifier,
     is_key_bias,
 )
-from subtune.models.dimensions import NO_POOLING, OtherDimensions
 from subtune.models.encoder import Encoder, TransformersModule, transformers_config
-from subtune.models.files import CONFIG, INDEX, WEIGHTS, Pooling, require_same
+from subtune.models.files import CONFIG, INDEX, NO_POOLING, WEIGHTS, Pooling, require_same
 from subtune.selections.kind import LAYER_NUMBER
 
 AUTO_CLASSES = {
@@ -45,7 +45,7 @@ AUTO_CLASSES = {
 
 
 def load(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
-    """Return a model as `subtune.models.encoder.load_model` does.
+    """Return a model as `subtune.models.loading.load_model` does.
 
     Raises:
         SubtuneError: transformers has no such model with this head, or a weight is missing or
@@ -54,7 +54,7 @@ def load(directory: Path, head: str, outputs: int, pooling: Pooling | None = Non
     config = read_config(directory, outputs)
     _require_head(config, head)
     field = naming_of(config.model_type).pooling_field
-    if pooling == "first" and _is_decoder(config):
+    if pooling == "first" and is_decoder(config):
         raise SubtuneError(NO_POOLING.format("first"))
     if pooling and field:
         setattr(config, field, {"first": "cls", "mean": "mean"}[pooling])
@@ -70,7 +70,10 @@ def load(directory: Path, head: str, outputs: int, pooling: Pooling | None = Non
 
 
 def with_values(model: Encoder, **settings: Any) -> PreTrainedModel:
-    """Return transformers' model with a model's values; ``from_config`` gets the ``settings``."""
+    """Return transformers' model with a model's values.
+
+    ``settings`` are further arguments of transformers' ``from_config``.
+    """
     with quiet():
         whole = AUTO_CLASSES[model.head].from_config(model.config, **settings)
     exported = model.exported()
@@ -84,54 +87,11 @@ def with_values(model: Encoder, **settings: Any) -> PreTrainedModel:
     return whole
 
 
-def read_dimensions(directory: Path) -> OtherDimensions:
-    """Return the dimensions of a model in a directory; its weights are not needed.
-
-    Raises:
-        SubtuneError: the configuration cannot be read, or transformers has no head for it.
-    """
-    with_head = read_config(directory, outputs=1)
-    config = with_head.get_text_config()
-
-    def size(name: str, default: int) -> int:
-        value = getattr(config, name, None)
-        return value if isinstance(value, int) and value > 0 else default
-
-    hidden = size("hidden_size", 1)
-    return OtherDimensions(
-        hidden_size=hidden,
-        num_hidden_layers=size("num_hidden_layers", 1),
-        # FNet has no attention heads.
-        num_attention_heads=size("num_attention_heads", 1),
-        intermediate_size=size("intermediate_size", 4 * hidden),
-        first_head=next(iter(_classes(with_head)), SEQUENCE_CLASSIFICATION),
-        is_decoder=_is_decoder(with_head),
-        shapes=partial(_shapes, directory),
-        exported_names=lambda head: _own_names(_on_meta(directory, head, outputs=1)),
-        config=partial(read_config, directory),
-    )
-
-
-def _is_decoder(config: PretrainedConfig) -> bool:
-    generates, fills_gaps = (
-        type(config) in auto_class._model_mapping
-        for auto_class in (transformers.AutoModelForCausalLM, transformers.AutoModelForMaskedLM)
-    )
-    return generates and not fills_gaps
-
-
-@cache
-def _shapes(directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-    module = _on_meta(directory, head, outputs)
-    parameters = parameters_of(module, _own_names(module))
-    return {name: tuple(value.shape) for name, value in parameters.items()}
-
-
 def read_config(directory: Path, outputs: int) -> PretrainedConfig:
     """Return a model's configuration with a number of outputs and a padding id.
 
-    If the configuration has no padding id, the end-of-text token pads, as is usual for decoders: no
-    token of the text attends to the padding after it.
+    If the configuration has no padding id, the end-of-text token is used, as is usual for decoders:
+    no token of the text attends to the padding after it.
 
     Raises:
         SubtuneError: the configuration cannot be read, or transformers knows no such model.
@@ -145,9 +105,17 @@ def read_config(directory: Path, outputs: int) -> PretrainedConfig:
     return config
 
 
+def config_by(dimensions: Dimensions, outputs: int) -> PretrainedConfig:
+    """Return the configuration of a packed family's model, given its dimensions."""
+    fields = dimensions._asdict()
+    config = AutoConfig.for_model(fields.pop("family").model_type, **fields)
+    config.num_labels = outputs
+    return config
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence warnings, such as transformers' of heads without weights, and progress bars."""
+    """Silence progress bars and warnings, such as those of heads without weights."""
     before, has_bars = logging.root.manager.disable, is_progress_bar_enabled()
     logging.disable(logging.WARNING)
     disable_progress_bar()
@@ -158,6 +126,20 @@ def quiet() -> Iterator[None]:
         logging.disable(before)
         if has_bars:
             enable_progress_bar()
+
+
+def is_decoder(config: PretrainedConfig) -> bool:
+    """Return whether a token of the model reads only the tokens before it."""
+    generates, fills_gaps = (
+        type(config) in auto_class._model_mapping
+        for auto_class in (transformers.AutoModelForCausalLM, transformers.AutoModelForMaskedLM)
+    )
+    return generates and not fills_gaps
+
+
+def heads_of(config: PretrainedConfig) -> list[str]:
+    """Return the heads with which transformers has the model, the one for sequences first."""
+    return [*_classes(config)]
 
 
 def _classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
@@ -175,8 +157,31 @@ def _require_head(config: PretrainedConfig, head: str) -> None:
         )
 
 
+def own_names_in(directory: Path, head: str) -> dict[str, str]:
+    """Return the own name of every parameter of a model with a head, by canonical name."""
+    return _own_names(_on_meta(directory, head, outputs=1))
+
+
+@cache
+def shapes_in(
+    directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION
+) -> dict[str, Shape]:
+    """Return the shape of every parameter of a model with a head, by canonical name.
+
+    Raises:
+        SubtuneError: the configuration cannot be read, transformers has no such model with this
+            head, or weights in the directory do not match the configuration.
+    """
+    module = _on_meta(directory, head, outputs)
+    parameters = parameters_of(module, _own_names(module))
+    return {name: tuple(value.shape) for name, value in parameters.items()}
+
+
 def _on_meta(directory: Path, head: str, outputs: int) -> PreTrainedModel:
-    """Return a model without values, whose shapes match the weights in the directory, if any."""
+    """Return a model without values.
+
+    If the directory has weights, their shapes are checked.
+    """
     config = read_config(directory, outputs)
     _require_head(config, head)
     if any((directory / name).is_file() for name in (WEIGHTS, INDEX)):
@@ -188,7 +193,7 @@ def _on_meta(directory: Path, head: str, outputs: int) -> PreTrainedModel:
 def _with_weights(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> PreTrainedModel:
-    """Return a model with a directory's weights or, on the device ``meta``, only their shapes."""
+    """Return a model with the weights in a directory. On the device ``meta`` it has shapes only."""
     # Transformers' question answering has another name for the pretrained part of some decoders.
     prefixes = {of: model_class.base_model_prefix for of, model_class in _classes(config).items()}
     prefix, usual = prefixes[head], prefixes.get(SEQUENCE_CLASSIFICATION, prefixes[head])
@@ -211,7 +216,7 @@ def _with_weights(
 
 
 def _own_names(module: PreTrainedModel) -> dict[str, str]:
-    """Map every parameter's canonical name to its own name, in order, the classifier's last."""
+    """Return the own name of every parameter by canonical name, in order, the classifier's last."""
     naming = naming_of(module.config.model_type)
     names = {
         naming.canonical(own, module.base_model_prefix): own for own, _ in module.named_parameters()
@@ -220,7 +225,7 @@ def _own_names(module: PreTrainedModel) -> dict[str, str]:
 
 
 def parameters_of(module: nn.Module, own_names: Mapping[str, str]) -> dict[str, Tensor]:
-    """Return parameters by canonical name; matrices are ``[o, i]``."""
+    """Return a module's parameters by canonical name, every matrix as ``[o, i]``."""
     held, transposed = dict(module.named_parameters()), transposed_in(module)
     return {
         name: (held[own].mT if own in transposed else held[own]).detach()
@@ -229,7 +234,7 @@ def parameters_of(module: nn.Module, own_names: Mapping[str, str]) -> dict[str, 
 
 
 def transposed_in(module: nn.Module) -> frozenset[str]:
-    """Return own names of the matrices that are stored as ``[i, o]``."""
+    """Return the own names of the matrices that a module stores as ``[i, o]``."""
     convolutions = (name for name, inner in module.named_modules() if isinstance(inner, Conv1D))
     return frozenset(f"{name}.weight" for name in convolutions)
 
@@ -253,7 +258,7 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
 
 
 def emptied(module: PreTrainedModel, own_names: Mapping[str, str]) -> TransformersModule:
-    """Return a module whose parameters are moved to ``meta``."""
+    """Return transformers' model as an `Encoder` holds it: its parameters are moved to ``meta``."""
     transposed, buffers = transposed_in(module), dict(module.named_buffers())
     module.to("meta").tie_weights()
     # A single pass does not need a decoder's cache for the next token.

@@ -1,8 +1,8 @@
 """The forward pass of any model that transformers loads, by transformers' own code.
 
-One run computes with its own values in place of the pretrained ones (`torch.func.functional_call`).
-Several runs compute side by side under `torch.func.vmap`, which adds a dimension of runs to the
-values, and refuses code that it cannot vectorise.
+A run's values take the place of the pretrained ones (`torch.func.functional_call`). Several runs
+compute side by side under `torch.func.vmap`. It adds a dimension of runs to the values, and refuses
+code that it cannot vectorise.
 
 Shapes: ``k`` runs, ``n`` examples, ``l`` tokens of the longest example, ``q`` tokens that the head
 reads, ``i`` inputs, ``o`` outputs, ``r`` rank.
@@ -20,11 +20,11 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from subtune.core.errors import SubtuneError, reason_of
-from subtune.core.jobs import is_out_of_memory
+from subtune.core.machine import is_out_of_memory
 from subtune.families.base import QUESTION_ANSWERING
 from subtune.models.encoder import Encoder, TransformersModule
-from subtune.models.forward import Packed
 from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun, SparseEntries, Weight
+from subtune.models.packing import Packed
 
 # The two matrices of a low-rank update, ``[r, i]`` and ``[o, r]``, by module name.
 Updates = Mapping[str, tuple[Tensor, Tensor]]
@@ -97,7 +97,15 @@ def _logits_of_run(
     own: Mapping[str, Tensor],
     updates: Updates,
 ) -> Tensor:
-    """Return the logits ``[q, o]`` of one run, with its ``own`` tensors and ``updates``."""
+    """Return the logits ``[q, o]`` of one run.
+
+    Args:
+        model: the model.
+        batch: the batch.
+        shared: the values of the model's parameters, by transformers' names.
+        own: the values of the run's own parameters, which take the place of shared ones.
+        updates: the run's low-rank updates.
+    """
     theirs = model.transformers
     assert theirs is not None
     tensors = {**shared, **own}
@@ -121,13 +129,13 @@ def _logits_of_run(
 
 
 def _at(every: Tensor, batch: Packed, reads: Tensor) -> Tensor:
-    """Return the rows ``[q, …]`` of read tokens from those of all slots ``[n, l, …]``."""
+    """Return values ``[q, …]`` of the tokens in ``reads``, from a padded batch ``[n, l, …]``."""
     return every[batch.example[reads], batch.positions[reads]]
 
 
 def _inputs(model: Encoder, batch: Packed) -> dict[str, Tensor]:
-    """Return the batch ``[n, l]``, padded on the right to its longest example."""
-    # The last row takes tokens that belong to no example, and is cut off.
+    """Return the batch with padding on the right, ``[n, l]``, as transformers' code reads it."""
+    # The last row gets the tokens that belong to no example, and is cut off.
     size = len(batch.first) + 1, batch.longest
     where = batch.example, batch.positions
     columns = {
@@ -136,12 +144,14 @@ def _inputs(model: Encoder, batch: Packed) -> dict[str, Tensor]:
     }
     if batch.token_type_ids is not None:
         columns["token_type_ids"] = (batch.ids.new_zeros(size), batch.token_type_ids)
-    return {name: grid.index_put(where, values)[:-1] for name, (grid, values) in columns.items()}
+    return {
+        name: padding.index_put(where, values)[:-1] for name, (padding, values) in columns.items()
+    }
 
 
 @contextmanager
 def _updated(model: nn.Module, updates: Updates) -> Iterator[None]:
-    """Add low-rank updates to linear layers' outputs, by two thin products in place of a matrix."""
+    """Add low-rank updates to linear layers' outputs, by two thin products."""
     with ExitStack() as hooks:
         for name, (lora_a, lora_b) in updates.items():
             hook = model.get_submodule(name).register_forward_hook(
@@ -153,7 +163,7 @@ def _updated(model: nn.Module, updates: Updates) -> Iterator[None]:
 
 @contextmanager
 def _in_one_line(model_type: str) -> Iterator[None]:
-    """Turn errors of transformers' code into one line, except out-of-memory errors."""
+    """Turn errors of transformers' code into one line, except errors of too little memory."""
     try:
         yield
     except Exception as error:
@@ -167,9 +177,10 @@ def _in_one_line(model_type: str) -> Iterator[None]:
 
 @contextmanager
 def _noise(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[None]:
-    """Seed torch's generator from the masks: some modules of PEFT draw from it in training.
+    """Seed torch's generator from the masks, because some modules of PEFT draw from it.
 
-    On a GPU, `DropoutMasks` has seeded that generator, and graphs advance it.
+    On a GPU nothing is seeded here: `DropoutMasks` has seeded the generator, and each replay of a
+    CUDA graph draws new numbers from it.
     """
     if masks is None or not theirs.injected or masks.device.type == "cuda":
         yield
@@ -180,10 +191,11 @@ def _noise(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[N
 
 
 class _Replaced(TorchFunctionMode):
-    """Functions in place of torch's own.
+    """Functions that take the place of torch's own.
 
-    Dropout gets masks drawn from a seed, which all runs in a pass share. A number that moves to the
-    device is written there by a kernel, because a CUDA graph cannot hold a copy from the host.
+    Dropout gets masks that a seed decides and that all runs of a pass share. A number on the host
+    that moves to the device is written there by a kernel, because a CUDA graph cannot hold a copy
+    from the host.
     """
 
     def __init__(self, masks: DropoutMasks | None):

@@ -16,8 +16,8 @@ from subtune.families.base import (
 )
 from subtune.models import encoder
 from subtune.models.dimensions import dimensions_by, dimensions_in
-from subtune.models.encoder import load_model
 from subtune.models.files import longest_text, read_config
+from subtune.models.loading import load_model
 from tests.helpers.families import FIELDS
 from tests.helpers.reference import CLASSES
 

@@ -15,8 +15,8 @@ from subtune.families.base import (
 )
 from subtune.models import encoder, transformers_models
 from subtune.models.dimensions import dimensions_in
-from subtune.models.encoder import load_model
 from subtune.models.files import WEIGHTS, version_of
+from subtune.models.loading import load_model
 from tests.helpers import families
 
 QUERY = "encoder.layer.1.attention.self.query.weight"

@@ -7,9 +7,9 @@ from tokenizers import Tokenizer
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import files
-from subtune.models.encoder import load_model
 from subtune.models.fetch import fetch
-from subtune.selections.specs import ModelSpec
+from subtune.models.loading import load_model
+from subtune.specs.inputs import ModelSpec
 
 
 @pytest.fixture

@@ -13,9 +13,11 @@ from subtune.core.errors import SubtuneError
 from subtune.data.load import tokenize
 from subtune.families.base import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION, is_classifier
 from subtune.models import files
-from subtune.models.encoder import load_model, with_new_classifier
+from subtune.models.encoder import with_new_classifier
 from subtune.models.files import MANY, head_by, longest_text, own_pooling
-from subtune.models.forward import logits, pack
+from subtune.models.forward import logits
+from subtune.models.loading import load_model
+from subtune.models.packing import pack
 from subtune.models.tokenizer import read_tokenizer
 from subtune.tasks import TASKS
 from tests.helpers import examples

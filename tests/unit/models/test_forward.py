@@ -3,11 +3,12 @@
 import copy
 from dataclasses import replace
 from functools import partial
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModel
@@ -21,11 +22,13 @@ from subtune.families.base import (
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
-from subtune.models import forward
+from subtune.models import forward, packing
 from subtune.models.dimensions import dimensions_by
-from subtune.models.encoder import load_model, with_new_classifier
-from subtune.models.forward import hidden_states, pack
+from subtune.models.encoder import with_new_classifier
+from subtune.models.forward import hidden_states
+from subtune.models.loading import load_model
 from subtune.models.operations import DropoutMasks, PerRun
+from subtune.models.packing import pack
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from tests.helpers import examples, reference
@@ -192,21 +195,30 @@ def test_an_activation_is_what_transformers_calls_by_its_name(name):
     assert torch.equal(forward.activation(name)(x), ACT2FN[name](x))
 
 
-@pytest.mark.parametrize(("cost", "grids"), [(0, 4), (10, 3), (30, 2)])
-def test_on_several_grids_logits_and_gradients_are_those_on_one(cost, grids, model, monkeypatch):
-    leaves = leaves_of(model, 2)
-    weights = weights_of(model, leaves)
-    sorted_by_length = [2, 1, 0, 3]
-    one = forward.logits(model, batch(model, sorted_by_length), weights)
-    expected = gradients_of(one, leaves)
-    monkeypatch.setattr(forward, "PAIRS_OF_A_GRID", cost)
-    several = batch(model, sorted_by_length)
-    assert len(several.grids) == grids
-    computed = forward.logits(model, several, weights)
-    torch.testing.assert_close(computed, one)
-    gradients = gradients_of(computed, leaves)
-    for gradient, expected_gradient in zip(gradients, expected, strict=True):
-        torch.testing.assert_close(gradient, expected_gradient, rtol=1e-4, atol=1e-5)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lengths=st.lists(st.integers(1, 12), min_size=1, max_size=5), cost=st.integers(0, 60))
+def test_examples_of_any_lengths_have_transformers_logits_and_gradients(lengths, cost, model):
+    """A low cost of buckets divides the examples into several."""
+    generator = np.random.default_rng(lengths)
+    named = {"input_ids": [generator.integers(5, 12, length) for length in lengths]}
+    if model.config.type_vocab_size > 1:
+        named["token_type_ids"] = [generator.integers(0, 2, length) for length in lengths]
+    # The first tokens of all examples, or all tokens.
+    reads = None if HEAD_INPUTS[model.head][0] is None else "all"
+    rows = examples.packable(
+        named["input_ids"], [0] * len(lengths), named.get("token_type_ids"), reads
+    )
+    leaves = {name: v.double().requires_grad_(True) for name, v in model.parameters.items()}
+    in_double = replace(model, parameters=leaves)
+    with patch.object(packing, "SCORES_PER_BUCKET", cost):
+        [computed] = forward.logits(in_double, pack(rows, np.arange(len(lengths)), model))
+    expected = reference.logits(model.config, leaves, named, head=model.head)
+    if reads and not model.averages:
+        expected = torch.cat([of[:length] for of, length in zip(expected, lengths, strict=True)])
+    torch.testing.assert_close(computed, expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        gradients_of(computed, leaves), gradients_of(expected, leaves), rtol=1e-9, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("power", [1, 2])
@@ -215,7 +227,7 @@ def test_cut_into_parts_examples_keep_their_order_and_take_fewer_places(power, l
     def places(part):
         return len(part) * max(part) ** power
 
-    parts = forward.parts(np.array(lengths), cost, power)
+    parts = packing.split_by_length(np.array(lengths), cost, power)
     assert [length for part in parts for length in part] == lengths
     assert sum(map(places, parts)) + cost * (len(parts) - 1) <= places(lengths)
 
@@ -223,13 +235,13 @@ def test_cut_into_parts_examples_keep_their_order_and_take_fewer_places(power, l
 def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(directory_of, monkeypatch):
     def parts(family):
         model = load_model(directory_of(family), SEQUENCE_CLASSIFICATION, 2)
-        cut = forward.micro_batches(np.array([7, 3, 5, 1]), np.array([4, 5, 100, 104]), model)
+        cut = packing.micro_batches(np.array([7, 3, 5, 1]), np.array([4, 5, 100, 104]), model)
         return [part.tolist() for part in cut]
 
     assert parts("bert") == [[7, 3, 5, 1]]
     # Two short examples as long as the longest have 198 tokens more.
     for cost, expected in ((198, [[7, 3], [5, 1]]), (199, [[7, 3, 5, 1]])):
-        monkeypatch.setattr(forward, "TOKENS_OF_A_PASS", cost)
+        monkeypatch.setattr(packing, "TOKENS_PER_PASS", cost)
         assert parts("electra") == expected
 
 
@@ -258,7 +270,7 @@ def test_states_are_those_of_transformers_model_without_a_head(family, reads, di
 
 def of_fixed_shape(packed_of):
     """Return a batch as a GPU gets it: with a tail, and with attention within examples."""
-    return replace(packed_of(fixed_shape=True), grids=())
+    return replace(packed_of(fixed_shape=True), buckets=())
 
 
 def test_a_batch_of_a_fixed_shape_has_the_logits_losses_and_gradients_of_its_examples(model):
@@ -280,10 +292,10 @@ def test_a_batch_of_a_fixed_shape_has_the_logits_losses_and_gradients_of_its_exa
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 15, 16, 17, 100, 1040, 4097])
 def test_a_fixed_shape_has_few_sizes_and_a_short_tail(count):
-    size = forward.rounded_up(count)
+    size = packing.rounded_up(count)
     assert count <= size <= max(count + 1, 1.125 * count)
-    assert forward.rounded_up(size) == size
-    assert len({forward.rounded_up(n) for n in range(512, 1024)}) <= 9
+    assert packing.rounded_up(size) == size
+    assert len({packing.rounded_up(n) for n in range(512, 1024)}) <= 9
 
 
 @pytest.mark.parametrize("length, count", [(128, 16), (128, 32), (384, 32), (3, 7), (1, 1)])

@@ -14,9 +14,11 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import fused
-from subtune.models.encoder import load_model, shapes_of, with_adapters, with_new_classifier
-from subtune.models.forward import logits, pack
+from subtune.models.encoder import shapes_of, with_adapters, with_new_classifier
+from subtune.models.forward import logits
+from subtune.models.loading import load_model
 from subtune.models.operations import DropoutMasks
+from subtune.models.packing import pack
 from subtune.selections import SELECTION
 from subtune.training.values import TrainedValues
 from tests.helpers import examples

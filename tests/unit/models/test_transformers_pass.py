@@ -17,10 +17,12 @@ from subtune.families.base import (
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
-from subtune.models.encoder import load_model, shapes_of, with_new_classifier
-from subtune.models.forward import hidden_states, logits, pack
+from subtune.models.encoder import shapes_of, with_new_classifier
+from subtune.models.forward import hidden_states, logits
 from subtune.models.injected import injected
+from subtune.models.loading import load_model
 from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun
+from subtune.models.packing import pack
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
 

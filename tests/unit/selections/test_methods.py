@@ -90,7 +90,6 @@ def test_names_of_your_own_combine_with_the_papers(bert):
         ("b_m2,", "found ''"),
         ("rand_bias,b_q", "no other kind of selection"),
         ("frozen,b_q", "none with `without`"),
-        ("SPAFIT-9-9-I", "first number below its second"),
     ],
 )
 def test_a_name_that_means_nothing_is_an_error(name, message):
