@@ -1,9 +1,9 @@
 """Checkpoints of runs that train side by side.
 
-Each run has a folder with its newest states: safetensors files, named after the step. The header
-has the state as JSON, with a number in place of each tensor, and a hash. A file is written under
-another name, flushed to the disk and renamed. If the newest file is damaged, the previous one is
-used.
+Each run has a folder with its newest states: safetensors files, named after the step. A file's
+header has the state as JSON, in which a number stands for each tensor, and a hash. A file is
+written under another name, flushed to the disk and renamed. If the newest file is damaged, the
+previous file is used.
 """
 
 import hashlib
@@ -23,8 +23,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from subtune.core.jobs import StoppedError
-from subtune.core.layout import flush
-from subtune.data.batches import CHECKPOINTS_KEPT
+from subtune.core.writing import flush
+from subtune.training.limits import CHECKPOINTS_KEPT
 
 # Raise the number if a state's contents change. Files with another ending are ignored.
 ENDING = ".8.safetensors"
@@ -39,8 +39,10 @@ State = dict[str, Any]
 class Checkpoints:
     """The folder and the schedule of a sweep's checkpoints.
 
-    ``seconds``: the longest time between two checkpoints; 0 writes one after every step.
-    ``stopping`` returns the reason to stop training now, or None.
+    Attributes:
+        folder: the folder of the sweep; each run has a folder in it.
+        seconds: the maximum time between two checkpoints; 0: one checkpoint per step.
+        stopping: a function that returns the reason to stop training now, or None.
     """
 
     folder: Path
@@ -48,7 +50,7 @@ class Checkpoints:
     stopping: Callable[[], str | None] = lambda: None
 
     def groups(self, runs: Iterable[str]) -> list[list[str]]:
-        """Return groups of runs whose newest checkpoints are of one step, or that have none."""
+        """Group runs by the step of their newest checkpoint; runs without one are a group."""
         by_step: dict[str | None, list[str]] = {}
         for run in runs:
             newest = next((path.name for path in newest_first(self.folder / run)), None)
@@ -64,8 +66,12 @@ class Checkpoints:
 class Keeper:
     """The checkpoints of runs that train side by side.
 
-    ``runs``: ids of the runs, in order. ``report`` gets a line if a checkpoint cannot be written;
-    training continues without it.
+    If a checkpoint cannot be written, training continues without it.
+
+    Attributes:
+        checkpoints: the folder and the schedule.
+        runs: ids of the runs, in order.
+        report: a function that gets a line about checkpoints that are damaged or not written.
     """
 
     checkpoints: Checkpoints
@@ -104,12 +110,12 @@ class Keeper:
             raise StoppedError(f"stopped by {why}: the next attempt continues from {start}")
 
     def clear(self) -> None:
-        """Remove the runs' checkpoints, once they are recorded."""
+        """Remove the runs' checkpoints, once the runs are recorded."""
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
 
     def write(self, states: Sequence[State]) -> bool:
-        """Write the runs' states; return whether that was possible."""
+        """Write the runs' states; return whether they could be written."""
         try:
             for folder, state in zip(self._folders, states, strict=True):
                 write(folder, state)
@@ -120,7 +126,7 @@ class Keeper:
 
 
 def write(folder: Path, state: State) -> None:
-    """Write a run's state into its folder, completely or not at all, and remove older ones."""
+    """Write a run's state completely or not at all, and remove older states from its folder."""
     tensors: dict[str, Tensor] = {}
 
     def numbered(values: Tensor | np.ndarray) -> dict[str, str]:
@@ -158,7 +164,7 @@ def read(path: Path) -> State | None:
 
 
 def newest_first(folder: Path) -> list[Path]:
-    """Return a run's checkpoints; those after the most steps come first."""
+    """Return a run's checkpoints, the newest first."""
     return sorted(folder.glob(f"*{ENDING}"), reverse=True)
 
 

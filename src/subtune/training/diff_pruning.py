@@ -1,8 +1,8 @@
 """The first training of Diff pruning, which selects the entries that train (Guo et al., 2021).
 
 Every entry has a difference ``δ = z·w`` to its pretrained value. In each step, the gate ``z`` in
-[0, 1] is drawn from a stretched distribution with the parameter ``α``; a penalty on the expected
-number of entries with ``z > 0`` closes gates. At the end the entries with the largest ``|δ|`` are
+[0, 1] is drawn from a stretched distribution with the parameter ``α``. A penalty on the expected
+number of entries with ``z > 0`` closes gates. At the end, the entries with the largest ``|δ|`` are
 kept.
 """
 
@@ -17,21 +17,57 @@ from torch import Tensor
 from subtune.data.batches import by_length, shuffled
 from subtune.families.base import is_classifier
 from subtune.models.encoder import Encoder, with_new_classifier
-from subtune.models.forward import logits, micro_batches, pack
+from subtune.models.forward import logits
 from subtune.models.operations import DropoutMasks
+from subtune.models.packing import micro_batches, pack
 from subtune.selections.entries import DiffPruningSettings
 from subtune.selections.kind import Entries, Indices, Whole
-from subtune.selections.specs import Recipe
+from subtune.specs.runs import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State
-from subtune.training.evaluation import autocast, examples_that_train, in_training, weights_of
-from subtune.training.recipe import learning_rate_at
-from subtune.training.values import AdamW
+from subtune.training.labels import training_set
+from subtune.training.optimizer import AdamW, learning_rate_at
+from subtune.training.precision import autocast
 
 # Section 4.3: the ends l and r of the stretched distribution, and the initial α. As in the
 # published code, draws are at least MARGIN away from 0 and 1.
 LOWER, UPPER, FIRST_GATE, MARGIN = -1.5, 1.5, 5.0, 1e-4
+
+
+def first_training(
+    model: Encoder,
+    train: Examples,
+    task: TaskSpec,
+    recipe: Recipe,
+    seed: int,
+    settings: DiffPruningSettings,
+    keeper: Keeper | None = None,
+) -> tuple[Entries, dict[str, Tensor]]:
+    """Return the entries of the second training, and the tensors with its initial values, by name.
+
+    As in the published code, these values are ``w``, without the gates. The second training is an
+    ordinary run of these entries and the classifier.
+
+    Args:
+        seed: the seed of the classifier, the order of examples, dropout and the gates' draws.
+        keeper: writes checkpoints between steps and after the last step, and reads the newest one
+            of an earlier attempt.
+
+    Raises:
+        StoppedError: the keeper was asked to stop.
+    """
+    training = _Training(model, train, task, recipe, seed, settings)
+    earlier = keeper.newest() if keeper else None
+    if earlier is not None:
+        training.restore(*earlier)
+    while training.step < len(training.batches):
+        training.take_step()
+        if keeper:
+            keeper.keep(training.states)
+    if keeper:
+        keeper.write(training.states())
+    return training.differences.selected(training.draws, settings.share)
 
 
 class Differences:
@@ -71,8 +107,11 @@ class Differences:
         return total
 
     def selected(self, draws: torch.Generator, share: float) -> tuple[Entries, dict[str, Tensor]]:
-        """Return the classifier and the largest differences of one more draw (section 3.2), as
-        entries that train and as tensors with their values."""
+        """Draw the gates once more; keep the classifier and the largest differences (section 3.2).
+
+        Returns:
+            The entries that are kept, and the tensors with their values, both by name.
+        """
         with torch.no_grad():
             drawn = self.drawn(draws)
         sizes = torch.cat([drawn[name].abs().flatten() for name in self.alpha])
@@ -103,88 +142,84 @@ def probability_open(alpha: Tensor) -> Tensor:
     return torch.sigmoid(alpha - math.log(-LOWER / UPPER))
 
 
-def first_training(
-    model: Encoder,
-    train: Examples,
-    task: TaskSpec,
-    recipe: Recipe,
-    seed: int,
-    settings: DiffPruningSettings,
-    keeper: Keeper | None = None,
-) -> tuple[Entries, dict[str, Tensor]]:
-    """Return the entries of the second training, and the tensors with its initial values, by name.
+class _Training:
+    """The state of a first training between two steps.
 
-    As in the published code, these values are ``w``, without the gates. The second training is an
-    ordinary run of these entries and the classifier.
-
-    Args:
-        seed: the seed of the classifier, the order of examples, dropout and the gates' draws.
-        keeper: writes checkpoints between steps and after the last step, and reads an earlier one.
-
-    Raises:
-        StoppedError: the keeper was asked to stop.
+    Attributes:
+        batches: the indices of the training examples of each step.
+        step: the number of steps that are done.
+        draws: the generator from which the gates are drawn.
     """
-    rate = settings.learning_rate or recipe.learning_rate
-    recipe = recipe.replaced(learning_rate=rate)
-    pretrained = with_new_classifier(model, seed).parameters
-    order = np.random.default_rng(seed)
-    chosen = examples_that_train(train, recipe, order)
-    train, _ = in_training(train, chosen, recipe.labels)
-    label_weights = weights_of(task, train, chosen, recipe, model.device)
-    epochs = [shuffled(len(chosen), recipe.batch_size, order) for _ in range(recipe.epochs)]
-    batches = [chosen[batch] for epoch in epochs for batch in epoch]
-    steps = len(batches)
-    masks, draws = DropoutMasks(seed, model.device), torch.Generator().manual_seed(seed)
-    differences = Differences(pretrained, settings.structured)
-    values = AdamW([*differences.w.values()], 0.0)
-    # The gates of all entries come first, then those of tensors.
-    gates = AdamW([*chain(*zip(*differences.alpha.values(), strict=True))], 0.0)
-    step = 0
 
-    def state() -> list[State]:
-        """Return the state from which training can continue after this step."""
-        moments = {"values": values.state(), "gates": gates.state()}
-        return [{"step": step, "masks": masks.state(), "draws": draws.get_state(), **moments}]
+    def __init__(
+        self,
+        model: Encoder,
+        train: Examples,
+        task: TaskSpec,
+        recipe: Recipe,
+        seed: int,
+        settings: DiffPruningSettings,
+    ):
+        self._model, self._kind, self._settings = model, task.of_kind, settings
+        rate = settings.learning_rate or recipe.learning_rate
+        self._recipe = recipe.replaced(learning_rate=rate)
+        order = np.random.default_rng(seed)
+        chosen = training_set(train, task, recipe, order, model.device)
+        self._train, self._label_weights = chosen.examples, chosen.label_weights
+        epochs = [
+            shuffled(len(chosen.index), recipe.batch_size, order) for _ in range(recipe.epochs)
+        ]
+        self.batches = [chosen.index[batch] for batch in chain(*epochs)]
+        self.step = 0
+        self._masks = DropoutMasks(seed, model.device)
+        self.draws = torch.Generator().manual_seed(seed)
+        self._pretrained = with_new_classifier(model, seed).parameters
+        self.differences = Differences(self._pretrained, settings.structured)
+        self._values = AdamW([*self.differences.w.values()], 0.0)
+        # The gates of all entries come first, then those of tensors.
+        gates = chain(*zip(*self.differences.alpha.values(), strict=True))
+        self._gates = AdamW([*gates], 0.0)
 
-    earlier = keeper.newest() if keeper else None
-    if earlier is not None:
-        [saved] = earlier
-        step = saved["step"]
-        draws.set_state(saved["draws"])
-        facts, generators = saved["masks"]
-        if facts["device"] == model.device.type:
-            masks.restore(facts, generators)
-        values.restore(saved["values"])
-        gates.restore(saved["gates"])
-    while step < steps:
-        index = by_length(batches[step], train.lengths)
-        alike = micro_batches(index, train.lengths[index], model)
-        parts = [pack(train, part, model) for part in alike]
-        labels = sum(task.of_kind.total(packed.labels, label_weights) for packed in parts)
-        drawn = differences.drawn(draws)
-        loss = settings.penalty * differences.expected_size()
-        with autocast(model.device, recipe.precision):
-            weights = {name: pretrained[name] + change for name, change in drawn.items()}
+    def take_step(self) -> None:
+        """Update the differences and the gates' parameters with the next batch."""
+        train, recipe, kind = self._train, self._recipe, self._kind
+        index = by_length(self.batches[self.step], train.lengths)
+        alike = micro_batches(index, train.lengths[index], self._model)
+        parts = [pack(train, part, self._model) for part in alike]
+        labels = sum(kind.total(packed.labels, self._label_weights) for packed in parts)
+        drawn = self.differences.drawn(self.draws)
+        loss = self._settings.penalty * self.differences.expected_size()
+        with autocast(self._model.device, recipe.precision):
+            weights = {name: self._pretrained[name] + change for name, change in drawn.items()}
             for packed in parts:
-                predicted = logits(model, packed, weights, masks)
-                losses = task.of_kind.losses(
-                    predicted, packed.labels, packed.read_of, label_weights
-                )
+                predicted = logits(self._model, packed, weights, self._masks)
+                losses = kind.losses(predicted, packed.labels, packed.read_of, self._label_weights)
                 loss = loss + losses.sum() / labels
         loss.backward()
-        _step(values, learning_rate_at(step, steps, recipe), recipe.max_grad_norm)
-        _step(gates, settings.gate_learning_rate, recipe.max_grad_norm)
-        step += 1
-        if keeper:
-            keeper.keep(state)
-    if keeper:
-        keeper.write(state())
-    return differences.selected(draws, settings.share)
+        rate = learning_rate_at(self.step, len(self.batches), recipe)
+        self._update(self._values, rate)
+        self._update(self._gates, self._settings.gate_learning_rate)
+        self.step += 1
 
+    def _update(self, optimizer: AdamW, learning_rate: float) -> None:
+        """Step an optimiser with its leaves' gradients, and forget them."""
+        gradients = [leaf.grad for leaf in optimizer.leaves]
+        optimizer.step(gradients, learning_rate, self._recipe.max_grad_norm)
+        for leaf in optimizer.leaves:
+            leaf.grad = None
 
-def _step(optimizer: AdamW, learning_rate: float, max_grad_norm: float) -> None:
-    """Take a step with the leaves' own gradients, and forget them."""
-    gradients = [leaf.grad for leaf in optimizer.leaves]
-    optimizer.step(gradients, learning_rate, max_grad_norm)
-    for leaf in optimizer.leaves:
-        leaf.grad = None
+    def states(self) -> list[State]:
+        """Return the state from which training can continue, for `restore`."""
+        state = {"step": self.step, "masks": self._masks.state(), "draws": self.draws.get_state()}
+        return [state | {"values": self._values.state(), "gates": self._gates.state()}]
+
+    def restore(self, state: State) -> None:
+        """Continue from a checkpoint of `states`."""
+        self.step = state["step"]
+        self.draws.set_state(state["draws"])
+        masks, generators = state["masks"]
+        # Another kind of device cannot read the state of its dropout masks.
+        if masks["device"] == self._model.device.type:
+            self._masks.restore(masks, generators)
+        self._values.restore(state["values"])
+        self._gates.restore(state["gates"])

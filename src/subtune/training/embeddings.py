@@ -1,8 +1,10 @@
 """Regressions on frozen, pooled embeddings: the method that trains nothing in the encoder.
 
-For classes it is scikit-learn's logistic regression, for numbers its ridge regression, and for
-multi-label tasks a logistic regression per label. The penalty is chosen on parts of the training
-rows. Shapes: ``n`` rows, ``t`` texts of each row, ``h`` hidden size, ``f`` features, ``o`` outputs.
+Classes are predicted by scikit-learn's logistic regression, numbers by its ridge regression, and
+each label of a multi-label task by a logistic regression of its own. Cross-validation on the
+training rows chooses the penalty.
+
+Shapes: ``n`` rows, ``t`` texts of each row, ``h`` hidden size, ``f`` features, ``o`` outputs.
 """
 
 import time
@@ -16,21 +18,21 @@ from torch.nn.functional import normalize
 from subtune.core.errors import SubtuneError
 from subtune.data.batches import in_length_order
 from subtune.models.encoder import Encoder
-from subtune.models.forward import hidden_states, micro_batches, pack
-from subtune.selections.specs import Fit, ModelSpec
+from subtune.models.forward import hidden_states
+from subtune.models.packing import micro_batches, pack
+from subtune.specs.inputs import ModelSpec
+from subtune.specs.runs import Fit
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads
-from subtune.training.evaluation import (
-    Evaluation,
-    Result,
-    checked_for_padding,
-    examples_that_train,
-    weights_of,
-)
-from subtune.training.values import ChangedTensor
+from subtune.training.deltas import ChangedTensor
+from subtune.training.evaluation import Evaluation
+from subtune.training.labels import examples_that_train, label_weights
+from subtune.training.padding import checked_for_padding
+from subtune.training.results import Result
 
 FOLDS = 5
-# The most steps of logistic regression; scikit-learn's 100 are too few for small penalties.
+# The maximum number of steps of logistic regression. Scikit-learn's default, 100, is too few for
+# small penalties.
 STEPS = 1000
 # The logit of a class without training rows. The largest other logit is never below 0.
 ABSENT = -100.0
@@ -39,7 +41,7 @@ ABSENT = -100.0
 def tokens_pooled(spec: ModelSpec, model: Encoder) -> Reads:
     """Return the tokens whose mean last hidden state is an embedding.
 
-    Without ``pooling``, return the tokens that transformers' class for sequences reads.
+    Without ``pooling``, these are the tokens that transformers' class for sequences reads.
     """
     if (spec.pooling or getattr(model.config, "classifier_pooling", None)) == "mean":
         return "all"
@@ -53,8 +55,10 @@ def fit(
 ) -> Result:
     """Fit a regression to the embeddings of training rows, and return it as a classifier.
 
-    ``examples`` are of the training split and of evaluation splits, if any, and read the tokens of
-    `tokens_pooled`. ``seed`` draws the training rows and the parts that choose the penalty.
+    Args:
+        examples: the training split and the evaluation splits, if any; their heads read the tokens
+            that `tokens_pooled` returns.
+        seed: the seed of the training rows and of the folds that choose the penalty.
 
     Raises:
         SubtuneError: an embedding is not finite.
@@ -65,7 +69,7 @@ def fit(
     index = examples_that_train(train, recipe, np.random.default_rng(seed))
     read = features(model, train, index)
     first_texts = index[:: len(index) // len(read)]
-    labels, weights = train.labels[first_texts], weights_of(task, train, first_texts, recipe)
+    labels, weights = train.labels[first_texts], label_weights(task, train, first_texts, recipe)
     first = task.metrics[0]
     if task.labels is None:
         weight, bias = _ridge(read, labels)
@@ -99,8 +103,8 @@ def fit(
 def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
     """Return the features of examples, ``[n, f]``.
 
-    For a text they are its embedding. For two texts u and v in neighbouring examples, they are u,
-    v, |u − v| and the elementwise product u·v.
+    A single text's features are its embedding. Two texts are neighbouring examples; the features
+    of their embeddings u and v are u, v, |u − v| and the elementwise product u·v.
 
     Raises:
         SubtuneError: an embedding is not finite.
@@ -117,7 +121,7 @@ def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarra
 
 
 def features_of(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return the features of pairs, from their embeddings ``[n, h]``."""
+    """Return the features of pairs of texts, from the texts' embeddings ``[n, h]``."""
     return np.hstack([u, v, np.abs(u - v), u * v])
 
 
@@ -154,8 +158,8 @@ def _logistic(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the weight ``[o, f]`` and bias ``[o]`` of a logistic regression.
 
-    The penalty has the best mean of ``metric`` over folds. If a class has only one row, the penalty
-    is scikit-learn's default.
+    The penalty with the best mean ``metric`` over folds is chosen. If a class has only one row, the
+    penalty is scikit-learn's default.
     """
     from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
     from sklearn.model_selection import StratifiedKFold

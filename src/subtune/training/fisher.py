@@ -3,12 +3,13 @@
 It is the mean over examples of the squared gradient of log p(y|x), with the true label and without
 dropout. The square of a batch's mean gradient is a different number.
 
-In packed families, each module's input ``x`` and its output's gradient ``g`` are enough. The sum
-over a matrix does not need the matrix's gradient: ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s), from
-the products of an example's tokens, ``[n, l, l]``. Single entries need Σ_t g[n,t,o]·x[n,t,i], which
-is computed and squared in tiles: parts of one matrix that fit a CPU's cache, or matrices of many
-examples on a GPU. Products are float32, because a square doubles the relative rounding of a small
-gradient. Nothing is read back from a GPU before the end.
+In packed families, the information follows from each module's input ``x`` and its output's
+gradient ``g``. The sum over a matrix is ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s): it needs only
+the products of an example's tokens, ``[n, l, l]``, and no gradient of the matrix. Single entries
+need Σ_t g[n,t,o]·x[n,t,i]. It is computed and squared in tiles. A tile is a part of one matrix that
+fits into a CPU's cache, or the matrices of many examples on a GPU. Products are float32, because a
+square doubles the relative rounding of a small gradient. Nothing is read back from a GPU before the
+end.
 
 Shapes: ``n`` examples, ``t`` and ``s`` rows of a module's input and output (all tokens, or those
 that the head reads), ``l`` rows of the longest example, ``o`` outputs, ``i`` inputs.
@@ -25,22 +26,25 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from subtune.core.jobs import is_out_of_memory
+from subtune.core.machine import is_out_of_memory
 from subtune.data.batches import EVALUATION_TOKENS, GPU_EVALUATION_TOKENS, in_length_order
 from subtune.families.base import is_embedding, is_key_bias, is_norm
 from subtune.models.encoder import Encoder, with_new_classifier
-from subtune.models.forward import Packed, logits, pack
-from subtune.selections.specs import Labels
+from subtune.models.forward import logits
+from subtune.models.packing import Packed, pack
+from subtune.specs.inputs import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.evaluation import autocast, in_training
+from subtune.training.labels import with_training_labels
+from subtune.training.precision import autocast
 
 # The size of a tile in numbers: a megabyte on a CPU, a gigabyte on a GPU.
 TILE = 1 << 18
 GPU_TILE = 1 << 28
-# Returns −log p of a batch's labels, summed over examples, for logits ``[1, q, o]``.
+# A function that returns −log p of a batch's labels, summed over examples. Its first argument is
+# logits ``[1, q, o]``, where ``q`` counts the tokens that the head reads.
 Nats = Callable[[Tensor, Packed], Tensor]
-# Squared gradients by tensor name, summed over examples, for each entry or over all entries.
+# By tensor name, squared gradients summed over examples: for each entry, or for the whole tensor.
 Totals = dict[str, Tensor]
 
 
@@ -48,9 +52,10 @@ Totals = dict[str, Tensor]
 class Fisher:
     """Fisher information of entries and of tensors.
 
-    ``entries``: by name, the information of every entry of all vectors (LayerNorm and biases) and
-    of chosen matrices. ``sums``: one row per tensor, with ``parameter``, ``size`` and
-    ``information`` (summed over entries).
+    Attributes:
+        entries: by tensor name, the information of every entry; it has all vectors (LayerNorm and
+            biases) and the requested matrices.
+        sums: one row per tensor: ``parameter``, ``size`` and ``information``, summed over entries.
     """
 
     entries: dict[str, np.ndarray]
@@ -71,10 +76,10 @@ def fisher_information(
 
     Args:
         rows: the number of examples to draw; default: all.
-        seed: seed of the drawn examples and the untrained classifier.
-        only: names of the tensors to compute; default: all.
-        in_full: names of the matrices whose single entries are needed.
-        labels: a regression's labels in log p: raw or standardised.
+        seed: the seed of the drawn examples and of the untrained classifier.
+        only: names of the tensors whose information is computed; default: all.
+        in_full: names of the matrices whose information is computed for every entry.
+        labels: the labels of a regression: raw or standardised.
     """
     kind, factor = task.of_kind, task.of_kind.nats(task.outputs)
     if rows is not None:
@@ -91,7 +96,7 @@ def fisher_information(
             shape = value.shape if value.ndim == 1 or name in in_full else ()
             totals[name] = torch.zeros(shape, dtype=torch.float64, device=model.device)
     examples = Examples(tokens, model.reads)
-    examples, _ = in_training(examples, np.arange(len(examples)), labels)
+    examples, _ = with_training_labels(examples, np.arange(len(examples)), labels)
     of_a_batch = EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
     with autocast(model.device, "fp32"):
         if model.transformers is None:
@@ -111,9 +116,9 @@ def fisher_information(
 def _add_by_modules(
     model: Encoder, examples: Examples, nats: Nats, totals: Totals, of_a_batch: int
 ) -> None:
-    """Set ``totals`` to each example's squared gradients, from modules' inputs and gradients.
+    """Set ``totals`` to the sums of squared gradients, from modules' inputs and gradients.
 
-    Batches have ``of_a_batch`` tokens, or half as many if one does not fit into memory.
+    If a batch of ``of_a_batch`` tokens does not fit into memory, start again with half as many.
     """
     for total in totals.values():
         total.zero_()
@@ -133,9 +138,9 @@ def _add_by_modules(
 
 
 def _add_example_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:
-    """Add each example's squared gradients to ``totals``, one pass per example.
+    """Add each example's squared gradients to ``totals``, with one pass per example.
 
-    For transformers' code, the formulas of modules are not known.
+    This serves transformers' code, whose modules have no known formulas.
     """
     leaves = {name: model.parameters[name].clone().requires_grad_(True) for name in totals}
     for number in range(len(examples)):
@@ -149,10 +154,16 @@ def _add_example_by_example(model: Encoder, examples: Examples, nats: Nats, tota
 
 
 class _Rows:
-    """The rows of a batch, ordered by example; ``counts`` has each example's number of rows.
+    """The rows of a batch, in the order of its examples.
 
-    For each row, ``[t]``: ``example``, ``start`` (that example's first row) and ``position`` within
-    the example. ``size``: ``n`` and ``l``.
+    Args:
+        example: the example of each row, ``[t]``.
+        counts: each example's number of rows.
+
+    Attributes:
+        start: the first row of each row's example, ``[t]``.
+        position: each row's position within its example, ``[t]``.
+        size: ``n`` and ``l``.
     """
 
     def __init__(self, example: Tensor, counts: np.ndarray):
@@ -168,9 +179,13 @@ def _watch(
 ) -> None:
     """Add each example's squared gradients to ``totals``, once ``y`` has its gradient.
 
-    ``x`` is the input ``[1, t, i]`` of a ``module``, or the ids ``[t]`` of an embedding table, and
-    ``y`` its output ``[1, t, o]``. Their rows are all ``tokens``, or the tokens ``read`` by the
-    head.
+    Args:
+        tokens: which example each row of ``x`` belongs to, if the module gets all tokens.
+        read: the same, if the module gets only the tokens that the head reads.
+        totals: the sums so far, by tensor name.
+        module: the module's name.
+        x: the module's input ``[1, t, i]``, or the ids ``[t]`` that look up an embedding table.
+        y: the module's output ``[1, t, o]``.
     """
     name = f"{module}.weight"
     weight, bias = totals.get(name), totals.get(f"{module}.bias")
@@ -206,8 +221,8 @@ def _watch(
 def _sum_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
     """Return Σ_ts (g_t·g_s)(x_t·x_s) over an example's rows, summed over examples.
 
-    For an embedding table ``x`` is ids ``[t, 1]``: the product of two tokens is 1 if their ids are
-    equal.
+    For an embedding table, ``x`` has ids ``[t, 1]``. The product of two tokens is then 1 if their
+    ids are equal, and 0 otherwise.
     """
     # Padding has the id 0, and gradients of 0.
     x, g = _on_grid(x, rows), _on_grid(g, rows)
@@ -218,7 +233,7 @@ def _sum_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
 def _entries_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
     """Return Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``.
 
-    A tile has as many rows of the matrix as it has room for, and then as many examples.
+    A tile takes as many rows of the matrix as fit, and then as many examples as fit.
     """
     x, g = _on_grid(x, rows), _on_grid(g, rows)
     if x.shape[1] == 1:
@@ -230,7 +245,7 @@ def _entries_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
     information = x.new_zeros(outputs, inputs)
     for above, below in zip(g.mT.split(count), x.split(count), strict=True):
         for tile, part in zip(information.split(height), above.split(height, 1), strict=True):
-            # Memory is the bottleneck: both ways read the gradients only once.
+            # Memory is the bottleneck, so the gradients are read only once.
             if len(part) == 1:
                 gradient = part[0] @ below[0]
                 tile.addcmul_(gradient, gradient)
@@ -240,26 +255,26 @@ def _entries_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
 
 
 def _rows_of_a_table(ids: Tensor, g: Tensor, rows: _Rows) -> tuple[Tensor, Tensor]:
-    """Return ``ids``, and the squared gradients of each example's rows of the table, ``[t, o]``.
+    """Return ``ids`` and the squared gradient of each id's row of the table, ``[t, o]``.
 
-    If an example has an id several times, the first token has the square and the others have 0.
+    If an example has an id several times, the id's first token gets the square and the others 0.
     """
     grid = _on_grid(ids[:, None], rows)
-    # Of equal numbers, `argmax` returns the first.
+    # `argmax` returns the first of equal numbers.
     first = (grid == grid.mT).byte().argmax(2)[rows.example, rows.position]
     gradients = torch.zeros_like(g).index_add_(0, rows.start + first, g)
     return ids, gradients.double().square_()
 
 
 def _on_grid(values: Tensor, rows: _Rows) -> Tensor:
-    """Return ``[t, o]`` as ``[n, l, o]``, padded with 0."""
+    """Return rows ``[t, o]`` by example, ``[n, l, o]``, padded with 0."""
     grid = values.new_zeros(*rows.size, values.shape[1])
     grid[rows.example, rows.position] = values
     return grid
 
 
 def _sum_of_squares(gradients: Tensor, rows: _Rows) -> Tensor:
-    """Add ``[t, o]`` within examples; return the sum of squares ``[o]``."""
+    """Return the squares of each example's summed gradients ``[t, o]``, summed over examples."""
     sums = gradients.new_zeros(rows.size[0], gradients.shape[1])
     sums.index_add_(0, rows.example, gradients)
     return sums.to(torch.float64).square().sum(0)

@@ -1,9 +1,10 @@
 """Training steps as CUDA graphs: a GPU replays a step without waiting for Python.
 
-A step starts thousands of kernels, and each takes less time than its start. The first batch of a
-shape is an ordinary step. With the second one the same kernels are captured, and replayed from then
-on: new inputs are copied into the tensors of the captured batch. A step must therefore read no
-value of a tensor, and change all state in place.
+A step starts thousands of kernels, and starting a kernel takes longer than running it. The first
+batch of a shape is an ordinary step. With the second batch of this shape, the step's kernels are
+captured. From then on, a step copies its inputs into the captured batch's tensors and replays the
+kernels. Therefore no code of a step may read the value of a tensor, and all state must change in
+place.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,8 +16,8 @@ import torch
 from torch import Tensor
 
 from subtune.core.errors import reason_of
-from subtune.core.jobs import is_out_of_memory
-from subtune.models.forward import Packed
+from subtune.core.machine import is_out_of_memory
+from subtune.models.packing import Packed
 
 # A step: its batches, and each run's learning rate.
 Step = Callable[[Sequence[Packed], Sequence[Tensor]], None]
@@ -31,10 +32,12 @@ class Captured(NamedTuple):
 
 
 class Graphs:
-    """The graphs of a step of some ``runs``, by the shape of its batches.
+    """The graphs of a training step, by the shape of its batches.
 
-    ``generators``: the generators from which a step draws; replays advance them. ``report`` gets a
-    line if there can be no graphs.
+    Args:
+        runs: the number of runs that take the step.
+        generators: the generators from which a step draws; replays advance them.
+        report: a function that gets a line if steps cannot be captured.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class Graphs:
         return fewer
 
     def take(self, step: Step, batches: Sequence[Packed], rates: Sequence[float]) -> None:
-        """Take a step, always the same one, with these batches and learning rates."""
+        """Take a step with these batches and learning rates; ``step`` is the same in every call."""
         outside = torch.cuda.current_stream()
         self._stream.wait_stream(outside)
         try:
@@ -81,7 +84,7 @@ class Graphs:
         graph.replay()
 
     def _capture(self, step: Step, batches: Sequence[Packed]) -> Captured | None:
-        """Return the graph of a step, which is not taken, or None if it cannot be captured."""
+        """Capture a step without taking it; return None if it cannot be captured."""
         graph = torch.cuda.CUDAGraph()
         for generator in self._generators:
             graph.register_generator_state(generator)
@@ -90,7 +93,7 @@ class Graphs:
                 step(batches, self._rates.unbind())
         except Exception as error:
             for generator in self._generators:
-                # After a failed capture, it would refuse to draw.
+                # After a failed capture, the generator would otherwise refuse to draw.
                 generator.graphsafe_set_state(generator.clone_state())
             if is_out_of_memory(error):
                 raise
@@ -102,12 +105,12 @@ class Graphs:
 
 @cache
 def _stream() -> torch.cuda.Stream:
-    """Return the stream of all steps; products keep memory for each stream."""
+    """Return the one stream of all steps: matrix products keep memory for every stream."""
     return torch.cuda.Stream()
 
 
 def _copy(batches: Sequence[Packed], to: Sequence[Packed]) -> None:
-    """Copy the tensors of batches into those of batches of the same shape."""
+    """Copy the tensors of batches into the tensors of other batches of the same shape."""
     for new, old in zip(batches, to, strict=True):
         for name in (field.name for field in fields(Packed)):
             values = getattr(new, name)

@@ -1,83 +1,44 @@
-"""Matrices that train, of ``k`` runs side by side.
+"""Matrices of the encoder that train, whole or in part, of runs side by side.
 
-Each run has a *leaf* with its trained values in the model's dtype, which the optimiser steps. The
-forward pass reads the matrices of all runs, ``[k, …]``, in the dtype of products.
+A run's leaf has its trained values in the model's dtype (the *master weights* of mixed precision).
+The forward pass reads a *working copy* of the matrix, in the dtype of products.
+
+Shapes: ``k`` runs, ``e`` trained entries.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Self
 
 import torch
 from torch import Tensor
 
+from subtune.families.base import is_added, is_classifier
+from subtune.models.encoder import Encoder
 from subtune.models.operations import PerRun, SparseEntries, TableRows, Weight
-from subtune.selections.kind import Entry, Indices
+from subtune.selections.kind import Entry, Indices, LowRank
+from subtune.training.deltas import ChangedEntries, ChangedTensor, Delta
+from subtune.training.trained_weights import TrainedWeights
 
 
-@dataclass(frozen=True)
-class ChangedTensor:
-    """The ``values`` of a completely trained tensor."""
-
-    values: Tensor
-
-    def applied_to(self, tensor: Tensor) -> Tensor:
-        return self.values.to(tensor.device)
-
-
-@dataclass(frozen=True)
-class ChangedEntries:
-    """Trained ``values`` ``[e]`` at ``index`` ``[e]`` of a flattened tensor."""
-
-    values: Tensor
-    index: Tensor
-
-    def applied_to(self, tensor: Tensor) -> Tensor:
-        index, values = self.index.to(tensor.device), self.values.to(tensor.device)
-        return tensor.flatten().index_copy(0, index, values).view(tensor.shape)
-
-
-class Matrix(ABC):
-    """One matrix of all runs: each run's leaf, and the weight of the forward pass.
-
-    ``read`` ``[k, …]`` is what the forward pass reads. A hook may move its gradient to ``taken``,
-    one for each run.
-    """
-
-    def __init__(self, leaves: Sequence[Tensor], read: Tensor, weight: Weight):
-        self.leaves, self.weight = leaves, weight
-        self._read, self._taken = read, list[Tensor]()
-
-    def gradient(self, run: int) -> Tensor | None:
-        """Return the gradient of a run's leaf, or None if no loss depends on it."""
-        every = self._taken or self._read.grad
-        return None if every is None else every[run]
-
-    def clear(self) -> None:
-        """Forget the gradients."""
-        self._read.grad = None
-        self._taken.clear()
-
-    @abstractmethod
-    def write(self) -> None:
-        """Write the leaves into the matrices that the forward pass reads."""
-
-    @abstractmethod
-    def change(self, run: int, leaf: Tensor) -> ChangedTensor | ChangedEntries:
-        """Return the change to the pretrained matrix by these values of a run's leaf."""
-
-    @abstractmethod
-    def kept(self, runs: Sequence[int]) -> "Matrix":
-        """Return the matrices of these runs only."""
+def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
+    """Return whether a tensor trains as a matrix, not in `FlatTensors`."""
+    is_small = model.parameters[name].ndim == 1 or is_classifier(name) or is_added(name)
+    return not is_small and not isinstance(entry, LowRank)
 
 
 def matrix_of(
-    pretrained: Tensor, entries: Sequence[Entry], dtype: torch.dtype, rows: Tensor | None
-) -> Matrix:
-    """Return a pretrained matrix of all runs.
+    name: str,
+    pretrained: Tensor,
+    entries: Sequence[Entry],
+    dtype: torch.dtype,
+    rows: Tensor | None,
+) -> TrainedWeights:
+    """Return a pretrained matrix that all runs train.
 
     Args:
-        entries: the part of the matrix that each run trains; all parts are of one kind.
+        name: the matrix's canonical name.
+        entries: each run's entry; all of them are `Whole`, or all are `Indices`.
         dtype: the dtype of products.
         rows: the rows that may change, if the matrix is a table of embeddings; None: all.
     """
@@ -88,126 +49,150 @@ def matrix_of(
     ]
     if not indices:
         start = pretrained if rows is None else pretrained[rows]
-        return WholeMatrix(pretrained, start.expand(len(entries), *start.shape), dtype, rows)
+        values = start.expand(len(entries), *start.shape)
+        return WholeMatrix(name, pretrained, values, dtype, rows)
     leaves = [pretrained.flatten()[index] for index in indices]
     if len(leaves) == 1 and pretrained.device.type == "cpu":
-        [leaf], [index] = leaves, indices
-        return SparseMatrix(pretrained, leaf, index, dtype)
-    return MaskedMatrix(pretrained, leaves, indices, dtype)
+        return SparseMatrix(name, pretrained, leaves[0], indices[0], dtype)
+    return MaskedMatrix(name, pretrained, leaves, indices, dtype)
 
 
-class WholeMatrix(Matrix):
-    """A matrix that trains completely, or a table of which only some ``rows`` are read.
+class StackedMatrix(TrainedWeights):
+    """A matrix whose working copies of all runs are one tensor ``[k, …]``, which gets a gradient.
 
-    ``values`` are ``[k, …]``.
+    Args:
+        rows: the only rows of a table of embeddings that the working copies have; None: all.
     """
 
-    def __init__(self, pretrained: Tensor, values: Tensor, dtype: torch.dtype, rows: Tensor | None):
-        self._pretrained, self._rows = pretrained, rows
-        self._values = values.clone(memory_format=torch.contiguous_format)
-        self._is_cast = dtype != values.dtype and rows is None
-        read = self._values.to(dtype) if self._is_cast else self._values
-        read.requires_grad_()
-        leaves = [self._values.detach()[run] for run in range(len(values))]
-        super().__init__(leaves, read, PerRun(read) if rows is None else TableRows(read, rows))
-        if self._is_cast:
-            read.register_post_accumulate_grad_hook(_cast_to(self._values.detach(), self._taken))
+    def __init__(
+        self, name: str, leaves: Sequence[Tensor], working: Tensor, rows: Tensor | None = None
+    ):
+        self.name, self.leaves = name, leaves
+        self._working, self._rows = working.requires_grad_(), rows
 
-    def write(self) -> None:
-        if self._is_cast:
-            self._read.copy_(self._values)
+    def gradient(self, run: int) -> Tensor | None:
+        every = self._working.grad
+        return None if every is None else self._of_leaf(run, every[run])
 
-    def change(self, run: int, leaf: Tensor) -> ChangedTensor:
-        if self._rows is not None:
-            leaf = self._pretrained.index_copy(0, self._rows, leaf)
-        return ChangedTensor(leaf)
+    @abstractmethod
+    def _of_leaf(self, run: int, gradient: Tensor) -> Tensor:
+        """Return a leaf's gradient from that of its working copy.
 
-    def kept(self, runs: Sequence[int]) -> "WholeMatrix":
-        values = self._values.detach()[list(runs)]
-        return WholeMatrix(self._pretrained, values, self._read.dtype, self._rows)
+        The gradient is valid until the next call, for any run.
+        """
 
+    def clear(self) -> None:
+        self._working.grad = None
 
-def _cast_to(values: Tensor, taken: list[Tensor]) -> Callable[[Tensor], None]:
-    """Return a hook that moves gradients to ``taken``, in the dtype of ``values``."""
-    # New memory at every step would take long.
-    gradients = torch.empty_like(values)
-
-    def take(read: Tensor) -> None:
-        assert read.grad is not None
-        if taken:
-            gradients.add_(read.grad)
-        else:
-            taken.extend(gradients.copy_(read.grad))
-        read.grad = None
-
-    return take
+    def weights(self, runs: Sequence[int]) -> dict[str, Weight]:
+        working = self._working
+        if len(runs) < len(working):
+            working = working[list(runs)]
+        return {
+            self.name: PerRun(working) if self._rows is None else TableRows(working, self._rows)
+        }
 
 
-class MaskedMatrix(Matrix):
-    """A matrix of which each run trains some entries.
+class WholeMatrix(StackedMatrix):
+    """A matrix that trains whole, or a table of embeddings of which some ``rows`` train.
 
-    Its gradient is computed completely, because a GPU does this faster than it picks the entries of
-    many products.
+    A run's leaf is its slice of the master weights. If the dtypes are equal, the working copies
+    share the master weights' memory.
+
+    Args:
+        masters: the initial master weights ``[k, …]``.
+        rows: the only rows of the table that texts read; None: the whole matrix trains.
     """
 
     def __init__(
         self,
+        name: str,
+        pretrained: Tensor,
+        masters: Tensor,
+        dtype: torch.dtype,
+        rows: Tensor | None,
+    ):
+        self._pretrained = pretrained
+        self._masters = masters.clone(memory_format=torch.contiguous_format)
+        leaves = [self._masters[run] for run in range(len(masters))]
+        super().__init__(name, leaves, self._masters.detach().to(dtype), rows)
+        # New memory at every step would take a CPU long.
+        self._cast = torch.empty_like(leaves[0]) if dtype != masters.dtype else None
+
+    def _of_leaf(self, run: int, gradient: Tensor) -> Tensor:
+        return gradient if self._cast is None else self._cast.copy_(gradient)
+
+    def write(self) -> None:
+        if self._cast is not None:
+            self._working.copy_(self._masters)
+
+    def changes(self, run: int, leaf: Tensor) -> Delta:
+        if self._rows is not None:
+            leaf = self._pretrained.index_copy(0, self._rows, leaf)
+        return {self.name: ChangedTensor(leaf)}
+
+    def kept(self, runs: Sequence[int]) -> Self:
+        masters, dtype = self._masters[list(runs)], self._working.dtype
+        return type(self)(self.name, self._pretrained, masters, dtype, self._rows)
+
+
+class MaskedMatrix(StackedMatrix):
+    """A matrix of which each run trains some entries; its leaf has these entries ``[e]``.
+
+    The gradient of the whole matrix is computed, and then its trained entries are read. On a GPU,
+    this is faster than computing the gradient of the trained entries only.
+    """
+
+    def __init__(
+        self,
+        name: str,
         pretrained: Tensor,
         leaves: Sequence[Tensor],
         indices: Sequence[Tensor],
         dtype: torch.dtype,
     ):
         self._pretrained, self._indices = pretrained, indices
-        read = pretrained.to(dtype).repeat(len(leaves), *[1] * pretrained.ndim)
-        super().__init__(leaves, read, PerRun(read))
-        self.write()
-        read.requires_grad_()
-        read.register_post_accumulate_grad_hook(_picked(indices, leaves[0].dtype, self._taken))
+        working = pretrained.to(dtype).repeat(len(leaves), *[1] * pretrained.ndim)
+        super().__init__(name, leaves, working)
+        with torch.no_grad():
+            self.write()
+
+    def _of_leaf(self, run: int, gradient: Tensor) -> Tensor:
+        return gradient.flatten()[self._indices[run]].to(self.leaves[run].dtype)
 
     def write(self) -> None:
-        for matrix, leaf, index in zip(self._read, self.leaves, self._indices, strict=True):
+        for matrix, leaf, index in zip(self._working, self.leaves, self._indices, strict=True):
             matrix.view(-1).index_copy_(0, index, leaf.to(matrix.dtype))
 
-    def change(self, run: int, leaf: Tensor) -> ChangedEntries:
-        return ChangedEntries(leaf, self._indices[run])
+    def changes(self, run: int, leaf: Tensor) -> Delta:
+        return {self.name: ChangedEntries(leaf, self._indices[run])}
 
-    def kept(self, runs: Sequence[int]) -> "MaskedMatrix":
-        leaves, indices = ([of[run] for run in runs] for of in (self.leaves, self._indices))
-        return MaskedMatrix(self._pretrained, leaves, indices, self._read.dtype)
-
-
-def _picked(
-    indices: Sequence[Tensor], dtype: torch.dtype, taken: list[Tensor]
-) -> Callable[[Tensor], None]:
-    """Return a hook that moves the gradients of each run's entries to ``taken``, in a dtype."""
-
-    def take(read: Tensor) -> None:
-        assert read.grad is not None
-        pairs = zip(read.grad, indices, strict=True)
-        own = [gradient.flatten()[index].to(dtype) for gradient, index in pairs]
-        taken[:] = [a + b for a, b in zip(taken, own, strict=True)] if taken else own
-        read.grad = None
-
-    return take
+    def kept(self, runs: Sequence[int]) -> Self:
+        leaves, indices = ([every[run] for run in runs] for every in (self.leaves, self._indices))
+        return type(self)(self.name, self._pretrained, leaves, indices, self._working.dtype)
 
 
-class SparseMatrix(Matrix):
-    """A matrix of which a single run trains some entries, without a gradient of the others."""
+class SparseMatrix(TrainedWeights):
+    """A matrix of which a single run on a CPU trains some entries ``[e]``.
 
-    def __init__(self, pretrained: Tensor, leaf: Tensor, index: Tensor, dtype: torch.dtype):
-        self._index, self._matrix = index, pretrained.to(dtype, copy=True)
+    Only these entries have a gradient.
+    """
+
+    def __init__(
+        self, name: str, pretrained: Tensor, leaf: Tensor, index: Tensor, dtype: torch.dtype
+    ):
+        self.name, self.leaves, self._index = name, [leaf.requires_grad_()], index
+        self._matrix = pretrained.to(dtype, copy=True)
         self._places = index // pretrained.shape[1], index % pretrained.shape[1]
-        leaf.requires_grad_()
-        super().__init__([leaf], leaf, SparseEntries(self._matrix, leaf, *self._places))
-
-    def gradient(self, run: int) -> Tensor | None:
-        return self._read.grad
 
     def write(self) -> None:
         self._matrix[self._places] = self.leaves[0].to(self._matrix.dtype)
 
-    def change(self, run: int, leaf: Tensor) -> ChangedEntries:
-        return ChangedEntries(leaf, self._index)
+    def weights(self, runs: Sequence[int]) -> dict[str, Weight]:
+        return {self.name: SparseEntries(self._matrix, self.leaves[0], *self._places)}
 
-    def kept(self, runs: Sequence[int]) -> "SparseMatrix":
+    def changes(self, run: int, leaf: Tensor) -> Delta:
+        return {self.name: ChangedEntries(leaf, self._index)}
+
+    def kept(self, runs: Sequence[int]) -> Self:
         return self

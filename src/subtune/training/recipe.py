@@ -11,41 +11,41 @@ from torch import Tensor
 
 from subtune.data.batches import by_length, shuffled
 from subtune.models.encoder import Encoder, shapes_of, with_new_classifier
-from subtune.models.forward import Packed, logits, micro_batches, pack, rows_read
+from subtune.models.forward import logits
 from subtune.models.operations import DropoutMasks
+from subtune.models.packing import Packed, micro_batches, pack, rows_read
 from subtune.selections.kind import Entries, count
-from subtune.selections.specs import Recipe
+from subtune.specs.runs import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State
-from subtune.training.evaluation import (
-    Result,
-    Run,
-    autocast,
-    cast_once,
-    changes_of,
-    evaluate,
-    examples_that_train,
-    in_own_unit,
-    in_training,
-    weights_of,
-    without_scores,
-)
+from subtune.training.deltas import from_stored, mean_changes, to_stored
+from subtune.training.evaluation import evaluate, without_scores
 from subtune.training.graphs import Graphs
-from subtune.training.values import TrainedValues, from_stored, to_stored
+from subtune.training.labels import in_original_unit, training_set
+from subtune.training.optimizer import learning_rate_at
+from subtune.training.precision import autocast, cast_once
+from subtune.training.results import Result, line_of_epoch
+from subtune.training.run import Run
+from subtune.training.values import TrainedValues
 
-# Tokens of all runs and epochs from which compiled operations save more time on a GPU than their
-# compilation takes. With BERT-base on RTE, an H200 saved 0.7 s for a million tokens.
+# With more tokens in all runs and epochs, compiled operations save a GPU more time than compiling
+# takes. With BERT-base on RTE, an H200 saved 0.7 s per million tokens.
 TOKENS_WORTH_COMPILING = 20_000_000
 DIVERGED = "the loss or a prediction is not finite: this run ends here"
 
 
 @dataclass(frozen=True)
 class Member:
-    """One run of a sweep: its trainable entries, recipe and seed.
+    """One run of a sweep.
 
-    ``start``: initial values that replace the model's own; they differ only in trainable entries.
-    ``name``: the run's name in the log.
+    Attributes:
+        entries: what the run trains.
+        recipe: how it trains.
+        seed: the seed of everything that is drawn.
+        start: tensors that replace the model's own initial values; they differ only in entries that
+            train.
+        name: the run's name in the log.
     """
 
     entries: Entries
@@ -72,12 +72,13 @@ def train(
     end stops there, and the others continue.
 
     Args:
-        examples: examples of the training split and of evaluation splits, if any.
+        examples: the training split and the evaluation splits, if any.
         members: the runs. Their seed draws the classifier, the initial low-rank updates, the order
             of examples and dropout.
-        report: a function that gets lines about each run's epochs, with the run's name first.
-        keeper: writes checkpoints between steps, and reads those of an earlier attempt. On a CPU, a
-            resumed group gives bit-identical results to an uninterrupted one.
+        report: a function that gets lines about each run's epochs. A line begins with the run's
+            name.
+        keeper: writes checkpoints between steps, and reads the checkpoints of an earlier attempt.
+            On a CPU, a resumed group gives bit-identical results to an uninterrupted group.
 
     Raises:
         StoppedError: the keeper was asked to stop.
@@ -108,8 +109,11 @@ def train(
 class _Group:
     """The state of runs side by side between two steps.
 
-    ``epoch`` counts from 1 to ``last_epoch``, ``step`` from 0 to ``steps``. ``running`` are the
-    runs that have not ended.
+    Attributes:
+        runs: all runs of the group.
+        running: the runs that have not ended.
+        epoch: the current epoch, from 1 to ``last_epoch``.
+        step: the number of steps that are done, from 0 to ``steps``.
     """
 
     def __init__(
@@ -124,23 +128,14 @@ class _Group:
         recipe, seed = members[0].recipe, members[0].seed
         self._recipe, self._seed, self.device = recipe, seed, model.device
         self._order = np.random.default_rng(seed)
-        self._training = examples_that_train(examples["train"], recipe, self._order)
-        self._train, self._unit = in_training(examples["train"], self._training, recipe.labels)
-        self._weights = weights_of(task, self._train, self._training, recipe, model.device)
+        self._training = training_set(examples["train"], task, recipe, self._order, model.device)
         # Losses of an epoch are sums over examples, or over their words.
-        labels = torch.from_numpy(self._train.labels_at(self._training)).to(model.device)
-        self._total = task.of_kind.total(labels, self._weights)
+        labels = torch.from_numpy(self._training.examples.labels_at(self._training.index))
+        self._total = task.of_kind.total(labels.to(model.device), self._training.label_weights)
         self._batches = self._batches_of_epoch()
         self._masks = DropoutMasks(seed, model.device)
         self._frozen = self._in_steps = cast_once(model, recipe.precision)
-        initial = with_new_classifier(model, seed)
-        # A run with its own initial values is trained by itself.
-        initial = replace(initial, parameters={**initial.parameters, **members[0].start})
-        every = [member.entries for member in members]
-        # Weight decay also changes the embeddings of words that no text has.
-        decays = any(member.recipe.weight_decay for member in members)
-        rows = {} if decays else rows_read(self._train, self._training, model)
-        self._values = TrainedValues(initial, every, seed, self._frozen, rows)
+        self._values = self._initial_values(members)
         shapes = shapes_of(model)
         self.runs = [
             Run(number, member.recipe, self._values.leaves(number), count(member.entries, shapes))
@@ -150,33 +145,49 @@ class _Group:
         self.steps = len(self._batches) * recipe.epochs
         self.last_epoch = recipe.refit or recipe.epochs
         self.epoch, self.step = 1, 0
-        self._losses = torch.zeros(len(self.runs), device=model.device)
-        # Seconds of this epoch, divided by the number of runs.
-        self._seconds = 0.0
+        # Each run's sum of losses in this epoch, and the run's share of the seconds.
+        self._losses, self._seconds = torch.zeros(len(self.runs), device=model.device), 0.0
         self._graphs = None
         if self.device.type == "cuda":
-            tokens = int(self._train.lengths[self._training].sum()) * recipe.epochs
-            if model.transformers is None and tokens * len(members) >= TOKENS_WORTH_COMPILING:
-                # Importing torch's compiler takes seconds.
-                from subtune.models.fused import with_fused_operations
-
-                self._in_steps = with_fused_operations(self._frozen, report)
+            self._compile_if_worth_it(report)
             self._graphs = Graphs(len(members), self._masks.generators, report)
 
+    def _initial_values(self, members: Sequence[Member]) -> TrainedValues:
+        initial = with_new_classifier(self._model, self._seed)
+        # A run with its own initial values is trained by itself.
+        initial = replace(initial, parameters={**initial.parameters, **members[0].start})
+        rows = {}
+        # Weight decay also changes the embeddings of words that no text has.
+        if not any(member.recipe.weight_decay for member in members):
+            rows = rows_read(self._training.examples, self._training.index, self._model)
+        entries = [member.entries for member in members]
+        return TrainedValues(initial, entries, self._seed, self._frozen, rows)
+
+    def _compile_if_worth_it(self, report: Callable[[str], None]) -> None:
+        """Compile operations of a packed family's model, if the runs train long enough."""
+        training = self._training
+        tokens = int(training.examples.lengths[training.index].sum()) * self._recipe.epochs
+        if self._model.transformers is None and tokens * len(self.runs) >= TOKENS_WORTH_COMPILING:
+            # Importing torch's compiler takes seconds.
+            from subtune.models.fused import with_fused_operations
+
+            self._in_steps = with_fused_operations(self._frozen, report)
+
     def batches_left(self) -> list[np.ndarray]:
-        """Return this epoch's remaining batches, as numbers of training examples."""
+        """Return this epoch's remaining batches, as places in the index of the training set."""
         before = (self.epoch - 1) * len(self._batches)
         return self._batches[self.step - before :]
 
     def train_batch(self, batch: np.ndarray) -> None:
         """Take one step of every run."""
         started = time.monotonic()
-        train = self._train
-        index = by_length(self._training[batch], train.lengths)
+        train = self._training.examples
+        index = by_length(self._training.index[batch], train.lengths)
         alike = micro_batches(index, train.lengths[index], self._model)
-        graphs, theirs = self._graphs, self._model.transformers
-        # A tail is padding.
-        fixed_shape = graphs is not None and not (theirs and theirs.sees_padding)
+        graphs, module = self._graphs, self._model.transformers
+        sees_padding = module is not None and module.sees_padding
+        # A batch of a fixed shape ends with padding.
+        fixed_shape = graphs is not None and not sees_padding
         batches = [pack(train, part, self._model, fixed_shape) for part in alike]
         rates = [learning_rate_at(self.step, self.steps, run.recipe) for run in self.running]
         if graphs is None:
@@ -188,7 +199,7 @@ class _Group:
 
     def _step(self, batches: Sequence[Packed], rates: Sequence[float | Tensor]) -> None:
         """Compute gradients and update the values of every run."""
-        kind, weights = self._task.of_kind, self._weights
+        kind, weights = self._task.of_kind, self._training.label_weights
         labels = sum(kind.total(packed.labels, weights) for packed in batches)
         # A capture that failed may have left gradients.
         self._values.clear()
@@ -205,11 +216,11 @@ class _Group:
         self._values.write()
 
     def passes_left(self) -> list[list[int]]:
-        """Return the positions of runs that this epoch has not evaluated, for each pass."""
-        # After a checkpoint, some runs may already be evaluated.
+        """Return, for each pass, the positions of the runs that it evaluates in this epoch."""
+        # A checkpoint may lie between the evaluations of an epoch.
         histories = [run.result.history for run in self.running]
         left = [place for place, history in enumerate(histories) if len(history) < self.epoch]
-        # Sharing a pass saves a CPU no time.
+        # On a CPU, sharing a pass saves no time.
         size = 1 if self.device.type == "cpu" else len(self.running)
         return [left[start : start + size] for start in range(0, len(left), size)]
 
@@ -217,13 +228,14 @@ class _Group:
     def evaluate(self, positions: Sequence[int]) -> list[Run]:
         """Evaluate runs in one pass at an epoch's end; return them."""
         started = time.monotonic()
-        # Reading them waits for a GPU, so that the seconds count all its work.
+        # Reading the losses waits for a GPU, so that the seconds include all its work.
         means = (self._losses / self._total).tolist()
+        unit, weights = self._training.unit, self._values.weights(positions)
         shared = self._frozen, self._examples, self._task, self._recipe.precision
-        evaluations = evaluate(*shared, self._values.weights(positions), self._unit)
+        evaluations = evaluate(*shared, weights, unit)
         seconds = self._seconds + (time.monotonic() - started) / len(positions)
         for position, evaluation in zip(positions, evaluations, strict=True):
-            run, mean = self.running[position], means[position] * self._unit.deviation**2
+            run, mean = self.running[position], means[position] * unit.deviation**2
             if not math.isfinite(mean):
                 evaluation = without_scores(self._task)
             run.result.end_epoch(self.epoch, mean, seconds, evaluation)
@@ -243,8 +255,8 @@ class _Group:
         for position, run in enumerate(self.running):
             if run.has_ended and not run.result.diverged:
                 delta = self._values.delta(position, run.best)
-                delta = in_own_unit(delta, self._model.parameters, self._unit)
-                run.result.changes = changes_of(delta, self._model.parameters)
+                delta = in_original_unit(delta, self._model.parameters, self._training.unit)
+                run.result.changes = mean_changes(delta, self._model.parameters)
                 stored = {key: values.cpu() for key, values in to_stored(delta).items()}
                 run.result.delta = from_stored(stored)
         self._keep([place for place, run in enumerate(self.running) if not run.has_ended])
@@ -295,7 +307,7 @@ class _Group:
         if not self.running:
             return
         for run in ended:
-            # Its leaves are parts of all runs' matrices, which would stay in memory.
+            # The run's leaves are slices of all runs' matrices and would keep them in memory.
             run.optimizer.leaves = [leaf.detach().clone() for leaf in run.optimizer.leaves]
         if self._graphs:
             self._graphs = self._graphs.of_fewer(len(self.running))
@@ -306,25 +318,4 @@ class _Group:
 
     def _batches_of_epoch(self) -> list[np.ndarray]:
         self._order_of_epoch = self._order.bit_generator.state
-        return shuffled(len(self._training), self._recipe.batch_size, self._order)
-
-
-def line_of_epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> str:
-    """Return an epoch's row of the history as a line of the log."""
-    metric = task.metrics[0]
-    score = row.get(f"{task.evaluation[0]}/{metric}")
-    judged = "" if score is None else f"{metric} {score:.4f}  "
-    return (
-        f"epoch {row['epoch']}/{epochs}  loss {row['train_loss']:.4f}  "
-        f"{judged}{row['seconds']:.1f} s"
-    )
-
-
-def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
-    """Return the learning rate of step 0, 1, …: a linear warm-up, then constant or linear to 0."""
-    warmup = math.ceil(recipe.warmup * steps)
-    if step < warmup:
-        return recipe.learning_rate * step / warmup
-    if recipe.schedule == "constant":
-        return recipe.learning_rate
-    return recipe.learning_rate * (steps - step) / max(1, steps - warmup)
+        return shuffled(len(self._training.index), self._recipe.batch_size, self._order)

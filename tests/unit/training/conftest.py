@@ -3,7 +3,7 @@
 import pytest
 
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.encoder import load_model
+from subtune.models.loading import load_model
 from subtune.tasks import TASKS
 from tests.helpers import examples
 

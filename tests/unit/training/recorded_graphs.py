@@ -106,9 +106,9 @@ def train_with_batches_of_a_gpu(monkeypatch):
     """Let training use batches, attention, dropout and learning rates as on a GPU."""
     pack, rate_at = recipe.pack, recipe.learning_rate_at
 
-    monkeypatch.setattr(recipe, "pack", lambda *of: replace(pack(*of[:3], True), grids=()))
+    monkeypatch.setattr(recipe, "pack", lambda *of: replace(pack(*of[:3], True), buckets=()))
     monkeypatch.setattr(recipe, "micro_batches", lambda index, lengths, model: [index])
-    monkeypatch.setattr(forward, "attention_within", attention)
+    monkeypatch.setattr(forward, "jagged_attention", attention)
     monkeypatch.setattr(recipe, "DropoutMasks", Masks)
     # Rates are float32 tensors.
     monkeypatch.setattr(recipe, "learning_rate_at", lambda *of: torch.tensor(rate_at(*of)).item())

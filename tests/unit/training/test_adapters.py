@@ -8,7 +8,8 @@ from transformers import AutoModelForSequenceClassification
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.dimensions import dimensions_in, dimensions_of, shapes_for
-from subtune.models.encoder import load_model, new_classifier, shapes_of, with_adapters
+from subtune.models.encoder import new_classifier, shapes_of, with_adapters
+from subtune.models.loading import load_model
 from subtune.selections import SELECTION
 from subtune.selections.kind import count
 from subtune.selections.methods import METHODS

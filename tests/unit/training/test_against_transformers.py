@@ -19,13 +19,13 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch.nn import functional
 from transformers import get_scheduler
 
-from subtune.models import encoder, forward
-from subtune.models.encoder import load_model
+from subtune.models import encoder, packing
+from subtune.models.loading import load_model
 from subtune.selections.kind import Indices, LowRank
-from subtune.training import recipe, sweeps
+from subtune.training import groups, recipe
+from subtune.training.deltas import applied
 from subtune.training.evaluation import Evaluation, evaluate
 from subtune.training.sweeps import train_sweep
-from subtune.training.values import applied
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 from tests.unit.training.results import member
@@ -251,10 +251,10 @@ def assert_ends_there(model, rows, task, members, weights=None):
 @pytest.mark.parametrize(("family", "case", "runs"), CASES)
 def test_training_ends_where_transformers_and_adamw_end(family, case, runs, directory, monkeypatch):
     # Such runs train one by one on a CPU, to save time.
-    monkeypatch.setattr(sweeps, "runs_at_once", lambda model, train, members: len(members))
+    monkeypatch.setattr(groups, "runs_at_once", lambda model, train, members: len(members))
     if runs == 1:
         # Every length of texts gets a pass.
-        monkeypatch.setattr(forward, "TOKENS_OF_A_PASS", 1)
+        monkeypatch.setattr(packing, "TOKENS_PER_PASS", 1)
     task, kind = examples.TASKS[case[0]], case[1]
     rows = examples.examples_of(task, examples.tokens(task, directory, rows=ROWS[task.kind]))
     model = pretrained(directory, task)

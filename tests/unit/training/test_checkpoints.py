@@ -13,7 +13,7 @@ import torch
 from subtune.core.errors import SubtuneError
 from subtune.core.jobs import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.encoder import load_model
+from subtune.models.loading import load_model
 from subtune.runs import recording, records
 from subtune.tasks import TASKS
 from subtune.training import checkpoints, recipe
@@ -383,7 +383,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 import torch
-from subtune.models.encoder import load_model
+from subtune.models.loading import load_model
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training import sweeps

@@ -9,14 +9,15 @@ from transformers import AutoModelForSequenceClassification
 
 from subtune.core.jobs import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION, is_classifier
-from subtune.models.encoder import load_model, new_classifier
+from subtune.models.encoder import new_classifier
+from subtune.models.loading import load_model
 from subtune.selections import SELECTION
 from subtune.selections.entries import DiffPruningSettings
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints, Keeper
+from subtune.training.deltas import applied
 from subtune.training.diff_pruning import first_training
-from subtune.training.sweeps import Job
-from subtune.training.values import applied
+from subtune.training.job import Job
 from tests.helpers import examples, plain_diff_pruning, reference
 from tests.unit.training.results import in_double
 
@@ -62,7 +63,7 @@ def test_both_trainings_end_where_plain_ones_end(structured, family, directory, 
     rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
     spec = examples.run_spec(selection, **RECIPE).replaced(seed=SEED)
     once = Mock(wraps=first_training)
-    monkeypatch.setattr("subtune.training.sweeps.first_training", once)
+    monkeypatch.setattr("subtune.training.job.first_training", once)
     named = {"run": spec, "the same run": spec}
     [(_, result)] = Job(model, rows, TASK, {}, None, None).train(named, lambda of: None)
     once.assert_called_once()

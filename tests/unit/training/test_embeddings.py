@@ -13,13 +13,15 @@ from transformers import AutoModel
 
 from subtune.core.errors import SubtuneError
 from subtune.data.load import tokenize
-from subtune.models.encoder import Encoder, load_model
+from subtune.models.encoder import Encoder
 from subtune.models.forward import hidden_states
-from subtune.selections.specs import Fit, ModelSpec
+from subtune.models.loading import load_model
+from subtune.specs.inputs import ModelSpec
+from subtune.specs.runs import Fit
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import embeddings
-from subtune.training.evaluation import checked_for_padding
+from subtune.training.padding import checked_for_padding
 from tests.helpers import examples
 
 SPEC = ModelSpec(source="files", version="1")

@@ -15,24 +15,19 @@ from torch.nn.functional import cross_entropy
 
 from subtune.core.errors import SubtuneError
 from subtune.families.base import MEAN_CLASSIFICATION
-from subtune.models.encoder import load_model, with_new_classifier
+from subtune.models.encoder import with_new_classifier
+from subtune.models.loading import load_model
 from subtune.models.operations import TableRows
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import recipe
-from subtune.training.evaluation import (
-    Evaluation,
-    Result,
-    autocast,
-    examples_that_train,
-    in_training,
-    logits_of,
-    weights_of,
-    without_scores,
-)
+from subtune.training.deltas import applied
+from subtune.training.evaluation import Evaluation, logits_of, without_scores
 from subtune.training.fisher import fisher_information
+from subtune.training.labels import examples_that_train, label_weights, with_training_labels
+from subtune.training.precision import autocast
 from subtune.training.recipe import train
-from subtune.training.values import applied
+from subtune.training.results import Result
 from tests.helpers import examples
 from tests.unit.training.results import in_double, member
 
@@ -80,7 +75,7 @@ def test_standard_labels_are_labels_standardised_by_hand(method, train_rows, reg
 def test_labels_that_are_all_equal_are_one_line(scored):
     scored["train"].labels[:] = 2.5
     with pytest.raises(SubtuneError, match=re.escape("labels: found 2.5 in all 3 training rows")):
-        in_training(scored["train"], np.arange(3), "standard")
+        with_training_labels(scored["train"], np.arange(3), "standard")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +91,7 @@ def test_a_label_without_a_row_cannot_be_weighed(task, labels, message):
     rows = examples.packable([[1]] * 4, [labels[0], *labels])
     recipe = examples.recipe(class_weights="balanced")
     with pytest.raises(SubtuneError, match=f"class_weights: found label {message} to train on"):
-        weights_of(examples.TASKS[task], rows, np.arange(1, 4), recipe)
+        label_weights(examples.TASKS[task], rows, np.arange(1, 4), recipe)
 
 
 def test_the_loss_of_a_curve_is_the_weighted_mean_over_all_rows(tiny_bert):

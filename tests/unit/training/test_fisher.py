@@ -11,11 +11,11 @@ from torch.nn import functional
 
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.encoder import load_model
+from subtune.models.loading import load_model
 from subtune.selections.entries import ranks, summed
 from subtune.training import fisher
-from subtune.training.evaluation import autocast
 from subtune.training.fisher import fisher_information
+from subtune.training.precision import autocast
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 from tests.unit.training.results import in_double

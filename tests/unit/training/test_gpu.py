@@ -8,17 +8,18 @@ import torch
 
 from subtune.core.jobs import StoppedError
 from subtune.families.base import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
-from subtune.models.encoder import Encoder, load_model, shapes_of
+from subtune.models.encoder import Encoder, shapes_of
 from subtune.models.injected import injected
-from subtune.selections.specs import ModelSpec
+from subtune.models.loading import load_model
+from subtune.specs.inputs import ModelSpec
 from subtune.tasks import TASKS
 from subtune.training import embeddings, recipe
 from subtune.training.checkpoints import Checkpoints, Keeper
+from subtune.training.deltas import to_stored
 from subtune.training.fisher import fisher_information
 from subtune.training.graphs import Graphs
 from subtune.training.recipe import Member, train
 from subtune.training.sweeps import train_sweep
-from subtune.training.values import to_stored
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
 from tests.unit.training.results import assert_close_values, member

@@ -9,16 +9,17 @@ import torch
 
 from subtune.core.jobs import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.encoder import load_model, shapes_of
-from subtune.models.forward import Packed
+from subtune.models.encoder import shapes_of
 from subtune.models.injected import injected
+from subtune.models.loading import load_model
+from subtune.models.packing import Packed
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import Checkpoints, Keeper
+from subtune.training.deltas import to_stored
 from subtune.training.graphs import Graphs
 from subtune.training.recipe import train
 from subtune.training.sweeps import train_sweep
-from subtune.training.values import to_stored
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
 from tests.unit.training import recorded_graphs
@@ -40,7 +41,7 @@ def batch_of(*ids):
         reads=None,
         read_of=zero,
         labels=zero,
-        grids=(),
+        buckets=(),
         examples=1,
         longest=len(ids),
     )

@@ -12,13 +12,14 @@ from transformers import AutoModelForSequenceClassification
 from subtune.core.errors import SubtuneError
 from subtune.families.base import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
 from subtune.models.dimensions import dimensions_in, parameter_counts, shapes_for
-from subtune.models.encoder import load_model, new_classifier, shapes_of
+from subtune.models.encoder import new_classifier, shapes_of
 from subtune.models.files import directory_of_package
 from subtune.models.injected import UNFIT, injected, peft_config
+from subtune.models.loading import load_model
 from subtune.selections import SELECTION
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
-from subtune.training import sweeps
+from subtune.training import groups
 from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples, plain_training
@@ -72,7 +73,7 @@ def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, m
     if (family, of_type) in SKIPPED:
         pytest.skip(REFUSED)
     # Such runs train one by one on a CPU, to save time.
-    monkeypatch.setattr(sweeps, "runs_at_once", lambda model, train, members: len(members))
+    monkeypatch.setattr(groups, "runs_at_once", lambda model, train, members: len(members))
     if of_type == "PVERA":
         monkeypatch.setattr(torch, "randn_like", torch.zeros_like)
     selection = selection_of(of_type, family)

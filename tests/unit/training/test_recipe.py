@@ -9,12 +9,14 @@ import torch
 from subtune.data.batches import by_length, shuffled
 from subtune.families.base import is_key_bias
 from subtune.models.encoder import Encoder, with_new_classifier
-from subtune.models.forward import logits, pack
+from subtune.models.forward import logits
+from subtune.models.packing import pack
 from subtune.selections.kind import Indices
 from subtune.tasks import TASKS
+from subtune.training.deltas import applied
 from subtune.training.evaluation import logits_of
-from subtune.training.recipe import Member, learning_rate_at, train
-from subtune.training.values import applied
+from subtune.training.optimizer import learning_rate_at
+from subtune.training.recipe import Member, train
 from tests.helpers import examples
 from tests.unit.training.results import CLOSE, member
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from subtune.models.encoder import load_model
+from subtune.models.loading import load_model
 from subtune.tasks import TASKS
 from subtune.training import recipe
+from subtune.training.deltas import to_stored
+from subtune.training.groups import reason_to_train_alone
 from subtune.training.recipe import train
-from subtune.training.sweeps import reason_to_train_alone
-from subtune.training.values import to_stored
 from tests.helpers import examples
 from tests.unit.training.results import in_double, member
 
@@ -35,7 +35,7 @@ def test_runs_side_by_side_are_the_runs_alone(kind, task, tiny_bert, monkeypatch
     alone = [deltas(model, rows, [one], task)[0] for one in members]
     # Batches as on a GPU, with a tail, and with attention within examples.
     pack = recipe.pack
-    monkeypatch.setattr(recipe, "pack", lambda *of: replace(pack(*of[:3], True), grids=()))
+    monkeypatch.setattr(recipe, "pack", lambda *of: replace(pack(*of[:3], True), buckets=()))
     together = deltas(model, rows, members, task)
     torch.testing.assert_close(together, alone, **EXACT)
 
