@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
-from uuid import uuid4
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from subtune.core.errors import SubtuneError, one_line, reason_of
+from subtune.core.writing import write_text
 
 GLUE = "nyu-mll/glue"
 SQUAD = "rajpurkar/squad"
@@ -127,12 +127,8 @@ def remembered(kept: Path, question: str, ask: Callable[[], str]) -> str:
     if question not in answers:
         # Another process may have written the file meanwhile.
         answers = {question: ask()} | _read(kept)
-        draft = kept.with_name(f".{kept.name}.{uuid4().hex}")
         with one_line(f"cannot write {kept}"):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(answers, indent=2, sort_keys=True) + "\n"
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(kept)
+            write_text(kept, json.dumps(answers, indent=2, sort_keys=True) + "\n")
     return answers[question]
 
 

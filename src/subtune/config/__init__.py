@@ -65,7 +65,8 @@ class _UniqueKeys(yaml.SafeLoader):
     """A loader that refuses repeated keys. PyYAML itself takes the last."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        # Keys are compared here because constructing a mapping adds those of `<<`.
+        # Keys are compared before the mapping is constructed. Constructing it adds the keys that
+        # `<<` merges, and a key may override a merged one.
         node = super().compose_mapping_node(anchor)
         line_of: dict[str, int] = {}
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):

@@ -12,10 +12,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from subtune.config.schema import PATTERNS_IN_WORDS, Config, Experiment
-from subtune.core.errors import SubtuneError, cut, key_path, listed, one_of, text_of
+from subtune.core.errors import SubtuneError, cut, key_path, one_of, text_of
 from subtune.data.files import RELEASES
 from subtune.data.sources import MINI_TASKS, is_on_hub
-from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.added import Embeddings
 from subtune.selections.kind import require_whole
 from subtune.selections.methods import is_built_in
@@ -51,7 +50,7 @@ def problems_of(config: Config) -> Iterator[str]:
             yield from (f"{path}.{key}: {one_of(n, known)}" for n in names if n not in known)
         own = [tasks[task] for task in experiment.tasks if task in tasks]
         yield from _tasks(config, path, own)
-        yield from _methods(config, path, experiment, own)
+        yield from _methods(config, path, experiment)
         if experiment.fractions:
             yield from _fractions(config, path, experiment)
         if experiment.folds:
@@ -83,46 +82,47 @@ def _tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[str]:
             )
 
 
-def _methods(
-    config: Config, path: str, experiment: Experiment, tasks: Sequence[Task]
-) -> Iterator[str]:
-    """Yield a line per unknown method, and per task or fraction without learning rates."""
+def _methods(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
+    """Yield a line per unknown method, and per method without learning rates on a task."""
     methods = {"by_method": [*experiment.by_method], "methods": [*experiment.methods]}
     for model, settings in experiment.by_model.items():
         methods[f"by_model.{model}.methods"] = [*settings.methods]
-    embeddings = set()
+    without_training = set()
     for key, names in methods.items():
         for method in names:
             try:
                 if isinstance(config.selection(method), Embeddings):
-                    embeddings.add(method)
+                    without_training.add(method)
             except SubtuneError as error:
                 yield f"{path}.{key}: {error}"
-    if tasks and all(task.of_kind.head != SEQUENCE_CLASSIFICATION for task in tasks):
-        for method in sorted(embeddings):
+    for model in experiment.models:
+        for method in experiment.methods_of(model):
+            if method not in without_training:
+                yield from _rates(path, experiment, method, model)
+
+
+def _rates(path: str, experiment: Experiment, method: str, model: str) -> Iterator[str]:
+    """Yield a line for the first task on which a method has no learning rates."""
+    for task in experiment.tasks:
+        if not experiment.rates_of(method, model, task):
             yield (
-                f"{path}.methods: found {method!r}, which needs a task of classification or "
-                f"regression, expected one beside {listed(experiment.tasks)}"
+                f"{path}: found no learning rates for task {task!r}, expected them under "
+                f"methods.{method}, by_task.{task}.learning_rates or learning_rates; `search` "
+                "finds one"
             )
-    given = {m: r for model in experiment.models for m, r in experiment.methods_of(model).items()}
-    trains = {f"methods.{m}": rates for m, rates in given.items() if m not in embeddings}
-    if experiment.fractions:
-        trains["fractions.learning_rates"] = experiment.fractions.learning_rates
-    without = next((key for key, rates in trains.items() if rates is None), None)
-    bare = [t for t in experiment.tasks if experiment.settings(t).learning_rates is None]
-    if bare and without:
-        yield (
-            f"{path}: found no learning rates for task {bare[0]!r}, expected them under {without}, "
-            f"by_task.{bare[0]}.learning_rates or learning_rates; `search` finds one"
-        )
+            return
 
 
 def _fractions(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
+    """Yield a line per mistake in an experiment's masks."""
     assert experiment.fractions
+    method = experiment.fractions.of
     try:
-        require_whole(config.selection(experiment.fractions.of))
+        require_whole(config.selection(method))
     except SubtuneError as error:
         yield f"{path}.fractions.of: {error}"
+    else:
+        yield from _rates(path, experiment, method, experiment.models[0])
     if "cv" in experiment.fractions.scopes and len(experiment.tasks) == 1:
         yield (
             f"{path}.fractions.scopes: found 'cv' with one task, expected several tasks: "
@@ -164,7 +164,8 @@ def lines_of(error: ValidationError) -> list[str]:
 
 
 def _line(problem: ErrorDetails) -> str:
-    # Steps that pydantic adds begin with "["; so may an unknown key, the last step.
+    # Steps that pydantic adds begin with "[". A user's unknown key may begin so too, but it is
+    # always the last step.
     *above, last = problem["loc"] or ["["]
     path = [step for step in above if not str(step).startswith("[")]
     if problem["type"] == "extra_forbidden":

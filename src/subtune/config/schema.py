@@ -1,7 +1,7 @@
 """The typed model of ``config.yaml``."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import (
     AfterValidator,
@@ -20,29 +20,26 @@ from subtune.data.files import RELEASES
 from subtune.selections import NamedSelection
 from subtune.selections.entries import SCOPES, Fraction, Scope
 from subtune.selections.methods import MASKED_METHOD, named
-from subtune.selections.specs import (
-    LEARNING_RATES_BELOW,
-    ClassWeights,
-    Fold,
-    Labels,
-    Precision,
-)
+from subtune.specs.inputs import Labels
+from subtune.specs.runs import LEARNING_RATES_BELOW, ClassWeights, Fold, Precision
 from subtune.tasks import TASKS, Task
-from subtune.tasks.task import KINDS, TEST, KindName, default_kind
+from subtune.tasks.fields import default_kind
+from subtune.tasks.kinds import KINDS
+from subtune.tasks.task import TEST
 
 ALL_ROWS: Literal["all"] = "all"
-# What a step trains, by which its time is estimated; an evaluation trains nothing.
+# Kinds of steps, by what they train. A step's time is estimated by its kind.
 Trains = Literal[
     "nothing", "vectors", "entries", "low_rank", "matrices", "differences", "evaluation"
 ]
-# The default of the acceptable loss of score against full fine-tuning.
+# The default of `margin`.
 MARGIN = 0.02
-# Tables and random generators hold no larger whole numbers.
+# The largest integer that tables and random generators hold.
 LARGEST = 2**63 - 1
 # The length of RoBERTa's shortest pair: four special tokens, and one token per text.
 SHORTEST = 6
-# The learning rates that `search` tries: the first suit full fine-tuning of large models, the last
-# suit selections of few numbers.
+# The learning rates of `search`. The smallest suit full fine-tuning of large models, the largest
+# suit selections of few parameters.
 SEARCHED = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 HUB_MODELS = {
     "bert-base-cased": "google-bert/bert-base-cased",
@@ -51,7 +48,7 @@ HUB_MODELS = {
 }
 
 
-# Patterns of texts. `subtune.config.checks` says what was expected.
+# Patterns of texts, with the words for them in messages.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 METHOD = r"^\S+( \S+)*$"
 LINE = r"^\S.*$"
@@ -108,13 +105,18 @@ OfficialTask = Annotated[
     AfterValidator(lambda name: _one_of(name, RELEASES)),
     WithJsonSchema({"enum": [*RELEASES]}),
 ]
+KindName = Annotated[
+    str,
+    AfterValidator(lambda name: _one_of(name, KINDS)),
+    WithJsonSchema({"enum": [*KINDS], "type": "string"}),
+]
 Metric = Annotated[str, AfterValidator(lambda name: _one_of(name, METRICS))]
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 FromZero = Annotated[int, Field(ge=0, le=LARGEST)]
 # Names of methods are parts of file names, which have at most 255 letters.
 MethodName = Annotated[str, Field(pattern=METHOD, max_length=200)]
 LearningRate = Annotated[float, Field(gt=0, lt=LEARNING_RATES_BELOW)]
-# Names for the forms of learning rates; pydantic writes them into the path of a mistake.
+# Names for the forms of a value. Pydantic puts them into the path of a mistake.
 LIST, WORD, SEARCH, COLUMN = "[list]", "[word]", "[search]", "[column]"
 ListOfRates = Annotated[
     tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct), Tag(LIST)
@@ -158,7 +160,7 @@ def _form(given: Any) -> str:
 LearningRates = Annotated[
     ListOfRates | SearchOfUsualRates | Annotated[SearchOfRates, Tag(SEARCH)], Discriminator(_form)
 ]
-# A profile gives an empty value as text.
+# Snakemake's profiles give an empty value as the text None.
 LearningRatesOfMethod = Annotated[
     LearningRates | None, BeforeValidator(lambda given: None if given == "None" else given)
 ]
@@ -184,11 +186,29 @@ NumbersOfRows = Annotated[
 ]
 
 
-def each_trained(rates: LearningRates | tuple[()]) -> tuple[float | tuple[float, ...], ...]:
-    """Return each run's learning rate, or the learning rates that its search tries."""
-    if isinstance(rates, SearchOfRates):
-        return (tuple(sorted(rates.search)),)
-    return (SEARCHED,) if rates == "search" else tuple(rates)
+class Rate(NamedTuple):
+    """A run's learning rate.
+
+    Attributes:
+        value: the learning rate.
+        searched: the rates with which a search begins, which finds another learning rate for the
+            run; empty without a search.
+    """
+
+    value: float
+    searched: tuple[float, ...] = ()
+
+
+def each_rate(given: LearningRates | None) -> list[Rate]:
+    """Return the learning rates of a method's runs; a search is one of them."""
+    if given is None:
+        return []
+    if given == "search":
+        return [Rate(SEARCHED[0], SEARCHED)]
+    if isinstance(given, SearchOfRates):
+        searched = tuple(sorted(given.search))
+        return [Rate(searched[0], searched)]
+    return [Rate(value) for value in given]
 
 
 class ModelSource(Section):
@@ -263,7 +283,7 @@ class OwnTask(Section):
         return self
 
     @property
-    def kind_name(self) -> KindName:
+    def kind_name(self) -> str:
         return self.kind or default_kind(self.labels)
 
     def task(self, name: str) -> Task:
@@ -284,20 +304,11 @@ class OwnTask(Section):
         )
 
 
-class FisherSettings(Section):
-    """The estimate of Fisher information before training."""
-
-    rows: Count | None = None
-    """number of training examples to sample; default: all"""
-    seed: FromZero = 0
-    """seed of the sample and of the classifier"""
-
-
 class Fractions(Section):
     """Train only the top fraction of a selection, by Fisher information."""
 
     of: str = MASKED_METHOD
-    """method whose entries are ranked"""
+    """method whose entries are ranked; its masks have its learning rates"""
     values: Annotated[tuple[Fraction, ...], AfterValidator(_distinct)] = Field(min_length=1)
     """fractions of the entries to train, above 0 and at most 1"""
     scopes: Annotated[tuple[Scope, ...], AfterValidator(_distinct)] = Field(
@@ -305,8 +316,6 @@ class Fractions(Section):
     )
     """tasks whose information decides: its own (`individual`), all (`global`), or all others
     (`cv`); default: all three scopes"""
-    learning_rates: LearningRates | None = None
-    """default: the learning rates of the task or the experiment"""
 
 
 class TaskSettings(Section):
@@ -317,14 +326,8 @@ class TaskSettings(Section):
     """examples per training step"""
     epochs: Count | None = None
     """passes over the training set"""
-    max_length: int | None = Field(default=None, ge=SHORTEST, le=512)
-    """largest number of tokens of an example"""
     train_rows: NumbersOfRows | None = None
     """number of training rows, `all`, or a list of them"""
-    labels: Labels | None = None
-    """labels on which a regression trains: `raw` or `standard`"""
-    class_weights: ClassWeights | None = None
-    """`balanced`: rarer labels count more"""
 
 
 class MethodSettings(Section):
@@ -364,7 +367,8 @@ class Experiment(Section):
     learning_rates: LearningRatesOfTask = None
     fractions: Fractions | None = None
     """train top fractions by Fisher information, too"""
-    fisher: FisherSettings = FisherSettings()
+    fisher_rows: Count | None = None
+    """number of training examples from which Fisher information is estimated; default: all"""
     seeds: Annotated[tuple[FromZero, ...], AfterValidator(_distinct)] = Field(
         default=(0,), min_length=1
     )
@@ -379,17 +383,12 @@ class Experiment(Section):
     """examples per training step"""
     max_length: int = Field(default=128, ge=SHORTEST, le=512)
     """largest number of tokens of an example; longer texts are cut, or split into examples"""
-    doc_stride: Count = 128
-    """tokens from the start of one window of a long context to the start of the next; at most a
-    whole window"""
     schedule: Literal["constant", "linear"] = "constant"
     """learning rate after the warm-up: constant, or falls to 0"""
     warmup: float = Field(default=0.0, ge=0, lt=1)
     """share of all steps in which the learning rate rises"""
     weight_decay: float = Field(default=0.0, ge=0)
     """AdamW's weight decay"""
-    max_grad_norm: float = Field(default=1.0, gt=0)
-    """maximum norm of gradients; larger ones are scaled down"""
     labels: Labels = "raw"
     """labels on which a regression trains: `raw`, or `standard`: standardised with the mean and
     standard deviation of the training rows. Scores, predictions, losses and exported
@@ -432,13 +431,15 @@ class Experiment(Section):
         """Return every method that at least one model trains."""
         return list(dict.fromkeys(m for model in self.models for m in self.methods_of(model)))
 
-    def limits_of_rows(self, rows: int) -> dict[int, int | None]:
-        """Return the numbers of rows to train on, out of ``rows``, and the limit of each.
+    def rates_of(self, method: str, model: str, task: str) -> list[Rate]:
+        """Return the learning rates of a method: its own, or else those of the task."""
+        own = self.methods_of(model).get(method)
+        return each_rate(own or self.settings(task).learning_rates)
 
-        The whole training set has no limit. Numbers above ``rows`` mean the whole set.
-        """
+    def numbers_of_rows(self, rows: int) -> list[int]:
+        """Return the distinct numbers of training rows. Numbers above ``rows`` mean all rows."""
         numbers = [rows if n == ALL_ROWS else min(int(n), rows) for n in self.train_rows]
-        return {number: number if number < rows else None for number in numbers}
+        return [*dict.fromkeys(numbers)]
 
     def fold_of(self, seed: int) -> Fold | None:
         """Return the fold on which a seed's runs are scored, by the seed's position in the list."""
@@ -486,14 +487,12 @@ class Assumptions(Section):
     missing counts like the most similar"""
     start_minutes: float = Field(default=1.0, ge=0)
     """minutes that every job takes before it trains"""
-    time_margin: float = Field(default=2.0, ge=1)
-    """factor from the estimated time to the time that a job asks for"""
     longest_job_hours: Count = 24
     """hours that the cluster allows one job; a longer sweep continues in a new job"""
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the machine is a GPU."""
+        """True if the machine is a GPU."""
         return "core" not in self.device.split()
 
 
@@ -505,12 +504,8 @@ class Config(Section):
     source: Literal["hub", "tsv", "builtin"] = "hub"
     """source of the GLUE tasks: the hub, the official files in `glue_dir`, or the mini tasks built
     into subtune"""
-    revision: str | None = Field(default=None, min_length=1)
-    """commit, tag or branch of GLUE on the hub; default: the main branch"""
     hub_cache: str | None = None
     """directory for downloads; default: `hub` in the results"""
-    environment: Literal["cpu", "cuda"] = "cpu"
-    """environment in envs/ that `--sdm conda` makes for jobs"""
     container: Annotated[str, Field(pattern=IMAGE)] | None = None
     """image in which `--sdm apptainer` runs every job"""
     glue_dir: str | None = None
@@ -535,8 +530,6 @@ class Config(Section):
     million_examples_per_job: float = Field(default=64, gt=0)
     """largest number of training examples of one job, in millions, over all its runs and epochs; a
     run that trains matrices counts six times"""
-    runs_at_once: Count | None = None
-    """largest number of one job's runs that train side by side; default: as many as save time"""
     checkpoint_minutes: FromZero = 10
     """minutes between checkpoints; an interrupted job repeats at most this time. 0 saves after
     every step"""
@@ -545,11 +538,9 @@ class Config(Section):
     """the look of figures by name; `changes` stands for all heat maps"""
 
     @model_validator(mode="after")
-    def _source_fits_the_other_keys(self) -> Self:
+    def _source_has_its_directory(self) -> Self:
         if self.source == "tsv" and self.glue_dir is None:
-            raise ValueError("glue_dir: required, but missing with `source: tsv`")
-        if self.source == "builtin" and self.test_scores is not None:
-            raise ValueError("test_scores: the GLUE server has no scores of `source: builtin`")
+            raise ValueError("glue_dir: found nothing, expected a directory with `source: tsv`")
         return self
 
     def all_models(self) -> dict[str, ModelSource]:
@@ -564,7 +555,7 @@ class Config(Section):
     def is_submitted(self, task: str) -> bool:
         """Return whether the GLUE server scores predictions of a task's test rows."""
         is_official = self.source != "builtin" and task not in self.tasks
-        return is_official and bool(TASKS[task].submission)
+        return is_official and task not in RELEASES
 
     def style(self, figure: str) -> Style:
         return self.figures.get(figure, Style())

@@ -1,9 +1,10 @@
 """Errors for users: one line that says what is wrong, what was expected and what to do."""
 
 import difflib
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -17,6 +18,7 @@ IN_WORDS = {
     "dict_type": "keys and values",
     "model_type": "keys and values",
     "string_type": "text",
+    "invalid_key": "text as key",
 }
 
 
@@ -61,6 +63,30 @@ def placed(place: str) -> Iterator[None]:
         raise SubtuneError(f"{place}: {error}") from None
 
 
+@contextmanager
+def validated(what: object, most: int | None = None) -> Iterator[None]:
+    """Turn pydantic's first error into one line: the place, and what was found and expected.
+
+    Args:
+        what: the beginning of the place, such as a file.
+        most: the maximum number of steps of pydantic's path; further ones may be types of a union.
+
+    Raises:
+        SubtuneError: pydantic has refused a value.
+    """
+    # Snakemake's jobs import this file but not pydantic.
+    from pydantic import ValidationError
+
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        inner = first["loc"][:most]
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in inner)
+        parts = [str(what), "".join(steps).removeprefix("."), text_of(first)]
+        raise SubtuneError(": ".join(filter(None, parts))) from None
+
+
 def reason_of(error: Exception) -> str:
     """Return a library's message: its first line, and the second if the first ends with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -98,7 +124,7 @@ def text_of(problem: "ErrorDetails") -> str:
 
 
 def listed(names: Iterable[str], most: int = MOST_NAMES, joined: str = "or") -> str:
-    """Return names in one line: the first ``most`` of them, and the number of the others."""
+    """Return the first ``most`` names in one line, and the number of the others."""
     names = list(names)
     others = len(names) - most
     rest = f" {joined} {others:,} {'other' if others == 1 else 'others'}" if others > 0 else ""
@@ -115,6 +141,11 @@ def cut(text: str, most: int = LONGEST_NAME) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
+def shown(value: Any) -> str:
+    """Return a value as messages show it: text in quotes, others as JSON; cut if it is long."""
+    return repr(cut(value)) if isinstance(value, str) else cut(json.dumps(value))
+
+
 def _named(name: str) -> str:
-    """Return a name as messages show it: it may come from a file and have control characters."""
+    """Return a name as messages show it. Names from files may have control characters."""
     return cut(name) if name and name.isprintable() else repr(cut(name))

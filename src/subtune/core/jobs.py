@@ -1,16 +1,13 @@
-"""A job: its log, the signals that ask it to stop, and the device that computes.
+"""A job: its log, and the signals that ask it to stop.
 
 After a user's mistake the log ends in one line.
 """
 
 import atexit
 import contextlib
-import ctypes
 import errno
 import gc
 import os
-import platform
-import re
 import signal
 import socket
 import sys
@@ -20,36 +17,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from subtune.core.errors import SubtuneError
-
-# Importing torch takes a second, and a job's log must begin earlier.
-if TYPE_CHECKING:
-    import torch
-
-# Constants of glibc's <malloc.h>.
-M_TRIM_THRESHOLD = -1
-M_MMAP_MAX = -4
-NEVER = 2**31 - 1
-# PyTorch's messages for failed allocations without an exception class; the last two are oneDNN's.
-OUT_OF_MEMORY = (
-    "can't allocate memory",
-    "not enough memory",
-    "out of memory",
-    "bad_alloc",
-    "ALLOC_FAILED",
-    "could not create a primitive",
-    "could not create a memory",
-)
 
 
 @contextlib.contextmanager
 def job(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[None]:
-    """Send a job's output to ``log``, and keep it from shared caches.
+    """Send a job's output to a log, and keep the job from shared caches.
 
-    With a ``hub_cache``, which keeps its downloads, the job may use the network. A `SubtuneError`
-    or a full disk ends the job with one line and no traceback.
+    A `SubtuneError` or a full disk ends the job with one line and no traceback.
+
+    Args:
+        log: the path of the log.
+        hub_cache: the directory of downloads. Without it, the job uses no network.
     """
     # Progress bars make a log file unreadable; thread pools write warnings into it.
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
@@ -91,7 +71,7 @@ def message_of(error: BaseException) -> str | None:
     if isinstance(error, SubtuneError):
         return str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        # When a file is copied, the second name is the one that was written.
+        # If a file was copied, the second name is the copy's.
         written = error.filename2 or error.filename or "while writing"
         return f"the disk is full ({written}): free some space"
     return None
@@ -134,48 +114,3 @@ def stop_requests() -> Iterator[Callable[[], str | None]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def keep_freed_memory() -> None:
-    """Stop glibc from giving freed memory back to the system after every training step.
-
-    Page faults would take up to a quarter of a small model's step. Without glibc nothing changes.
-    """
-    if sys.platform.startswith("linux"):
-        with contextlib.suppress(OSError, AttributeError):
-            mallopt = ctypes.CDLL(None).mallopt
-            mallopt(M_MMAP_MAX, 0)
-            mallopt(M_TRIM_THRESHOLD, NEVER)
-
-
-def prepare(threads: int) -> "torch.device":
-    """Set the number of threads and return the device to compute on: a GPU if there is one."""
-    import torch
-
-    keep_freed_memory()
-    torch.set_num_threads(threads)
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def device_name(device: "torch.device") -> str:
-    """Return the product name of a GPU, or of the processor."""
-    import torch
-
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()
-
-
-def processor_name() -> str:
-    """Return the processor's product name."""
-    names = Path("/proc/cpuinfo")
-    text = names.read_text() if names.is_file() else ""
-    name = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
-    return name[1] if name else platform.processor() or platform.machine()
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that a device or the processor is out of memory."""
-    import torch
-
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in OUT_OF_MEMORY)

@@ -15,20 +15,16 @@ from functools import cache, cached_property
 from itertools import chain, combinations
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from subtune.config import Config
 from subtune.config.schema import Pace, Trains
 from subtune.core.errors import SubtuneError, one_of
-from subtune.core.layout import Layout, read_yaml
-from subtune.data.batches import (
-    CHECKPOINTS_KEPT,
-    CPU_TOKENS,
-    EVALUATION_TOKENS,
-    GPU_EVALUATION_TOKENS,
-)
+from subtune.core.layout import Layout
+from subtune.core.package_data import read_yaml
+from subtune.data.batches import EVALUATION_TOKENS, GPU_EVALUATION_TOKENS
 from subtune.families.base import Dimensions
 from subtune.models.dimensions import (
     AnyDimensions,
@@ -41,13 +37,16 @@ from subtune.models.files import head_by
 from subtune.planning.jobs import RUNS_OF_A_SEARCH
 from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
-from subtune.selections.specs import FisherSpec, Fit, RunSpec, TokensSpec
+from subtune.specs.information import FisherSpec
+from subtune.specs.inputs import TokensSpec
+from subtune.specs.runs import Fit, RunSpec
+from subtune.training.limits import CHECKPOINTS_KEPT, CPU_TOKENS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FLOAT_BYTES = 4
-# Main memory of Python, torch and CUDA.
+# Megabytes of main memory that Python, torch and CUDA take.
 PROCESS_MB = 3000
 # Copies of the weights: read from the file, used in training, and used in evaluation.
 COPIES_OF_MODEL = 3
@@ -56,30 +55,28 @@ COPIES_OF_TRAINED = 4
 FISHER_BATCH = 16
 # Seconds to import scikit-learn and to fit a regression to the embeddings of some hundred texts.
 FIT_SECONDS = 2
+# A job asks for this many times the estimated time.
+TIME_MARGIN = 2
 # Minutes of a job that schedulers start soon, because it fits into gaps.
 SHORT_JOB = 240
 # Bytes on disk per evaluated row, for its prediction, history and scores.
 BYTES_OF_A_PREDICTION = 24
 # The largest share of a model's parameters in vectors and low-rank updates.
 SMALL_SHARE = 0.03
-# The memory of a GPU of 80 GB that runs side by side may use, and the most runs that save time.
+# Bytes of a GPU of 80 GB that runs side by side may use.
 GPU_BYTES = 70e9
+# More runs side by side than this save no time.
 MOST_SIDE_BY_SIDE = 64
-# A search trains three rates side by side, and on average one later.
+# A search trains three learning rates side by side and, on average, one more: two in the mean.
 RATES_AT_ONCE = 2
-# The kind of step of each work, and its cost in forward passes.
-KINDS: dict[Work, Trains] = {
-    Work.NOTHING: "nothing",
-    Work.VECTORS: "vectors",
-    Work.ENTRIES: "entries",
-    Work.LOW_RANK: "low_rank",
-    Work.MATRICES: "matrices",
-    Work.DIFFERENCES: "differences",
-}
-# Kinds of step in which matrices train, and the rows of BERT's table of embeddings.
+# The kind of step of each work, such as ``low_rank`` of `Work.LOW_RANK`.
+KINDS: dict[Work, Trains] = {work: cast(Trains, work.name.lower()) for work in Work}
+# The kinds of step in which matrices train.
 MATRICES = {kind for work, kind in KINDS.items() if work.trains_matrices}
-VOCABULARY = 30_000
+# Each kind's cost in forward passes.
 FORWARD_PASSES = {"evaluation": 1.0} | {kind: work.value for work, kind in KINDS.items()}
+# Rows of BERT's table of embeddings.
+VOCABULARY = 30_000
 # Columns of the table of costs, and the name of its last row.
 COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
 TOTAL = "all, each once"
@@ -87,7 +84,14 @@ TOTAL = "all, each once"
 
 @dataclass(frozen=True)
 class Cost:
-    """Tokens that are trained on or evaluated, operations, seconds, and bytes on disk."""
+    """The cost of a stage.
+
+    Attributes:
+        tokens: the number of tokens on which runs train or are evaluated.
+        flops: the number of operations.
+        seconds: the time on the assumed machine.
+        bytes: the size on disk.
+    """
 
     tokens: float = 0
     flops: float = 0
@@ -101,8 +105,11 @@ class Cost:
 class Step(NamedTuple):
     """A measured step of runs side by side.
 
-    ``teraflops``: 10¹² operations of all runs' forward passes. ``billions``: 10⁹ numbers in all
-    runs' trained matrices.
+    Attributes:
+        layers: the number of the model's layers.
+        teraflops: the operations of all runs' forward passes, in units of 10¹².
+        seconds: the time of the step.
+        billions: the numbers in all runs' trained matrices, in units of 10⁹.
     """
 
     layers: int
@@ -164,7 +171,7 @@ def pace_of_device(device: str) -> dict[Trains, Pace]:
 
 
 def pace_of(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
-    """Return the pace of a kind of step; if it was not measured, from the most similar kind."""
+    """Return the pace of a kind of step. If it was not measured, scale the most similar kind's."""
     nearest = min(paces, key=lambda of: abs(FORWARD_PASSES[of] - FORWARD_PASSES[kind]))
     nearest = kind if kind in paces else nearest
     ratio = FORWARD_PASSES[kind] / FORWARD_PASSES[nearest]
@@ -214,8 +221,9 @@ class Estimates:
         beside = self._side_by_side([run for run, *_ in planned.values()], RATES_AT_ONCE)
         cost = self.start
         for search, (first, *others) in planned.items():
-            spec = self._plan.searches[search].run
-            runs = RUNS_OF_A_SEARCH - any(every[run].run == spec for run in (first, *others))
+            searched, runs = self._plan.searches[search].run, RUNS_OF_A_SEARCH
+            if any(every[run].run == searched for run in (first, *others)):
+                runs -= 1
             cost += Cost(*(runs * amount for amount in astuple(self._run(first, beside[first]))))
         return cost
 
@@ -248,17 +256,17 @@ class Estimates:
         return sum((self._evaluation(*tested) for tested in rows), self.start)
 
     def minutes(self, cost: Cost) -> int:
-        """Return the minutes that a first attempt asks a scheduler for.
+        """Return the minutes for which a stage's first attempt asks a scheduler.
 
-        Each further attempt asks for twice as many and continues from the checkpoint, so that four
-        attempts have more time than the estimate.
+        Each further attempt continues from the checkpoint and asks for twice as many minutes. Four
+        attempts together have more time than the estimate.
         """
-        needed = self._assumed.time_margin * cost.seconds / 60 + 10
+        needed = TIME_MARGIN * cost.seconds / 60 + 10
         first = max(min(needed, SHORT_JOB), needed / 8)
         return min(math.ceil(first), 60 * self._assumed.longest_job_hours)
 
     def memory(self, spec: RunSpec | FisherSpec) -> int:
-        """Return the megabytes of main memory that a sweep or Fisher information first asks for."""
+        """Return the megabytes of main memory for which a stage that computes asks first."""
         tokens = spec.tokens
         batch = spec.recipe.batch_size if isinstance(spec, RunSpec) else FISHER_BATCH
         model = self._dimensions(tokens.tokenizer)
@@ -269,7 +277,7 @@ class Estimates:
         return int(PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._examples_mb(tokens))
 
     def tokens_memory(self, tokens: str) -> int:
-        """Return the megabytes for making a task's token ids."""
+        """Return the main memory that making a task's token ids needs, in megabytes."""
         return int(1000 + self._examples_mb(self._plan.tokens[tokens]))
 
     def _examples_mb(self, tokens: TokensSpec) -> float:
@@ -291,7 +299,7 @@ class Estimates:
         return model.forward_flops(self._length(tokens), head)
 
     def _run(self, run: str, beside: float) -> Cost:
-        """Return the cost of a run that trains with others ``beside`` it, itself included."""
+        """Return the cost of a run, where ``beside`` runs share its steps, itself included."""
         spec = self._plan.runs[run].run
         tokens, recipe = spec.tokens, spec.recipe
         judging = self._plan.size_of(tokens, recipe.fold).evaluation_rows
@@ -320,7 +328,10 @@ class Estimates:
         return {run: n for of in sweeps for run, n in self._side_by_side(of.runs).items()}
 
     def _side_by_side(self, runs: Iterable[str], rates: int = 1) -> dict[str, float]:
-        """Return the mean number of runs that share each run's steps, at several ``rates``."""
+        """Return the mean number of runs that share each run's steps.
+
+        ``rates``: the number of learning rates at which each run trains at the same time.
+        """
         shared = {run: self._shared(run) for run in runs}
         numbers, found = Counter(shared.values()), dict[str, float]()
         for run, key in shared.items():
@@ -329,12 +340,12 @@ class Estimates:
         return found
 
     def _shared(self, run: str) -> Hashable:
-        """Return what runs have in common if they share steps; a run that shares none, its key."""
+        """Return what is equal in runs that share steps. For other runs, it is their key."""
         is_packed = isinstance(self._dimensions(self._plan.runs[run].run.model.id), Dimensions)
         return self._plan.shared_steps(run) if self._plan.on_gpu or is_packed else run
 
     def _most_side_by_side(self, run: str) -> float:
-        """Return the most runs like this one that train side by side."""
+        """Return the largest number of runs like this one that train side by side."""
         if not self._plan.on_gpu:
             return math.inf
         spec = self._plan.runs[run].run
@@ -353,7 +364,7 @@ class Estimates:
         return Cost(tokens, flops, seconds)
 
     def _seconds(self, kind: Trains, steps: float, examples: float, tokens: TokensSpec) -> float:
-        """Return the seconds of steps of a kind, with this number of examples in all."""
+        """Return the seconds of a number of ``steps``, which have ``examples`` in all."""
         pace, layers = self._pace(kind), self._dimensions(tokens.tokenizer).num_hidden_layers
         teraflops = examples * self._forward_flops(tokens) / 1e12
         return pace.per_layer / 1e3 * layers * steps + pace.per_teraflop * teraflops
@@ -363,7 +374,7 @@ class Estimates:
         return FLOAT_BYTES * (self._in_matrices(run) or small)
 
     def _in_matrices(self, run: str) -> int:
-        """Return the number of parameters in a run's trained matrices, at most all."""
+        """Return the number of parameters in a run's trained matrices: none, or at most all."""
         parameters = self._parameters(self._plan.runs[run].run.model.id)
         return parameters if self._plan.work(run).trains_matrices else 0
 
@@ -386,18 +397,22 @@ def in_words(seconds: float) -> str:
 def cost_table(
     config: Config, plan: Plan, estimates: Estimates, with_information: Collection[str]
 ) -> "pd.DataFrame":
-    """Return one row per experiment, and one for all, in which shared runs count once.
+    """Return one row per experiment, and a last row in which shared runs count once.
 
-    ``with_information`` names the experiments that show Fisher information. The columns are
-    `COLUMNS`. ``jobs`` is the number of jobs that the Slurm profile submits: one per sweep, one per
-    search, one per task's Fisher information, one per model that predicts test rows, and one for
-    all token ids.
-    ``tokens`` counts trained and evaluated tokens, ``hours`` is the time on the assumed device, and
-    ``gigabytes`` is the size of the run records.
+    Args:
+        with_information: the names of the experiments that show Fisher information.
+
+    Returns:
+        The columns `COLUMNS`:
+        ``jobs``: the jobs that the Slurm profile submits: one per sweep, per job of searches, per
+        task's Fisher information and per model that predicts test rows, and one for all token ids.
+        ``tokens``: the number of tokens on which runs train or are evaluated.
+        ``hours``: the time on the assumed device.
+        ``gigabytes``: the size of the run records.
     """
     import pandas as pd
 
-    # Runs, sweeps, Fisher information, and each model's runs that predict test rows.
+    # By experiment: runs, sweeps, Fisher information, and runs that predict test rows, per model.
     parts: dict[str, list[set]] = {}
     for name, experiment in config.experiments.items():
         tasks = [task for task in experiment.tasks if config.is_submitted(task)]
@@ -427,7 +442,7 @@ def cost_table(
 def measured(
     layout: Layout, sweeps: Iterable[str], estimates: Estimates
 ) -> list[tuple[str, float, float]]:
-    """Return each finished sweep's key, its last attempt's seconds, and the estimated seconds."""
+    """Return each finished sweep's key, its last attempt's seconds, and its estimated seconds."""
     import pandas as pd
 
     benchmarks = {sweep: Path(layout.benchmark("train", sweep)) for sweep in sweeps}

@@ -18,14 +18,9 @@ from subtune.data.sources import OF_GLUE, REPOSITORIES, mini_version, size_of
 from subtune.families import naming_of
 from subtune.families.base import Dimensions
 from subtune.hub import COMMITS, file_at, pinned, remembered
-from subtune.models.dimensions import (
-    NO_POOLING,
-    OtherDimensions,
-    dimensions_of,
-    fields_of,
-    shapes_for,
-)
+from subtune.models.dimensions import OtherDimensions, dimensions_of, fields_of, shapes_for
 from subtune.models.files import (
+    NO_POOLING,
     Pooling,
     directory_of_package,
     head_by,
@@ -39,10 +34,12 @@ from subtune.models.files import (
 )
 from subtune.selections.added import Peft
 from subtune.selections.kind import Work
-from subtune.selections.specs import DataSpec, Labels, ModelSpec, TokensSpec
+from subtune.specs.inputs import DataSpec, Labels, ModelSpec, TokensSpec
 from subtune.tasks import Task
 from subtune.tasks.task import TaskSize
 
+# A window of a long context begins this many tokens after the previous one, as usual on SQuAD.
+DOC_STRIDE = 128
 # Hashing a model's files takes a while.
 _version_of_model = cache(version_of)
 
@@ -88,8 +85,8 @@ def _pooling_of(
 
 
 def labels_of(experiment: Experiment, task: Task) -> Labels:
-    """Return the labels on which an experiment trains a task. Label words are always raw."""
-    return experiment.settings(task.name).labels if task.of_kind.has_numbers else "raw"
+    """Return the kind of labels on which an experiment trains a task. Label words are raw."""
+    return experiment.labels if task.of_kind.has_numbers else "raw"
 
 
 def train_tokens(
@@ -115,7 +112,7 @@ def train_tokens(
             f"in task {task.name!r}, expected at least one for each fold"
         )
     problem = sizes[rows.key].weighed
-    if experiment.settings(task.name).class_weights and problem:
+    if experiment.class_weights and problem:
         raise SubtuneError(f"experiments.{name}.class_weights: task {task.name!r}: {problem}")
     return _tokens_of(rows, experiment, model)
 
@@ -129,8 +126,8 @@ def _tokens_of(rows: DataSpec, experiment: Experiment, model: ModelSpec) -> Toke
     return TokensSpec(
         data=rows,
         tokenizer=model.id,
-        max_length=experiment.settings(rows.task.name).max_length,
-        doc_stride=experiment.doc_stride if rows.task.of_kind.overlaps else None,
+        max_length=experiment.max_length,
+        doc_stride=DOC_STRIDE if rows.task.of_kind.overlaps else None,
     )
 
 
@@ -140,14 +137,12 @@ def _require_positions(config: Config, name: str, model: str, directory: str) ->
     selected = [config.selection(method, model) for method in experiment.methods_of(model)]
     virtual = max((s.peft.virtual_tokens for s in selected if isinstance(s, Peft)), default=0)
     longest = longest_text(read_config(Path(directory))) - virtual
-    for task in experiment.tasks:
-        max_length = experiment.settings(task).max_length
-        if max_length > longest:
-            raise SubtuneError(
-                f"experiments.{name}.max_length: found {max_length} for task {task!r}, expected at "
-                f"most {longest}, the positions of model {model!r}"
-                + (f" minus {virtual} virtual tokens" if virtual else "")
-            )
+    if experiment.max_length > longest:
+        raise SubtuneError(
+            f"experiments.{name}.max_length: found {experiment.max_length}, expected at most "
+            f"{longest}, the positions of model {model!r}"
+            + (f" minus {virtual} virtual tokens" if virtual else "")
+        )
 
 
 def _require_parameters(
@@ -194,7 +189,7 @@ def _require_parameters(
 def _data_spec(
     config: Config, task: Task, splits: Iterable[str], folds: int | None = None
 ) -> DataSpec:
-    """Return those of ``splits`` that the task has, with their version."""
+    """Return the spec of a task's rows: the existing ones of ``splits``, and their version."""
     own, directory = config.tasks.get(task.name), config.directories.get(task.name)
     source: Literal["hub", "tsv", "builtin", "files"]
     source = "files" if own or directory else config.source
@@ -209,9 +204,8 @@ def _data_spec(
         splits = paths
     elif source == "hub":
         repository = REPOSITORIES.get(task.name, OF_GLUE)
-        revision = config.revision if repository == OF_GLUE else None
         kept = Path(Layout(config.results).pinned())
-        version = pinned(repository.name, revision, "dataset", kept, "revision")
+        version = pinned(repository.name, None, "dataset", kept, "source")
     else:
         version = mini_version(task)
     return DataSpec(task=task, source=source, version=version, splits=tuple(splits))

@@ -1,18 +1,12 @@
-"""Jobs: the division of runs into sweeps, and the zips and the form for the GLUE server."""
+"""Jobs: the division of runs into sweeps."""
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from subtune.config import Config, Experiment
+from subtune.config import Config
 from subtune.core.content_ids import Value
-from subtune.selections.added import Embeddings
 from subtune.selections.kind import Work
-from subtune.selections.specs import Fit, RunSpec
-from subtune.tasks.task import columns_of
-
-if TYPE_CHECKING:
-    from subtune.planning.plan import Plan
+from subtune.specs.runs import Fit, RunSpec
 
 # The cost of a training example if matrices train, relative to one where many runs share them.
 COST_OF_MATRICES = 6
@@ -22,9 +16,6 @@ FEW_EXAMPLES = 100_000
 RUNS_OF_A_SEARCH = 4
 # The fields of the recipe in which runs of one job may differ.
 VARYING = {"learning_rate", "epochs", "fold"}
-# Columns of the form in which users enter the server's scores.
-NAMES = ["experiment", "model", "method", "task"]
-FORM = [*NAMES, "metric", "score"]
 
 
 class Sweep(Value):
@@ -38,169 +29,141 @@ class Sweep(Value):
         return f"{self.task}-{self.id}"
 
 
-def part_of_shared_steps(spec: RunSpec, work: Work, on_gpu: bool) -> Hashable:
-    """Return what runs that share steps have in common beside rows, seed and epochs.
+class Load(NamedTuple):
+    """A run, and what decides in which job it trains.
 
-    On a GPU they train the same matrices. On a CPU a run that trains matrices shares no steps, and
-    Diff pruning shares none anywhere: its runs have their own initial values.
+    Attributes:
+        key: the run's name in plans.
+        run: the run, at any learning rate.
+        work: what it trains, by which its cost is estimated.
+        examples: the number of its training examples over all epochs.
+        experiments: the names of the experiments that need it.
+    """
+
+    key: str
+    run: RunSpec
+    work: Work
+    examples: int
+    experiments: frozenset[str]
+
+    @property
+    def cost(self) -> int:
+        """The number of examples, each of which counts more if matrices train."""
+        return self.examples * (COST_OF_MATRICES if self.work.trains_matrices else 1)
+
+    @property
+    def data(self) -> Hashable:
+        """The model, token ids and recipe, which are equal in all runs of a job."""
+        recipe = self.run.recipe.model_dump_json(exclude=VARYING)
+        return self.run.model.id, self.run.tokens.id, recipe
+
+
+def part_of_shared_steps(spec: RunSpec, work: Work, on_gpu: bool) -> Hashable:
+    """Return the part of a selection that is equal in runs that share steps.
+
+    On a GPU these runs train the same matrices. On a CPU, a run that trains matrices shares no
+    steps. Runs of Diff pruning never share steps, because each has its own initial values.
     """
     if work is Work.DIFFERENCES or (work.trains_matrices and not on_gpu):
         return spec.id
     return spec.selection if on_gpu and work not in (Work.NOTHING, Work.VECTORS) else None
 
 
-def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
-    """Group runs that differ only in selection, seed and `VARYING`, and split groups into jobs.
+def shared_steps(load: Load, on_gpu: bool) -> Hashable:
+    """Return what is equal in runs of a job that share steps. Other runs have their keys."""
+    part = part_of_shared_steps(load.run, load.work, on_gpu)
+    if part == load.run.id:
+        return load.key
+    return load.run.seed, load.run.recipe.fold, load.run.recipe.epochs, load.work, part
 
+
+def split_runs(loads: Iterable[Load], config: Config) -> Iterator[Sweep]:
+    """Yield the runs of each job.
+
+    Runs that differ only in selection, seed and `VARYING` are a group, which is split into jobs.
     Unless a group takes less time than starting a job, runs of different experiments are in
     different jobs, so that an experiment never trains another's runs.
     """
-    users = _users(plan)
-    for group in _groups(plan.runs, lambda run: _shared(plan, run)):
+    for group in _groups(loads, lambda load: load.data):
         parts = [group]
-        if sum(_cost(plan, run) for run in group) > FEW_EXAMPLES:
-            parts = _groups(group, lambda run: frozenset(users[run]))
+        if sum(load.cost for load in group) > FEW_EXAMPLES:
+            parts = _groups(group, lambda load: load.experiments)
         for part in parts:
             jobs = _jobs_that_share_steps if config.jobs_at_once else _jobs_within_limits
-            for job in jobs(plan, part, config):
-                yield Sweep(task=plan.runs[job[0]].run.tokens.data.task.name, runs=tuple(job))
+            for job in jobs(part, config):
+                task = job[0].run.tokens.data.task.name
+                yield Sweep(task=task, runs=tuple(load.key for load in job))
 
 
-def split_searches(plan: "Plan", config: Config) -> Iterator[tuple[str, ...]]:
-    """Group searches whose runs have the same model, data, batches and experiments, and split
-    groups into jobs.
+def split_searches(loads: Mapping[str, Load], config: Config) -> Iterator[tuple[str, ...]]:
+    """Yield the ids of each job's searches.
+
+    Searches whose runs have the same data and experiments are a group, which is split into jobs.
 
     With `jobs_at_once`, each search is a job.
+
+    Args:
+        loads: the loads of the runs that searches train, by the searches' ids.
     """
-    search_of: dict[str, str] = {}
-    for run, planned in plan.runs.items():
-        if planned.search and planned.search not in search_of.values():
-            search_of[run] = planned.search
-    users = _users(plan)
-
-    def shared(run: str) -> Hashable:
-        if config.jobs_at_once:
-            return run
-        return _shared(plan, run), frozenset(users[run])
-
-    for group in _groups(search_of, shared):
-        for job in _jobs_within_limits(plan, group, config, RUNS_OF_A_SEARCH):
-            yield tuple(search_of[run] for run in job)
+    if config.jobs_at_once:
+        yield from ((search,) for search in loads)
+        return
+    search_of = {load.key: search for search, load in loads.items()}
+    for group in _groups(loads.values(), lambda load: (load.data, load.experiments)):
+        for job in _jobs_within_limits(group, config, RUNS_OF_A_SEARCH):
+            yield tuple(search_of[load.key] for load in job)
 
 
-def _users(plan: "Plan") -> dict[str, set[str]]:
-    """Return the experiments of each run."""
-    users: dict[str, set[str]] = {run: set() for run in plan.runs}
-    for name, runs in plan.experiments.items():
-        for planned in runs:
-            users[planned.key].add(name)
-    return users
-
-
-def _shared(plan: "Plan", run: str) -> Hashable:
-    """Return what the runs of one job have in common."""
-    spec = plan.runs[run].run
-    return spec.model.id, spec.tokens.id, spec.recipe.model_dump_json(exclude=VARYING)
-
-
-def _groups(runs: Iterable[str], key: Callable[[str], Hashable]) -> list[list[str]]:
+def _groups(loads: Iterable[Load], key: Callable[[Load], Hashable]) -> list[list[Load]]:
     """Return groups of runs with equal keys, in the order of the runs."""
-    groups: dict[Hashable, list[str]] = {}
-    for run in runs:
-        groups.setdefault(key(run), []).append(run)
+    groups: dict[Hashable, list[Load]] = {}
+    for load in loads:
+        groups.setdefault(key(load), []).append(load)
     return list(groups.values())
 
 
-def _jobs_that_share_steps(plan: "Plan", runs: list[str], config: Config) -> list[list[str]]:
+def _jobs_that_share_steps(loads: list[Load], config: Config) -> list[list[Load]]:
     """Return jobs of runs that share steps, so that a run is done soon after its job begins.
 
     Regressions on embeddings are one job.
     """
 
-    def shared(run: str) -> Hashable:
-        spec = plan.runs[run].run
-        if isinstance(spec.recipe, Fit):
+    def shared(load: Load) -> Hashable:
+        run = load.run
+        if isinstance(run.recipe, Fit):
             return None
-        part = part_of_shared_steps(spec, plan.work(run), plan.on_gpu)
-        return spec.seed, spec.recipe.fold, spec.recipe.epochs, part
+        part = part_of_shared_steps(run, load.work, config.assumptions.on_gpu)
+        return run.seed, run.recipe.fold, run.recipe.epochs, part
 
-    return _groups(runs, shared)
+    return _groups(loads, shared)
 
 
-def _jobs_within_limits(
-    plan: "Plan", runs: list[str], config: Config, times: int = 1
-) -> Iterator[list[str]]:
+def _jobs_within_limits(loads: list[Load], config: Config, times: int = 1) -> Iterator[list[Load]]:
     """Yield jobs within the configuration's limits of runs and examples.
 
-    Each run trains several ``times``. If one job cannot have all runs, runs that share steps stay
-    together where the limits allow it.
+    If one job cannot have all runs, runs that share steps stay together where the limits allow it.
+
+    Args:
+        times: how often each run trains; a search trains it at several learning rates.
     """
-    examples = {run: times * _cost(plan, run) for run in runs}
 
-    def is_too_large(job: list[str]) -> bool:
+    def is_too_large(job: list[Load]) -> bool:
         most = 1e6 * config.million_examples_per_job
-        return times * len(job) > config.runs_per_job or sum(examples[run] for run in job) > most
+        cost = sum(load.cost for load in job)
+        return times * len(job) > config.runs_per_job or times * cost > most
 
-    groups = _groups(runs, plan.shared_steps) if is_too_large(runs) else [runs]
-    job: list[str] = []
+    groups = [loads]
+    if is_too_large(loads):
+        groups = _groups(loads, lambda load: shared_steps(load, config.assumptions.on_gpu))
+    job: list[Load] = []
     # Small groups fill the last jobs.
     for group in sorted(groups, key=len, reverse=True):
         if job and is_too_large([*job, *group]):
             yield job
             job = []
-        for run in group:
-            if job and is_too_large([*job, run]):
+        for load in group:
+            if job and is_too_large([*job, load]):
                 yield job
                 job = []
-            job = [*job, run]
+            job = [*job, load]
     yield job
-
-
-def _cost(plan: "Plan", run: str) -> int:
-    """Return a run's weighted number of examples; examples count more if matrices train."""
-    return _examples(plan, run) * (COST_OF_MATRICES if plan.work(run).trains_matrices else 1)
-
-
-def _examples(plan: "Plan", run: str) -> int:
-    """Return the number of examples of a run over all epochs."""
-    spec = plan.runs[run].run
-    rows = plan.rows_of(run) * spec.recipe.epochs
-    return math.ceil(plan.examples_of_a_row(spec.tokens) * rows)
-
-
-class Submission(NamedTuple):
-    """One method's predictions with one model."""
-
-    model: str
-    method: str
-
-
-def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]:
-    """Return an experiment's zip files by name, one per method that trains; none without GLUE's
-    rows.
-
-    If there are several models, each has a directory.
-    """
-    if not any(map(config.is_submitted, experiment.tasks)):
-        return {}
-    several = len(experiment.models) > 1
-    return {
-        f"{model}/{method}" if several else method: Submission(model, method)
-        for model in experiment.models
-        for method in experiment.methods_of(model)
-        if not isinstance(config.selection(method, model), Embeddings)
-    }
-
-
-def form(config: Config, name: str, metrics: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the rows of `FORM`, one per score that the server returns for an experiment.
-
-    ``metrics`` names the metric that is shown, for tasks where it is not the first.
-    """
-    experiment, tasks = config.experiments[name], config.all_tasks()
-    columns = columns_of([tasks[t] for t in experiment.tasks if config.is_submitted(t)], metrics)
-    return [
-        dict(zip(FORM, (name, model, method, column.key, column.metric, None), strict=True))
-        for model, method in submissions(config, experiment).values()
-        for column in columns
-    ]

@@ -3,23 +3,18 @@
 Only `made` plans. Jobs import this module, so it imports nothing that takes time.
 """
 
-import hashlib
 import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import uuid4
+from typing import Any, NamedTuple
 
 from subtune.core.errors import SubtuneError, one_line
-from subtune.stages.stage import Stage
+from subtune.core.writing import write_text
+from subtune.stages.stage import Stage, digest_of, text_of
 
-if TYPE_CHECKING:
-    from subtune.tasks.task import TaskSize
-
-ID_LENGTH = 12
-# The environment variable with a call's plans, one for each module of the workflow: paths as JSON.
+# The environment variable with the paths of a call's plans as JSON: one for each workflow module.
 OFFERED = "SUBTUNE_PLAN"
 # The size and the time of change of a file, or None if there is no such file.
 State = list[int] | None
@@ -81,10 +76,10 @@ def _offered() -> list[str]:
 
 def current(data: Mapping[str, Any]) -> StagePlan:
     """Return the plan of a parsed configuration like `made`, but write nothing."""
-    return _from_json(_unchanged(data) or _planned(data, None))
+    return _from_json(_unchanged(data) or _planned(data))
 
 
-def made(data: Mapping[str, Any], sizes: "Mapping[str, TaskSize] | None" = None) -> StagePlan:
+def made(data: Mapping[str, Any]) -> StagePlan:
     """Return the plan of a parsed configuration.
 
     The plan is made and written if there is none, or if a file that the configuration names or
@@ -93,14 +88,13 @@ def made(data: Mapping[str, Any], sizes: "Mapping[str, TaskSize] | None" = None)
 
     Args:
         data: the parsed configuration (`subtune.config.parsed`).
-        sizes: sizes of tables that were read before, from a `Plan`.
 
     Raises:
         SubtuneError: the configuration, or a file or model that it names, cannot be used.
     """
     content = _unchanged(data)
     if not content:
-        content, path = _planned(data, sizes), path_of(data)
+        content, path = _planned(data), path_of(data)
         with one_line(f"results: cannot write {path}"):
             _write_if_changed(path, json.dumps(content))
     plan = _from_json(content)
@@ -139,17 +133,17 @@ def _unchanged(data: Mapping[str, Any]) -> dict[str, Any] | None:
         if found["code"] == _code() and found["read"] == _states(found["read"]):
             return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        # A configuration with a mistake, or the plan of an earlier version.
+        # The configuration has a mistake, or an earlier version of subtune wrote the plan.
         return None
     return None
 
 
-def _planned(data: Mapping[str, Any], sizes: "Mapping[str, TaskSize] | None") -> dict[str, Any]:
+def _planned(data: Mapping[str, Any]) -> dict[str, Any]:
     """Plan a configuration, and return the content of its plan's file."""
     from subtune import config
     from subtune.stages import planned, preflight
 
-    checked, plan, forms = preflight.preflight(config.check(data), sizes)
+    checked, plan, forms = preflight.preflight(config.check(data))
     notes = list(preflight.try_tokenizers(plan))
     every = [*planned.Stages(checked, plan, forms).all()]
     stages: dict[str, dict[str, Stage]] = {}
@@ -169,24 +163,9 @@ def _from_json(content: Mapping[str, Any]) -> StagePlan:
     return StagePlan(stages, content["targets"], content["settings"], content["notes"])
 
 
-def text_of(stage: Stage) -> str:
-    """Return the values of a stage on which its result depends, as JSON."""
-    fields = stage.to_json()
-    del fields["resources"]
-    return json.dumps(fields, indent=1, sort_keys=True) + "\n"
-
-
-def digest_of(text: str) -> str:
-    """Return the first digits of a text's SHA-256."""
-    return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
-
-
 def _write_if_changed(path: Path, text: str) -> None:
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{uuid4().hex}.{path.name}")
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
+        write_text(path, text)
 
 
 def _states(paths: Iterable[str]) -> dict[str, State]:

@@ -1,4 +1,4 @@
-"""From a configuration and its plan to stages."""
+"""Makes the stages of a configuration from its plan."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from typing import Any
 
 from subtune.config import Config
 from subtune.core.layout import FIGURE_ENDINGS, TABLE_ENDINGS, Layout
+from subtune.glue_server import submissions
 from subtune.papers import experiments
 from subtune.papers.paper import Figure, Table
 from subtune.papers.shared import (
@@ -19,14 +20,13 @@ from subtune.papers.shared import (
     SUMMARY,
 )
 from subtune.planning.cost import Cost, Estimates
-from subtune.planning.jobs import submissions
 from subtune.planning.plan import Plan
-from subtune.selections.specs import FisherSpec, RunSpec
-from subtune.stages.plan_file import digest_of, text_of
+from subtune.specs.information import FisherSpec
+from subtune.specs.runs import RunSpec
 from subtune.stages.preflight import places_of
-from subtune.stages.stage import Paths, Stage, files
+from subtune.stages.stage import Paths, Stage, digest_of, files, text_of
 
-# The minutes that are asked for to make a task's token ids.
+# Minutes for which the stage of a task's token ids asks.
 TOKENS_MINUTES = 30
 
 
@@ -128,7 +128,6 @@ class Stages:
         return self._computing(run, cost) | {
             "checkpoints": self.paths.checkpoints(name),
             "checkpoint_minutes": self.config.checkpoint_minutes,
-            "runs_at_once": self.config.runs_at_once,
         }
 
     def _searches(self) -> Iterator[Stage]:
@@ -261,8 +260,7 @@ class Stages:
             "form": self.paths.exhibit(name, "submission/form", "csv"),
         }
         inputs = chosen | {"predicted": [*predicted.values()]}
-        shown = {"contents": _caption(SUBMISSION)}
-        yield self._named("submissions", name, spec, inputs, outputs, shown=shown)
+        yield self._named("submissions", name, spec, inputs, outputs)
 
     def _files(self, name: str, exhibit: Table) -> list[str]:
         """Return the files of an experiment's table or figure."""
@@ -292,9 +290,8 @@ class Stages:
         outputs: Paths = {exhibit.name: self._files(name, exhibit) for exhibit in exhibits}
         made = experiments.tables_made(experiment)
         outputs["numbers"] = [self.paths.data(name, table) for table in made]
-        shown = {exhibit.name: _caption(exhibit) for exhibit in exhibits}
         spec = experiments.about(self.config, self.plan, name)
-        return self._named("exhibits", name, spec, inputs, outputs, shown=shown)
+        return self._named("exhibits", name, spec, inputs, outputs)
 
     def _summary(self) -> Stage:
         """Return the stage of the answers, and of a table and a figure of all experiments."""
@@ -314,8 +311,7 @@ class Stages:
             for table in ("chosen", "row_scores")
         }
         outputs: Paths = {e.name: self._summary_files(e) for e in (ANSWERS, SUMMARY, FRONT)}
-        shown = {exhibit.name: _caption(exhibit) for exhibit in SUMMARIES}
-        return self._named("summary", "summary", spec, inputs, outputs, shown=shown)
+        return self._named("summary", "summary", spec, inputs, outputs)
 
     def _summary_files(self, exhibit: Table) -> list[str]:
         return [self.paths.summary(exhibit.name, ending) for ending in _endings(exhibit)]
@@ -336,7 +332,7 @@ class Stages:
 
     def _report_page(self) -> Stage:
         """Return the stage of the page with all tables and figures."""
-        # With a single experiment, there are no tables and figures over all experiments.
+        # The tables and figures over all experiments are shown only if there are several.
         over_all = SUMMARIES if len(self.exhibits) > 1 else ()
         answer = [_in_page(exhibit, self._summary_files(exhibit)) for exhibit in over_all]
         sections: list[dict[str, Any]] = [
@@ -379,13 +375,14 @@ def _endings(exhibit: Table) -> tuple[str, ...]:
     return FIGURE_ENDINGS if isinstance(exhibit, Figure) else TABLE_ENDINGS
 
 
-def _caption(exhibit: Table) -> dict[str, str]:
-    return {"title": exhibit.title, "caption": exhibit.caption}
-
-
 def _in_page(exhibit: Table, paths: list[str]) -> dict[str, Any]:
     """Return a table's or figure's arguments for the report."""
-    return {"name": exhibit.name} | _caption(exhibit) | {"files": paths}
+    return {
+        "name": exhibit.name,
+        "title": exhibit.title,
+        "caption": exhibit.caption,
+        "files": paths,
+    }
 
 
 def settings_of(config: Config) -> dict[str, Any]:
@@ -393,7 +390,7 @@ def settings_of(config: Config) -> dict[str, Any]:
     papers = {n: experiments.paper_of(e).citation for n, e in config.experiments.items() if e.paper}
     return {
         "results": config.results,
-        "environment": config.environment,
+        "environment": "cuda" if config.assumptions.on_gpu else "cpu",
         "container": config.container,
         "longest_job_hours": config.assumptions.longest_job_hours,
         "papers": papers,

@@ -1,48 +1,36 @@
-"""What is checked before any work: the files and models that a configuration names."""
+"""Checks of the files and models that a configuration names, before any work."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from subtune.config import Config
-from subtune.core.errors import SubtuneError, placed
+from subtune.core.errors import placed
 from subtune.core.layout import Layout
 from subtune.data.files import paths_of
+from subtune.glue_server import form, returned_scores
 from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share
 from subtune.papers import experiments
-from subtune.planning.jobs import form
 from subtune.planning.plan import Plan, plan
-from subtune.selections.specs import DataSpec
-from subtune.tasks.task import TaskSize
+from subtune.specs.inputs import DataSpec
 
 
-def preflight(
-    config: Config, sizes: Mapping[str, TaskSize] | None = None
-) -> tuple[Config, Plan, list[dict[str, Any]]]:
+def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
     """Return the configuration with its papers, its plan, and the forms for the GLUE server.
 
     Check the files and models that the configuration names. The forms have the rows of
-    `subtune.planning.jobs.form` for all experiments.
-
-    Args:
-        sizes: sizes of tables that were read before.
+    `subtune.glue_server.form` for all experiments.
 
     Raises:
         SubtuneError: a file or model is missing or wrong.
     """
-    results = Path(config.results)
-    nearest = next(place for place in (results, *results.parents) if place.exists())
-    if not nearest.is_dir():
-        raise SubtuneError(f"results: found the file {str(nearest)!r}, expected a directory")
     config = experiments.with_papers(config)
     papers = {name: experiments.paper_of(e) for name, e in config.experiments.items()}
     forms = [row for name, paper in papers.items() for row in form(config, name, paper.metrics)]
-    planned = plan(config, sizes)
+    planned = plan(config)
     if config.test_scores:
-        from subtune import glue_server
-
-        glue_server.returned_scores(Path(config.test_scores), forms)
+        returned_scores(Path(config.test_scores), forms)
     return config, planned, forms
 
 

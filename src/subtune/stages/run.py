@@ -6,14 +6,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from subtune.core.jobs import prepare, report, stop_requests
-from subtune.core.layout import drafts
+from subtune.core.jobs import report, stop_requests
+from subtune.core.machine import prepare
+from subtune.core.writing import drafts
 from subtune.stages.plan_file import require_current
 from subtune.stages.stage import Stage
 
 if TYPE_CHECKING:
     from subtune.models.encoder import Encoder
-    from subtune.selections.specs import FisherSpec, RunSpec
+    from subtune.specs.information import FisherSpec
+    from subtune.specs.runs import RunSpec
 
 
 def run_stage(stage: Stage, threads: int = 1) -> None:
@@ -41,7 +43,7 @@ def _dataset(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     """Read the rows of one task, and write all its splits as Arrow."""
     from subtune.data import files
     from subtune.data.load import load
-    from subtune.selections.specs import DataSpec
+    from subtune.specs.inputs import DataSpec
 
     spec = DataSpec.model_validate(stage.spec)
     place = [stage.resources[name] for name in ("glue_dir", "files", "directory")]
@@ -54,7 +56,7 @@ def _dataset(stage: Stage, outputs: dict[str, str], threads: int) -> None:
 def _model(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     """Put one pretrained model's files into a folder that loads without a network."""
     from subtune.models.fetch import fetch
-    from subtune.selections.specs import ModelSpec
+    from subtune.specs.inputs import ModelSpec
 
     spec = ModelSpec.model_validate(stage.spec)
     fetch(spec, stage.resources["place"], Path(outputs["model"]))
@@ -63,7 +65,7 @@ def _model(stage: Stage, outputs: dict[str, str], threads: int) -> None:
 def _tokens(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     """Write the token ids of one task as an Arrow folder of splits."""
     from subtune.data.load import read, tokenize
-    from subtune.selections.specs import TokensSpec
+    from subtune.specs.inputs import TokensSpec
 
     spec = TokensSpec.model_validate(stage.spec)
     rows, model = Path(_one(stage, "rows")), Path(_one(stage, "model"))
@@ -78,7 +80,7 @@ def _fisher(stage: Stage, outputs: dict[str, str], threads: int) -> None:
 
     from subtune.data.load import read
     from subtune.models.encoder import shapes_of
-    from subtune.selections.specs import FisherSpec
+    from subtune.specs.information import FisherSpec
     from subtune.training import fisher
 
     spec = FisherSpec.model_validate(stage.spec)
@@ -102,7 +104,7 @@ def _ranking(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     import safetensors.numpy
 
     from subtune.selections.entries import rank_files
-    from subtune.selections.specs import RankingSpec
+    from subtune.specs.information import RankingSpec
 
     of = RankingSpec.model_validate(stage.spec).of
     ranks = rank_files(of, [Path(path) for path in stage.inputs["fishers"]])
@@ -112,7 +114,7 @@ def _ranking(stage: Stage, outputs: dict[str, str], threads: int) -> None:
 def _search(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     """Search for learning rates, and write each with every rate that was tried."""
     from subtune.runs.search import search
-    from subtune.selections.specs import SearchSpec
+    from subtune.specs.runs import SearchSpec
 
     specs = map(SearchSpec.model_validate, stage.spec["searches"])
     with _training(stage, threads) as train:
@@ -132,18 +134,19 @@ def _train(stage: Stage, outputs: dict[str, str], threads: int) -> None:
 
     from subtune.runs import records
     from subtune.runs.tables import read_searches
-    from subtune.selections.specs import PlannedRun
+    from subtune.specs.runs import PlannedRun
 
     store = Path(stage.resources["store"])
     found = read_searches(map(Path, stage.inputs["searches"]))
+    rates = {search: outcome["learning_rate"] for search, outcome in found.items()}
     planned = [PlannedRun.model_validate(run) for run in stage.spec["runs"]]
-    runs = {p.key: p.at(found[p.search]["learning_rate"]) if p.search else p.run for p in planned}
+    runs = {run.key: run.with_found_rate(rates) for run in planned}
     missing = [spec for spec in runs.values() if not records.is_recorded(store, spec.id)]
     report(f"{len(runs)} runs: {len(runs) - len(missing)} on record, {len(missing)} to train")
     with _training(stage, threads) as train:
         if missing:
             train([*runs.values()])
-    # A part of a sweep, or of a search, has no table.
+    # `compare` trains a sweep or search in parts, which have no table.
     if "sweep" in outputs:
         rows = [
             {"key": key, "run": spec.id} | records.read_outcome(store, spec.id)
@@ -157,11 +160,12 @@ def _refit(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     import pandas as pd
 
     from subtune.analysis import scores
+    from subtune.planning.refits import refit_of
 
     asked = stage.spec
     chosen = scores.read_scores(_one(stage, "chosen"))
     chosen = chosen[(chosen["model"] == asked["model"]) & (chosen["task"] == asked["task"])]
-    spec = scores.refit_of(chosen, Path(stage.resources["store"]), asked["method"])
+    spec = refit_of(chosen, Path(stage.resources["store"]), asked["method"])
     with _training(stage, threads) as train:
         train([spec])
         names = {"model": asked["model"], "method": asked["method"], "fraction": 1.0, "scope": None}
@@ -173,7 +177,7 @@ def _train_scores(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     import pandas as pd
 
     from subtune.data.load import read
-    from subtune.runs import recording, records
+    from subtune.runs import recorded_models, records
 
     store = Path(stage.resources["store"])
     runs = records.runs_of_sweep(Path(_one(stage, "sweep")))
@@ -181,7 +185,7 @@ def _train_scores(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     model = _loaded(stage, specs[0], threads)
     rows = read(Path(_one(stage, "tokens")))["train"]
     scores = [
-        {"run": spec.id} | recording.score_on_training_rows(store, spec, model, rows)
+        {"run": spec.id} | recorded_models.score_on_training_rows(store, spec, model, rows)
         for spec in specs
     ]
     pd.DataFrame(scores).to_csv(outputs["scores"], index=False)
@@ -194,7 +198,7 @@ def _scores(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     number of rows; scores of parts of the dev rows; learning curves; and changes of parameters. The
     stage fails if a chosen run's recorded predictions do not give its recorded score.
     """
-    from subtune.analysis import parameters, scores
+    from subtune.analysis import curves, parameters, scores
     from subtune.analysis.predictions import require_scores_of_predictions, row_scores
     from subtune.runs.tables import with_runs
     from subtune.tasks.task import ScoreColumn
@@ -205,7 +209,7 @@ def _scores(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     every = scores.collect(planned, store, columns, not asked["paper"])
     best = scores.choose(every)
     require_scores_of_predictions(best["run"], store)
-    chosen = scores.with_verdicts(scores.on_most_rows(best), store, columns)
+    chosen = curves.with_verdicts(scores.on_most_rows(best), store, columns)
     chosen = chosen.assign(margin=asked["margin"])
     drawn = {(figure["method"], figure["task"]) for figure in asked["drawn"]}
     tables = {
@@ -213,7 +217,7 @@ def _scores(stage: Stage, outputs: dict[str, str], threads: int) -> None:
         "chosen": chosen,
         "row_scores": row_scores(chosen, store, columns),
         "sizes": scores.in_every_metric(best, store, columns),
-        "learning_curves": scores.learning_curves(every, store),
+        "learning_curves": curves.learning_curves(every, store),
         "changes": parameters.changes_of_full_tuning(chosen, store),
         "parameter_changes": parameters.changes_of_methods(chosen, drawn, store),
     }
@@ -260,7 +264,8 @@ def _summary(stage: Stage, outputs: dict[str, list[str]], threads: int) -> None:
 
 def _runs(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     """Write the table of all runs, and the meanings of its columns."""
-    from subtune.runs.tables import meanings, table_of_runs, with_runs
+    from subtune.analysis.run_table import meanings, table_of_runs
+    from subtune.runs.tables import with_runs
 
     planned = with_runs(stage.spec["planned"], *_finished(stage))
     table = table_of_runs(Path(stage.resources["store"]), planned)
@@ -288,13 +293,13 @@ def _test_predictions(stage: Stage, outputs: dict[str, str], threads: int) -> No
 
     from subtune.analysis import scores
     from subtune.data.load import read
-    from subtune.runs import recording, records
-    from subtune.selections.specs import Fit
+    from subtune.runs import recorded_models, records
+    from subtune.specs.runs import Fit
 
     store = Path(stage.resources["store"])
     best = scores.best_of_seeds(scores.read_scores(_one(stage, "chosen")))
     best = best[best["model"] == stage.spec["model"]].dropna(subset=["value"])
-    predicted = [recording.NO_PREDICTIONS]
+    predicted = [recorded_models.NO_PREDICTIONS]
     for name, tokens in zip(stage.spec["tasks"], stage.inputs["tokens"], strict=True):
         runs = best.loc[best["task"] == name, "run"].unique()
         specs = [records.read_spec(store, run) for run in runs]
@@ -302,7 +307,9 @@ def _test_predictions(stage: Stage, outputs: dict[str, str], threads: int) -> No
         specs = [spec for spec in specs if not isinstance(spec.recipe, Fit)]
         if specs:
             model = _loaded(stage, specs[0], threads)
-            predicted.append(recording.predict_test_rows(store, specs, model, read(Path(tokens))))
+            predicted.append(
+                recorded_models.predict_test_rows(store, specs, model, read(Path(tokens)))
+            )
     pd.concat(predicted, ignore_index=True).to_parquet(outputs["predictions"], index=False)
 
 
@@ -354,7 +361,7 @@ def _finished(stage: Stage) -> list[list[Path]]:
 
 def _loaded(stage: Stage, spec: "RunSpec | FisherSpec", threads: int) -> "Encoder":
     """Return a stage's model with a head for the spec's task, on the device that computes."""
-    from subtune.models.encoder import model_of
+    from subtune.models.loading import model_of
 
     return model_of(spec, _one(stage, "model")).to(prepare(threads))
 
@@ -379,8 +386,8 @@ def _training(stage: Stage, threads: int) -> "Iterator[Callable[[Sequence[RunSpe
             tokens = read(Path(_one(stage, "tokens")))
             read_once.extend([_loaded(stage, specs[0], threads), tokens, ranked])
         model, tokens, ranked = read_once
-        store, at_once = Path(resources["store"]), resources["runs_at_once"]
-        train_and_record(specs, store, model, tokens, ranked, report, at_once, checkpoints)
+        store = Path(resources["store"])
+        train_and_record(specs, store, model, tokens, ranked, report, checkpoints=checkpoints)
 
     seconds = 60 * resources["checkpoint_minutes"]
     with stop_requests() as stopping:
@@ -389,7 +396,7 @@ def _training(stage: Stage, threads: int) -> "Iterator[Callable[[Sequence[RunSpe
         checkpoints.clear()
 
 
-# What does a stage, by kind: its arguments are the stage, its outputs' drafts, and threads.
+# By kind, the function that does a stage. Its arguments: stage, drafts of its outputs, threads.
 KINDS: dict[str, Callable[[Stage, Any, int], None]] = {
     "dataset": _dataset,
     "model": _model,

@@ -1,7 +1,10 @@
 """A stage of the plan: plain values, which a rule and a worker of `compare` read alike."""
 
+import hashlib
+import json
 from typing import Any, NamedTuple
 
+DIGEST_LENGTH = 12
 Paths = dict[str, str | list[str]]
 
 
@@ -28,18 +31,21 @@ class Stage(NamedTuple):
     outputs: Paths
     resources: dict[str, Any]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the stage as JSON has it."""
-        return self._asdict()
-
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "Stage":
-        """Return the stage that `to_json` has written."""
-        return cls(**fields)
-
 
 def files(paths: Paths) -> list[str]:
     """Return all paths of a stage's inputs or outputs, in their order."""
     return [
         path for value in paths.values() for path in ([value] if isinstance(value, str) else value)
     ]
+
+
+def text_of(stage: Stage) -> str:
+    """Return the values of a stage on which its result depends, as JSON."""
+    fields = stage._asdict()
+    del fields["resources"]
+    return json.dumps(fields, indent=1, sort_keys=True) + "\n"
+
+
+def digest_of(text: str) -> str:
+    """Return the first digits of a text's SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]

@@ -44,12 +44,12 @@ def main() -> None:
             os.environ["HF_HOME"] = private
         _import_libraries()
         while order := orders.get():
-            answer = _answer(Stage.from_json(order["stage"]), Path(order["log"]))
+            answer = _answer(Stage(**order["stage"]), Path(order["log"]))
             if ends:
                 break
             with contextlib.suppress(BrokenPipeError):
                 os.write(answers, f"{json.dumps(answer)}\n".encode())
-    # So its caller sees why it ended.
+    # The caller sees from the signal why the worker ended.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.raise_signal(signal.SIGTERM)
 

@@ -7,7 +7,7 @@ import pytest
 from subtune import config
 from subtune.core.errors import SubtuneError
 from subtune.planning.plan import plan as plan_of
-from subtune.tasks.task import KINDS
+from subtune.tasks.kinds import KINDS
 
 CONLLU = """# text = It runs .
 1\tIt\tit\tPRON\tPRP\t_\t2\tnsubj\t_\t_

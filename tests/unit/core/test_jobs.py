@@ -1,4 +1,4 @@
-"""A job's messages, its requests to stop, and its device."""
+"""A job's messages, and its requests to stop."""
 
 import errno
 import os
@@ -8,20 +8,18 @@ import sys
 import time
 
 import pytest
-import torch
 
-from subtune.core import jobs
 from subtune.core.jobs import message_of, stop_requests
 
 
-def test_of_a_full_disk_the_file_that_was_written_is_named():
+def test_the_message_of_a_full_disk_names_the_file_that_was_written():
     full = OSError(errno.ENOSPC, "No space left on device", "here/weights", None, "results/weights")
     assert message_of(full) == "the disk is full (results/weights): free some space"
     full = OSError(errno.ENOSPC, "No space left on device", "results/scores.csv")
     assert message_of(full) == "the disk is full (results/scores.csv): free some space"
 
 
-def test_of_an_error_that_no_one_can_mend_nothing_is_said():
+def test_an_error_that_users_cannot_fix_has_no_message():
     assert message_of(KeyError("x")) is None
 
 
@@ -47,24 +45,3 @@ def test_a_second_interrupt_from_the_keyboard_ends_the_job():
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=10) != 0
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
-        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
-        RuntimeError("could not create a primitive"),
-        MemoryError(),
-    ],
-)
-def test_a_want_of_memory_is_told_from_other_errors(error):
-    assert jobs.is_out_of_memory(error)
-    assert not jobs.is_out_of_memory(RuntimeError("mat1 and mat2 cannot be multiplied"))
-    assert not jobs.is_out_of_memory(ValueError("out of memory"))
-
-
-def test_the_allocators_own_words_are_known():
-    with pytest.raises(RuntimeError) as raised:
-        torch.empty(2**55, dtype=torch.float32)
-    assert jobs.is_out_of_memory(raised.value)

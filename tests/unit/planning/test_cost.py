@@ -1,9 +1,11 @@
 """Costs of a configuration, from dimensions, sizes and assumptions."""
 
-import copy
+from dataclasses import asdict
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoTokenizer
 
@@ -11,13 +13,12 @@ from subtune import config
 from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
 from subtune.data import files
-from subtune.data.batches import CHECKPOINTS_KEPT
 from subtune.data.load import load, tokenize
 from subtune.data.sources import size_of
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.dimensions import bytes_of_a_run, dimensions_of, papers_models
-from subtune.models.encoder import load_model
+from subtune.models.loading import load_model
 from subtune.planning.cost import (
     COPIES_OF_TRAINED,
     TOTAL,
@@ -30,16 +31,19 @@ from subtune.planning.cost import (
     pace_of,
     pace_of_device,
 )
-from subtune.planning.plan import Plan
+from subtune.planning.jobs import Sweep
+from subtune.planning.plan import Plan, Planned
 from subtune.planning.plan import plan as plan_of
 from subtune.selections.kind import Work
 from subtune.selections.methods import METHODS
-from subtune.selections.specs import DataSpec
+from subtune.specs.inputs import DataSpec
+from subtune.specs.runs import PlannedRun
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
+from subtune.tasks.task import TaskSize
+from subtune.training.limits import CHECKPOINTS_KEPT
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
-from tests.helpers.plans import BASE
 from tests.helpers.project import ROOT
 
 
@@ -165,15 +169,18 @@ def test_a_device_without_measured_steps_is_refused():
         estimates(bitfit() | {"assumptions": {"device": "my GPU"}})
 
 
-def test_papers_with_three_seeds_are_a_few_hundred_jobs_that_end_within_four_attempts():
-    found, plan = estimates(papers(seeds=[0, 1, 2], precision="bf16"))
+@pytest.fixture(scope="module")
+def three_seeds():
+    """The papers' configuration with three seeds, its plan and costs."""
+    checked = config.check(papers(seeds=[0, 1, 2], precision="bf16"))
+    plan = plan_of(checked)
+    return checked, plan, Estimates(checked, plan)
+
+
+def test_papers_with_three_seeds_are_a_few_hundred_jobs(three_seeds):
+    _, plan, found = three_seeds
     assert 100 < len(plan.sweeps) < 600
-    for sweep in plan.sweeps:
-        assert 4_000 < found.memory(plan.first_run(sweep)) < 64_000
-        cost = found.sweep(sweep)
-        # Each attempt asks for twice as many minutes, and at most for a day.
-        asked = [min(found.minutes(cost) * 2**attempt, 24 * 60) for attempt in range(4)]
-        assert sum(asked) > cost.seconds / 60
+    assert all(4_000 < found.memory(plan.first_run(sweep)) < 64_000 for sweep in plan.sweeps)
 
 
 def test_short_jobs_ask_for_little_time():
@@ -182,21 +189,62 @@ def test_short_jobs_ask_for_little_time():
     assert hours == pytest.approx([0.4, 2.2, 4, 10], abs=0.1)
 
 
-def test_a_run_takes_longer_on_a_larger_model_and_with_more_rows_epochs_and_tokens():
-    def seconds(method="full", model="bert-base-cased", **changes) -> float:
-        usual = {"models": [model], "tasks": ["rte"], "methods": {method: [1e-3]}, "epochs": 3}
-        of = {"by_model": {}, "by_task": {}, "fractions": None}
-        made, plan = estimates(bitfit(**of | usual | changes))
-        return made.run(next(iter(plan.runs))).seconds
+# Of each setting, what never costs less than what stands before it.
+MORE = {
+    "model": ["minilm", "bert-base-cased", "bert-large-cased"],
+    "method": ["frozen", "bitfit", "full"],
+    "rows": range(1, 10**6),
+    "epochs": range(1, 100),
+    "tokens": range(5, 512),
+    "runs": range(1, 20),
+}
 
-    for method in ("full", "bitfit", "frozen", "lora-I"):
-        usual = seconds(method)
-        assert seconds(method, model="bert-large-cased") > 1.5 * usual
-        assert seconds(method, tasks=["qnli"]) > 10 * usual
-        assert seconds(method, train_rows=200) < usual
-        assert seconds(method, epochs=6) > 1.5 * usual
-        assert seconds(method, max_length=16) < usual
-    assert seconds("full") > seconds("bitfit") > seconds("frozen")
+
+def cost_of(model, method, rows, epochs, tokens, runs, assumptions) -> dict[str, float]:
+    """Return every amount that is estimated of a sweep of runs that differ in learning rates."""
+    rates = [1e-5 * (number + 1) for number in range(runs)]
+    spec = examples.run_spec(METHODS[method], epochs=epochs, batch_size=16)
+    spec = spec.replaced(tokens=spec.tokens.replaced(tokenizer=spec.model.id, max_length=512))
+    planned = [
+        Planned(PlannedRun(run=spec.with_learning_rate(rate)), "m", "sst2", method, rows, 0)
+        for rate in rates
+    ]
+    size = TaskSize(train_rows=rows, evaluation_rows=100, test_rows=0, tokens=tokens)
+    made = Plan(
+        {spec.tokens.data.key: size},
+        on_gpu=assumptions["device"] != "CPU core",
+        locations={spec.model.id: model},
+        experiments={"mine": planned},
+    )
+    sweep = Sweep(task="sst2", runs=tuple(made.runs))
+    made.sweeps = {sweep.key: sweep}
+    found = Estimates(examples.config(examples.experiment(), assumptions=assumptions), made)
+    cost = found.sweep(sweep.key)
+    # Attempts by themselves are limited to the longest job's hours.
+    attempts = sum(min(found.minutes(cost) * 2**attempt, 24 * 60) for attempt in range(4))
+    assert attempts > min(cost.seconds / 60, 24 * 60)
+    return asdict(cost) | {"memory": found.memory(spec), "minutes": found.minutes(cost)}
+
+
+@given(
+    usual=st.fixed_dictionaries({name: st.sampled_from(of) for name, of in MORE.items()}),
+    name=st.sampled_from([*MORE]),
+    device=st.sampled_from(["H100", "A100", "CPU core"]),
+    data=st.data(),
+)
+def test_more_of_anything_never_costs_less(usual, name, device, data, minilm):
+    """More rows, epochs, tokens and runs, a larger model, and more that trains."""
+    later = MORE[name][MORE[name].index(usual[name]) :]
+    more = usual | {name: data.draw(st.sampled_from(later))}
+
+    def cost(of):
+        model = str(minilm) if of["model"] == "minilm" else of["model"]
+        return cost_of(**of | {"model": model}, assumptions={"device": device})
+
+    less, cost_of_more = cost(usual), cost(more)
+    # Sums may round.
+    lower = {of: amount for of, amount in less.items() if cost_of_more[of] < amount * (1 - 1e-9)}
+    assert not lower, cost_of_more
 
 
 def test_runs_side_by_side_take_less_time():
@@ -256,32 +304,19 @@ def test_a_search_costs_four_runs_once_for_all_seeds(paper, runs):
 
 
 def test_a_long_context_costs_as_many_examples_as_it_has_windows():
-    data = {"experiments": {"e": papers()["experiments"]["bitfit_squad"] | {"max_length": 96}}}
-    flops = []
-    for stride in (96, 40):
-        data["experiments"]["e"]["doc_stride"] = stride
-        found, plan = estimates(data)
-        flops.append(found.run(next(iter(plan.runs))).flops)
-    # 176 tokens are 1 + 1 windows that begin 96 apart, and 1 + 2 that begin 40 apart.
-    assert flops[1] == pytest.approx(3 / 2 * flops[0])
+    tokens = []
+    for max_length in (384, 96):
+        experiment = papers()["experiments"]["bitfit_squad"] | {"max_length": max_length}
+        found, plan = estimates({"experiments": {"e": experiment}})
+        tokens.append(found.run(next(iter(plan.runs))).tokens)
+    # 176 tokens are one window, or two of 96 tokens.
+    assert tokens[1] == pytest.approx(2 * 96 / 176 * tokens[0])
 
 
-def test_what_papers_share_is_counted_once():
-    checked = config.check(papers())
-    plan = plan_of(checked)
-    found = cost_table(checked, plan, Estimates(checked, plan), {"layernorm"})
-    table = found.set_index("experiment")
+def test_what_papers_share_is_counted_once(three_seeds):
+    table = cost_table(*three_seeds, {"layernorm"}).set_index("experiment")
     parts, every = table.drop(TOTAL), table.loc[TOTAL]
     assert every["runs"] < parts["runs"].sum()
     assert every["hours"] < parts["hours"].sum()
     # One model has Fisher information of 8 tasks; each model predicts all its test rows in one job.
     assert every["jobs"] == every["sweeps"] + 8 + (1 + 3 + 1 + 1 + 1 + 1 + 1) + 1
-
-
-def test_a_run_on_fewer_rows_costs_less():
-    data = copy.deepcopy(BASE)
-    data["experiments"]["layernorm"]["train_rows"] = [20, "all"]
-    costs, made = estimates(data)
-    flops = {p.train_rows: costs.run(p.run.id).flops for p in made.experiments["layernorm"]
-             if (p.task, p.method, p.scope) == ("rte", "full", None)}  # fmt: skip
-    assert flops[20] < flops[200] / 2

@@ -7,7 +7,7 @@ import pytest
 from subtune import config
 from subtune.core.errors import SubtuneError
 from subtune.data.sources import size_of
-from subtune.hub import COMMITS, SQUAD
+from subtune.hub import COMMITS, GLUE, SQUAD
 from subtune.planning import inputs
 from subtune.planning.plan import plan as plan_of
 from tests.helpers.plans import BASE, own_task, plan
@@ -17,7 +17,7 @@ def test_a_mask_of_nothing_is_an_error_before_any_work():
     selections = {"typo": {"parameters": ["**.quary"]}}
     fractions = BASE["experiments"]["layernorm"]["fractions"] | {"of": "typo"}
     with pytest.raises(SubtuneError, match=r"fractions.of: 'typo' of .*'\*\*.quary' matches no"):
-        plan({"selections": selections}, fractions=fractions)
+        plan({"selections": selections}, fractions=fractions, learning_rates=[1e-3])
 
 
 def test_a_method_of_the_pooler_is_an_error_where_the_tasks_head_has_none(tiny_bert):
@@ -150,11 +150,11 @@ def test_where_a_tasks_directory_lies_decides_nothing(tmp_path):
     assert (size.train_rows, size.evaluation_rows, size.test_rows) == (2, 1, 0)
 
 
-def test_the_revision_of_a_configuration_is_that_of_glue(tmp_path):
-    hub = {"source": "hub", "revision": 40 * "a", "results": str(tmp_path)}
+def test_datasets_of_the_hub_have_the_commits_of_this_version_of_subtune(tmp_path):
+    hub = {"source": "hub", "results": str(tmp_path)}
     datasets = plan(hub, tasks=["rte", "squad"], fractions=None).datasets.values()
     versions = {rows.task.name: rows.version for rows in datasets if "train" in rows.splits}
-    assert versions == {"rte": 40 * "a", "squad": COMMITS[SQUAD]}
+    assert versions == {"rte": COMMITS[GLUE], "squad": COMMITS[SQUAD]}
 
 
 def test_a_plan_reads_each_task_once(tmp_path, monkeypatch):

@@ -3,10 +3,77 @@
 import copy
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from subtune import config
+from subtune.planning.jobs import COST_OF_MATRICES, FEW_EXAMPLES, VARYING, split_runs
+from subtune.planning.plan import Plan, Planned
 from subtune.planning.plan import plan as plan_of
+from subtune.selections.methods import METHODS
+from subtune.specs.runs import Fold, PlannedRun
+from subtune.tasks.task import TaskSize
+from tests.helpers import examples
 from tests.helpers.plans import BASE, embedded, plan
+
+ROWS = 1000
+
+
+@st.composite
+def plans(draw):
+    """A plan of random runs of up to three experiments."""
+    changes = {
+        "learning_rate": st.sampled_from([1e-4, 1e-3, 1e-2]),
+        "epochs": st.sampled_from([1, 3, 100]),
+        "batch_size": st.sampled_from([8, 16]),
+        "fold": st.sampled_from([None, Fold(of=5, number=0)]),
+    }
+
+    def planned():
+        kind = METHODS[draw(st.sampled_from(["full", "bitfit", "layernorm", "random", "frozen"]))]
+        task = draw(st.sampled_from(["sst2", "rte"]))
+        spec = examples.run_spec(kind, task, **{name: draw(of) for name, of in changes.items()})
+        spec = spec.replaced(seed=draw(st.integers(0, 2)))
+        search = draw(st.sampled_from([None, "s"]))
+        return Planned(PlannedRun(run=spec, search=search), "m", task, "a method", ROWS, spec.seed)
+
+    numbers = draw(st.lists(st.integers(1, 12), min_size=1, max_size=3))
+    made = {f"e{of}": [planned() for _ in range(number)] for of, number in enumerate(numbers)}
+    rows = {p.run.tokens.data.key for every in made.values() for p in every}
+    size = TaskSize(train_rows=ROWS, evaluation_rows=100, test_rows=100, tokens=10)
+    return Plan(dict.fromkeys(rows, size), on_gpu=draw(st.booleans()), experiments=made)
+
+
+@settings(max_examples=60)
+@given(plans(), st.integers(1, 6), st.sampled_from([0.01, 0.3, 10.0]), st.sampled_from([None, 2]))
+def test_sweeps_are_a_partition_of_the_runs_within_the_limits_of_a_job(
+    made, most, millions, at_once
+):
+    limits = {"runs_per_job": most, "million_examples_per_job": millions, "jobs_at_once": at_once}
+    of_limits = examples.config(examples.experiment(), **limits)
+    sweeps = [*split_runs(made.loads.values(), of_limits)]
+    assert sorted(run for sweep in sweeps for run in sweep.runs) == sorted(made.runs)
+    assert len({sweep.key for sweep in sweeps}) == len(sweeps)
+
+    def cost(run):
+        weight = COST_OF_MATRICES if made.loads[run].work.trains_matrices else 1
+        return weight * made.rows_of(run) * made.runs[run].run.recipe.epochs
+
+    for sweep in sweeps:
+        specs = [made.runs[run].run for run in sweep.runs]
+        shared = {(s.tokens, s.model, s.recipe.model_dump_json(exclude=VARYING)) for s in specs}
+        [(tokens, _, _)] = shared
+        assert tokens.data.task.name == sweep.task
+        total = sum(map(cost, sweep.runs))
+        if at_once:
+            assert len({(of.seed, of.recipe.fold, of.recipe.epochs) for of in specs}) == 1
+        else:
+            assert len(specs) <= most
+            assert total <= 1e6 * millions or len(specs) == 1
+        if total > FEW_EXAMPLES:
+            every = made.experiments.values()
+            users = [[run in {p.key for p in planned} for planned in every] for run in sweep.runs]
+            assert users == users[:1] * len(users)
 
 
 def test_methods_with_different_epochs_share_a_job():
@@ -70,21 +137,13 @@ def test_two_experiments_share_the_runs_they_have_in_common(epochs, apart):
     data = copy.deepcopy(BASE)
     data["experiments"]["layernorm"]["epochs"] = epochs
     data["experiments"]["again"] = copy.deepcopy(data["experiments"]["layernorm"])
-    data["experiments"]["again"]["methods"]["layernorm"] = [1e-3, 5e-3]
+    data["experiments"]["again"]["methods"]["bitfit"] = [1e-3]
     both = plan_of(config.check(data))
     assert len(both.runs) == len(plan().runs) + 3
     runs = [run for sweep in both.sweeps.values() for run in sweep.runs]
     assert len(runs) == len(set(runs)) == len(both.runs)
     first, again = (set(both.sweeps_of(name)) for name in ("layernorm", "again"))
     assert first <= again and (first < again) is apart
-
-
-def test_a_sweep_holds_runs_of_one_task_and_no_more_than_a_job_may():
-    made = plan({"runs_per_job": 2})
-    for sweep in made.sweeps.values():
-        specs = [made.runs[run].run for run in sweep.runs]
-        assert len(specs) <= 2
-        assert len({spec.tokens.id for spec in specs}) == 1
 
 
 def test_a_run_needed_twice_is_in_one_sweep(base):

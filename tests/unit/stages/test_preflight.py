@@ -46,10 +46,6 @@ CASES = {
         lambda s: s["experiments"]["first"]["methods"].update({"SPAFIT-4-9-I": [1e-3]}),
         "'SPAFIT-4-9-I' of model 'minilm' on task 'mine': selection: pattern",
     ),
-    "results in the place of a file": (
-        lambda s: s.update(results="train.csv/runs"),
-        "results: found the file 'train.csv', expected a directory",
-    ),
 }
 
 

@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import drafts, new_directory
+from subtune.core.writing import drafts, new_directory
 
 
 @contextmanager

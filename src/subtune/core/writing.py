@@ -1,0 +1,119 @@
+"""Files and directories that appear under their names completely or not at all."""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from glob import escape
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from safetensors import SafetensorError
+
+from subtune.core.errors import SubtuneError, reason_of
+
+SECONDS_OF_DRAFTS = 24 * 3600
+
+
+@contextmanager
+def new_directory(target: Path) -> Iterator[Path]:
+    """Yield a hidden directory to write into.
+
+    The directory is renamed to ``target`` once it is on the disk, and removed after an error.
+
+    Raises:
+        SubtuneError: ``target`` already exists, the disk is full, or the directory cannot be
+            written.
+    """
+    require_new(target)
+    # A process on another node may have the same process id.
+    draft = target.with_name(f".{target.name}.{uuid4().hex}")
+    try:
+        draft.mkdir(parents=True)
+        yield draft
+        _flush_all(draft)
+        draft.rename(target)
+        flush(target.parent)
+    except (OSError, SafetensorError) as error:
+        raise SubtuneError(f"cannot write {target}: {reason_of(error)}") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def require_new(target: Path) -> None:
+    """Raise a `SubtuneError` if something has this name."""
+    if target.exists():
+        raise SubtuneError(f"{target} is there already; move it away or name another place")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file and its directory. Until the text is written, the old file remains."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = _draft_of(path)
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
+@contextmanager
+def drafts(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
+    """Yield a hidden path for each output, and rename all of them once they are on the disk.
+
+    A hidden path keeps its output's suffix, which decides the format of a table or figure. A killed
+    process leaves its drafts. They are removed after a day, because a younger draft may belong to
+    another process.
+    """
+    renamed: dict[Path, Path] = {}
+
+    def draft_of(output: str) -> str:
+        target = Path(output)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for draft in target.parent.glob(f".{'[0-9a-f]' * 32}.{escape(target.name)}"):
+            with suppress(FileNotFoundError):
+                if draft.stat().st_mtime < time.time() - SECONDS_OF_DRAFTS:
+                    _remove(draft)
+        renamed[target] = _draft_of(target)
+        return str(renamed[target])
+
+    try:
+        yield {
+            name: draft_of(paths) if isinstance(paths, str) else [*map(draft_of, paths)]
+            for name, paths in outputs.items()
+        }
+        for draft in renamed.values():
+            _flush_all(draft)
+        for target, draft in renamed.items():
+            if target.is_dir():
+                shutil.rmtree(target)
+            draft.replace(target)
+    finally:
+        for draft in renamed.values():
+            _remove(draft)
+
+
+def _draft_of(target: Path) -> Path:
+    """Return a new hidden name beside a file or directory, with its suffix."""
+    return target.with_name(f".{uuid4().hex}.{target.name}")
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder, if there is one."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+
+
+def _flush_all(path: Path) -> None:
+    """Wait until a file, or a folder and all that is in it, is on the disk."""
+    for part in (*path.rglob("*"), path):
+        flush(part)
+
+
+def flush(path: Path) -> None:
+    """Wait until a file's content, or a directory's names, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
