@@ -15,9 +15,10 @@ from torch import Tensor
 from transformers import AutoModel, PretrainedConfig
 
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import Layout, new_directory
+from subtune.core.layout import Layout
+from subtune.core.writing import new_directory
 from subtune.families.base import is_added, is_classifier, is_norm
-from subtune.models.encoder import Encoder, model_of
+from subtune.models.encoder import Encoder
 from subtune.models.files import (
     MINILM,
     OTHER_TOKENIZER_FILES,
@@ -27,15 +28,16 @@ from subtune.models.files import (
     has_one_end,
     has_token_types,
 )
+from subtune.models.loading import model_of
 from subtune.models.transformers_models import quiet, transposed_in, with_values
 from subtune.runs import records
 from subtune.selections import Selection
 from subtune.selections.added import Adapter, Lora, Peft, PeftSettings
-from subtune.selections.specs import Fit, RunSpec
+from subtune.specs.runs import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
+from subtune.training.deltas import AddedUpdate, Delta, applied, from_stored, to_stored
 from subtune.training.embeddings import tokens_pooled
-from subtune.training.values import AddedUpdate, Delta, applied, from_stored, to_stored
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -255,8 +257,8 @@ def _write_parts(
 
     Args:
         draft: the folder of the encoder.
-        max_length: the largest number of tokens of a text.
-        read: the tokens whose mean is an embedding.
+        max_length: the maximum number of tokens of a text.
+        read: which tokens an embedding averages.
         weight: the linear layer's weight ``[o, f]``; its bias is ``[o]``.
         embeddings: the number of normalised embeddings that the layer reads; 0 if it reads one
             without normalisation.

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -15,12 +15,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from subtune.core.errors import SubtuneError, one_line
-from subtune.core.jobs import prepare
-from subtune.core.layout import require_new
+from subtune.core.machine import prepare
+from subtune.core.writing import require_new
 from subtune.data.batches import EVALUATION_TOKENS
+from subtune.data.readers.text import ending_of
 from subtune.families.base import HEADS, SEQUENCE_CLASSIFICATION
 from subtune.hub import snapshot
-from subtune.models.encoder import load_model
 from subtune.models.files import (
     CONFIG,
     INDEX,
@@ -35,13 +35,13 @@ from subtune.models.files import (
     read_config,
     version_of,
 )
+from subtune.models.loading import load_model
 from subtune.models.tokenizer import read_tokenizer
 from subtune.models.transformers_models import AUTO_CLASSES, quiet, with_values
 from subtune.runs.export import ADAPTER, REGRESSION, SPEC
-from subtune.selections.specs import RunSpec
+from subtune.specs.runs import RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.tasks.formats import ending_of
 from subtune.tasks.sentences import texts_apart
 from subtune.tasks.task_kind import PlacedRow
 from subtune.training.embeddings import features_of
@@ -93,25 +93,16 @@ def predict(
     """
     import pandas as pd
 
-    kind, tokens = task.of_kind, spec.tokens
+    kind = task.of_kind
     columns = kind.from_rows(task, rows, labelled=False, source=source)
     base = _base_of(directory, spec, base) if (directory / ADAPTER).is_file() else None
-    config = read_config(base or directory)
-    encoded = kind.encode(
-        read_tokenizer(directory, has_one_end(config, kind.head)),
-        texts_apart(columns) if tokens.apart else columns,
-        tokens.max_length,
-        tokens.doc_stride,
-    )
-    if not has_token_types(config):
-        del encoded["token_type_ids"]
-    examples = Examples(datasets.Dataset.from_dict(encoded), HEADS[kind.head])
+    examples = _examples(directory, spec, task, columns, read_config(base or directory))
     device = prepare(torch.get_num_threads())
     with one_line(f"{directory} cannot be loaded"), quiet():
         forward = _loaded(directory, spec, base, device)
-        regression = load_file(directory / REGRESSION / WEIGHTS) if tokens.apart else {}
+        regression = load_file(directory / REGRESSION / WEIGHTS) if spec.tokens.apart else None
     logits = _logits_of(forward, examples, device)
-    if tokens.apart:
+    if regression is not None:
         features = features_of(logits[::2], logits[1::2])
         logits = features @ regression["linear.weight"].numpy().T
         logits += regression["linear.bias"].numpy()
@@ -123,6 +114,32 @@ def predict(
     rows_of_words = table.groupby("idx")[PREDICTION]
     tags = [[task.labels[n] for n in words] for _, words in rows_of_words]
     return pd.DataFrame({PREDICTION: tags})
+
+
+def _examples(
+    directory: Path,
+    spec: RunSpec,
+    task: TaskSpec,
+    columns: dict[str, list],
+    config: Mapping[str, Any],
+) -> Examples:
+    """Return the token ids of rows, as in training.
+
+    Args:
+        directory: the exported model's folder, which has its tokenizer.
+        spec: the model's run.
+        task: the run's task.
+        columns: the rows' columns, as the task's kind has read them.
+        config: the configuration of the pretrained model.
+    """
+    kind, tokens = task.of_kind, spec.tokens
+    tokenizer = read_tokenizer(directory, has_one_end(config, kind.head))
+    if tokens.apart:
+        columns = texts_apart(columns)
+    encoded = kind.encode(tokenizer, columns, tokens.max_length, tokens.doc_stride)
+    if not has_token_types(config):
+        del encoded["token_type_ids"]
+    return Examples(datasets.Dataset.from_dict(encoded), HEADS[kind.head])
 
 
 def require_csv(target: Path) -> None:

@@ -1,4 +1,4 @@
-"""Run records: their files, and how they are read, checked and repaired.
+"""Run records: their files, and how they are written, read and checked.
 
 A record is a directory named after the run's content id. It is written once, by an atomic rename::
 
@@ -25,11 +25,10 @@ read, or is not what was recorded.
 import contextlib
 import csv
 import io
-import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +39,9 @@ from pyarrow.parquet import ParquetFile
 
 from subtune.core.content_ids import canonical, checksum, id_of
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import Layout, new_directory
-from subtune.selections.specs import RunSpec
+from subtune.core.layout import Layout
+from subtune.core.writing import new_directory
+from subtune.specs.runs import RunSpec
 
 CHECKSUMS = "checksums.json"
 DELTA = "delta.safetensors"
@@ -184,7 +184,7 @@ def read_provenance(store: Path, run: str) -> dict[str, Any]:
 
 
 def read_epochs(store: Path, run: str) -> list[dict[str, float]]:
-    """Return the learning curve: one row per epoch, as in `subtune.training.evaluation.Result`."""
+    """Return the learning curve: one row per epoch, as in `subtune.training.results.Result`."""
     return _rows(store / run / "history.csv")
 
 
@@ -202,7 +202,7 @@ def delta_bytes(store: Path, run: str) -> int:
 
 
 def read_delta(store: Path, run: str) -> dict[str, np.ndarray]:
-    """Return the values that changed, as `subtune.training.values` describes them.
+    """Return the values that changed, as `subtune.training.deltas` describes them.
 
     Raises:
         SubtuneError: the run diverged, or its record is damaged.
@@ -276,10 +276,10 @@ def _checked(path: Path, sums: Mapping[str, str]) -> bytes:
 
 
 def _damage(store: Path, problem: str) -> SubtuneError:
-    """Return the error about a damaged record, which says how to repair it."""
+    """Return the error about a damaged record, which says how to train its run again."""
     return SubtuneError(
-        f"{problem}; `subtune verify --results {store.parent} --repair` sets damaged records "
-        "aside, and the next call of snakemake trains those runs again"
+        f"{problem}; `subtune verify --results {store.parent}` lists the files to delete, and the "
+        "next call of snakemake trains those runs again"
     )
 
 
@@ -308,6 +308,19 @@ def find_damage(layout: Layout) -> dict[str, str]:
     return damage
 
 
+def files_to_delete(layout: Layout, damaged: Collection[str]) -> list[Path]:
+    """Return the paths without which Snakemake trains damaged runs again, and no other runs.
+
+    These are the runs' records and the tables of their sweeps.
+    """
+    store = Path(layout.records())
+    found = [store / run for run in sorted(damaged) if (store / run).exists()]
+    for sweep, runs in sorted(_finished_sweeps(layout).items()):
+        if not runs.isdisjoint(damaged):
+            found.append(Path(layout.sweep(sweep)))
+    return found
+
+
 def _finished_sweeps(layout: Layout) -> dict[str, set[str]]:
     """Return the runs in the tables of finished sweeps; damaged tables are skipped."""
     sweeps = {}
@@ -328,32 +341,3 @@ def stored_names(layout: Layout) -> list[str]:
     """Return the run ids with an entry in the store, complete or not."""
     names = (path.name for path in sorted(Path(layout.records()).glob("*")))
     return [name for name in names if RUN_ID.fullmatch(name)]
-
-
-def set_aside(layout: Layout, damaged: Iterable[str]) -> list[Path]:
-    """Move damaged records out of the store, and write a repair file for each of their sweeps.
-
-    The repair file is a newer input of the sweep. Snakemake's next call trains these runs again,
-    and no others, if they are still in the configuration. Return the records' new paths.
-
-    Raises:
-        SubtuneError: a directory cannot be written.
-    """
-    paths, aside, damaged = [], Path(layout.damaged()), {*damaged}
-    try:
-        for run in sorted(damaged):
-            record = Path(layout.records()) / run
-            if record.exists():
-                aside.mkdir(parents=True, exist_ok=True)
-                # Earlier damaged records are kept.
-                names = itertools.chain([run], (f"{run}-{n}" for n in itertools.count(2)))
-                free = next(name for name in names if not (aside / name).exists())
-                paths.append(record.rename(aside / free))
-        for sweep, runs in _finished_sweeps(layout).items():
-            if not damaged.isdisjoint(runs):
-                repair = Path(layout.repair(sweep))
-                repair.parent.mkdir(parents=True, exist_ok=True)
-                repair.touch()
-    except OSError as error:
-        raise SubtuneError(f"{error.filename} cannot be written: {error.strerror}") from None
-    return paths

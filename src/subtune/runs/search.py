@@ -2,8 +2,9 @@
 
 A search trains runs that differ only in their learning rate. It begins with the middle one of its
 rates and the two beside it, and climbs towards better scores, until the best rate has a worse one
-on both sides. Beyond the ends of the list, it goes on with the ratio of the last two rates. Its
-runs are recorded like all others, so a search that was interrupted reads what it trained before.
+on both sides. If the best rate is at an end of the list, the search adds a rate there, with the
+same ratio as between the last two rates. Its runs are recorded like all others, so a search
+that was interrupted reads what it trained before.
 """
 
 import math
@@ -12,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from subtune.runs import records
-from subtune.selections.specs import LEARNING_RATES_BELOW, OUTWARD, RunSpec, SearchSpec
+from subtune.specs.runs import LEARNING_RATES_BELOW, RunSpec, SearchSpec
+
+# A search tries at most this many learning rates beyond the ends of its list.
+OUTWARD = 4
 
 
 def next_rates(spec: SearchSpec, scores: Mapping[float, float]) -> list[float]:
@@ -65,10 +69,10 @@ def recorded_scores(spec: SearchSpec, store: Path) -> dict[float, float]:
     while found := [
         rate
         for rate in next_rates(spec, scores)
-        if records.is_recorded(store, spec.run.at(rate).id)
+        if records.is_recorded(store, spec.run.with_learning_rate(rate).id)
     ]:
         for rate in found:
-            outcome = records.read_outcome(store, spec.run.at(rate).id)
+            outcome = records.read_outcome(store, spec.run.with_learning_rate(rate).id)
             scores[rate] = outcome["scores"][task.evaluation[0]][task.metrics[0]]
     return scores
 
@@ -85,7 +89,7 @@ def search(
     specs = [*specs]
     scores = [recorded_scores(spec, store) for spec in specs]
     while asked := [
-        spec.run.at(rate)
+        spec.run.with_learning_rate(rate)
         for spec, known in zip(specs, scores, strict=True)
         for rate in next_rates(spec, known)
     ]:
@@ -102,7 +106,7 @@ def outcome(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, Any]:
         the score is None if the run diverged.
     """
     tried = [
-        {"learning_rate": rate, "run": spec.run.at(rate).id}
+        {"learning_rate": rate, "run": spec.run.with_learning_rate(rate).id}
         | {"score": None if math.isnan(scores[rate]) else scores[rate]}
         for rate in sorted(scores)
     ]

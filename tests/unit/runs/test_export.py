@@ -18,8 +18,8 @@ from transformers import AutoModelForSequenceClassification, PreTrainedTokenizer
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.models.encoder import load_model
-from subtune.runs import recording
+from subtune.models.loading import load_model
+from subtune.runs import recorded_models
 from subtune.runs.export import export_adapter, export_model
 from subtune.selections import SELECTION
 from subtune.selections.added import Lora, LoraSettings
@@ -225,7 +225,7 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     spec, tokens = recorded(tmp_path, directory, selection, task)
     model = load_model(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
     rows = Examples(tokens["validation"], model.reads)
-    [ours] = logits_of(recording.trained_model(tmp_path / "runs", spec, model), rows, "fp32")
+    [ours] = logits_of(recorded_models.trained_model(tmp_path / "runs", spec, model), rows, "fp32")
     base = directory if adapter else ""
     out = exported(tmp_path, spec, base)
     if not adapter:

@@ -8,15 +8,17 @@ import pandas as pd
 import pytest
 
 from subtune import cli
-from subtune.analysis import scores
 from subtune.analysis.predictions import require_scores_of_predictions
+from subtune.analysis.run_table import table_of_runs
 from subtune.core.errors import SubtuneError
 from subtune.data.batches import divided
 from subtune.data.load import load, tokenize
-from subtune.models.encoder import load_model
-from subtune.runs import recording, records, tables
+from subtune.models.loading import load_model
+from subtune.planning.refits import refit_of
+from subtune.runs import recorded_models, recording, records, tables
 from subtune.selections.methods import METHODS
-from subtune.selections.specs import DataSpec, Fit, Fold
+from subtune.specs.inputs import DataSpec
+from subtune.specs.runs import Fit, Fold
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.embeddings import tokens_pooled
@@ -80,9 +82,11 @@ def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path
         )
         predicted = records.read_predictions(tmp_path / "folds", spec.id)
         assert {*predicted["idx"]} == {*judging.row_numbers}
-        scores = recording.score_on_training_rows(tmp_path / "folds", spec, model, whole["train"])
+        scores = recorded_models.score_on_training_rows(
+            tmp_path / "folds", spec, model, whole["train"]
+        )
         rows = by_hand["train"]
-        assert scores == recording.score_on_training_rows(store, plain, model, rows)
+        assert scores == recorded_models.score_on_training_rows(store, plain, model, rows)
 
 
 def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
@@ -120,7 +124,7 @@ def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, model, token
     train(tmp_path, [plain], model, tokens)
     best = records.read_outcome(tmp_path, plain.id)["best_epoch"]
     judged = plain.replaced(recipe=plain.recipe.replaced(fold=FOLDS[1], patience=2))
-    refit = judged.refit(best)
+    refit = judged.refitted(best)
     train(tmp_path, [refit], model, datasets.DatasetDict({"train": tokens["train"]}))
     assert_same_files(tmp_path, refit.id, tmp_path, plain.id, CHANGES)
     losses = without_seconds(tmp_path, plain.id)[["epoch", "train_loss"]].head(best)
@@ -133,7 +137,7 @@ def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, model, token
 
 def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, model, tokens):
     plain = examples.run_spec().replaced(selection=METHODS["embeddings"], recipe=Fit())
-    refit = plain.replaced(recipe=Fit(fold=FOLDS[1])).refit(1)
+    refit = plain.replaced(recipe=Fit(fold=FOLDS[1])).refitted(1)
     train(tmp_path, [plain, refit], model, tokens)
     assert_same_files(tmp_path, plain.id, tmp_path, refit.id, CHANGES)
     assert records.read_outcome(tmp_path, refit.id)["scores"] == {}
@@ -144,11 +148,11 @@ def test_a_refit_has_the_chosen_rate_and_the_median_epoch(tmp_path, model, token
     train(tmp_path, specs, model, tokens)
     chosen = pd.DataFrame({"run": [spec.id for spec in specs], "best_epoch": [1, 2, 2]})
     chosen = chosen.assign(method="bitfit", decides=True, value=0.5)
-    spec = scores.refit_of(chosen, tmp_path, "bitfit")
+    spec = refit_of(chosen, tmp_path, "bitfit")
     expected = specs[0].recipe.replaced(fold=None, refit=2)
     assert (spec.seed, spec.recipe) == (0, expected)
     with pytest.raises(SubtuneError, match="'bitfit' diverged"):
-        scores.refit_of(chosen.assign(value=np.nan), tmp_path, "bitfit")
+        refit_of(chosen.assign(value=np.nan), tmp_path, "bitfit")
 
 
 def test_runs_that_are_the_same_are_trained_once(tmp_path, tiny_bert):
@@ -170,7 +174,7 @@ def recorded_task(store, directory, task, **recipe):
 def scores_one_by_one(store, spec, model, tokens, rows):
     """Scores of some rows, in the order of the split, one example at a time."""
     task = spec.tokens.data.task
-    trained = recording.trained_model(store, spec, model)
+    trained = recorded_models.trained_model(store, spec, model)
     chosen = tokens.select(np.flatnonzero(np.isin(Examples(tokens, model.reads).row, rows)))
     one_by_one = (Examples(chosen.select([n]), model.reads) for n in range(len(chosen)))
     logits = np.concatenate([logits_of(trained, example, "fp32")[0] for example in one_by_one])
@@ -184,7 +188,7 @@ def test_scores_on_training_rows_are_of_the_rows_that_trained(
     task, train_rows, tmp_path, tiny_bert
 ):
     spec, model, tokens = recorded_task(tmp_path, tiny_bert, task, train_rows=train_rows)
-    scores = recording.score_on_training_rows(tmp_path, spec, model, tokens["train"])
+    scores = recorded_models.score_on_training_rows(tmp_path, spec, model, tokens["train"])
     rows = Examples(tokens["train"], model.reads).rows
     # The first rows that a run's seed draws.
     trained = np.random.default_rng(spec.seed).permutation(rows)[:train_rows]
@@ -196,7 +200,7 @@ def test_scores_on_training_rows_are_of_the_rows_that_trained(
 def test_a_record_predicts_a_split_again(task, tmp_path, tiny_bert):
     spec, model, tokens = recorded_task(tmp_path, tiny_bert, task)
     tokens = type(tokens)({"test": tokens["validation"]})
-    again = recording.predict_test_rows(tmp_path, [spec], model, tokens)
+    again = recorded_models.predict_test_rows(tmp_path, [spec], model, tokens)
     on_record = pd.read_parquet(tmp_path / spec.id / "predictions.parquet")
     assert set(again.pop("run")) == {spec.id}
     columns = [*on_record.columns.drop(["split", "label", "answers"], errors="ignore")]
@@ -213,7 +217,7 @@ def test_test_rows_without_labels_are_predicted(task, tmp_path, tiny_bert):
     tokens = tokenize(task, rows, tiny_bert, 24, examples.doc_stride_of(task))
     tokens.save_to_disk(tmp_path / "tokens")
     tokens = datasets.load_from_disk(tmp_path / "tokens")
-    table = recording.predict_test_rows(tmp_path, [spec], model, tokens)
+    table = recorded_models.predict_test_rows(tmp_path, [spec], model, tokens)
     assert "label" not in table
     assert sorted(set(table["idx"])) == list(range(len(rows["test"])))
     table.to_parquet(tmp_path / "table.parquet")
@@ -229,8 +233,8 @@ def test_nothing_is_predicted_with_a_run_that_diverged(tmp_path, tiny_bert, caps
         assert spec.id in line and "diverged in epoch 1" in line
     assert not (tmp_path / "out").exists()
     with pytest.raises(SubtuneError, match="diverged"):
-        recording.predict_test_rows(tmp_path / "runs", [spec], model, tokens)
-    scores = recording.score_on_training_rows(tmp_path / "runs", spec, model, tokens["train"])
+        recorded_models.predict_test_rows(tmp_path / "runs", [spec], model, tokens)
+    scores = recorded_models.score_on_training_rows(tmp_path / "runs", spec, model, tokens["train"])
     assert list(scores) == ["accuracy"] and math.isnan(scores["accuracy"])
 
 
@@ -246,5 +250,5 @@ def test_embeddings_predict_each_row_and_change_no_encoder(tmp_path, tiny_bert):
     assert (listed["method"], listed["train_rows"]) == ("embeddings", "all")
     assert listed["learning_rate"] is listed["batch_size"] is listed["epochs"] is None
     place = {"experiment": "mine", "model": "tiny", "task": "rte", "method": "embeddings"}
-    table = tables.table_of_runs(store, [{"run": spec.id, "fold": None, **place}])
+    table = table_of_runs(store, [{"run": spec.id, "fold": None, **place}])
     assert list(table["spec.selection"]) == ['{"embeddings":{}}']

@@ -1,4 +1,4 @@
-"""Run records: complete or absent, with clear messages about damage, and repairs."""
+"""Run records: complete or absent, with clear messages about damage."""
 
 import json
 import math
@@ -215,9 +215,9 @@ def test_a_store_that_cannot_be_written_is_named_in_a_line(tmp_path, tiny_bert):
         record(tmp_path / "runs", SPECS[:1], tiny_bert)
 
 
-def verified(results, capsys, *options):
+def verified(results, capsys):
     """The exit status and output of `subtune verify`."""
-    status = cli.main(["verify", "--results", str(results), *options])
+    status = cli.main(["verify", "--results", str(results)])
     said = capsys.readouterr()
     return status, said.out + said.err
 
@@ -234,7 +234,7 @@ def test_a_record_of_an_earlier_version_is_not_damaged_and_is_left_out(results, 
     path = shutil.copytree(results / "runs" / FIRST, results / "runs" / earlier)
     (path / "spec.json").write_text(json.dumps(fields))
     records.write_checksums(path)
-    assert verified(results, capsys, "--repair")[0] == 0 and path.exists()
+    assert verified(results, capsys)[0] == 0
     table, problems = tables.recorded_runs(results / "runs", {})
     assert len(table) == len(SPECS)
     assert problems == [f"{results}/runs: 1 record(s) of an earlier version are left out"]
@@ -258,14 +258,13 @@ def test_every_damage_to_a_record_is_found(results, capsys, name, damage):
     status, said = verified(results, capsys)
     assert status == 1
     assert f"{FIRST}/" in said and SPECS[1].id not in said
-    assert "1 record(s) are damaged or missing; --repair" in said
+    assert "1 run(s) have a damaged or missing record." in said
 
 
 @pytest.mark.parametrize("content", [b"", b"ran\n1\n", b"\xff\x00\xfe", b"run\n../../victim\n"])
 def test_a_damaged_table_names_no_runs(results, capsys, content):
     (results / "sweeps" / "one.csv").write_bytes(content)
-    assert verified(results, capsys, "--repair")[0] == 0
-    assert {path.name for path in results.iterdir()} == {"runs", "sweeps"}
+    assert verified(results, capsys)[0] == 0
 
 
 def test_a_record_of_another_run_in_its_place_is_found(results, capsys):
@@ -277,28 +276,13 @@ def test_a_record_of_another_run_in_its_place_is_found(results, capsys):
     assert f"is the spec of run {SPECS[1].id}" in said
 
 
-def test_damaged_records_are_set_aside_and_have_a_repair(results, capsys):
+def test_the_files_to_delete_are_damaged_records_and_tables_of_their_sweeps(results, capsys):
     damaged, gone = SPECS[0].id, SPECS[1].id
     flip_a_bit(results / "runs" / damaged / "delta.safetensors")
     shutil.rmtree(results / "runs" / gone)
-    status, said = verified(results, capsys, "--repair")
-    assert status == 0
-    assert "Call snakemake as before. It trains these runs again, if they are still" in said
-    again = sorted([damaged, gone])
-    assert f"{', '.join(again)}\n" in said
-    assert [path.name for path in (results / "repairs").iterdir()] == ["one"]
-    assert (results / "damaged" / damaged / "delta.safetensors").is_file()
-    assert [path.name for path in (results / "runs").iterdir()] == [SPECS[2].id]
-
-
-def test_what_was_set_aside_before_stays(results, capsys):
-    run = SPECS[2].id
-    for times in (1, 2):
-        shutil.copytree(results / "runs" / run, results / "again")
-        flip_a_bit(results / "runs" / run / "delta.safetensors")
-        verified(results, capsys, "--repair")
-        assert len(list((results / "damaged").iterdir())) == times
-        (results / "again").rename(results / "runs" / run)
+    status, said = verified(results, capsys)
+    assert status == 1
+    assert said.endswith(f"rm -r {results}/runs/{damaged} {results}/sweeps/one.csv\n")
 
 
 def test_where_there_are_no_records_that_is_said(tmp_path, capsys):

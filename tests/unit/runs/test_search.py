@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from subtune.core.jobs import StoppedError
 from subtune.runs import records
 from subtune.runs.search import best_rate, next_rates, recorded_scores, search
-from subtune.selections.specs import SearchSpec
+from subtune.specs.runs import SearchSpec
 from subtune.training.checkpoints import Checkpoints
 from tests.helpers import examples
 from tests.helpers.records import record
@@ -124,7 +124,9 @@ def test_a_search_leaves_ordinary_runs_and_a_table_of_them(tmp_path, tiny_bert):
     found = search([spec], tmp_path, lambda s: record(tmp_path, s, tiny_bert))[spec.id]
     assert sorted(row["run"] for row in found["tried"]) == records.all_runs(tmp_path)
     for row in found["tried"]:
-        assert records.read_spec(tmp_path, row["run"]) == spec.run.at(row["learning_rate"])
+        assert records.read_spec(tmp_path, row["run"]) == spec.run.with_learning_rate(
+            row["learning_rate"]
+        )
         scores = records.read_outcome(tmp_path, row["run"])["scores"]["validation"]
         assert row["score"] == scores["accuracy"]
     scored = {row["learning_rate"]: row["score"] for row in found["tried"]}
