@@ -7,8 +7,10 @@ equivalence margin counts as no difference.
 * ``same``: x is within the margin
 * ``no less``: x is not below the negative margin
 
-A paper judges by a single number: a mean, a count of table cells, an order or a p-value. In
-addition, a claim has Student's 95 % interval for the mean over units. If there are at least
+Each claim is judged twice. A paper judges by its own criterion, one number: a mean, a count of
+table cells, an order or a p-value. The claim then *holds* or *does not hold*.
+
+The second verdict uses Student's 95 % interval for the mean over units. If there are at least
 `FEWEST_UNITS` seeds, each seed is a unit: the mean over all its tasks and models. With fewer seeds,
 each task is a unit, or each pair of model and task.
 
@@ -19,7 +21,7 @@ each task is a unit, or each pair of model and task.
 * ``no less``: supported if no part of the interval is below the negative margin; not supported if
   it is wholly below.
 
-Otherwise, or with fewer than `FEWEST_UNITS` units, the claim is undecided.
+In all other cases, and with fewer than `FEWEST_UNITS` units, the claim is undecided.
 """
 
 import math
@@ -31,13 +33,13 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import intervals
-from subtune.analysis.intervals import LEVEL, Interval
-from subtune.analysis.statistics import kruskal_wallis, minus, scores_of
+from subtune.analysis.intervals import Interval
+from subtune.analysis.statistics import SIGNIFICANCE, kruskal_wallis, minus, scores_of
 
 Expectation = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
 # A value closer to 0 than this counts as no difference: two points of a score, 5 % of a ratio, 2 %
-# of all information, a weak rank correlation.
+# of all information, or a weak rank correlation.
 EQUIVALENCE_MARGINS: dict[Measure, float] = {
     "score": 0.02,
     "ratio": 0.05,
@@ -61,11 +63,13 @@ def holds(expects: Expectation, value: float, equivalence_margin: float) -> bool
 
 
 def interval_units(cells: pd.Series) -> tuple[str, pd.Series]:
-    """Return the units of an interval: the unit in words, and a number per unit.
+    """Return the name of an interval's unit, and a number per unit.
+
+    A seed is left out if it lacks a cell that other seeds have, so that all seeds are means over
+    the same cells.
 
     Args:
-        cells: from `subtune.analysis.statistics`. A seed is left out if it lacks a cell that other
-            seeds have, so that all seeds are means over the same cells.
+        cells: from `subtune.analysis.statistics`.
     """
     if "seed" not in cells.index.names or cells.index.nlevels == 1:
         return _words(cells), cells
@@ -118,22 +122,22 @@ class Claim:
 
     Attributes:
         text: the claim in words.
-        printed_in: the section and the exhibits.
-        statistic: what is computed, in words.
+        printed_in: the paper's sections and exhibits with the claim.
+        statistic: what ``units`` computes, in words.
         expects: the range that supports the claim, as defined in `subtune.analysis.claims`.
         measure: the quantity that is compared; ratios are compared as logarithms.
         reads: names of the tables that ``units`` gets as its first arguments.
-        units: the function that returns one number per cell; 0 means no difference.
+        units: the statistic: a function that returns one number per cell; 0 means no difference.
         of: the other arguments of ``units``.
         tasks: the tasks of the claim; default: all but those that the paper treats separately.
         at_least: the number of the paper's cells in the expected range, and the number of all its
             cells; the share of our cells must be at least as large. By default, the mean decides.
-        order: a function with the same arguments as ``units``; it decides instead of the mean.
-        groups: two methods; the Kruskal–Wallis test of their scores decides instead.
-        margin: the equivalence margin, if it is not that of ``measure``.
+        order: a function with the same arguments as ``units``, which decides instead of the mean.
+        groups: two methods; the Kruskal–Wallis test of their scores decides instead of the mean.
+        margin: the equivalence margin; default: the margin of ``measure``.
         is_printed: whether the paper prints numbers that can test the claim.
-        contradicted_by: the printed number that contradicts the claim, if one does.
-        is_main: whether the claim is one of the paper's best known.
+        contradicted_by: the printed number that contradicts the claim, if there is one.
+        is_main: whether the summary of a call names the claim.
     """
 
     text: str
@@ -158,9 +162,20 @@ class Claim:
         margin = EQUIVALENCE_MARGINS[self.measure] if self.margin is None else self.margin
         return math.log(1 + margin) if self.measure == "ratio" else margin
 
+    def is_about_few_cells(self) -> bool:
+        """Return whether the claim is about less than half of all cells, so that no mean can test
+        it."""
+        return self.at_least is not None and 2 * self.at_least[0] < self.at_least[1]
+
 
 class Judgement(NamedTuple):
-    """The number that decides (a mean, a count or a p-value; None for an order), and its cells."""
+    """A verdict by a paper's criterion.
+
+    Attributes:
+        value: the number that decides: a mean, a count or a p-value; NaN for an order.
+        cells: the number of cells behind it.
+        judged: the verdict.
+    """
 
     value: float
     cells: int
@@ -183,66 +198,79 @@ def claims_table(
     Args:
         ours: our tables by name. A claim has no cells if a table that it reads is missing.
         printed_tasks: the paper's tables by the same names, with scores of single tasks.
-        printed_averages: the same, with averages over tasks.
+        printed_averages: the paper's tables with averages over tasks.
         tasks_apart: tasks that a claim includes only if it names them.
 
     Returns:
-        ``claim``, ``is_main``, ``printed_in``, ``statistic``; ``judged_by``, ``paper`` and ``ours``
-        (the number that decides, printed and ours), ``paper_cells`` and ``cells`` (their numbers of
-        cells), ``paper_judged`` and ``judged``, ``contradicted_by``; ``mean``, ``low`` and ``high``
-        (the mean over units and its interval), ``unit``, ``units`` (how many) and ``verdict``.
+        A row per claim.
+
+        * ``claim``, ``is_main``, ``printed_in``, ``statistic``, ``contradicted_by``: from `Claim`
+        * ``judged_by``: the paper's criterion in words
+        * ``paper``, ``paper_cells``, ``paper_judged``: the `Judgement` of the printed numbers
+        * ``ours``, ``cells``, ``judged``: the `Judgement` of our numbers
+        * ``mean``, ``low``, ``high``: the mean over units and its interval
+        * ``unit``, ``units``: the unit in words, and the number of units
+        * ``verdict``: the verdict by the interval
     """
-    tables_of_each = {**ours, "printed": printed_tasks["printed"]}, printed_tasks, printed_averages
-    return pd.DataFrame([_row(claim, tables_of_each, tasks_apart) for claim in claims])
+    with_printed = {**ours, "printed": printed_tasks["printed"]}
+    rows = []
+    for claim in claims:
+        data = _data_of(claim, with_printed, tasks_apart)
+        printed = judge(claim, _data_of(claim, printed_tasks, tasks_apart))
+        if claim.at_least is None:
+            # A mean over tasks is compared with printed averages, if there are any.
+            averages = _data_of(claim, printed_averages, tasks_apart)
+            printed = judge(claim, averages) or printed
+        rows.append(_row(claim, data, printed or Judgement(math.nan, 0, NOT_PRINTED)))
+    return pd.DataFrame(rows)
 
 
 def _data_of(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list[pd.DataFrame]:
     """Return each table that a claim reads, with its tasks' rows; no tables if one is empty."""
-    data = [tables.get(name, pd.DataFrame()) for name in claim.reads]
-    data = [
-        t[t["task"].isin(claim.tasks) if claim.tasks else ~t["task"].isin(list(tasks_apart))]
-        if "task" in t
-        else t
-        for t in data
-    ]
-    return [] if any(table.empty for table in data) else data
+    data = []
+    for name in claim.reads:
+        table = tables.get(name, pd.DataFrame())
+        if "task" in table and claim.tasks:
+            table = table[table["task"].isin(claim.tasks)]
+        elif "task" in table:
+            table = table[~table["task"].isin(list(tasks_apart))]
+        if table.empty:
+            return []
+        data.append(table)
+    return data
 
 
-def _row(
-    claim: Claim, tables_of_each: Sequence[Tables], tasks_apart: Collection[str]
-) -> dict[str, Any]:
-    ours, task_tables, average_tables = (
-        _data_of(claim, tables, tasks_apart) for tables in tables_of_each
-    )
-    printed_judgement = judge(claim, task_tables)
-    if claim.at_least is None:
-        # A mean over tasks is compared with printed averages, if there are any.
-        printed_judgement = judge(claim, average_tables) or printed_judgement
-    printed_judgement = printed_judgement or Judgement(math.nan, 0, NOT_PRINTED)
-    our_judgement = judge(claim, ours) or Judgement(math.nan, 0, UNDECIDED)
-    unit, units = interval_units(_cells(claim, ours))
+def _row(claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement) -> dict[str, Any]:
+    ours = judge(claim, data) or Judgement(math.nan, 0, UNDECIDED)
+    unit, units = interval_units(_cells(claim, data))
     interval = interval_of(units.tolist())
-    # A mean cannot test a claim that holds in less than half of all cells.
-    is_rare = claim.at_least and 2 * claim.at_least[0] < claim.at_least[1]
-    margin = claim.equivalence_margin()
-    shown = [float(np.exp(value)) if claim.measure == "ratio" else value for value in interval]
+    decided = verdict(claim.expects, interval, claim.equivalence_margin())
+    if claim.measure == "ratio":
+        interval = Interval(*(math.exp(value) for value in interval))
     return {
         "claim": claim.text,
         "is_main": claim.is_main,
         "printed_in": claim.printed_in,
         "statistic": claim.statistic,
-        "judged_by": _judged_by(claim),
-        **dict(zip(("paper", "paper_cells", "paper_judged"), printed_judgement, strict=True)),
-        **dict(zip(("ours", "cells", "judged"), our_judgement, strict=True)),
+        "judged_by": _criterion(claim),
+        "paper": printed.value,
+        "paper_cells": printed.cells,
+        "paper_judged": printed.judged,
+        "ours": ours.value,
+        "cells": ours.cells,
+        "judged": ours.judged,
         "contradicted_by": claim.contradicted_by or None,
-        **dict(zip(("mean", "low", "high"), shown, strict=True)),
+        "mean": interval.mean,
+        "low": interval.low,
+        "high": interval.high,
         "unit": unit,
         "units": len(units),
-        "verdict": None if is_rare else verdict(claim.expects, interval, margin),
+        "verdict": None if claim.is_about_few_cells() else decided,
     }
 
 
-def _judged_by(claim: Claim) -> str:
+def _criterion(claim: Claim) -> str:
+    """Return in words how a paper judges a claim."""
     if claim.groups:
         return "p"
     if claim.order:
@@ -251,13 +279,16 @@ def _judged_by(claim: Claim) -> str:
 
 
 def _cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
-    """Return the statistic: a number per model, task and seed; levels with a single value are
-    absent."""
+    """Return the claim's statistic, which is empty without data."""
     return claim.units(*data, *claim.of).dropna() if data else pd.Series(dtype=float)
 
 
 def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
-    """Judge a claim as its paper does; return None without numbers."""
+    """Judge a claim by its paper's criterion; return None without numbers.
+
+    Args:
+        data: the tables that the claim reads.
+    """
     if not data:
         return None
     if claim.order:
@@ -289,4 +320,4 @@ def _kruskal_wallis(groups: tuple[str, str], data: Sequence[pd.DataFrame]) -> Ju
     if len(wide) < FEWEST_UNITS:
         return None
     p_value = kruskal_wallis(*(wide[group].tolist() for group in groups))
-    return Judgement.of(p_value, len(wide), p_value >= 1 - LEVEL)
+    return Judgement.of(p_value, len(wide), p_value >= SIGNIFICANCE)

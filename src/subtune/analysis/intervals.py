@@ -133,7 +133,7 @@ def interval(studies: Sequence[Study]) -> Interval:
 def chance(studies: Sequence[Study], margin: float) -> float:
     """Return the chance that the mean over studies is at least minus ``margin``.
 
-    NaN without studies.
+    Without studies, the chance is NaN.
     """
     from scipy import stats
 
@@ -148,9 +148,10 @@ def chance(studies: Sequence[Study], margin: float) -> float:
 
 
 def most_lost(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1) -> float:
-    """Return the smallest margin whose chance is at least `LEVEL`: the largest likely loss.
+    """Return the loss that is not exceeded with a chance of `LEVEL`.
 
-    More seeds or rows are assumed to change neither mean nor variances. NaN without studies.
+    With more seeds or rows, the mean and the variances are assumed to stay the same. Without
+    studies, the loss is NaN.
     """
     from scipy import stats
 
@@ -182,10 +183,10 @@ def _mean(
 
 
 def more_seeds(studies: Sequence[Study], margin: float) -> int | None:
-    """Return how many more seeds give the margin a chance of at least `LEVEL`.
+    """Return how many more seeds make the loss at most ``margin`` with a chance of `LEVEL`.
 
-    With folds, partitions stay whole. None if the number is unknown, or makes more than
-    `MOST_SEEDS` seeds.
+    In cross-validation, all folds of a partition are added together. The number is None if it is
+    unknown, or if there would be more than `MOST_SEEDS` seeds.
     """
     seeds = min((study.seeds for study in studies), default=1)
     step = max((study.folds for study in studies), default=0) or 1
@@ -194,9 +195,10 @@ def more_seeds(studies: Sequence[Study], margin: float) -> int | None:
 
 
 def more_rows(study: Study, margin: float) -> int | None:
-    """Return how many more rows, to two digits, give the margin a chance of at least `LEVEL`.
+    """Return how many more rows make the loss at most ``margin`` with a chance of `LEVEL`.
 
-    None if the number is unknown, or makes more than `MOST_TIMES_THE_ROWS` times the rows.
+    The number is rounded up to two digits. It is None if it is unknown, or if there would be more
+    than `MOST_TIMES_THE_ROWS` times the present rows.
     """
     if not study.parts:
         return None

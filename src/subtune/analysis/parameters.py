@@ -22,9 +22,9 @@ def with_places(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table of `with_places`, with names of `LAYER_PARAMETERS` in ``parameter``.
+    """Return the rows of the layers' parameters, with `with_places` applied.
 
-    Other parameters of the layers have no name; parameters outside the layers have no row.
+    ``parameter`` becomes the name in `LAYER_PARAMETERS`, or NaN if that list lacks the parameter.
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
     table = with_places(table).dropna(subset="layer")
@@ -86,15 +86,15 @@ def layernorm_by_layer(sums: pd.DataFrame) -> pd.DataFrame:
 def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
     """Return the global information (LayerNorm paper, Figure 4).
 
-    For each task, weights and biases are each divided by their own sum; the results are added over
-    tasks.
+    A task's weights are divided by the sum of its weights, and its biases by the sum of its biases.
+    The quotients are then added over tasks.
 
     Args:
         shares: from `layernorm_by_layer`. Missing shares stay missing and are left out of sums.
 
     Returns:
-        ``layer``, ``part``, ``share``; missing if a task's share is missing. As in the paper's
-        figure, each part sums to the number of tasks.
+        ``layer``, ``part``, ``share``. A share is missing if a task's share is missing. As in the
+        paper's figure, the shares of each part sum to the number of tasks.
     """
     sums = shares.groupby(["task", "part"])["share"].transform("sum")
     apart = shares.assign(share=shares["share"] / sums)
@@ -121,8 +121,10 @@ def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
 def changes_of_methods(
     chosen: pd.DataFrame, methods_on_tasks: Collection[tuple[str, str]], store: Path
 ) -> pd.DataFrame:
-    """Return, for pairs of method and task and for every model, the mean |change| of each layer's
-    biases and LayerNorm weights (BitFit, section 4).
+    """Return the mean |change| of each layer's biases and LayerNorm weights (BitFit, section 4).
+
+    Args:
+        methods_on_tasks: pairs of method and task; all models are included.
 
     Returns:
         ``model``, ``method``, ``task``, ``parameter`` (a name of `LAYER_PARAMETERS`), ``layer``,
@@ -141,7 +143,10 @@ def changes_of_methods(
 def _changes(
     chosen: pd.DataFrame, keys: list[str], store: Path
 ) -> Iterator[tuple[tuple, pd.DataFrame]]:
-    """Yield, by columns, the changes in all runs of whole methods that did not diverge."""
+    """Yield each combination of values of the columns ``keys``, with the changes in its runs.
+
+    Masked runs and runs that diverged are left out.
+    """
     runs = whole_methods(chosen).dropna(subset=["value"]).query("decides")
     for key, same in runs.groupby(keys, sort=False):
         yield key, pd.concat([records.read_changes(store, run) for run in same["run"]])

@@ -23,7 +23,7 @@ from subtune.tasks.task import ScoreColumn
 
 # More parts make the score more variable; with fewer parts, fewer rows choose each epoch.
 PARTS = 5
-# Columns of `row_scores`.
+# Columns of `row_scores`, one for each part of the rows.
 NUMBERS = [str(part) for part in range(intervals.PARTS)]
 NO_ROWS = pd.DataFrame(columns=["run", "rows", *NUMBERS])
 
@@ -55,8 +55,10 @@ def epochs_of(judged_at: str) -> list[int]:
 
 
 def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
-    """Return the part of each prediction. Rows are assigned at random, but in the same way for all
-    runs."""
+    """Return the part of the rows to which each prediction belongs.
+
+    The parts are random, and the same for all runs.
+    """
     row, names = pd.factorize(table["idx"])
     return (np.random.default_rng(0).permutation(len(names)) % parts)[row]
 
@@ -93,19 +95,20 @@ def _array(units: Sequence) -> np.ndarray:
 
 
 def read_row_scores(paths: Iterable[str | Path]) -> pd.DataFrame:
-    """Return the tables of `row_scores` of several experiments as one, with each run once."""
+    """Return one table of the `row_scores` of several experiments; each run has one row."""
     tables = [pd.read_csv(path, dtype={"run": str}) for path in paths]
     return pd.concat(tables).drop_duplicates("run")
 
 
 def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
-    """Return pseudo-values of the judging scores, with each part of the rows at its epoch.
+    """Return the jackknife's pseudo-values of the scores that compare methods.
 
-    Runs that diverged, or are scored on a single row, are left out.
+    Each part of the rows is scored at the epoch that was chosen for it. Runs that diverged, or have
+    a single row, are left out.
 
     Returns:
-        A row per run: ``run``, ``rows`` (the number of scored rows), and `NUMBERS`. With fewer rows
-        than `NUMBERS`, the last numbers are missing.
+        A row per run: ``run``; ``rows``, the number of scored rows; and a column per part of the
+        rows, named in `NUMBERS`. If there are fewer rows than parts, the last columns are NaN.
     """
     split_of = {column.key: column.split for column in columns}
     parts_of_runs = []

@@ -1,4 +1,4 @@
-"""Scores of an experiment's runs, the choice of runs for the tables, and learning curves."""
+"""Scores of an experiment's runs, and the choice of runs for the tables."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,19 +9,15 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import predictions
-from subtune.core.errors import SubtuneError
+from subtune.analysis.columns import declared, read, typed
 from subtune.families.base import is_classifier
-from subtune.runs import records, tables
-from subtune.selections.specs import RunSpec
+from subtune.runs import records
 from subtune.tasks import metrics
 from subtune.tasks.task import ScoreColumn
 
 # Searched learning rates belong to the plateau if they score at most this much lower than the best.
 PLATEAU = 0.01
 SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
-DTYPES = {"best_epoch": "Int64", "fold": "Int64"} | dict.fromkeys(
-    ["value", "smallest_rate", "largest_rate", "share_read"], float
-)
 
 
 def collect(
@@ -30,62 +26,46 @@ def collect(
     columns: Sequence[ScoreColumn],
     apart: bool = False,
 ) -> pd.DataFrame:
-    """Return the scores of an experiment's runs.
+    """Return the scores of an experiment's runs: a row per run and column of its task.
+
+    `columns.csv` explains the columns of the result. A score is that of the run's best epoch: the
+    first one with the highest score in the deciding column. A run that diverged has neither a best
+    epoch nor a score.
 
     Args:
         planned: the runs, from `subtune.runs.tables.with_runs`, with ``partition``.
-        apart: whether to score dev rows at epochs that other rows chose, unless test rows give the
-            scores.
-
-    Returns:
-        One row per run and column of its task: the planned fields; whether a search found the
-        ``learning_rate`` (``searched``); ``smallest_rate`` and ``largest_rate`` that were tried;
-        the ``plateau`` of a search (learning rates that scored at most `PLATEAU` lower than the
-        best); ``best_epoch`` (the first with the best score in the deciding column),
-        ``trainable``, ``classifier`` (the classifier's part of ``trainable``), ``seconds`` of
-        training, ``one_answer`` (whether the run predicts the same for every row), ``delta_bytes``
-        on disk, ``share_read`` (of the training texts' tokens), ``column``, ``metric``, ``value``,
-        ``decides``, ``judges``, ``judged_at`` (the epoch of ``value``, or one for each part of the
-        rows), ``judged_apart`` (whether other rows chose that epoch). Whole methods have no
-        ``scope``, and fraction 1. A run that diverged has neither best epoch nor value.
+        store: the directory of the run records.
+        columns: the score columns of the experiment.
+        apart: whether dev rows that compare methods are scored at epochs that other rows chose.
     """
     rows = []
-    scores_by_epoch: dict[str, list[float]] = {}
     for entry in planned:
-        run = entry["run"]
         task_columns = [column for column in columns if column.task == entry["task"]]
-        outcome, history = records.read_outcome(store, run), records.read_epochs(store, run)
+        outcome = records.read_outcome(store, entry["run"])
+        history = records.read_epochs(store, entry["run"])
         best = {} if outcome["diverged"] else _best_epoch(history, task_columns)
-        sizes = records.read_sizes(store, run)
-        tried = entry.get("tried", [])
-        rates = [rate["learning_rate"] for rate in tried] or [entry["learning_rate"]]
-        facts = {name: entry[name] for name in entry if name not in ("key", "search", "tried")}
-        about = facts | {
-            "searched": bool(tried),
-            "smallest_rate": min(rates),
-            "largest_rate": max(rates),
-            "plateau": _plateau(tried) if tried and not outcome["diverged"] else None,
-            "best_epoch": best.get("epoch"),
-            "trainable": outcome["trainable"],
-            "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
-            "seconds": records.seconds_of(history),
-            "one_answer": records.gives_one_answer(records.read_predictions(store, run)),
-            "delta_bytes": records.delta_bytes(store, run),
-            "share_read": outcome.get("share_read"),
-        }
-        for column in task_columns:
-            row = about | {"column": column.key, "metric": column.metric}
-            row |= {"decides": column.decides, "judges": column.judges}
-            row |= {"judged_apart": False, "value": best.get(column.in_history, math.nan)}
-            row |= {"judged_at": str(best["epoch"]) if best else None}
-            if best and apart and column.decides and column.judges:
-                if entry["fold"] is None:
-                    row |= _by_other_parts(store, run, column)
-                else:
-                    scores_by_epoch[run] = [epoch[column.in_history] for epoch in history]
-            rows.append(row)
-    table = _by_other_folds(pd.DataFrame(rows).astype(DTYPES), scores_by_epoch, store, columns)
-    return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
+        about = (
+            {name: entry[name] for name in entry if name not in ("key", "search", "tried")}
+            | _tried_rates(entry, outcome["diverged"])
+            | {"best_epoch": best.get("epoch")}
+            | _costs(store, entry["run"], outcome, history)
+        )
+        rows += [about | _score_at(best, column) for column in task_columns]
+    table = typed(declared(pd.DataFrame(rows), "scores"), "scores")
+    table["fraction"] = table["fraction"].fillna(1.0)
+    return _judged_apart(table, store, columns) if apart else table
+
+
+def _tried_rates(entry: Mapping[str, Any], diverged: bool) -> dict[str, Any]:
+    """Return the range of learning rates that were tried for a planned run, and the plateau."""
+    tried = entry.get("tried", [])
+    rates = [rate["learning_rate"] for rate in tried] or [entry["learning_rate"]]
+    return {
+        "searched": bool(tried),
+        "smallest_rate": min(rates),
+        "largest_rate": max(rates),
+        "plateau": _plateau(tried) if tried and not diverged else None,
+    }
 
 
 def _plateau(tried: Sequence[Mapping[str, Any]]) -> str:
@@ -104,8 +84,70 @@ def _best_epoch(
     return max(scored, key=lambda epoch: epoch[deciding])
 
 
+def _costs(
+    store: Path, run: str, outcome: Mapping[str, Any], history: Sequence[Mapping[str, float]]
+) -> dict[str, Any]:
+    """Return what a run trained, read and needed."""
+    sizes = records.read_sizes(store, run)
+    return {
+        "trainable": outcome["trainable"],
+        "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
+        "seconds": records.seconds_of(history),
+        "one_answer": records.gives_one_answer(records.read_predictions(store, run)),
+        "delta_bytes": records.delta_bytes(store, run),
+        "share_read": outcome.get("share_read"),
+    }
+
+
+def _score_at(epoch: Mapping[str, float], column: ScoreColumn) -> dict[str, Any]:
+    """Return the score of one column at an epoch, which is empty if the run diverged."""
+    return {
+        "column": column.key,
+        "metric": column.metric,
+        "decides": column.decides,
+        "judges": column.judges,
+        "judged_apart": False,
+        "value": epoch.get(column.in_history, math.nan),
+        "judged_at": str(epoch["epoch"]) if epoch else None,
+    }
+
+
+def _judged_apart(table: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
+    """Return the scores with dev rows that compare methods scored at epochs that other rows chose.
+
+    For a cross-validated run, the runs of the other folds choose the epoch. Without folds, or if no
+    other fold is recorded, the rows are divided into parts, and the other parts choose each part's
+    epoch.
+    """
+    column_of = {column.key: column for column in columns}
+    judged = table[table["decides"] & table["judges"] & table["value"].notna()]
+    for _, runs in judged.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
+        column = column_of[runs["column"].iloc[0]]
+        for row, run, fold in zip(runs.index, runs["run"], runs["fold"], strict=True):
+            others = [] if pd.isna(fold) else runs.loc[runs["fold"] != fold, "run"].tolist()
+            if others:
+                found = _by_other_folds(store, run, others, column)
+            else:
+                found = _by_other_parts(store, run, column)
+            table.loc[row, [*found]] = [*found.values()]
+    return table
+
+
+def _by_other_folds(
+    store: Path, run: str, others: Sequence[str], column: ScoreColumn
+) -> dict[str, Any]:
+    """Return a run's score at the epoch with the highest mean score of the other folds' runs."""
+    curves = [
+        [epoch[column.in_history] for epoch in records.read_epochs(store, name)]
+        for name in (run, *others)
+    ]
+    epochs = min(map(len, curves))
+    best = int(np.mean([curve[:epochs] for curve in curves[1:]], axis=0).argmax())
+    return {"value": curves[0][best], "judged_at": str(best + 1), "judged_apart": True}
+
+
 def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, Any]:
-    """Return a run's ``value`` and ``judged_at``, with each part's epoch chosen by the other parts.
+    """Return a run's score with each part of the rows at the epoch that the other parts chose.
 
     The result is empty if there are fewer rows than parts.
     """
@@ -117,42 +159,9 @@ def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, Any
     return {"value": value, "judged_at": " ".join(map(str, chosen)), "judged_apart": True}
 
 
-def _by_other_folds(
-    table: pd.DataFrame,
-    curves: Mapping[str, Sequence[float]],
-    store: Path,
-    columns: Sequence[ScoreColumn],
-) -> pd.DataFrame:
-    """Return the table with cross-validated runs at the epochs that the other folds choose.
-
-    The epoch is the one with the highest mean score on the other folds of the partition. Without
-    other folds, parts of the fold choose each other's epochs.
-
-    Args:
-        curves: the judging score of each epoch, by cross-validated run.
-    """
-    column_of = {column.key: column for column in columns}
-    fold_runs = table[table["run"].isin(curves) & table["judges"]]
-    for _, runs in fold_runs.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
-        for row, run, fold in zip(runs.index, runs["run"], runs["fold"], strict=True):
-            if choose := runs.loc[runs["fold"] != fold, "run"].tolist():
-                epochs = min(len(curves[name]) for name in (run, *choose))
-                best = int(np.mean([curves[name][:epochs] for name in choose], axis=0).argmax())
-                found = {
-                    "value": curves[run][best],
-                    "judged_at": str(best + 1),
-                    "judged_apart": True,
-                }
-            else:
-                found = _by_other_parts(store, run, column_of[runs.loc[row, "column"]])
-            table.loc[row, [*found]] = [*found.values()]
-    return table
-
-
 def read_scores(path: str | Path) -> pd.DataFrame:
-    """Return an experiment's table of numbers from its file; a task may be called ``NA``."""
-    dtype = {"run": str, "scope": str, "judged_at": str, "plateau": str, **DTYPES}
-    return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=dtype)
+    """Return an experiment's table of scores from its file."""
+    return read(path, "scores")
 
 
 def choose(scores: pd.DataFrame) -> pd.DataFrame:
@@ -222,7 +231,7 @@ def in_every_metric(
                 decides = row["decides"] and metric == row["metric"]
                 value = best.get(name, math.nan)
                 rows.append(row | {"metric": metric, "value": value, "decides": decides})
-    return pd.DataFrame(rows, columns=list(chosen)).astype(DTYPES)
+    return typed(pd.DataFrame(rows, columns=list(chosen)), "scores")
 
 
 def _scores_of_parts(store: Path, run: str, split: str, epochs: Sequence[int]) -> dict[str, float]:
@@ -274,61 +283,6 @@ def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
         if not (curve["fraction"] == 1).any()
     ]
     return pd.concat([chosen, *ends], ignore_index=True)
-
-
-def refit_of(chosen: pd.DataFrame, store: Path, method: str) -> RunSpec:
-    """Return the run of a method on all rows, with the first seed and the chosen learning rate.
-
-    The run ends after the median of the epochs that the folds chose.
-
-    Raises:
-        SubtuneError: the method diverged.
-    """
-    runs = chosen[(chosen["method"] == method) & chosen["decides"]].dropna(subset="value")
-    if runs.empty:
-        raise SubtuneError(f"method {method!r} diverged: it has no learning rate to train with")
-    run, epoch = runs["run"].iloc[0], math.ceil(runs["best_epoch"].median())
-    return records.read_spec(store, run).refit(epoch)
-
-
-def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """Return the deciding score of every epoch.
-
-    Returns:
-        ``run``, ``epoch``, ``train_loss``, ``metric``, ``score``.
-    """
-    rows = []
-    for run in scores[scores["decides"]].drop_duplicates("run").to_dict("records"):
-        split = records.read_spec(store, run["run"]).tokens.data.task.evaluation[0]
-        rows += [
-            {"run": run["run"], "epoch": epoch["epoch"], "train_loss": epoch["train_loss"]}
-            | {"metric": run["metric"], "score": epoch[f"{split}/{run['metric']}"]}
-            for epoch in records.read_epochs(store, run["run"])
-        ]
-    return pd.DataFrame(rows)
-
-
-def with_verdicts(
-    chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
-) -> pd.DataFrame:
-    """Return the runs with ``curve``: the verdict of `subtune.runs.tables.verdict` on the learning
-    curves of all seeds of their setting.
-
-    A diverged setting has no verdict.
-    """
-    column_of = {column.task: column for column in columns if column.decides}
-    verdict_of: dict[str, str | None] = {}
-    deciding = chosen[chosen["decides"]].dropna(subset=["value"])
-    for _, runs in deciding.groupby(SETTING, sort=False, dropna=False):
-        column = column_of[runs["task"].iloc[0]]
-        scores = [
-            [epoch[column.in_history] for epoch in records.read_epochs(store, run)]
-            for run in runs["run"]
-        ]
-        predicted = records.read_predictions(store, runs["run"].iloc[0])
-        rows = records.number_of_rows(predicted, column.split)
-        verdict_of |= dict.fromkeys(runs["run"], tables.verdict(scores, rows))
-    return chosen.assign(curve=chosen["run"].map(verdict_of))
 
 
 def train_and_dev(chosen: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:

@@ -1,25 +1,27 @@
-"""Statistics of claims: numbers in which 0 means no difference.
+"""Statistics of claims: numbers in which 0 means no difference; and tests between methods.
 
-Each statistic reads tables of numbers, ours or a paper's, and returns a series with one number per
-cell. Index levels: model, column or task, and seed, where the table has them. The numbers are
-differences of scores or of shares, rank correlations, and logarithms of ratios. The series is empty
-if a table lacks the numbers.
+Most claims share five statistics: `minus`, `best_minus`, `minus_printed`, `minus_on_rows` and
+`parameters_of_families`. Every other statistic says why a claim needs it. If a single paper needs a
+statistic, it is in that paper's ``claims.py``.
 
-A family of methods is given by a pattern that matches the methods' names; the name of a single
-method is such a pattern. Statistics that only one paper needs are in that paper's folder. Tests for
-differences between methods are at the end.
+A statistic reads tables of numbers, ours or a paper's. It returns a series with one number per
+cell: a difference of scores or of shares, a rank correlation, or the logarithm of a ratio. Index
+levels are model, column or task, and seed, if the table has them. The series is empty if a table
+lacks the numbers.
+
+Arguments called ``first``, ``second``, ``methods`` or ``others`` name a family: a pattern that
+matches whole names of methods or of parameters. A plain name is a family of one.
 """
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.parameters import component_ranking
-from subtune.analysis.scores import by_method, masked, trained_beside_classifier, whole_methods
+from subtune.analysis.scores import by_method, trained_beside_classifier, whole_methods
 
 NOTHING = pd.Series(dtype=float)
 CELL = ["model", "column", "seed"]
@@ -28,21 +30,7 @@ FEWEST_PAIRS = 3
 SIGNIFICANCE = 0.05
 
 
-def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return scores of whole methods: rows are model, column of the tables and seed; columns are
-    methods."""
-    return whole_methods(chosen).groupby([*CELL, "method"])["value"].mean().unstack()
-
-
-def without_diverged(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of models and columns on which no method diverged."""
-    scores = chosen["value"].notna()
-    return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]
-
-
-def matching(names: Iterable[str], pattern: str) -> list[str]:
-    """Return the names that a pattern matches."""
-    return [name for name in names if re.fullmatch(pattern, name)]
+# Statistics that most claims share.
 
 
 def minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
@@ -50,7 +38,7 @@ def minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     rows = whole_methods(chosen)
     firsts, seconds = (matching(rows["method"].unique(), family) for family in (first, second))
     wide = method_scores(without_diverged(rows[rows["method"].isin(firsts + seconds)]))
-    means = [wide.reindex(columns=group).mean(axis=1) for group in (firsts, seconds)]
+    means = [wide.reindex(columns=family).mean(axis=1) for family in (firsts, seconds)]
     return (means[0] - means[1]).dropna()
 
 
@@ -61,39 +49,17 @@ def best_minus(
     digits: int,
     of_first: Literal["max", "min"] = "max",
 ) -> pd.Series:
-    """Return the best score of one family minus the best of another.
+    """Return, per column, the best score of one family minus the best of another.
 
-    Scores are means over seeds, rounded as a paper prints them. The second family excludes methods
-    of the first.
+    The second family excludes methods of the first.
 
     Args:
-        of_first: ``min`` for the worst score of the first family.
+        digits: scores are means over seeds, rounded to this many digits, as a paper prints them.
+        of_first: ``min`` takes the worst score of the first family instead of the best.
     """
     wide = by_method(chosen).round(digits)
-    firsts, seconds = (wide[names] for names in _apart(wide, first, second))
+    firsts, seconds = (wide[family] for family in families_apart(wide, first, second))
     return (firsts.agg(of_first, axis=1) - seconds.max(axis=1)).round(digits).dropna()
-
-
-def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return `minus` of the best methods of two families, by their means over the columns.
-
-    The second family excludes methods of the first. Columns that lack a method's score are left
-    out.
-    """
-    firsts, seconds = _apart(chosen["method"].unique(), first, second)
-    rows = whole_methods(chosen)
-    rows = without_diverged(rows[rows["method"].isin(firsts + seconds)])
-    means = by_method(rows).dropna().mean()
-    averages = [means.reindex(group).dropna() for group in (firsts, seconds)]
-    if any(average.empty for average in averages):
-        return NOTHING
-    return minus(rows, *(re.escape(str(average.idxmax())) for average in averages))
-
-
-def _apart(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
-    """Return the names of two families; the second excludes names of the first."""
-    firsts = matching(names, first)
-    return firsts, [name for name in matching(names, second) if name not in firsts]
 
 
 def minus_printed(
@@ -104,71 +70,33 @@ def minus_printed(
     Args:
         printed: the paper's scores, in the form of ours.
         pairs: each method's printed counterpart.
+        exhibit: the table or figure that prints the counterparts.
+        split: ``validation`` or ``test``.
     """
     wide = method_scores(chosen)
     rows = printed[(printed["exhibit"] == exhibit) & (printed["split"] == split)]
     quoted = rows.groupby(["model", "column", "method"])["value"].mean().unstack()
-    parts = {
+    differences = {
         method: wide[method] - quoted[other].reindex(wide.index.droplevel("seed")).to_numpy()
         for method, other in pairs.items()
         if method in wide and other in quoted
     }
-    return pd.concat(parts, names=["method"]).dropna() if parts else NOTHING
+    return pd.concat(differences, names=["method"]).dropna() if differences else NOTHING
 
 
-def _by_scope(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return scores of masks: rows are model, column, seed and fraction; columns are scopes."""
-    return masked(chosen).groupby([*CELL, "fraction", "scope"])["value"].mean().unstack()
-
-
-def scope_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return the score of one kind of mask minus that of another, averaged over fractions."""
-    masks = _by_scope(chosen).reindex(columns=[first, second])
-    fractions = (masks[first] - masks[second]).groupby(level=CELL)
-    return fractions.mean(skipna=False).dropna()
-
-
-def fraction_minus_whole(
-    chosen: pd.DataFrame, method: str, scope: str, fraction: float
+def minus_on_rows(
+    sizes: pd.DataFrame, metric: str | None, end: Literal["min", "max"], first: str, second: str
 ) -> pd.Series:
-    """Return the score of the mask with the nearest fraction, minus that of the whole method."""
-    masks, whole = _by_scope(chosen), method_scores(chosen)
-    if scope not in masks or method not in whole:
-        return NOTHING
-    fractions = masks.index.get_level_values("fraction").unique()
-    nearest = min(fractions, key=lambda value: abs(value - fraction))
-    return (masks[scope].xs(nearest, level="fraction") - whole[method]).dropna()
+    """Return `minus` of the runs on the smallest or on the largest number of training rows.
 
-
-def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return Spearman's correlation; NaN for fewer than three pairs, or if a variable is
-    constant."""
-    from scipy import stats
-
-    if len(first) < FEWEST_PAIRS or min(np.ptp(first), np.ptp(second)) == 0:
-        return np.nan
-    return float(stats.spearmanr(first, second).statistic)
-
-
-def changes_of(changes: pd.DataFrame, method: str) -> pd.DataFrame:
-    """Return a method's changes averaged over layers: rows are model and task, columns
-    parameters."""
-    rows = changes[changes["method"] == method]
-    return rows.groupby(["model", "task", "parameter"])["change"].mean().unstack()
-
-
-def changes_to_largest_other(
-    changes: pd.DataFrame, method: str, names: Sequence[str], others: str
-) -> pd.Series:
-    """Return the log ratio of the smallest of some changes to the largest of others.
-
-    There is one number per model and task. ``others`` is a pattern of the other parameters' names.
+    Args:
+        metric: the metric of the scores; default: the one by which each task's runs are chosen.
+        end: ``min`` for the smallest number of rows, ``max`` for the largest.
     """
-    means = changes_of(changes, method)
-    compared = [name for name in matching(means, others) if name not in names]
-    if not set(names) <= set(means) or not compared:
-        return NOTHING
-    return np.log(means[list(names)].min(axis=1) / means[compared].max(axis=1)).dropna()
+    rows = _with_several_sizes(sizes, metric)
+    at_end = rows.groupby(["model", "column"])["train_rows"].transform(end)
+    rows = rows[rows["train_rows"] == at_end]
+    return NOTHING if rows.empty else minus(rows, first, second)
 
 
 def parameters_of_families(
@@ -183,6 +111,64 @@ def parameters_of_families(
     return np.log(share * smallest / largest).dropna()
 
 
+# Statistics of two papers.
+
+
+def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: str) -> pd.Series:
+    """Return, per cell, the rank correlation of the number of training rows with `minus`.
+
+    `minus_on_rows` does not fit: the claim is about the trend over all numbers of rows.
+
+    Args:
+        metric: as in `minus_on_rows`.
+        first: a single method.
+        second: a single method.
+    """
+    rows = _with_several_sizes(sizes, metric)
+    wide = rows.groupby([*CELL, "train_rows", "method"])["value"].mean().unstack()
+    wide = wide.reindex(columns=[first, second])
+    return correlations((wide[first] - wide[second]).dropna(), "train_rows", CELL).dropna()
+
+
+def changes_to_largest_other(
+    changes: pd.DataFrame, method: str, names: Sequence[str], others: str
+) -> pd.Series:
+    """Return, per model and task, how much some parameters change relative to all others.
+
+    This is the log ratio of the smallest change of the named parameters to the largest change of
+    the others. `minus` does not fit: the claim is about changes, not about scores.
+
+    Args:
+        method: the method that trains the parameters.
+        names: the parameters.
+        others: the parameters that they are compared with, except those in ``names``.
+    """
+    means = changes_of(changes, method)
+    compared = [name for name in matching(means, others) if name not in names]
+    if not set(names) <= set(means) or not compared:
+        return NOTHING
+    return np.log(means[list(names)].min(axis=1) / means[compared].max(axis=1)).dropna()
+
+
+# Parts of statistics.
+
+
+def matching(names: Iterable[str], pattern: str) -> list[str]:
+    """Return the names that a pattern matches."""
+    return [name for name in names if re.fullmatch(pattern, name)]
+
+
+def families_apart(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
+    """Return the names of two families; the second excludes names of the first."""
+    firsts = matching(names, first)
+    return firsts, [name for name in matching(names, second) if name not in firsts]
+
+
+def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return scores of whole methods: a row per model, column and seed; a column per method."""
+    return whole_methods(chosen).groupby([*CELL, "method"])["value"].mean().unstack()
+
+
 def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
     """Return the best learning rates of a family, per model, task and method."""
     if "learning_rate" not in chosen:
@@ -193,86 +179,49 @@ def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
     return rows.groupby(["model", "task", "method"])["learning_rate"].first()
 
 
-def to_largest_other(
-    table: pd.DataFrame, component: str, without: Collection[str], value: str = "share"
-) -> pd.Series:
-    """Return, per task, the log ratio of a component's mean over layers to the largest other one.
-
-    Components in ``without`` are not compared. The series is empty for a table of ranks.
-
-    Args:
-        value: the column: share of information or change.
-    """
-    if value not in table:
-        return NOTHING
-    wide = table.groupby(["task", "component"])[value].mean().unstack()
-    if component not in wide:
-        return NOTHING
-    others = wide.drop(columns=[component, *without], errors="ignore")
-    return np.log(wide[component] / others.max(axis=1)).dropna()
+def changes_of(changes: pd.DataFrame, method: str) -> pd.DataFrame:
+    """Return a method's changes, averaged over layers: a row per model and task, a column per
+    parameter."""
+    rows = changes[changes["method"] == method]
+    return rows.groupby(["model", "task", "parameter"])["change"].mean().unstack()
 
 
-def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) -> bool:
-    """Return whether a component has the most information over all tasks (LayerNorm paper, Table
-    1).
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return Spearman's correlation; NaN for fewer than three pairs, or if a variable is
+    constant."""
+    from scipy import stats
 
-    Components in ``without`` are not compared.
-
-    Args:
-        shares: from `component_shares`, or a ``rank`` per ``component``.
-    """
-    if "rank" in shares:
-        order = shares.sort_values("rank")["component"]
-    else:
-        order = component_ranking(shares).index.to_series()
-    return order[~order.isin(without)].iloc[0] == component
+    if len(first) < FEWEST_PAIRS or min(np.ptp(first), np.ptp(second)) == 0:
+        return np.nan
+    return float(stats.spearmanr(first, second).statistic)
 
 
-def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> pd.Series:
-    """Return, per task, the rank correlation of layer numbers and values of LayerNorms.
-
-    Args:
-        layers: ``task``, ``layer``, the value and, if there are several components, ``component``.
-        value: the column: information or change.
-    """
-    rows = layers if component is None else layers[layers["component"] == component]
-    return _correlations(rows.groupby(["task", "layer"])[value].sum(), "layer", ["task"])
-
-
-def _correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Series:
-    """Return the rank correlation of values with one index level, per group of the other levels."""
+def correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Series:
+    """Return the rank correlation of values with one index level, per group of other levels."""
     return values.groupby(level=groups).apply(
         lambda group: rank_correlation(group.index.get_level_values(level), group)
     )
 
 
-def minus_on_rows(
-    sizes: pd.DataFrame, metric: str | None, end: Literal["min", "max"], first: str, second: str
-) -> pd.Series:
-    """Return `minus` of the runs on the smallest or on the largest number of training rows.
-
-    Args:
-        metric: the metric of the scores; default: the one by which each task's runs are chosen.
-    """
-    rows = _with_several_sizes(sizes, metric)
-    at_end = rows.groupby(["model", "column"])["train_rows"].transform(end)
-    rows = rows[rows["train_rows"] == at_end]
-    return NOTHING if rows.empty else minus(rows, first, second)
-
-
-def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: str) -> pd.Series:
-    """Return, per cell, the rank correlation of the number of training rows with the score of the
-    first method minus that of the second."""
-    rows = _with_several_sizes(sizes, metric)
-    wide = rows.groupby([*CELL, "train_rows", "method"])["value"].mean().unstack()
-    wide = wide.reindex(columns=[first, second])
-    return _correlations((wide[first] - wide[second]).dropna(), "train_rows", CELL).dropna()
+def without_diverged(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of models and columns on which no method diverged."""
+    scores = chosen["value"].notna()
+    return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]
 
 
 def _with_several_sizes(sizes: pd.DataFrame, metric: str | None) -> pd.DataFrame:
     """Return one metric's scores for models and columns with several numbers of training rows."""
     rows = sizes[sizes["decides"] if metric is None else sizes["metric"] == metric]
     return rows[rows.groupby(["model", "column"])["train_rows"].transform("nunique") > 1]
+
+
+# Tests between methods.
+
+
+def scores_of(methods: Sequence[str], chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return means over seeds, a column per method, without models and columns that lack a
+    method."""
+    return by_method(chosen).reindex(columns=list(methods)).dropna()
 
 
 def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
@@ -284,19 +233,17 @@ def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
     return float(stats.kruskal(first, second).pvalue)
 
 
-def scores_of(methods: Sequence[str], chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return means over seeds, a column per method, without models and columns that lack a
-    method."""
-    return by_method(chosen).reindex(columns=list(methods)).dropna()
-
-
 def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return tests of each pair of methods, paired by model and column.
 
     Returns:
-        ``first``, ``second``, ``pairs`` (the number of columns with scores of both),
-        ``mean_difference`` (first minus second, of means over seeds), ``p_value`` (from
-        `wilcoxon`), and ``p_holm`` (corrected for all pairs by `holm`), rounded to four digits.
+        A row per pair of methods, with numbers rounded to four digits.
+
+        * ``first``, ``second``: the methods
+        * ``pairs``: the number of columns with scores of both
+        * ``mean_difference``: the mean over seeds of the first minus that of the second
+        * ``p_value``: from `wilcoxon`
+        * ``p_holm``: ``p_value`` corrected for all pairs by `holm`
     """
     means = by_method(chosen)
     rows = []

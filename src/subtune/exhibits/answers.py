@@ -7,18 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.scores import read_scores
-from subtune.analysis.summary import (
-    ALL_TASKS,
-    FULL,
-    METHOD,
-    Answer,
-    Candidate,
-    answers,
-    from_the_smallest,
-    remarks,
-    title_with_mask,
-)
+from subtune.analysis.answers import ALL_TASKS, Answer, answers
+from subtune.analysis.candidates import FULL, METHOD, Candidate, title_with_mask
+from subtune.analysis.columns import columns_of, read, typed
+from subtune.analysis.summary import from_the_smallest, remarks
 from subtune.exhibits.output import (
     DIVERGED,
     EMPTY,
@@ -32,13 +24,6 @@ from subtune.exhibits.output import (
 from subtune.exhibits.results import Results
 from subtune.selections.methods import title_of
 
-COLUMNS = [
-    *("model", "task", "title", "metric", "margin", "decision", "method", "trained", "share"),
-    *("score", "reference", "reference_score", "difference", "low", "high", "most_lost", "chance"),
-    *("over", "seeds", "more_seeds", "more_rows", "answer"),
-]
-# Columns of whole numbers, with missing values.
-WHOLE = ["trained", "seeds", "more_seeds", "more_rows"]
 MISSING = {
     "full": "Full fine-tuning is not among the methods: add `full`.",
     "score of full": "Full has no score: if it diverged, give it smaller learning rates.",
@@ -55,24 +40,20 @@ QUESTION = "Which few parameters are worth fine-tuning?"
 def decisions(results: Results) -> Styled:
     """Return the method to train, and below it every method's loss against the reference.
 
-    The CSV file has a row per model and task, and one for all tasks of a model that has several:
-    ``model``, ``task``, ``title``, ``metric``, ``margin``; ``decision`` (train, probably, or
-    everything); for the named method, or the nearest one if everything trains, ``method``,
-    ``trained``, ``share``, ``score``, ``reference`` (the method that it is compared with) and
-    ``reference_score``, ``difference``, ``low``, ``high``, ``most_lost``, ``chance``, ``over`` (the
-    seeds and rows of the interval) and ``seeds``; ``more_seeds`` or ``more_rows`` that would make a
-    probable method sure; and ``answer``, in sentences.
+    The CSV file has a row per model and task, and one for all tasks of a model that has several.
+    `columns.csv` explains its columns.
     """
     chosen = results["chosen"]
     found = answers(chosen, results["row_scores"], results.unfinished)
     titles = {**results.task_titles, ALL_TASKS: ALL_TASKS}
     rows = [_numbers(answer, titles[answer.task]) for answer in found]
+    columns = [column.column for column in columns_of("answers")]
     sentences = [f"* {escaped(f'{a.model}, {titles[a.task]}')}: {in_words(a)}" for a in found]
     judged = chosen[chosen["judges"]]
     by_dev_rows = ON_SAME_ROWS if judged["decides"].any() else CHOSEN_ON_DEV
     methods = from_the_smallest(results.summary)
     return Styled(
-        pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(WHOLE, "Int64")),
+        typed(pd.DataFrame(rows, columns=columns), "answers"),
         losses_of(methods, titles),
         bold=pd.DataFrame({"method": methods["sure"]}),
         before="\n".join(sentences),
@@ -81,13 +62,14 @@ def decisions(results: Results) -> Styled:
 
 
 def _numbers(answer: Answer, title: str) -> dict[str, Any]:
-    """Return an answer's numbers by column; a method's are missing if the answer names none."""
-    numbers: dict[str, Any] = {}
+    """Return an answer's numbers by name, and those of its candidate, if it has one."""
+    numbers = vars(answer) | {"title": title, "answer": in_words(answer)}
     if candidate := answer.candidate:
         mean, low, high = candidate.difference
-        numbers = candidate._asdict() | {"difference": mean, "low": low, "high": high}
-        numbers |= {"method": candidate.title, "seeds": len(candidate.seeds)}
-    return vars(answer) | numbers | {"title": title, "answer": in_words(answer)}
+        numbers |= candidate._asdict() | {"difference": mean, "low": low, "high": high}
+        # A candidate has a title too; the column has the task's.
+        numbers |= {"title": title, "method": candidate.title, "seeds": len(candidate.seeds)}
+    return numbers
 
 
 def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None) -> pd.DataFrame:
@@ -178,7 +160,8 @@ def _doubts(answer: Answer, candidate: Candidate) -> list[str]:
     """Return sentences about methods that may score higher with other settings."""
     sentences = []
     if answer.full_with_one_answer:
-        runs = f"{answer.full_with_one_answer} run" + "s" * (answer.full_with_one_answer > 1)
+        count = answer.full_with_one_answer
+        runs = "1 run" if count == 1 else f"{count} runs"
         sentences.append(
             f"{runs} of full predict the same for every row: full may have learnt nothing."
         )
@@ -291,14 +274,14 @@ def answers_in_lines(path: Path) -> str:
 
     If there is a single answer, the table `summary` from the same folder follows.
     """
-    table = read_scores(path)
+    table = read(path, "answers")
     lines = ["", QUESTION, ""]
     for model, rows in table[table["task"] != ALL_TASKS].groupby("model", sort=False):
         title = f"{rows['title'].item()}: " if len(rows) == 1 else ""
         lines += [f"{model}:", *wrapped(f"  {title}{in_brief(rows)}"), ""]
     methods = path.with_name(f"summary{path.suffix}")
     if len(table) == 1 and methods.is_file():
-        losses = losses_of(from_the_smallest(pd.read_csv(methods)))
+        losses = losses_of(from_the_smallest(read(methods, "summary")))
         lines += [*losses.to_string(index=False).splitlines(), ""]
     names = ["report.html", "answers.md", "front.png", "summary.md"]
     shown = [name for name in names if path.with_name(name).exists()]

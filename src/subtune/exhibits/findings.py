@@ -8,17 +8,16 @@ from typing import Any
 import pandas as pd
 
 from subtune.analysis import parameters, statistics
+from subtune.analysis.candidates import title_with_mask
 from subtune.analysis.claims import (
     DOES_NOT_HOLD,
     HOLDS,
     NOT_PRINTED,
-    NOT_SUPPORTED,
-    SUPPORTED,
     UNDECIDED,
 )
+from subtune.analysis.printed import exhibit_scores
 from subtune.analysis.scores import whole_methods
-from subtune.analysis.summary import remarks, title_with_mask
-from subtune.exhibits.methods import exhibit_scores
+from subtune.analysis.summary import remarks
 from subtune.exhibits.output import DIVERGED, EMPTY, Styled, interval, number, wrapped
 from subtune.exhibits.results import Results
 
@@ -206,10 +205,10 @@ def choice_by_information(results: Results, methods: Sequence[str]) -> pd.DataFr
 
 
 def checklist(claims: pd.DataFrame) -> Styled:
-    """Return a row per claim: both verdicts with their numbers, and the verdict on the paper's
-    numbers.
+    """Return a row per claim.
 
-    Verdicts other than undecided are bold.
+    Our runs have two verdicts: by the paper's criterion, and by the interval. The paper's printed
+    numbers have one, by the paper's criterion. Verdicts other than undecided are bold.
     """
     table = pd.DataFrame([_row(claim) for claim in claims.to_dict("records")])
     return Styled(table, bold=~table[VERDICTS].isin([UNDECIDED, EMPTY]), wide=WIDE)
@@ -218,10 +217,12 @@ def checklist(claims: pd.DataFrame) -> Styled:
 def papers_in_lines(papers: Mapping[str, Sequence[Path]]) -> str:
     """Return how many of each paper's claims hold, as lines wrapped to the terminal's width.
 
+    A claim has one verdict here: the one that its paper's criterion gives.
+
     Args:
         papers: citations to files of `subtune.analysis.claims.claims_table`.
     """
-    lines, verdicts = [], []
+    lines = []
     for citation, paths in papers.items():
         claims = pd.concat(map(pd.read_csv, paths))
         held, failed, is_open = (sum(claims["judged"] == judged) for judged in JUDGEMENTS)
@@ -231,9 +232,7 @@ def papers_in_lines(papers: Mapping[str, Sequence[Path]]) -> str:
         lines += wrapped(f"{citation}: of {len(claims)} claims {counted}.")
         lines += wrapped("  " + " ".join(f"{c.claim}: {c.judged}." for c in main.itertuples()))
         lines.append(f"    {places}")
-        verdicts += claims["verdict"].tolist()
-    sure = f"{verdicts.count(SUPPORTED)} are supported and {verdicts.count(NOT_SUPPORTED)} are not"
-    lines += wrapped(f"These verdicts use the papers' own criteria. By intervals, {sure}.")
+    lines += wrapped("Each verdict uses the paper's own criterion. claims.md adds intervals.")
     return "\n".join(lines)
 
 

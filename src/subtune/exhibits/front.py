@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.summary import QUESTION
+from subtune.analysis.candidates import QUESTION
 from subtune.exhibits.output import (
     COLOURS,
     COLUMN,
@@ -45,8 +45,8 @@ def score_by_parameters(results: Results, style: Style) -> "Figure":
     reference that beats full. A line joins the masks of one method and scope. Full fine-tuning, the
     classifier alone and embeddings are horizontal lines. The grey line is the Pareto front: the
     best score with at most that many parameters. Names are at the right of a panel, about as high
-    as their points or lines, and bold if the
-    method is sure. At most `MOST_NAMES` methods are named; the others are grey.
+    as their points or lines. They are bold if the method is sure. At most
+    `MOST_NAMES` methods are named; the others are grey.
     """
     from matplotlib.ticker import NullFormatter
 
@@ -116,7 +116,7 @@ def _draw(panel: "Axes", rows: pd.DataFrame, looks: Mapping[str, Mapping[str, An
 
 
 def _sizes(smallest: int, largest: int) -> tuple[float, float]:
-    """Return the numbers of parameters at a panel's edges, with at least two powers of ten."""
+    """Return limits of the axis of parameters that include at least two powers of ten."""
     left, right = math.log10(smallest / 2), math.log10(largest * 2)
     if math.floor(right) <= math.ceil(left):
         left, right = math.floor(left), math.ceil(right)
@@ -124,10 +124,10 @@ def _sizes(smallest: int, largest: int) -> tuple[float, float]:
 
 
 def _limits(lines: pd.DataFrame, points: pd.DataFrame) -> tuple[float, float]:
-    """Return the lowest and highest score to draw.
+    """Return the limits of the axis of scores.
 
-    A line is left out if it is so far from the points and from full that their differences would
-    vanish.
+    The axis shows all points and full. It does not show another line that is so far away that the
+    differences between points would be invisible.
     """
     spread = points["spread"].fillna(0)
     shown = lines if points.empty else lines[lines["method"] == "full"]
@@ -140,7 +140,10 @@ def _limits(lines: pd.DataFrame, points: pd.DataFrame) -> tuple[float, float]:
 
 
 def _named(points: pd.DataFrame) -> set[str]:
-    """Return the labels to write: first of sure methods, then of the front, then of high scores."""
+    """Return the labels to write.
+
+    Sure methods come first, then methods on the Pareto front, then methods with high scores.
+    """
     methods = points.groupby("label").agg({"sure": "any", "on_front": "any", "score": "max"})
     return set(methods.sort_values([*methods], ascending=False).index[:MOST_NAMES])
 
@@ -150,8 +153,10 @@ def _write_names(
 ) -> None:
     """Write names at a panel's right, as near to the height of their scores as possible.
 
-    ``names`` are scores in ascending order, labels, whether they are bold, and looks of the points
-    or lines.
+    Args:
+        panel: the panel.
+        names: score, label, whether the name is bold, and style of the points or line. Scores are
+            in ascending order.
     """
     # Importing scipy takes long.
     from scipy.optimize import isotonic_regression

@@ -75,13 +75,18 @@ def parameter_changes(results: Results, style: Style, method: str, task: str) ->
 def _draw_layers(
     panel: "Axes", changes: pd.DataFrame, rows: Sequence[str], **colours: Any
 ) -> "AxesImage":
-    """Draw each ``change`` as a colour, with the index's names as ``rows`` and layers as columns.
+    """Draw changes as colours, with a row per name and a column per layer.
 
-    About six layers are labelled.
+    Args:
+        panel: the panel.
+        changes: ``layer`` and ``change``, indexed by name.
+        rows: the names, in order.
+        colours: options of the image, such as the colour map.
     """
     grid = changes.pivot(columns="layer", values="change").reindex(rows)
     image = panel.imshow(grid, aspect="auto", **colours)
     layers = grid.columns
+    # About six layers are labelled.
     positions = range(0, len(layers), max(1, len(layers) // 6))
     panel.set_xticks(positions, [str(layers[position]) for position in positions])
     panel.set_yticks(range(len(rows)), rows)
@@ -120,8 +125,8 @@ def information_by_task(results: Results, style: Style) -> "Figure":
 def global_information(results: Results, style: Style) -> "Figure":
     """Draw LayerNorm's global Fisher information, layer × part: ours and the paper's.
 
-    Every column adds up to the number of tasks. For norms without biases there is one column. Both
-    panels share one scale of colours: multiples of an even share per layer.
+    Every column adds up to the number of tasks. Norms without biases have one column. Both panels
+    share one scale of colours, which counts multiples of an even share per layer.
     """
     shares = results["global_layernorm_information"].rename(columns={"share": "value"})
     grids = {
@@ -149,8 +154,14 @@ def _heat_map(
 ) -> "AxesImage":
     """Draw a table as colours with its numbers in them.
 
-    Missing cells are grey and hatched. ``limits`` are the ends of the colour scale; ``number`` is a
-    format.
+    Cells without a number are grey and hatched.
+
+    Args:
+        panel: the panel.
+        grid: the numbers.
+        colormap: the name of matplotlib's colour map.
+        limits: the lowest and the highest number on the scale of colours.
+        number: the format of the numbers in the cells.
     """
     from matplotlib.patches import Rectangle
 

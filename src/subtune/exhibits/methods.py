@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pandas as pd
 
+from subtune.analysis.printed import averaged_tasks, averages, exhibit_scores
 from subtune.analysis.scores import trained_beside_classifier, whole_methods
 from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
 from subtune.exhibits.output import EMPTY, MARK, Styled, cell
@@ -15,8 +16,7 @@ from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import columns_of
 
-# The metric of a mean over tasks.
-AVERAGE = "average"
+ABOUT = ["scores of", "method", "parameters", "% of full"]
 NOTE = (
     f"{MARK} differs from Full over the tasks (Wilcoxon signed-rank test, p < {SIGNIFICANCE}, "
     "uncorrected). Best scores are bold. Parameters of this run include the classifier, which "
@@ -34,54 +34,129 @@ def comparison(
     quoted: Mapping[str, str] | None = None,
     not_competing: Collection[str] = (),
 ) -> Styled:
-    """Return a row per model and method, a column per task, and the average if the paper has one.
+    """Return our scores above those that a paper's exhibits print.
 
-    Show our runs of the paper's models or, if there are none, of all our models. Leave out methods
-    that only other exhibits of the paper print for these tasks. If the paper averages over tasks
-    that we have not run, our average has a separate column.
+    There is a row per model and method, and a column per task. These rules apply:
+
+    1. Tasks: those of our runs, then ``printed_tasks``.
+    2. Printed rows: all of the exhibits; with ``test``, those of test sets.
+    3. Printed methods: all. If the paper lacks one of our tasks, only methods that we ran, because
+       the others cannot be compared. ``printed_tasks`` lift this restriction.
+    4. Our models: those of the printed rows. If we ran none of them, all our models.
+    5. Our methods: all but those that only other exhibits of the paper print for these tasks.
+    6. Averages: the paper's average, if it prints one. If the paper averages over a task that we
+       did not run, our average has a separate column.
+    7. Bold: the best score of a model's rows. Methods that are ``not_competing`` are left out.
 
     Args:
         exhibits: the paper's exhibits with the scores.
-        test: show scores of test sets only.
+        test: compare scores of test sets instead of dev scores.
         printed_tasks: further tasks whose printed scores are shown.
-        quoted: by method, the paper's names of methods whose scores it quotes.
+        quoted: titles of methods whose scores the paper quotes from another paper, by method.
         not_competing: methods that do not compete for the best score.
     """
-    chosen, source = results["test_scores" if test else "chosen"], results.source
-    printed, column_titles = results.printed("scores"), results.column_titles
-    others = [TASKS[task] for task in printed_tasks if task not in column_titles]
-    titles = {**column_titles, **{c.key: c.title for c in columns_of(others, {})}}
-    below = exhibit_scores(printed, exhibits)
-    if test:
-        below, source = below[below["split"] == "test"], "test set"
-    if not printed_tasks and not set(column_titles) <= set(printed["task"]):
-        # The paper lacks some of our tasks, so its other methods cannot be compared.
-        below = below[below["method"].isin(chosen["method"])]
-    below = below.assign(title=[(quoted or {}).get(m, title_of(m)) for m in below["method"]])
-    averaged = averaged_tasks(below)
-    means = _means(averaged, [*titles])
-    runs = whole_methods(chosen)
-    known = set(below["model"]) & set(runs["model"])
-    runs = runs[runs["model"].isin(known or set(runs["model"]))]
-    runs = runs[~runs["method"].isin(_printed_elsewhere(printed, below, [*titles]))]
-    rows = _rows_of_runs(runs, [*titles], means.values(), source)
-    is_printed = [over == averaged for over in means.values()]
-    rows += _rows_of_paper(below, results.printed("parameter_counts"), [*titles], is_printed)
-    heading = ["scores of", "method", "parameters", "% of full", *titles.values(), *means]
-    table = pd.DataFrame(rows, columns=heading)
-    numbers = table.iloc[:, 4:].apply(
-        lambda column: pd.to_numeric(column.str.partition(" ")[0], errors="coerce")
-    )
-    marked = with_marks(table, numbers.iloc[:, : len(titles)])
-    numbers[table["method"].isin(map(title_of, not_competing))] = float("nan")
-    best = numbers.groupby(table["scores of"]).transform("max")
-    return Styled(table, marked, bold=numbers == best, note=NOTE)
+    chosen = results["test_scores"] if test else results["chosen"]
+    source = "test set" if test else results.source
+    tasks = _task_titles(results, printed_tasks)
+    printed = _printed_rows(results, exhibits, test)
+    if not printed_tasks:
+        printed = _comparable(printed, results, chosen)
+    runs = _of_printed_models(whole_methods(chosen), printed)
+    elsewhere = _printed_elsewhere(results.printed("scores"), printed, [*tasks])
+    runs = runs[~runs["method"].isin(elsewhere)]
+    averaged = averaged_tasks(printed)
+    means = _means(averaged, [*tasks])
+    rows = _rows_of_runs(runs, [*tasks], means.values(), source)
+    titles = {method: title_of(method) for method in printed["method"]} | dict(quoted or {})
+    printed = printed.assign(title=printed["method"].map(titles))
+    counts = results.printed("parameter_counts")
+    is_printed = [columns == averaged for columns in means.values()]
+    rows += _rows_of_paper(printed, counts, [*tasks], is_printed)
+    table = pd.DataFrame(rows, columns=[*ABOUT, *tasks.values(), *means])
+    numbers = table.drop(columns=ABOUT).apply(_numbers)
+    marked = with_marks(table, numbers[[*tasks.values()]])
+    return Styled(table, marked, bold=_best(table, numbers, not_competing), note=NOTE)
+
+
+def _task_titles(results: Results, printed_tasks: Collection[str]) -> dict[str, str]:
+    """Return the headings of our score columns, then of further tasks that the paper prints."""
+    titles = results.column_titles
+    others = [TASKS[task] for task in printed_tasks if task not in titles]
+    return titles | {column.key: column.title for column in columns_of(others, {})}
+
+
+def _printed_rows(results: Results, exhibits: Collection[str], test: bool) -> pd.DataFrame:
+    """Return the printed scores of some exhibits, or their test scores alone."""
+    rows = exhibit_scores(results.printed("scores"), exhibits)
+    return rows[rows["split"] == "test"] if test else rows
+
+
+def _comparable(printed: pd.DataFrame, results: Results, chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return the printed rows; if the paper lacks one of our tasks, only methods that we ran."""
+    if set(results.column_titles) <= set(results.printed("scores")["task"]):
+        return printed
+    return printed[printed["method"].isin(chosen["method"])]
+
+
+def _of_printed_models(runs: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of models that the paper's rows have; if there are none, all runs."""
+    is_printed = runs["model"].isin(printed["model"])
+    return runs[is_printed] if is_printed.any() else runs
+
+
+def _printed_elsewhere(
+    every: pd.DataFrame, shown: pd.DataFrame, tasks: Collection[str]
+) -> set[str]:
+    """Return the methods that only other exhibits of the paper print for these tasks.
+
+    An exhibit that prints only averages counts for all tasks.
+
+    Args:
+        every: all printed scores of the paper.
+        shown: the printed scores that the table shows.
+    """
+    only_averages = every["is_average"].groupby(every["exhibit"]).transform("all")
+    on_tasks = every["task"].isin(tasks) | only_averages
+    return set(every.loc[on_tasks, "method"]) - set(shown["method"])
+
+
+def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
+    """Return which columns each average is over, by the heading of the average.
+
+    The paper's average comes first. If a paper's task was not run, the average of this run follows.
+    """
+    if not averaged:
+        return {}
+    means = {f"average of {', '.join(TASKS[task].title for task in averaged)}": averaged}
+    if not set(averaged) <= set(keys):
+        means["average of this run"] = keys
+    return means
+
+
+def _numbers(cells: pd.Series) -> pd.Series:
+    """Return the scores or mean scores in cells of text; other cells are missing."""
+    return pd.to_numeric(cells.str.partition(" ")[0], errors="coerce")
+
+
+def _best(
+    table: pd.DataFrame, numbers: pd.DataFrame, not_competing: Collection[str]
+) -> pd.DataFrame:
+    """Return whether each score is the best of a model's rows, among methods that compete."""
+    competing = numbers[~table["method"].isin(map(title_of, not_competing))]
+    best = competing.groupby(table["scores of"]).transform("max")
+    return (competing == best).reindex(table.index, fill_value=False)
 
 
 def _rows_of_runs(
     runs: pd.DataFrame, keys: Sequence[str], means: Collection[Sequence[str]], source: str
 ) -> list[list[str]]:
-    """Return a row of cells per model and method. ``means``: columns of each average."""
+    """Return a row of cells per model and method of our runs.
+
+    Args:
+        keys: the columns of scores.
+        means: the columns of each average.
+        source: the source of the scores in words.
+    """
     rows = []
     for model, model_runs in runs.groupby("model", sort=False):
         # Counts include the most frequent classifier, or the largest of equally frequent ones.
@@ -94,7 +169,7 @@ def _rows_of_runs(
         for method in model_runs["method"].drop_duplicates():
             scores = model_runs[model_runs["method"] == method]
             values = [scores.loc[scores["column"] == key, "value"] for key in keys]
-            values += [averages(scores, over)["value"] for over in means]
+            values += [averages(scores, columns)["value"] for columns in means]
             share = f"{beside[method] / full:.3%}" if full else EMPTY
             about = [f"this run: {model}, {source}", title_of(method), f"{trained[method]:,}"]
             rows.append([*about, share, *map(cell, values)])
@@ -102,23 +177,33 @@ def _rows_of_runs(
 
 
 def _rows_of_paper(
-    below: pd.DataFrame, counts: pd.DataFrame, keys: Sequence[str], is_printed: Sequence[bool]
+    printed: pd.DataFrame, counts: pd.DataFrame, keys: Sequence[str], is_printed: Sequence[bool]
 ) -> list[list[str]]:
-    """Return a row of cells per printed row. ``is_printed``: whether the paper has each average."""
+    """Return a row of cells per printed row.
+
+    Args:
+        printed: the printed scores, with the ``title`` of each method.
+        counts: the paper's numbers of parameters.
+        keys: the columns of scores.
+        is_printed: for each column of averages, whether it is the paper's average.
+    """
     rows = []
     printed_counts = counts.set_index(["model", "method"])["printed"]
-    several = below["exhibit"].nunique() > 1
-    groups = below.groupby(["exhibit", "model", "split", "method"], sort=False)
+    has_several_exhibits = printed["exhibit"].nunique() > 1
+    groups = printed.groupby(["exhibit", "model", "split", "method"], sort=False)
     for (exhibit, model, split, method), scores in groups:
         value = scores[~scores["is_average"]].set_index("task")["value"]
         mean = scores.loc[scores["is_average"], "value"]
-        count = printed_counts.get((model, method), EMPTY)
+        source = f"paper: {model}"
+        if split != "validation":
+            source += f", {split}"
+        if has_several_exhibits:
+            source += f", {exhibit}"
         # Some papers print shares of all parameters instead of counts.
+        count = printed_counts.get((model, method), EMPTY)
         shares = [n for n in (scores["params"].iloc[0], count) if str(n).endswith("%")]
-        about = [f"paper: {model}"]
-        about += [split] * (split != "validation") + [exhibit] * several
         rows.append(
-            [", ".join(about), scores["title"].iloc[0]]
+            [source, scores["title"].iloc[0]]
             + [EMPTY if str(count).endswith("%") else count, (shares or [EMPTY])[0]]
             + [f"{value[key]:.4f}" if key in value else EMPTY for key in keys]
             + [cell(mean) if has_mean else EMPTY for has_mean in is_printed]
@@ -140,24 +225,6 @@ def with_marks(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
             if p_value is not None and p_value < SIGNIFICANCE:
                 marked.loc[row, "method"] += f" {MARK}"
     return marked
-
-
-def _printed_elsewhere(printed: pd.DataFrame, below: pd.DataFrame, tasks: list[str]) -> set[str]:
-    """Return the methods that only other exhibits of the paper print for these tasks.
-
-    An exhibit that prints only averages counts for all tasks.
-    """
-    only_averages = printed["is_average"].groupby(printed["exhibit"]).transform("all")
-    on_tasks = printed["task"].isin(tasks) | only_averages
-    return set(printed.loc[on_tasks, "method"]) - set(below["method"])
-
-
-def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
-    """Map headings to columns: the paper's average, and this run's own if that differs."""
-    if not averaged:
-        return {}
-    means = {f"average of {', '.join(TASKS[task].title for task in averaged)}": averaged}
-    return means if set(averaged) <= set(keys) else means | {"average of this run": keys}
 
 
 def scores_by_train_rows(results: Results, methods: Sequence[str] | None = None) -> Styled:
@@ -225,72 +292,3 @@ def methods_and_parameters(results: Results, labels: int) -> Styled:
         count = rows.set_index("method")["printed"]
         table[f"paper: {model}"] = [count.get(method, EMPTY) for method in selections]
     return Styled(table, wide={"trains": 0.5})
-
-
-def reproduction(
-    chosen: pd.DataFrame, printed: pd.DataFrame, test_scores: pd.DataFrame | None = None
-) -> pd.DataFrame:
-    """Return printed scores with ours and the difference.
-
-    Ours are missing if we have not run the cell, or the run diverged. If our only model is not one
-    of the paper's, its scores are used for all of them.
-
-    Args:
-        test_scores: as ``chosen``, with the scores that the GLUE server returned.
-
-    Returns:
-        The columns of ``printed`` with ``value`` as ``reported``, and ``our_model``, ``seeds``,
-        ``ours`` (mean over seeds), ``standard_deviation`` (of several seeds), ``difference`` (ours
-        minus reported). A printed average has ours beside it if we have run all its tasks.
-    """
-    splits = {"validation": chosen} | ({} if test_scores is None else {"test": test_scores})
-    ours = pd.concat(
-        [_our_means(scores, printed).assign(split=split) for split, scores in splits.items()]
-    )
-    models = list(whole_methods(chosen)["model"].unique())
-    table = printed.rename(columns={"value": "reported"})
-    known = table["model"].where(table["model"].isin(models))
-    if known.isna().all() and len(models) == 1:
-        known = pd.Series(models[0], index=table.index)
-    table = table.assign(our_model=known).merge(
-        ours.rename(columns={"model": "our_model", "column": "task"}),
-        on=["split", "our_model", "method", "task", "is_average"],
-        how="left",
-    )
-    table["our_model"] = table["our_model"].where(table["ours"].notna())
-    table["difference"] = table["ours"] - table["reported"]
-    return table.drop(columns="is_average").astype({"seeds": "Int64"})
-
-
-def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Return each seed's mean over columns, without models, methods and seeds that lack a column.
-
-    Returns:
-        ``model``, ``method``, ``seed``, ``value``, missing if the method diverged on a column.
-    """
-    seeds = scores[scores["column"].isin(columns)].groupby(["model", "method", "seed"])["value"]
-    means = pd.DataFrame({"value": seeds.mean(skipna=False), "columns": seeds.size()})
-    whole = means[means["columns"] == len(columns)]
-    return whole.drop(columns="columns").reset_index()
-
-
-def _our_means(scores: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """Return our scores by model, method and column, and their averages over a paper's tasks."""
-    whole = whole_methods(scores).dropna(subset=["value"])
-    means = averages(whole, averaged_tasks(printed)).assign(column=AVERAGE, is_average=True)
-    groups = pd.concat([whole.assign(is_average=False), means])
-    groups = groups.groupby(["model", "method", "column", "is_average"])["value"]
-    return groups.agg(ours="mean", standard_deviation="std", seeds="size").reset_index()
-
-
-def averaged_tasks(printed: pd.DataFrame) -> list[str]:
-    """Return the tasks of a paper's averages; an empty list if it prints none."""
-    if not printed["is_average"].any():
-        return []
-    return list(printed.loc[~printed["is_average"], "task"].unique())
-
-
-def exhibit_scores(printed: pd.DataFrame, exhibits: Collection[str]) -> pd.DataFrame:
-    """Return the printed scores of some exhibits of a paper, in the exhibits' order."""
-    parts = [printed[printed["exhibit"] == exhibit] for exhibit in exhibits]
-    return pd.concat([printed[:0], *parts], ignore_index=True)

@@ -37,9 +37,13 @@ LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
 class Styled:
     """A table for CSV, and its layout in Markdown and LaTeX.
 
-    ``shown``: the table for Markdown and LaTeX, if its columns differ from the CSV's. ``bold``:
-    whether each cell of a column is bold. ``before``: Markdown above the table. ``note``: a
-    sentence below it. ``wide``: for columns that wrap in LaTeX, their share of the text's width.
+    Attributes:
+        table: the table for CSV.
+        shown: the table for Markdown and LaTeX; default: the same table.
+        bold: whether each cell of a column is bold; other columns are not.
+        before: Markdown above the table.
+        note: a sentence below the table.
+        wide: the columns that wrap in LaTeX, with their shares of the text's width.
     """
 
     table: pd.DataFrame
@@ -118,8 +122,10 @@ def share(value: float) -> str:
 
 
 def cell(values: pd.Series) -> str:
-    """Return a score or its mean and standard deviation over seeds; otherwise *diverged* or a
-    dash."""
+    """Return a score as text, or the mean and standard deviation of several seeds.
+
+    The text is *diverged* if a seed has no score, and a dash if there are no seeds.
+    """
     if values.empty:
         return EMPTY
     if values.isna().any():
@@ -170,9 +176,18 @@ def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
 def panels_of(
     count: int, width: float, height_of_panel: float, most_columns: int = 4
 ) -> "tuple[Figure, list[Axes]]":
-    """Return a figure with ``count`` panels; ``height_of_panel`` is a share of a panel's width."""
+    """Return a figure and its panels.
+
+    Args:
+        count: the number of panels.
+        width: the figure's width in inches.
+        height_of_panel: a panel's height as a share of its width.
+        most_columns: the maximum number of panels in a row.
+    """
     # Rows have four panels, or three if that leaves fewer empty.
-    columns = min((4, 3), key=lambda width: -count % width) if count > 4 else count
+    columns = min(4, count)
+    if count > 4:
+        columns = min((4, 3), key=lambda width: -count % width)
     columns = min(columns, most_columns)
     rows = math.ceil(count / columns)
     height = 0.8 + rows * height_of_panel * width / columns * 1.2

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from subtune.analysis.printed import AVERAGE
 from subtune.analysis.scores import best_of_seeds, masked, whole_methods, with_whole_selection
-from subtune.exhibits.methods import AVERAGE
 from subtune.exhibits.output import (
     COLOURS,
     COLUMN,

@@ -13,16 +13,13 @@ import pandas as pd
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from subtune.analysis.answers import ALL_TASKS
+from subtune.analysis.candidates import METHOD, QUESTION, title_with_mask
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
-from subtune.analysis.scores import read_scores
-from subtune.analysis.summary import (
-    ALL_TASKS,
-    METHOD,
-    QUESTION,
-    title_with_mask,
-)
-from subtune.core.layout import path_of
-from subtune.exhibits.answers import from_the_smallest, in_brief, losses_of
+from subtune.analysis.columns import read
+from subtune.analysis.summary import from_the_smallest
+from subtune.core.package_data import path_of
+from subtune.exhibits.answers import in_brief, losses_of
 from subtune.exhibits.findings import short
 from subtune.exhibits.output import DIVERGED, DOTS_PER_INCH, EMPTY, interval, number
 
@@ -44,16 +41,36 @@ def page(
 ) -> str:
     """Return the report as a self-contained HTML page.
 
-    A table or figure has ``name``, ``title``, ``caption`` and ``files``.
-
     Args:
-        answer: tables and figures over all experiments, if there are several experiments.
+        answer: tables and figures over all experiments, if there are several experiments. Each has
+            ``name``, ``title``, ``caption`` and ``files``.
         sections: one per experiment: ``name``, ``paper`` (its citation, or empty), ``exhibits`` in
             order, and the files ``scores`` (of `subtune.analysis.scores.collect`) and ``curves``
-            (of `subtune.analysis.scores.learning_curves`).
-        runs: from `subtune.runs.tables.table_of_runs`.
+            (of `subtune.analysis.curves.learning_curves`).
+        runs: from `subtune.analysis.run_table.table_of_runs`.
         config: the configuration as YAML.
     """
+    template = _environment().get_template("page.html")
+    style, script = (
+        path_of("subtune.exhibits", f"templates/page.{ending}").read_text("utf-8")
+        for ending in ("css", "js")
+    )
+    return template.render(
+        answer=answer,
+        sections=[_with_runs(section) for section in sections],
+        style=Markup(style),
+        script=Markup(script),
+        first=first_screen(answer or sections[0]["exhibits"]),
+        config=config,
+        cost=cost(runs),
+        origin=origin(runs),
+        seeds=sorted(runs["seed"].unique()),
+        margins=EQUIVALENCE_MARGINS,
+    )
+
+
+def _environment() -> jinja2.Environment:
+    """Return jinja's environment with the filters of the page's template."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("subtune.exhibits", "templates"),
         autoescape=True,
@@ -68,27 +85,14 @@ def page(
         "data": data_address,
         "width": width_of,
     }
-    style, script = (
-        path_of("subtune.exhibits", f"templates/page.{ending}").read_text("utf-8")
-        for ending in ("css", "js")
-    )
-    shown = []
-    for section in sections:
-        curves = pd.read_csv(section["curves"], dtype={"run": str})
-        rows = runs_of(read_scores(section["scores"]), curves)
-        shown.append({**section, "runs": rows, "number_of_curves": curves["run"].nunique()})
-    return environment.get_template("page.html").render(
-        answer=answer,
-        sections=shown,
-        style=Markup(style),
-        script=Markup(script),
-        first=first_screen(answer or sections[0]["exhibits"]),
-        config=config,
-        cost=cost(runs),
-        origin=origin(runs),
-        seeds=sorted(runs["seed"].unique()),
-        margins=EQUIVALENCE_MARGINS,
-    )
+    return environment
+
+
+def _with_runs(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a section with its ``runs`` as rows, and the ``number_of_curves``."""
+    curves = pd.read_csv(section["curves"], dtype={"run": str})
+    rows = runs_of(read(section["scores"], "scores"), curves)
+    return {**section, "runs": rows, "number_of_curves": curves["run"].nunique()}
 
 
 def heading(exhibit: Mapping[str, Any]) -> str:
@@ -189,7 +193,9 @@ def _distinct(runs: pd.DataFrame, column: str) -> str:
     """Return the values of a column, and the number of runs that lack one."""
     names = [str(value) for value in runs[column].dropna().unique()]
     missing = int(runs[column].isna().sum())
-    return ", ".join(names + [f"not recorded ({missing} of {len(runs)} runs)"] * (missing > 0))
+    if missing:
+        names.append(f"not recorded ({missing} of {len(runs)} runs)")
+    return ", ".join(names)
 
 
 def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -201,19 +207,20 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
     if not {"answers", "summary"} <= files.keys():
         return None
-    answers, methods = read_scores(files["answers"]), read_scores(files["summary"])
+    answers, methods = read(files["answers"], "answers"), read(files["summary"], "summary")
     answers = answers[answers["task"] != ALL_TASKS]
     titles = dict(answers[["task", "title"]].itertuples(index=False))
     several = methods["model"].nunique() > 1
     groups = methods.dropna(subset="score").groupby(QUESTION, sort=False)
     losses = losses_of(from_the_smallest(methods)).to_markdown(index=False, disable_numparse=True)
+    pictures = []
+    for (model, task, _), rows in groups:
+        title = f"{titles[task]}, {model}" if several else titles[task]
+        pictures.append({"title": title} | picture(rows))
     return {
         "sentence": in_brief(answers),
         "table": markdown_table(losses) if len(answers) == 1 else "",
-        "pictures": [
-            {"title": titles[task] + f", {model}" * several} | picture(rows)
-            for (model, task, _), rows in groups
-        ],
+        "pictures": pictures,
     }
 
 

@@ -8,8 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.summary import Unfinished, summary
+from subtune.analysis.answers import Unfinished
+from subtune.analysis.columns import declared
+from subtune.analysis.summary import summary
 
+# The tables with the scores of an experiment's runs.
+SCORES = ("scores", "chosen", "sizes", "test_scores")
 # A figure's ``width`` in inches, and its ``colormap``.
 Style = Mapping[str, Any]
 
@@ -35,6 +39,11 @@ class Results:
     models: Mapping[str, Path] = field(default_factory=dict)
     selections: Mapping[str, str] = field(default_factory=dict)
     unfinished: Unfinished = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse scores with a column that is not declared, so that no exhibit can read it."""
+        for name in {*SCORES} & self.tables.keys():
+            declared(self.tables[name], "scores")
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         return self.tables[name]

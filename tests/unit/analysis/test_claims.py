@@ -19,9 +19,8 @@ from subtune.analysis.claims import (
     UNDECIDED,
     Interval,
 )
-from subtune.analysis.statistics import rank_of_layers
 from subtune.exhibits.findings import checklist
-from subtune.papers.layernorm.claims import bias_minus_weight
+from subtune.papers.layernorm.claims import bias_minus_weight, rank_of_layers
 from tests.helpers.examples import scored
 
 CLAIMS = [

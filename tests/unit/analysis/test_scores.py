@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.analysis import scores
-from subtune.analysis.statistics import minus, paired_tests, scope_minus
+from subtune.analysis import curves, scores
+from subtune.analysis.columns import columns_of as declarations_of
+from subtune.analysis.statistics import minus, paired_tests
+from subtune.papers.layernorm.claims import mask_minus
 from subtune.runs.records import write_checksums
 from subtune.tasks import TASKS
 from subtune.tasks.task import columns_of
@@ -98,8 +100,8 @@ def test_a_setting_that_diverged_is_in_no_mean_and_in_no_test():
         at_rates({1e-3: [value]}, "layernorm", fraction=0.1, scope=scope)
         for scope, value in values.items()
     )
-    assert scope_minus(masks, "global", "cv").empty
-    assert scope_minus(masks, "global", "individual").tolist() == [0.0]
+    assert mask_minus(masks, "global", "cv").empty
+    assert mask_minus(masks, "global", "individual").tolist() == [0.0]
 
 
 def test_scores_are_read_as_they_were_written(tmp_path):
@@ -173,6 +175,13 @@ def test_other_folds_choose_an_epoch_by_their_mean_score(tmp_path):
     assert table["value"].tolist() == [0.7, 0.2, 0.4]
 
 
+def test_scores_have_the_declared_columns(tmp_path):
+    recorded(tmp_path, "a", "rte", [(0.9,)])
+    chosen = scores.choose(collected(tmp_path, "bitfit", "rte", [("a", 1e-3)]))
+    judged = curves.with_verdicts(chosen, tmp_path, columns_of([TASKS["rte"]], {}))
+    assert list(judged.assign(margin=0.02)) == [c.column for c in declarations_of("scores")]
+
+
 def test_what_trains_is_counted_with_the_classifier_and_without(tmp_path):
     recorded(tmp_path, "a", "rte", [(0.9,)])
     table = collected(tmp_path, "bitfit", "rte", [("a", 1e-3)])
@@ -187,7 +196,7 @@ def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
     (tmp_path / spec.id / "spec.json").write_text(spec.canonical())
     write_checksums(tmp_path / spec.id)
     table = collected(tmp_path, "spafit", "stsb", [(spec.id, 1e-3)])
-    curve = scores.learning_curves(table, tmp_path)
+    curve = curves.learning_curves(table, tmp_path)
     assert curve["metric"].unique().tolist() == ["pearsonr"]
     assert curve["score"].tolist() == [0.7, 0.8]
 
@@ -230,7 +239,7 @@ def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
     table = collected(tmp_path, "spafit", "stsb", runs)
     table["method"] = table["learning_rate"].map({1e-3: "full", 1e-2: "bitfit"})
     columns = columns_of([TASKS["stsb"]], papers.find("spafit").metrics)
-    judged = scores.with_verdicts(scores.choose(table), tmp_path, columns)
+    judged = curves.with_verdicts(scores.choose(table), tmp_path, columns)
     assert judged["curve"].fillna("").tolist() == ["still rising"] * 3 + [""] * 3
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from subtune.analysis.statistics import (
     best_minus,
-    best_on_average_minus,
     changes_to_largest_other,
     holm,
     kruskal_wallis,
@@ -17,19 +16,21 @@ from subtune.analysis.statistics import (
     minus_on_rows,
     minus_printed,
     paired_tests,
-    ranks_first,
-    to_largest_other,
 )
 from subtune.papers.bitfit.claims import (
     agreement_of_models,
     change_beside_others,
     measure_minus,
-    minus_by_size,
+    minus_by_task_size,
     rate_to_printed,
     spread_minus,
 )
-from subtune.papers.bitfit_plus.claims import change_and_score, distance_to_printed
-from subtune.papers.layernorm.claims import bias_minus_weight
+from subtune.papers.bitfit_plus.claims import (
+    best_on_average_minus,
+    change_and_score,
+    distance_to_printed,
+)
+from subtune.papers.layernorm.claims import bias_minus_weight, ranks_first, to_largest_other
 from subtune.papers.spafit.claims import rate_to
 from tests.helpers.examples import scored
 
@@ -81,9 +82,9 @@ def test_an_advantage_is_correlated_with_the_number_of_training_rows():
     tasks = {"a": 100, "b": 200, "c": 300, "unknown": None}
     rows = [(t, "x", 0.5 + n / 10) for n, t in enumerate(tasks)] + [(t, "y", 0.5) for t in tasks]
     sizes = pd.DataFrame({"task": ["a", "b", "c"], "rows": [100, 200, 300]})
-    cells = minus_by_size(scores(rows), sizes, "x", "y")
+    cells = minus_by_task_size(scores(rows), sizes, "x", "y")
     assert cells.index.names == ["model", "seed"] and cells.tolist() == pytest.approx([1.0])
-    assert minus_by_size(scores(rows[:2]), sizes, "x", "y").empty
+    assert minus_by_task_size(scores(rows[:2]), sizes, "x", "y").empty
 
 
 def test_norms_without_biases_have_no_difference_between_biases_and_weights():
@@ -125,6 +126,7 @@ def test_change_and_score_are_correlated_over_methods_seed_by_seed():
     parts = {name: (name,) for name in "xyz"}
     cells = change_and_score(changes("all", x=0.1, y=0.2, z=0.3), scores(rows), "all", parts)
     assert cells.tolist() == pytest.approx([1, -1])
+    assert change_and_score(changes("bitfit", x=0.1), scores(rows), "all", parts).empty
 
 
 def test_rates_are_compared_with_one_and_with_the_printed_ones():

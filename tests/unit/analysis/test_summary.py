@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.analysis import intervals, summary
+from subtune.analysis.answers import ALL_TASKS
 from subtune.analysis.predictions import NO_ROWS, NUMBERS
 from subtune.exhibits.answers import decisions, methods_by_score
 from tests.helpers.examples import scored
@@ -401,7 +402,7 @@ def test_methods_on_all_tasks_are_compared_by_their_mean_over_tasks():
     ]
     table = pd.concat([*parts, runs({"layernorm": [0.9] * 3}, task="cola")], ignore_index=True)
     assert answer_of(table)["answer"].startswith("Train everything: the nearest method, BitFit")
-    row = answer_of(table, summary.ALL_TASKS)
+    row = answer_of(table, ALL_TASKS)
     assert (row["method"], row["over"]) == ("BitFit", "3 seeds")
     assert row["difference"] == pytest.approx(np.mean([-0.05, 0.02, 0.01]))
     assert "BitFit's learning rate is at the edge of those tried on some tasks." in row["answer"]

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from subtune.analysis.summary import answers
+from subtune.analysis.answers import answers
 from subtune.exhibits import output
 from subtune.exhibits.answers import (
     answers_in_lines,

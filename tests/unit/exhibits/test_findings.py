@@ -101,16 +101,15 @@ def test_the_choice_by_information_is_compared_with_the_best_method():
 
 def test_a_papers_lines_count_its_claims_and_name_the_main_ones(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "90")
-    rows = [("Biases do", True, "holds", "supported")]
-    rows += [("All do", True, "does not hold", "not supported")]
-    rows += [("Rest does", False, "undecided", "undecided")] * 2
+    rows = [("Biases do", True, "holds"), ("All do", True, "does not hold")]
+    rows += [("Rest does", False, "undecided")] * 2
     path = tmp_path / "toys" / "data" / "claims.csv"
     path.parent.mkdir(parents=True)
-    columns = ["claim", "is_main", "judged", "verdict"]
+    columns = ["claim", "is_main", "judged"]
     pd.DataFrame(rows, columns=columns).to_csv(path, index=False)
     assert findings.papers_in_lines({"Toys (Child, 2026)": [path]}).splitlines() == [
         "Toys (Child, 2026): of 4 claims 1 hold, 1 do not, 2 undecided.",
         "  Biases do: holds. All do: does not hold.",
         f"    {path.parents[1]}",
-        "These verdicts use the papers' own criteria. By intervals, 1 are supported and 1 are not.",
+        "Each verdict uses the paper's own criterion. claims.md adds intervals.",
     ]

@@ -16,7 +16,7 @@ from subtune.exhibits.model_card import model_card
 from subtune.runs import records
 from subtune.runs.export import export_adapter, export_model
 from subtune.selections.methods import METHODS
-from subtune.selections.specs import ModelSpec
+from subtune.specs.inputs import ModelSpec
 from subtune.tasks import TASKS
 from tests.helpers import examples
 from tests.helpers.records import (

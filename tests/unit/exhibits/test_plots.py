@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.exhibits import heat_maps, methods, output, plots
+from subtune.analysis.printed import reproduction
+from subtune.exhibits import heat_maps, output, plots
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import results
 from tests.unit.analysis import test_statistics
@@ -107,7 +108,7 @@ DEV = scored(("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7))
     [(None, ""), (DEV.assign(value=0.6), "\nand 1 of the 36 test scores (half filled)")],
 )
 def test_dev_and_test_scores_are_told_apart_and_counted(test, words):
-    table = methods.reproduction(DEV, papers.find("layernorm").printed("scores"), test)
+    table = reproduction(DEV, papers.find("layernorm").printed("scores"), test)
     [axes] = plots.reproduction(results(TITLES, reproduction=table), STYLE).axes
     assert axes.get_title() == f"1 of the 36 dev scores that the paper prints{words}"
     points = {line.get_fillstyle(): len(line.get_xdata()) for line in axes.lines}

@@ -1,0 +1,80 @@
+"""Declarations of the columns of tables: type, unit and meaning.
+
+`columns.csv` has a row per column of these tables, in the table's order:
+
+* ``runs``: the table of all runs, from `subtune.analysis.run_table`
+* ``scores``: the scores of an experiment's runs, from `subtune.analysis.scores`; exhibits call such
+  tables ``scores``, ``chosen``, ``sizes`` and ``test_scores``
+* ``summary``: from `subtune.analysis.summary.summary`
+* ``answers``: from `subtune.exhibits.answers.decisions`
+
+A column's name may be a pattern, such as ``versions.*``.
+"""
+
+import csv
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import pandas as pd
+
+from subtune.core.errors import SubtuneError
+from subtune.core.package_data import path_of
+
+TableName = Literal["runs", "scores", "summary", "answers"]
+# The type of pandas for each type in the file.
+DTYPES = {
+    "text": "str",
+    "boolean": "bool",
+    "integer": "int64",
+    "optional integer": "Int64",
+    "number": "float64",
+}
+
+
+class Column(NamedTuple):
+    """A row of `columns.csv`."""
+
+    table: str
+    column: str
+    type: str
+    unit: str
+    meaning: str
+
+
+_TEXT = path_of("subtune.analysis", "columns.csv").read_text(encoding="utf-8")
+COLUMNS = [Column(**row) for row in csv.DictReader(_TEXT.splitlines())]
+
+
+def columns_of(name: TableName) -> list[Column]:
+    """Return the declarations of a table's columns, in the table's order."""
+    return [column for column in COLUMNS if column.table == name]
+
+
+def declared(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
+    """Return a table with its columns in the order of the declarations.
+
+    Raises:
+        SubtuneError: a column is not declared.
+    """
+    patterns = [column.column for column in columns_of(name)]
+    ordered = [column for pattern in patterns for column in table if fnmatch(column, pattern)]
+    if unknown := sorted(set(table) - set(ordered)):
+        raise SubtuneError(
+            f"analysis/columns.csv: found no row of {name} for {', '.join(unknown)}, expected a "
+            "row with type, unit and meaning for each column"
+        )
+    return table[ordered]
+
+
+def typed(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
+    """Return a table whose numbers, which may be missing, have the declared types."""
+    types = {column.column: DTYPES[column.type] for column in columns_of(name)}
+    numbers = [column for column in table if types.get(column) in ("Int64", "float64")]
+    return table.astype({column: types[column] for column in numbers})
+
+
+def read(path: str | Path, name: TableName) -> pd.DataFrame:
+    """Return a table from its CSV file; a model or task may be called ``NA``."""
+    types = {column.column: DTYPES[column.type] for column in columns_of(name)}
+    return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=types)
