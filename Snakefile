@@ -1,12 +1,9 @@
-# What can be asked for: `all`, or one experiment by name.
-# The configuration is config.yaml, unless a profile or --configfile brings another.
+# Targets: `all`, or one experiment by its name.
+# The configuration is config.yaml, unless a profile or --configfile names another.
 
 from snakemake.utils import min_version
 
 min_version("9.0")
-
-
-report: "workflow/report/workflow.rst"
 
 
 if "experiments" not in config:

@@ -1,4 +1,4 @@
-# The plan of the configuration: made once, by the process that users start, and read by jobs.
+# The plan of the configuration. The process that users start makes it once; jobs read it.
 
 import atexit
 import fcntl
@@ -11,16 +11,17 @@ from pathlib import Path
 
 from snakemake.cli import get_argument_parser, get_profile_dir
 from snakemake.exceptions import WorkflowError
-from snakemake.io import report as in_report
 from snakemake.logging import logger
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from subtune.core.errors import SubtuneError
 from subtune.core.jobs import skip_final_garbage_collection
-from subtune.core.layout import Layout, offer
+from subtune.core.layout import Layout
+from subtune.core.workflow import offer
 from subtune.stages import plan_file
 
-# The directory of the clone or package; in a module, `workflow.basedir` is the including workflow's.
+# The directory of the clone or package. If another workflow includes this one, `workflow.basedir` is the
+# other workflow's.
 HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
 if re.search("[{}]", str(HERE)):
     raise WorkflowError(
@@ -35,7 +36,7 @@ os.environ.setdefault("TMPDIR", tempfile.gettempdir())
 
 
 def planned():
-    """Refuse repeated keys, which Snakemake accepts, and return the plan."""
+    """Return the plan. Refuse repeated keys in files of YAML, which Snakemake accepts."""
     from subtune.config import require_unique_keys
 
     profiles = get_argument_parser().parse_known_args()[0].profile or []
@@ -63,7 +64,6 @@ skip_final_garbage_collection()
 offer(HERE / "src")
 CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{SETTINGS['environment']}.yaml"
 STAGE = "../scripts/stage.py"
-CAPTIONS = str(HERE / "workflow" / "report" / "experiment.rst")
 
 
 def any_of(names):
@@ -88,28 +88,37 @@ def stages(kind):
 
 
 def of_stage(name, value):
-    """Return a function of wildcards, and of a job's attempt, that looks up a value of a stage."""
+    """Return a function with which Snakemake looks up a value of a stage.
+
+    Args:
+        name: the stage's kind and id, which may have wildcards.
+        value: a function of the stage and of the number of the job's attempt.
+    """
     return lambda w, attempt=1: value(
         PLAN.stage(name.format(**dict(w.items()))), attempt
     )
 
 
 def inputs(name):
-    """Return the inputs of a stage. Its name may have wildcards."""
+    """Return the function that looks up a stage's inputs."""
     return of_stage(name, lambda stage, attempt: stage.inputs)
 
 
 def memory(name):
-    """Return the megabytes that a stage asks for: each attempt adds half of the first's, up to twice."""
+    """Return the function that looks up the megabytes that a stage asks for.
+
+    The second attempt asks for half as much again, later attempts for twice as much as the first.
+    """
     return of_stage(
         name, lambda s, attempt: int(s.resources["mem_mb"] * min((1 + attempt) / 2, 2))
     )
 
 
 def minutes(name):
-    """Return the minutes that a stage asks for: each attempt asks for twice as many.
+    """Return the function that looks up the minutes that a stage asks for.
 
-    A sweep that needs more than the cluster allows continues from its checkpoint.
+    Each attempt asks for twice as many as the one before, up to the longest job that the cluster
+    allows. A sweep that needs more time continues from its checkpoint.
     """
     most = 60 * SETTINGS["longest_job_hours"]
     return of_stage(
@@ -118,39 +127,12 @@ def minutes(name):
 
 
 def retries(kind):
-    """Return how often a failed stage is tried again: a download may fail by chance."""
+    """Return how often a failed stage is tried again; only a download can fail by chance."""
     return 2 if any(s.spec["source"] == "hub" for s in stages(kind).values()) else 0
 
 
-def shown(stage, category):
-    """Return a stage's outputs; `snakemake --report` shows figures and CSV files with a title."""
-    outputs = {}
-    for name, paths in stage.outputs.items():
-        outputs[name] = paths
-        if exhibit := stage.resources["shown"].get(name):
-            outputs[name] = [
-                in_page(path, category, exhibit["title"]) for path in paths
-            ]
-    return outputs
-
-
-def in_page(path, category, title):
-    ending = Path(path).suffix[1:]
-    if ending not in ("csv", "png", "pdf"):
-        return path
-    labels = {"title": title, "file": ending}
-    return in_report(path, CAPTIONS, category=category, labels=labels)
-
-
-def captions(stage):
-    """Return the captions of a stage's tables and figures by title, which Snakemake's report shows."""
-    return {
-        shown["title"]: shown["caption"] for shown in stage.resources["shown"].values()
-    }
-
-
 def require_no_rule(experiment):
-    """Refuse an experiment with the name of a rule: both would be the same target."""
+    """Refuse an experiment with the name of a rule, because both would be the same target."""
     if workflow.is_rule(experiment):
         raise WorkflowError(
             f"experiments.{experiment}: found the name of a rule of the workflow, expected another"
@@ -171,7 +153,7 @@ def keep_comparisons_away():
 
 
 def print_answers(written):
-    """Print the claims of papers and the answers, of all experiments or of one, if they exist."""
+    """Print the answers and how many claims hold, from files that this call has written."""
     from subtune.exhibits.answers import answers_in_lines
     from subtune.exhibits.findings import papers_in_lines
 
@@ -189,7 +171,10 @@ def print_answers(written):
 
 
 class FailureHandler(logging.Handler):
-    """Keeps the logs of failed jobs and what executors say; ends the attempts of refused jobs."""
+    """The logs of failed jobs, and what executors say about them.
+
+    A job that a cluster refuses is not tried again.
+    """
 
     def __init__(self):
         super().__init__(logging.ERROR)
@@ -220,7 +205,7 @@ if workflow.modifier.is_main_snakefile():
 
 
 def print_failures():
-    """Print why jobs failed, after everything that Snakemake prints."""
+    """Print why jobs failed, after everything else that Snakemake prints."""
     from subtune.interface.failures import Failure, failures_in_lines
 
     failures = []

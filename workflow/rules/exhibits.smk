@@ -9,7 +9,7 @@ for name, stage in stages("exhibits").items():
         input:
             **stage.inputs,
         output:
-            **shown(stage, name),
+            **stage.outputs,
         log:
             PATHS.log(name, "exhibits"),
         localrule: True
@@ -17,7 +17,6 @@ for name, stage in stages("exhibits").items():
             CPU
         params:
             stage=f"exhibits/{name}",
-            captions=captions(stage),
         script:
             STAGE
 
@@ -26,7 +25,7 @@ rule summary:
     input:
         unpack(inputs("summary/summary")),
     output:
-        **shown(PLAN.stage("summary/summary"), "All experiments"),
+        **PLAN.stage("summary/summary").outputs,
     log:
         PATHS.log("summary"),
     localrule: True
@@ -34,7 +33,6 @@ rule summary:
         CPU
     params:
         stage="summary/summary",
-        captions=captions(PLAN.stage("summary/summary")),
     script:
         STAGE
 

@@ -1,5 +1,5 @@
-# Fisher information of every task, before any fine-tuning, and entries ranked by it. These jobs and
-# their inputs go first, because one mask may wait for every task.
+# Fisher information of every task, before any fine-tuning, and rankings of parameters by it. These
+# jobs and their inputs have priority, because one mask may need the information of every task.
 
 
 rule fisher:

@@ -1,4 +1,4 @@
-# What runs read: rows of every task, pretrained models, and token ids. Later jobs need no network.
+# Inputs of runs: rows of every task, pretrained models, and token ids. Later jobs need no network.
 
 
 rule dataset:

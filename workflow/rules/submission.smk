@@ -1,5 +1,5 @@
-# Zip files for the GLUE server, with predictions of each method's chosen runs on the test rows, and the
-# server's scores, once the user has entered them.
+# Zip files for the GLUE server, and the scores that it returns. A zip file has one method's predictions
+# on the test rows.
 
 
 rule test_predictions:
@@ -32,7 +32,7 @@ for name, stage in stages("submissions").items():
         input:
             **stage.inputs,
         output:
-            **shown(stage, name),
+            **stage.outputs,
         log:
             PATHS.log(name, "submissions"),
         localrule: True
@@ -40,7 +40,6 @@ for name, stage in stages("submissions").items():
             CPU
         params:
             stage=f"submissions/{name}",
-            captions=captions(stage),
         script:
             STAGE
 

@@ -1,7 +1,7 @@
 # Sweeps: one job trains many runs and leaves a record of each in the run store.
 # Records and checkpoints are not outputs, because Snakemake would delete them. An interrupted job keeps
-# its finished runs and continues with the others. A sweep with a new learning rate trains only
-# the runs of this rate.
+# its finished runs and continues with the others. If a learning rate is added, the sweep trains only the
+# runs with this rate.
 
 
 # Searches for learning rates; each finds the rate for all seeds and folds of a method.
@@ -30,8 +30,6 @@ rule search:
 rule train:
     input:
         unpack(inputs("train/{sweep}")),
-        # `subtune verify --repair` writes these files; the sweep is then older than an input and runs again.
-        repairs=lambda w: [*filter(exists, [PATHS.repair(w.sweep)])],
     output:
         PATHS.sweep("{sweep}"),
     log:

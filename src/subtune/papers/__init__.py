@@ -1,4 +1,4 @@
-"""The papers, one folder each. A new paper adds only its folder."""
+"""The papers, one folder each."""
 
 import importlib
 import pkgutil
@@ -10,10 +10,13 @@ NO_PAPER = Paper(name="", citation="")
 
 
 def names() -> list[str]:
-    """Return the names of all papers in alphabetical order."""
+    """Return the names of all papers, in alphabetical order."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
 
 
 def find(name: str | None) -> Paper:
     """Return a paper by its name, or `NO_PAPER` without a name."""
-    return importlib.import_module(f"{__name__}.{name}.exhibits").PAPER if name else NO_PAPER
+    if not name:
+        return NO_PAPER
+    # Import by name, because a paper adds only its folder: no list names the papers.
+    return importlib.import_module(f"{__name__}.{name}.exhibits").PAPER

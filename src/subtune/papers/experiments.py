@@ -1,6 +1,6 @@
-"""Papers of a configuration's experiments: each experiment's exhibits, and their results."""
+"""The exhibits of each experiment in a configuration, and their results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,21 +10,21 @@ import pandas as pd
 from subtune import papers
 from subtune.analysis import parameters
 from subtune.analysis.claims import claims_table
+from subtune.analysis.printed import reproduction
 from subtune.analysis.scores import read_scores, train_and_dev
 from subtune.config import Config, Experiment
 from subtune.core.errors import SubtuneError, one_of
-from subtune.exhibits.methods import reproduction
 from subtune.exhibits.output import save_figure, write_table
 from subtune.exhibits.results import Results
+from subtune.glue_server import submissions
 from subtune.papers.paper import DATA, INFORMATION, Figure, Needs, Paper, Table
 from subtune.papers.shared import SUBMISSION, all_exhibits
-from subtune.planning.jobs import submissions
 from subtune.planning.plan import Plan
 from subtune.tasks.task import columns_of
 
 
 def with_papers(config: Config) -> Config:
-    """Return the configuration, with experiments named like a paper set to reproduce that paper.
+    """Return the configuration; an experiment with the name of a paper reproduces this paper.
 
     Raises:
         SubtuneError: a paper or a figure is unknown, or an experiment has several models but its
@@ -54,17 +54,19 @@ def with_papers(config: Config) -> Config:
 
 
 def score_columns(config: Config, experiment: Experiment) -> list[dict[str, Any]]:
-    """Return the sources of an experiment's columns of scores, as plain values.
+    """Return an experiment's `ScoreColumn`s as plain values, without titles.
 
-    Headings are left out because they change no score.
+    Titles are left out because they change no score.
     """
     tasks = [config.all_tasks()[name] for name in experiment.tasks]
-    columns = map(asdict, columns_of(tasks, paper_of(experiment).metrics))
-    return [{name: c[name] for name in c if name != "title"} for c in columns]
+    columns = [asdict(column) for column in columns_of(tasks, paper_of(experiment).metrics)]
+    for column in columns:
+        del column["title"]
+    return columns
 
 
 def with_information(config: Config) -> set[str]:
-    """Return the experiments whose paper shows their model's Fisher information."""
+    """Return the names of experiments whose paper shows their model's Fisher information."""
     return {n for n, e in config.experiments.items() if paper_of(e).shows_information()}
 
 
@@ -74,7 +76,7 @@ def paper_of(experiment: Experiment) -> Paper:
 
 
 def exhibits_of(config: Config, experiment: Experiment) -> dict[str, Table]:
-    """Return the tables and figures for which an experiment has the runs, by name, in order."""
+    """Return the tables and figures for which an experiment has the runs, by name and in order."""
     tables = {*tables_read(config, experiment), *tables_made(experiment)}
     tables |= {"submission"} if submissions(config, experiment) else set()
     return {
@@ -95,7 +97,7 @@ def left_out(experiment: Experiment, exhibit: Table) -> list[str]:
 
 
 def _meets(experiment: Experiment, needs: Needs, tables: set[str]) -> bool:
-    """Return whether an experiment has the runs that an exhibit needs, and its ``tables``."""
+    """Return whether an experiment has the runs and the tables that an exhibit needs."""
     return (
         set(needs.methods) <= set(experiment.all_methods())
         and set(needs.tasks) <= set(experiment.tasks)
@@ -108,29 +110,36 @@ def _meets(experiment: Experiment, needs: Needs, tables: set[str]) -> bool:
 
 def tables_read(config: Config, experiment: Experiment) -> list[str]:
     """Return the tables of an experiment's runs that its exhibits read."""
-    always = ["scores", "chosen", "row_scores", "learning_curves", "changes", "parameter_changes"]
+    tables = ["scores", "chosen", "row_scores", "learning_curves", "changes", "parameter_changes"]
     if any(len(experiment.settings(task).train_rows) > 1 for task in experiment.tasks):
-        always.append("sizes")
-    return [*always, "test_scores"] if config.test_scores else always
+        tables.append("sizes")
+    if config.test_scores:
+        tables.append("test_scores")
+    return tables
 
 
 def tables_made(experiment: Experiment) -> list[str]:
     """Return the other tables that are made and stored with an experiment's exhibits."""
     paper, tasks = paper_of(experiment), set(experiment.tasks)
     printed_tasks = set(paper.printed("scores")["task"])
-    are_printed = printed_tasks & tasks if tasks <= set(paper.tasks_apart) else printed_tasks
-    return [
-        *(["claims"] if paper.claims_on(experiment.tasks) else []),
-        *(["reproduction"] if are_printed else []),
-        *(INFORMATION if paper.shows_information() else []),
-        *(["train_scores"] if paper.scored_on_training_rows else []),
-    ]
+    if tasks <= set(paper.tasks_apart):
+        printed_tasks &= tasks
+    tables: list[str] = []
+    if paper.claims_on(experiment.tasks):
+        tables.append("claims")
+    if printed_tasks:
+        tables.append("reproduction")
+    if paper.shows_information():
+        tables.extend(INFORMATION)
+    if paper.scored_on_training_rows:
+        tables.append("train_scores")
+    return tables
 
 
 def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
-    """Return all plain values, except results of runs, on which an experiment's exhibits depend.
+    """Return the values on which an experiment's exhibits depend, except results of runs.
 
-    If a value changes, the exhibits are made again.
+    The values are plain JSON. If one changes, the exhibits are made again.
     """
     experiment, tasks = config.experiments[name], config.all_tasks()
     paper, users = paper_of(experiment), {*config.tasks, *config.directories}
@@ -174,8 +183,8 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
 def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
     """Return the keys of an experiment's runs that are also scored on their training rows.
 
-    These are runs with the most training rows, of the methods that its paper names, on all tasks
-    but the paper's ``tasks_apart``.
+    These are the runs of `Paper.scored_on_training_rows` with the most training rows, on all tasks
+    except `Paper.tasks_apart`.
     """
     paper = paper_of(config.experiments[name])
     return {
@@ -199,20 +208,14 @@ def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
 
     Args:
         about: from `about`.
-        files: each table's file by name; also ``models`` (their directories), ``fisher_sums`` (a
-            file per task) and ``scored`` (the sweeps' files of train scores).
+        files: each table's file by name. Also ``models`` (their directories), ``fisher_sums`` (a
+            file per task) and ``scored`` (files of scores on training rows, one per sweep).
     """
     paper, tasks, wanted = papers.find(about["paper"]), about["tasks"], about["tables"]
     tables = {name: read_scores(files[name]) for name in DATA if name in files}
     made: dict[str, pd.DataFrame] = {}
     if "component_shares" in wanted:
-        paths = zip(tasks, files["fisher_sums"], strict=True)
-        sums = pd.concat([pd.read_csv(path).assign(task=task) for task, path in paths])
-        layers = parameters.layernorm_by_layer(sums)
-        made["layernorm_information"] = layers
-        made["global_layernorm_information"] = parameters.global_by_layer(layers)
-        made["component_shares"] = parameters.component_shares(sums)
-        made["parameter_information"] = parameters.parameter_information(sums)
+        made |= _information(tasks, files["fisher_sums"])
     if "train_scores" in wanted:
         trained = [pd.DataFrame(columns=["run"])]
         trained += [pd.read_csv(path, dtype={"run": str}) for path in files["scored"]]
@@ -232,8 +235,21 @@ def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
             paper.tasks_apart,
         )
     models = dict(zip(about["models"], map(Path, files["models"]), strict=True))
-    shown = about["selections"], about["unfinished"]
-    return Results(tables, tasks, paper.printed, models, *shown)
+    return Results(tables, tasks, paper.printed, models, about["selections"], about["unfinished"])
+
+
+def _information(tasks: Iterable[str], paths: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Return the tables `INFORMATION`, made from a file of Fisher information per task."""
+    sums = pd.concat(
+        [pd.read_csv(path).assign(task=task) for task, path in zip(tasks, paths, strict=True)]
+    )
+    layers = parameters.layernorm_by_layer(sums)
+    return {
+        "component_shares": parameters.component_shares(sums),
+        "parameter_information": parameters.parameter_information(sums),
+        "layernorm_information": layers,
+        "global_layernorm_information": parameters.global_by_layer(layers),
+    }
 
 
 def write_exhibit(
@@ -242,12 +258,15 @@ def write_exhibit(
     """Write a table or figure of an experiment's results, in the format of each output's suffix.
 
     Args:
+        name: the name of the table or figure.
         about: from `about`.
     """
-    [exhibit] = [e for e in all_exhibits(papers.find(about["paper"])) if e.name == name]
-    own = about["exhibits"][name]
-    shown = results.without(own["left_out"]) if own["left_out"] else results
+    exhibits = {exhibit.name: exhibit for exhibit in all_exhibits(papers.find(about["paper"]))}
+    exhibit, own = exhibits[name], about["exhibits"][name]
+    if own["left_out"]:
+        # Other exhibits share these results, and their summary, which takes a second to make.
+        results = results.without(own["left_out"])
     if isinstance(exhibit, Figure):
-        save_figure(exhibit.make(shown, own["style"]), outputs)
+        save_figure(exhibit.make(results, own["style"]), outputs)
     else:
-        write_table(exhibit.make(shown), outputs)
+        write_table(exhibit.make(results), outputs)

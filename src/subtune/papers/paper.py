@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 
 from subtune.analysis import statistics
 from subtune.analysis.claims import Claim
-from subtune.core.layout import read_yaml
-from subtune.exhibits.methods import AVERAGE
+from subtune.analysis.printed import AVERAGE
+from subtune.core.package_data import read_yaml
 
 # Tables of the Fisher information of one model on every task.
 INFORMATION = (
@@ -25,7 +25,7 @@ INFORMATION = (
 )
 # Tables that exhibits and claims read. ``sizes`` has all numbers of training rows in every metric,
 # ``chosen`` only the largest number. Claims can also read ``printed`` (the paper's own scores) and
-# ``train_rows`` (the number of training rows of each task); an exhibit can read ``submission``
+# ``train_rows`` (the number of training rows of each task). An exhibit can also read ``submission``
 # (the files for the GLUE server).
 DATA = (
     "scores",
@@ -54,9 +54,15 @@ COLUMNS = {
 class Needs:
     """The runs that an experiment must have for a table or a figure.
 
-    ``seeds`` and ``questions`` are minimum counts of seeds, and of pairs of model and task.
-    ``tables`` are names in `DATA` that not every experiment has. For ``parameter_changes``, name
-    exactly one method and one task: those whose changes the exhibit shows.
+    Attributes:
+        methods: methods that it must train.
+        tasks: tasks that it must have.
+        seeds: the minimum number of seeds.
+        questions: the minimum number of pairs of model and task.
+        fractions: whether it must train masks.
+        tables: names in `DATA` that not every experiment has. If one is ``parameter_changes``, the
+            exhibit shows the changes of the only method in ``methods`` on the only task in
+            ``tasks``.
     """
 
     methods: tuple[str, ...] = ()
@@ -77,8 +83,8 @@ class Table:
         caption: all explanations that a reader needs.
         make: the function that makes it from `Results`, as a data frame or a `Styled` table.
         needs: the runs that the table needs; an experiment without these runs lacks the table.
-        tasks: the tasks that the table shows. Default: all; a paper's own exhibit omits
-            `Paper.tasks_apart`.
+        tasks: the tasks that the table shows. By default, it shows all tasks; a paper's own table
+            leaves out `Paper.tasks_apart`.
     """
 
     name: str
@@ -93,8 +99,10 @@ class Table:
 class Figure(Table):
     """A figure, drawn as PNG and PDF.
 
-    The second argument of ``make`` is the figure's style. ``style`` is the key of its settings
-    under ``figures`` in a configuration; default: the figure's own name.
+    The second argument of ``make`` is the figure's style.
+
+    Attributes:
+        style: the key of the style under ``figures`` in a configuration; default: ``name``.
     """
 
     style: str = ""
@@ -117,8 +125,8 @@ class Paper:
             also chooses epochs and learning rates. Recorded predictions and changes still come from
             the epoch that is best by the task's first metric.
         scored_on_training_rows: methods whose runs are also scored on their training rows.
-        printed_data: by name of data, the paper's table of the same numbers; the workflow turns
-            values into shares per task.
+        printed_data: by name in `DATA`, the paper's table of the same numbers. A ``value`` becomes
+            a share of its task's sum.
         printed_learning_rates: by method, the paper's table of its best learning rates.
         tasks_apart: tasks with their own exhibits and claims; the paper's other exhibits and claims
             leave them out.
@@ -139,14 +147,18 @@ class Paper:
         return any({*exhibit.needs.tables} & {*INFORMATION} for exhibit in self.exhibits)
 
     def claims_on(self, tasks: Collection[str]) -> list[Claim]:
-        """Return the claims about at least one of these tasks."""
-        apart = set(tasks) & set(self.tasks_apart)
-        together = set(tasks) - apart
-        return [
-            claim
-            for claim in self.claims
-            if (apart & {*claim.tasks} if {*claim.tasks} & {*self.tasks_apart} else together)
-        ]
+        """Return the claims that an experiment with these tasks tests.
+
+        A claim about some of ``tasks_apart`` needs one of them; every other claim needs another
+        task.
+        """
+        apart, together = set(self.tasks_apart), set(tasks) - set(self.tasks_apart)
+        claims = []
+        for claim in self.claims:
+            own = apart & set(claim.tasks)
+            if own & set(tasks) or (together and not own):
+                claims.append(claim)
+        return claims
 
     @property
     def folder(self) -> Path:
@@ -154,19 +166,23 @@ class Paper:
         return Path(__file__).parent / self.name / "printed"
 
     def version(self) -> str:
-        """Return a hash of all numbers that the paper prints, and of its claims."""
+        """Return a hash of the paper's claims and of all numbers that it prints."""
         digest = hashlib.sha256()
         for path in sorted([*self.folder.glob("*.csv"), *self.folder.parent.glob("claims.yaml")]):
             digest.update(path.name.encode() + path.read_bytes())
         return digest.hexdigest()[:12]
 
     def printed(self, name: str) -> pd.DataFrame:
-        """Return one of the paper's tables, with numbers of parameters as text and ``scores`` from
-        0 to 1.
+        """Return one of the paper's tables, by the name of its file.
 
-        Scores have the columns ``exhibit``, ``model``, ``split``, ``method`` (its name in
-        `METHODS`, if any), ``params``, ``task`` (with ``mnli_matched`` and ``mnli_mismatched``),
-        ``metric``, ``value`` and ``is_average`` (a mean over the paper's tasks).
+        The table ``scores`` has these columns:
+
+        * ``exhibit``, ``model``, ``split``, ``metric``
+        * ``method``: the name in `METHODS`, if there is one
+        * ``params``: the number of trained parameters, as text
+        * ``task``: MNLI is ``mnli_matched`` and ``mnli_mismatched``
+        * ``value``: the score, from 0 to 1
+        * ``is_average``: whether the score is a mean over the paper's tasks
         """
         path = self.folder / f"{name}.csv"
         if name in COLUMNS and not path.is_file():
@@ -183,10 +199,10 @@ class Paper:
         ).drop(columns="scale")
 
     def tables_like_ours(self, *, averages: bool) -> dict[str, pd.DataFrame]:
-        """Return the paper's numbers as tables like ours, by the names of our tables.
+        """Return the paper's numbers in the form of our tables, by the names of our tables.
 
         Args:
-            averages: return averages over tasks instead of scores of single tasks.
+            averages: whether to return averages over tasks instead of scores of single tasks.
         """
         scores = self._scores_like_ours()
         wanted = scores[scores["is_average"] == averages]
@@ -199,8 +215,7 @@ class Paper:
         }
 
     def _scores_like_ours(self) -> pd.DataFrame:
-        """Return the paper's scores in the form of ``chosen``, with their ``exhibit`` and
-        ``split``."""
+        """Return the paper's scores in the form of ``chosen``; also ``exhibit`` and ``split``."""
         rows = self.printed("scores").rename(columns={"task": "column"})
         name = rows["column"].str
         rows = rows.assign(
@@ -222,7 +237,7 @@ class Paper:
     def _trained_parameters(self) -> pd.DataFrame:
         """Return numbers of trained parameters: ``model``, ``method``, ``trainable``.
 
-        Without printed counts, the numbers are shares of the model.
+        If the paper prints no counts, the numbers are shares of the model.
         """
         table = self.printed("parameter_counts")
         table = table[~table["printed"].astype(str).str.endswith("%")]
@@ -240,9 +255,9 @@ def _as_number(text: str) -> float:
 
 
 def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with each ``value`` as a ``share`` of its task's sum.
+    """Return a table with each ``value`` divided by its task's sum, as ``share``.
 
-    Layers with a missing value are left out.
+    Layers with a missing value are left out. A table without values is returned unchanged.
     """
     if "value" not in rows:
         return rows
@@ -252,11 +267,15 @@ def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_claims(package: str, *own: ModuleType) -> tuple[Claim, ...]:
-    """Return the claims of a package's paper, in their order.
+    """Return the claims in a paper's ``claims.yaml``, in their order.
 
     An entry has the fields of `Claim`. Instead of ``units`` and ``of``, it has a statistic's name
     with a list of its arguments. Statistics are functions of `subtune.analysis.statistics` and of
-    the paper's ``own`` modules.
+    ``own``.
+
+    Args:
+        package: the paper's package.
+        own: modules with statistics of the paper.
     """
     functions: dict[str, Any] = {}
     for module in (statistics, *own):

@@ -131,15 +131,14 @@ CLAIMS = Table(
     "The paper's claims, tested on these runs. The paper judges by a mean, a number of tasks, an "
     "order or a test's p-value; the table does the same with these runs and with the printed "
     "numbers. If printed numbers contradict the claim, the last column names them. The 95 % "
-    "interval of the mean is Student's, over units. If there are at least three seeds, a unit is "
-    "a seed's mean over all tasks; otherwise it is a task, and MNLI counts as two. Supported: the "
-    "whole interval agrees with the claim. Not supported: the whole interval contradicts the "
-    "claim by more than the margin. Undecided: all other cases, and fewer than three units. "
-    f"Differences of scores below {EQUIVALENCE_MARGINS['score']} do not count, "
-    "except in claims about the best method on a number of tasks and in claims that state an "
-    f"amount. Ratios within {100 * EQUIVALENCE_MARGINS['ratio']:g} % count as equal. Parameters "
-    "are "
-    "counted without the classifier; a method that diverged counts as the worst.",
+    "interval of the mean is Student's, over units. If there are at least three seeds, a unit is a "
+    "seed's mean over all tasks; otherwise it is a task, and MNLI counts as two. Supported: the "
+    "whole interval agrees with the claim. Not supported: the whole interval contradicts the claim "
+    "by more than the margin. Undecided: all other cases, and fewer than three units. Differences "
+    f"of scores below {EQUIVALENCE_MARGINS['score']} do not count, except in claims about the best "
+    "method on a number of tasks and in claims that state an amount. Ratios within "
+    f"{100 * EQUIVALENCE_MARGINS['ratio']:g} % count as equal. Parameters are counted without the "
+    "classifier; a method that diverged counts as the worst.",
     make=lambda results: checklist(results["claims"]),
     needs=Needs(tables=("claims",)),
 )
@@ -187,8 +186,7 @@ SIZES = Figure(
     "Score by number of training rows",
     "Dev score by the number of training rows, at each method's best learning rate for that "
     f"number. Larger training sets contain the smaller ones. Bands are {SEVERAL_SEEDS}. A line has "
-    "a gap "
-    "where a run diverged.",
+    "a gap where a run diverged.",
     make=lambda results, style: score_by_train_rows(results, style),
     needs=Needs(tables=("sizes",)),
 )

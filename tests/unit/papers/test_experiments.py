@@ -9,7 +9,7 @@ from subtune.planning.plan import plan
 from tests.helpers.examples import config, experiment, scored
 from tests.helpers.exhibits import results
 
-FRACTIONS = {"values": [0.2], "learning_rates": [1e-3]}
+FRACTIONS = {"values": [0.2]}
 # Exhibits of every experiment, in order.
 FIRST = ["answers", "front", "summary"]
 LAST = ["choices", "learning_curves"]

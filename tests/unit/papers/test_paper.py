@@ -8,6 +8,13 @@ from pathlib import Path
 import pytest
 
 from subtune import papers
+from subtune.analysis.statistics import (
+    best_minus,
+    minus,
+    minus_on_rows,
+    minus_printed,
+    parameters_of_families,
+)
 from subtune.papers.paper import DATA, Figure
 from subtune.papers.shared import all_exhibits
 from subtune.selections.methods import METHODS
@@ -25,7 +32,7 @@ EXHIBITS = [
 def test_an_exhibit_is_declared_whole(exhibit):
     """It has a title and a caption, and a figure's function takes a style as well."""
     assert exhibit.title and exhibit.caption.endswith(".") and "  " not in exhibit.caption
-    arguments = ["results"] + ["style"] * isinstance(exhibit, Figure)
+    arguments = ["results", "style"] if isinstance(exhibit, Figure) else ["results"]
     assert list(inspect.signature(exhibit.make).parameters) == arguments
 
 
@@ -41,6 +48,14 @@ def test_every_claim_is_declared_whole_and_says_where_it_is_printed(paper):
         assert set(claim.reads) <= {*DATA, "printed", "train_rows"}
         for function in filter(None, (claim.units, claim.order)):
             inspect.signature(function).bind(*claim.reads, *claim.of)
+
+
+def test_five_statistics_carry_most_claims_and_the_others_say_why_they_exist():
+    shared = [minus, best_minus, minus_printed, minus_on_rows, parameters_of_families]
+    claims = [claim for paper in PAPERS for claim in paper.claims]
+    others = [claim.units for claim in claims if claim.units not in shared]
+    assert len(others) < 0.4 * len(claims)
+    assert [units for units in others if " fit" not in units.__doc__] == []
 
 
 def words(path: Path) -> set[str]:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from subtune import config, papers
-from subtune.exhibits.methods import exhibit_scores
+from subtune.analysis.printed import exhibit_scores
 from subtune.papers.experiments import exhibits_of, paper_of, with_information, with_papers
 from subtune.planning.cost import Estimates, cost_table
 from subtune.planning.plan import plan
@@ -135,7 +135,7 @@ def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
     costs = Estimates(day, plan_of_day)
     every = cost_table(day, plan_of_day, costs, with_information(day)).iloc[-1]
     assert every["hours"] <= 24 and every["sweeps"] <= 50
-    assert f"for {every['runs']} runs in {every['jobs']} jobs" in DAY.read_text()
+    assert f"has {every['runs']} runs in {every['jobs']} jobs" in DAY.read_text()
 
 
 def test_all_learning_rates_of_full_fine_tuning_are_in_one_job(at_scale):
@@ -143,7 +143,7 @@ def test_all_learning_rates_of_full_fine_tuning_are_in_one_job(at_scale):
     for key, sweep in at_scale.sweeps.items():
         for spec in (at_scale.runs[run].run for run in sweep.runs):
             if spec.selection == METHODS["full"]:
-                jobs.setdefault(spec.at(1).id, set()).add(key)
+                jobs.setdefault(spec.with_learning_rate(1).id, set()).add(key)
     assert {len(keys) for keys in jobs.values()} == {1}
 
 

@@ -12,6 +12,8 @@ def minus_most_informed(
 ) -> pd.Series:
     """Return each score on the fewest rows minus that of the method with the most information.
 
+    `minus_on_rows` does not fit: the second method differs between tasks.
+
     Args:
         methods: methods of one parameter each, which have the parameter's name.
     """

@@ -20,14 +20,20 @@ from subtune.analysis.statistics import (
 
 
 def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return the standard deviation over seeds of one method minus that of another."""
+    """Return the standard deviation over seeds of one method minus that of another.
+
+    `minus` does not fit: it compares means.
+    """
     wide = method_scores(chosen).reindex(columns=[first, second])
     spread = wide.dropna().groupby(level=["model", "column"]).std()
     return (spread[first] - spread[second]).dropna()
 
 
 def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return, for each pair of models, the rank correlation of their `minus` over columns."""
+    """Return, for each pair of models, the rank correlation of their `minus` over columns.
+
+    `minus` does not fit: the claim is about the likeness of models.
+    """
     wide = minus(chosen, first, second).groupby(level=["model", "column"]).mean().unstack("model")
     pairs = {f"{a}, {b}": wide[[a, b]].dropna() for a, b in combinations(wide, 2)}
     return pd.Series(
@@ -35,10 +41,12 @@ def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Ser
     ).rename_axis("pair")
 
 
-def minus_by_size(
+def minus_by_task_size(
     chosen: pd.DataFrame, train_rows: pd.DataFrame, first: str, second: str
 ) -> pd.Series:
     """Return, per model and seed, the rank correlation over tasks of training rows and `minus`.
+
+    `minus_by_rows` does not fit: each task has one number of training rows here.
 
     Args:
         train_rows: ``task`` and ``rows``.
@@ -56,7 +64,10 @@ def minus_by_size(
 
 
 def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: str) -> pd.Series:
-    """Return, per model and task, a parameter's change divided by the mean change of others."""
+    """Return, per model and task, a parameter's change divided by the mean change of others.
+
+    `changes_to_largest_other` does not fit: a change of 0 has no logarithm.
+    """
     means = changes_of(changes, method)
     compared = [other for other in matching(means, others) if other != name]
     if name not in means or not compared:
@@ -67,14 +78,21 @@ def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: 
 def measure_minus(
     table: pd.DataFrame, measure: str, first: str | float, second: str | float
 ) -> pd.Series:
-    """Return a column's values of one method minus those of another, or minus a number.
+    """Return a method's values of a column minus those of another method.
 
-    Diverged runs are left out.
+    Diverged runs are left out. `minus` does not fit: it compares scores, and only methods.
+
+    Args:
+        measure: the column, such as ``gap``.
+        first: a method, or a number.
+        second: like ``first``.
     """
     if measure not in table:
         return NOTHING
-    rows = table[table["decides"]] if "decides" in table else table.dropna(subset="gap")
-    rows = whole_methods(rows) if "scope" in rows else rows
+    if "decides" in table:
+        rows = whole_methods(table[table["decides"]])
+    else:
+        rows = table.dropna(subset="gap")
     wide = rows.groupby([*CELL, "method"])[measure].mean().unstack()
     wide = wide.reindex(columns=[side for side in (first, second) if isinstance(side, str)])
     left, right = (wide[side] if isinstance(side, str) else side for side in (first, second))
@@ -82,7 +100,9 @@ def measure_minus(
 
 
 def rate_to_printed(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) -> pd.Series:
-    """Return the log ratio of a method's best learning rates to the printed ones of the same
-    model."""
+    """Return the log ratio of a method's best learning rates to the printed ones of the same model.
+
+    `minus_printed` does not fit: it compares scores.
+    """
     ours, papers = best_rates(chosen, method), best_rates(printed, method)
     return NOTHING if ours.empty or papers.empty else np.log(ours / papers).dropna()

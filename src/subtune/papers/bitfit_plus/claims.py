@@ -1,38 +1,65 @@
 """Statistics that only BitFit+'s claims need."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from subtune.analysis.scores import by_method, whole_methods
 from subtune.analysis.statistics import (
     FEWEST_PAIRS,
     NOTHING,
     changes_of,
+    families_apart,
     method_scores,
+    minus,
     minus_printed,
     rank_correlation,
+    without_diverged,
 )
+
+
+def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
+    """Return `minus` of the best method of each of two families, by their means over columns.
+
+    The second family excludes methods of the first. Columns that lack a method's score are left
+    out. `best_minus` does not fit: it chooses another best method for each column.
+    """
+    rows = whole_methods(chosen)
+    firsts, seconds = families_apart(rows["method"].unique(), first, second)
+    rows = without_diverged(rows[rows["method"].isin(firsts + seconds)])
+    means = by_method(rows).dropna().mean()
+    averages = [means.reindex(family).dropna() for family in (firsts, seconds)]
+    if any(average.empty for average in averages):
+        return NOTHING
+    return minus(rows, *(re.escape(str(average.idxmax())) for average in averages))
 
 
 def distance_to_printed(
     chosen: pd.DataFrame, printed: pd.DataFrame, pairs: Mapping[str, str], exhibit: str, split: str
 ) -> pd.Series:
-    """Return the absolute value of `minus_printed`, so that differences do not cancel."""
+    """Return the absolute value of `minus_printed`.
+
+    `minus_printed` does not fit: in a mean over methods, differences with opposite signs cancel.
+    """
     return minus_printed(chosen, printed, pairs, exhibit, split).abs()
 
 
 def change_and_score(
     changes: pd.DataFrame, chosen: pd.DataFrame, method: str, parts: Mapping[str, Sequence[str]]
 ) -> pd.Series:
-    """Return the rank correlation of parameters' changes and their scores when trained alone.
+    """Return the rank correlation, over methods, of changes and scores, with the sign reversed.
+
+    A method's change is the mean change of its parameters when ``method`` trains all of them. Its
+    score is the mean over tasks. No shared statistic fits: they read either changes or scores.
 
     Args:
-        method: the method whose changes are compared; it trains all these parameters.
+        method: the method whose changes are compared.
         parts: the parameters that each method trains.
 
     Returns:
-        One number per model, task with changes, and seed of the scores, which are means over tasks.
-        The sign is reversed: a positive correlation is below 0.
+        One number per model, task with changes, and seed of the scores. If larger changes go with
+        higher scores, it is below 0.
     """
     means, scores = changes_of(changes, method), method_scores(chosen)
     methods = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]

@@ -73,8 +73,7 @@ EXHIBITS = (
         "Dev score against the trained fraction of LayerNorm, for masks from the task itself "
         "(individual), from all tasks (global) and from all other tasks (cross-validated). In "
         "addition to the paper's three curves, lines show all of LayerNorm and full fine-tuning. "
-        "Bands "
-        f"are {SEVERAL_SEEDS}.",
+        f"Bands are {SEVERAL_SEEDS}.",
         make=lambda results, style: score_by_fraction(
             results, style, ["individual", "global", "cv"], references=["layernorm", "full"]
         ),
