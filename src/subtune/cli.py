@@ -1,48 +1,68 @@
 """The `subtune` command."""
 
-import argparse
-import contextlib
 import io
+import itertools
 import json
 import os
+import shlex
 import sys
-from argparse import Namespace
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-from subtune import __version__, config
-from subtune.config.schema import MARGIN
+from cyclopts import App, CycloptsError, Parameter
+
 from subtune.core.errors import SubtuneError, listed, one_of, printable
 from subtune.core.jobs import skip_final_garbage_collection
 from subtune.core.layout import Layout
+from subtune.core.version import VERSION
+from subtune.init.request import Kind, Options, Request, TableOptions
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from subtune.init.first_configuration import Request
 
-# A function that adds an argument to a subcommand.
-Add = Callable[..., Any]
+# Commands import other modules when they are called: `subtune --help` takes a fifth of a second.
+app = App(
+    name="subtune",
+    help="Find the few parameters of a pretrained model that are worth fine-tuning.",
+    version=f"subtune {VERSION}",
+    help_flags=["--help", "-h"],
+    default_parameter=Parameter(negative="", show_default=False, show_choices=False),
+    result_action="return_value",
+    suppress_keyboard_interrupt=False,
+    # Snakemake reads `--` itself.
+    end_of_options_delimiter="",
+)
+FILES = "--train examples/weather-train.csv --dev examples/weather-dev.csv"
+File = Annotated[Path, Parameter(metavar="FILE")]
+Directory = Annotated[Path, Parameter(metavar="DIR")]
+Column = Annotated[str, Parameter(metavar="COLUMN")]
+# What follows a configuration is Snakemake's.
+Others = Annotated[str, Parameter(allow_leading_hyphen=True)]
+NUMBERS = itertools.count()
+
+
+def _command(example: str) -> Callable:
+    """Return a decorator that adds a subcommand. Help lists subcommands in the order below."""
+    return app.command(help_epilogue=f"example: subtune {example}", sort_key=next(NUMBERS))
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
-    parser = _parser()
-    options, others = parser.parse_known_args(arguments)
-    if others and options.command not in (_run, _demo):
-        parser.error(f"unrecognized arguments: {' '.join(others)}")
-    options.others = others
     skip_final_garbage_collection()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A locale may lack characters; standard error escapes them by itself.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        options.command(options)
+        app(arguments, exit_on_error=False, print_error=False)
         print(end="", flush=True)
+    except CycloptsError as error:
+        words = " ".join(["subtune", *(error.command_chain or ())])
+        print(f"{error}\n`{words} --help` lists the options", file=sys.stderr)
+        return 2
     except SubtuneError as error:
         print(error, file=sys.stderr)
         return 1
@@ -60,197 +80,174 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="subtune", description=__doc__)
-    parser.add_argument("--version", action="version", version=f"subtune {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command")
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class KindOptions:
+    """An option for each kind of task.
 
-    def command(function: Callable[[Namespace], None], does: str, example: str) -> Add:
-        """Add a subcommand, which is the first word of its example."""
-        epilog = f"example: subtune {example}"
-        added = commands.add_parser(example.split()[0], help=does, description=does, epilog=epilog)
-        added.set_defaults(command=function)
-        return added.add_argument
+    Attributes:
+        classes: each text has one class; default: a guess
+        multilabel: each text has any number of labels; default: a guess
+        regression: each text has a number; default: a guess
+    """
 
-    files = "--train examples/weather-train.csv --dev examples/weather-dev.csv"
-    does = "train methods on your tables, and name the one worth training"
-    add = command(_compare, does, f"compare {files}")
-    add("--train", required=True, help="a table's file, or a dataset on the hub")
-    judging = "default: folds of the training rows"
-    add("--dev", help=f"another file, a split's name, or a share such as 0.2; {judging}")
-    add("--test", help="a file of test rows; default: --dev rows give the scores")
-    add("--revision", help="commit, branch or tag of a dataset on the hub")
-    add("--results", type=Path, help="default: a new directory below results")
-    _add_columns(add)
-    _add_limits(add)
+    classes: bool = False
+    multilabel: bool = False
+    regression: bool = False
 
-    add = command(_run, "call Snakemake; its targets and options follow", "run weather.yaml -n")
-    add("config", type=Path, help="a configuration, such as `init` writes")
-
-    command(_demo, "run the papers' experiments on a laptop; needs subtune[demo]", "demo -n")
-
-    add = command(_init, "write a configuration for your own tables", f"init {files}")
-    add("--train", required=True, type=Path, help="a table's file")
-    add("--dev", type=Path, help=f"a file of dev rows; {judging}")
-    add("--test", type=Path, help="a file of test rows; default: --dev rows give the scores")
-    add("--to", type=Path, metavar="FILE", help="default: the task's name + .yaml")
-    _add_columns(add)
-    _add_limits(add)
-
-    does = "count what is in your tables: classes, lengths, repeats, conflicting labels"
-    add = command(_look, does, "look examples/weather-train.csv examples/weather-dev.csv")
-    add("train", type=Path, help="a table's file")
-    add("dev", nargs="?", type=Path, help="a file of dev rows")
-    add("test", nargs="?", type=Path, help="a file of test rows")
-    _add_columns(add)
-    _add_json(add)
-
-    add = command(_check, "check a configuration, without running anything", "check config.yaml")
-    _add_config(add)
-
-    command(_schema, "print the configuration's JSON schema", "schema")
-
-    does = "count the parameters that each method trains"
-    add = command(_params, does, "params bitfit layernorm --labels 3")
-    add("method", nargs="*", help="a name, 'a,b' or 'a without b'; default: all")
-    add("--model", type=Path, help="a local model; default: the papers' models")
-    add("--config", type=Path, help="a configuration with selections of your own")
-    add("--labels", type=int, default=2, help="outputs of the classifier; default: 2")
-    _add_json(add)
-
-    does = "count runs, jobs, hours and disk, and what is recorded so far"
-    add = command(_plan, does, "plan config.yaml")
-    _add_config(add)
-    _add_json(add)
-
-    add = command(_runs, "list the recorded runs", "runs --task rte --method bitfit")
-    _add_results(add)
-    add("--task", help="only this task's runs")
-    add("--method", help="only this method's runs")
-    _add_json(add)
-
-    add = command(_verify, "check that records are undamaged", "verify --repair")
-    _add_results(add)
-    repairs = "move damaged records away, so that snakemake trains them again"
-    add("--repair", action="store_true", help=repairs)
-
-    does = "write a run's model, for transformers or PEFT"
-    add = command(_export, does, "export 42ae38 --to my-model")
-    add("run", help="the run's id, or its first digits")
-    add("--to", type=Path, required=True, metavar="DIR", help="a new directory")
-    add("--results", type=Path, help="directory; default: that of --config, or results")
-    does = "configuration of a cross-validated run, whose method is trained on all rows"
-    add("--config", type=Path, help=does)
-    add("--adapter", action="store_true", help="write a LoRA run as PEFT adapter")
-
-    does = "predict a table's rows with an exported model"
-    add = command(_predict, does, "predict my-model table.csv --to predictions.csv")
-    add("model", type=Path, help="a folder that `export` has written")
-    add("table", type=Path, help="a file in a training format; its labels are not read")
-    add("--to", type=Path, required=True, metavar="FILE", help="a new CSV file")
-    add("--text", metavar="COLUMN", help="default: as in training")
-    add("--text2", metavar="COLUMN", help="column of the second text of a pair")
-    add("--encoding", help="the table's encoding, such as latin-1; default: UTF-8 or -16")
-    add("--sheet", help="sheet of an Excel file; default: the first")
-    add("--base", type=Path, metavar="DIR", help="an adapter's base model, if it has moved")
-    return parser
+    @property
+    def kind(self) -> Kind | None:
+        """The kind that is named, if one is."""
+        if self.classes:
+            return "classification"
+        if self.multilabel:
+            return "multilabel"
+        return "regression" if self.regression else None
 
 
-def _add_columns(add: Add) -> None:
-    add("--text", metavar="COLUMN", help="column of the text; default: a guess")
-    add("--text2", metavar="COLUMN", help="column of the second text of a pair")
-    does = "column of the label, or several of 0 and 1 as in toxic,insult; default: a guess"
-    add("--label", metavar="COLUMN", help=does)
-    for option, kind, has in (
-        ("--classes", "classification", "one class"),
-        ("--multilabel", "multilabel", "any number of labels"),
-        ("--regression", "regression", "a number"),
-    ):
-        does = f"each text has {has}; default: a guess"
-        add(option, dest="kind", action="store_const", const=kind, help=does)
-    add("--model", help="a directory, a package, or a repository on the hub")
-    add("--encoding", help="the files' encoding, such as latin-1; default: UTF-8 or -16")
-    add("--sheet", help="sheet of Excel files; default: the first")
-    does = "merge labels that differ only in capitals or invisible characters"
-    add("--merge-labels", action="store_true", help=does)
+@_command(f"compare {FILES}")
+def compare(
+    *,
+    train: Annotated[str, Parameter(metavar="TABLE")],
+    dev: Annotated[float | str | None, Parameter(metavar="TABLE")] = None,
+    test: Annotated[str | None, Parameter(metavar="TABLE")] = None,
+    revision: str | None = None,
+    results: Directory | None = None,
+    options: Options = Options(),
+    kind: KindOptions = KindOptions(),
+) -> None:
+    """Train methods on your tables, and name the one worth training.
 
-
-def _add_limits(add: Add) -> None:
-    add("--minutes", type=float, default=10, help="time for everything; default: 10")
-    does = f"loss of score against full fine-tuning that you can afford; default: {MARGIN}"
-    add("--margin", type=float, default=MARGIN, help=does)
-
-
-def _add_config(add: Add) -> None:
-    default = Path("config.yaml")
-    add("config", nargs="?", default=default, type=Path, help=f"default: {default}")
-
-
-def _add_json(add: Add) -> None:
-    add("--json", action="store_true", help="print JSON, for programs")
-
-
-def _add_results(add: Add) -> None:
-    add("--results", type=Path, default=Path("results"), help="directory; default: results")
-
-
-def _compare(options: Namespace) -> None:
+    Args:
+        train: a table's file, or a dataset on the hub
+        dev: another file, a split's name, or a share such as 0.2; default: folds of training rows
+        test: a file of test rows; default: --dev rows give the scores
+        revision: commit, branch or tag of a dataset on the hub
+        results: default: a new directory below results
+    """
     from subtune.exhibits.answers import answers_in_lines
-    from subtune.interface.comparison import compare
+    from subtune.interface import comparison
 
-    given = {n: value for n, value in vars(options).items() if n not in ("command", "others")}
-    text = tuple(filter(None, (given.pop("text"), given.pop("text2"))))
-    with contextlib.suppress(TypeError, ValueError):
-        given["dev"] = float(given["dev"])
-    found = compare(**given, text=text, say=print)
+    found = comparison.compare(
+        train,
+        dev,
+        test=test,
+        revision=revision,
+        results=results,
+        say=print,
+        **asdict(replace(options, kind=kind.kind)),
+    )
     answers = Layout(str(found.results)).summary("answers", "csv")
     print(answers_in_lines(Path(answers)))
     print(f"Everything on one page: {found.report}")
 
 
-def _run(options: Namespace) -> None:
+@_command("run weather.yaml -n")
+def run(config: Path, /, *others: Others) -> None:
+    """Call Snakemake; its targets and options follow.
+
+    Args:
+        config: a configuration, such as `init` writes
+        others: Snakemake's targets and options
+    """
     from subtune.interface.workflow import call_snakemake
 
-    if not options.config.is_file():
-        raise SubtuneError(f"found no configuration file {str(options.config)!r}")
-    call_snakemake([f"--configfile={options.config}", *options.others])
+    if not config.is_file():
+        raise SubtuneError(f"found no configuration file {str(config)!r}")
+    call_snakemake([f"--configfile={config}", *others])
 
 
-def _demo(options: Namespace) -> None:
+@_command("demo -n")
+def demo(*others: Others) -> None:
+    """Run the papers' experiments on a laptop; needs subtune[demo].
+
+    Args:
+        others: Snakemake's targets and options
+    """
     from subtune.interface.workflow import call_snakemake
 
-    call_snakemake(["--profile", "demo", *options.others])
+    call_snakemake(["--profile", "demo", *others])
 
 
-def _init(options: Namespace) -> None:
-    from subtune.init.first_configuration import init, next_steps
+@_command(f"init {FILES}")
+def init(
+    *,
+    train: File,
+    dev: File | None = None,
+    test: File | None = None,
+    to: File | None = None,
+    options: Options = Options(),
+    kind: KindOptions = KindOptions(),
+) -> None:
+    """Write a configuration for your own tables.
 
-    request = _request(options)
-    for line in chain(init(request), next_steps(request.target)):
+    Args:
+        train: a table's file
+        dev: a file of dev rows; default: folds of the training rows
+        test: a file of test rows; default: --dev rows give the scores
+        to: default: the task's name + .yaml
+    """
+    from subtune.init import first_configuration
+
+    request = _request(train, dev, test, options, kind, to)
+    steps = first_configuration.next_steps(request.target)
+    for line in itertools.chain(first_configuration.init(request), steps):
         print(line, flush=True)
 
 
-def _look(options: Namespace) -> None:
-    from subtune.init.first_configuration import look
+@_command("look examples/weather-train.csv")
+def look(
+    train: Path,
+    dev: Path | None = None,
+    test: Path | None = None,
+    /,
+    *,
+    options: TableOptions = TableOptions(),
+    kind: KindOptions = KindOptions(),
+    json: bool = False,
+) -> None:
+    """Count what is in your tables: classes, lengths, repeats, conflicting labels.
+
+    Args:
+        train: a table's file
+        dev: a file of dev rows
+        test: a file of test rows
+        json: print JSON, for programs
+    """
+    from subtune.init import first_configuration
     from subtune.init.messages import look_lines
 
-    found = look(_request(options)).look
-    print(json.dumps(asdict(found), indent=2) if options.json else "\n".join(look_lines(found)))
+    found = first_configuration.look(_request(train, dev, test, options, kind)).look
+    if json:
+        print(_as_json(asdict(found)))
+    else:
+        print("\n".join(look_lines(found)))
 
 
-def _request(options: Namespace) -> "Request":
-    from subtune.init.first_configuration import Request
+def _request(
+    train: Path,
+    dev: Path | None,
+    test: Path | None,
+    options: TableOptions,
+    kind: KindOptions,
+    to: Path | None = None,
+) -> Request:
+    return Request(train, dev, test, to=to, **asdict(replace(options, kind=kind.kind)))
 
-    return Request(**{n: getattr(options, n) for n in Request._fields if hasattr(options, n)})
 
+@_command("check config.yaml")
+def check(config: Path = Path("config.yaml"), /) -> None:
+    """Check a configuration, without running anything.
 
-def _check(options: Namespace) -> None:
+    Args:
+        config: default: config.yaml
+    """
+    from subtune import config as configs
     from subtune.hub import UnreachableError
     from subtune.stages import plan_file
 
-    data = config.parsed(options.config)
-    checked = config.check(data)
-    experiments = f"{options.config}: {len(checked.experiments)} experiment(s)"
+    data = configs.parsed(config)
+    experiments = f"{config}: {len(configs.check(data).experiments)} experiment(s)"
     try:
         plan = plan_file.current(data)
     except UnreachableError as error:
@@ -262,213 +259,232 @@ def _check(options: Namespace) -> None:
     print(f"{experiments}, {runs:,} run(s), no problems found")
 
 
-def _schema(options: Namespace) -> None:
-    print(json.dumps(config.Config.model_json_schema(), indent=2))
+@_command("schema")
+def schema() -> None:
+    """Print the configuration's JSON schema."""
+    from subtune import config as configs
+
+    print(_as_json(configs.Config.model_json_schema()))
 
 
-def _params(options: Namespace) -> None:
-    import pandas as pd
+@_command("params bitfit layernorm --labels 3")
+def params(
+    *method: str,
+    model: Directory | None = None,
+    config: File | None = None,
+    labels: int = 2,
+    json: bool = False,
+) -> None:
+    """Count the parameters that each method trains.
 
-    from subtune.families.base import SEQUENCE_CLASSIFICATION
-    from subtune.models import dimensions
-    from subtune.models.files import sequence_head
-    from subtune.selections.methods import COMBINATIONS, METHODS, named
+    Args:
+        method: a name, 'a,b' or 'a without b'; default: all
+        model: a local model; default: the papers' models
+        config: a configuration with selections of your own
+        labels: outputs of the classifier; default: 2
+        json: print JSON, for programs
+    """
+    from subtune import config as configs
+    from subtune.interface.printed import counted, parameter_lines, tensor_lines
 
-    if options.labels < 1:
-        raise SubtuneError(f"--labels: found {options.labels}, expected at least 1")
-    selections = config.read(options.config).selections if options.config else {}
-    models: dict[str, dimensions.AnyDimensions] = {
-        name: dimensions.dimensions_by(fields)
-        for name, fields in dimensions.papers_models().items()
-    }
-    head = SEQUENCE_CLASSIFICATION
-    if options.model:
-        models = {options.model.name: dimensions.dimensions_in(options.model)}
-        head = sequence_head(options.model)
-    methods = options.method or [*METHODS, *COMBINATIONS, *selections]
-    counts = pd.concat(
-        dimensions.parameter_counts(
-            {name: model},
-            {method: named(method, selections, name) for method in methods},
-            options.labels,
-            head,
-        )
-        for name, model in models.items()
-    )
-    if options.json:
+    if labels < 1:
+        raise SubtuneError(f"--labels: found {labels}, expected at least 1")
+    selections = configs.read(config).selections if config else {}
+    counts = counted(method, selections, model, labels)
+    if json:
         _print_json(counts.drop(columns="problem"))
         return
-    lacking = counts.dropna(subset="problem").groupby("problem", sort=False)["method"].unique()
-    if counts["problem"].notna().all():
-        raise SubtuneError("\n".join(lacking.index))
-    counts["count"] = [
-        "–" if pd.isna(count) else f"{count:,} ({share:.3%})"
-        for count, share in zip(counts["parameters"], counts["share"], strict=True)
-    ]
-    by_model = counts.pivot(index="method", columns="model", values="count")
-    print(by_model.loc[counts["method"].unique(), [*models]].to_markdown(disable_numparse=True))
-    classifiers = counts.drop_duplicates("model").set_index("model")["classifier"]
-    sizes = ", ".join(f"{size:,} in {model}" for model, size in classifiers.items())
-    print(f"\nCounted with the classifier, which always trains: {sizes}.")
-    print("Shares in parentheses are of the pretrained parameters, without the classifier.")
-    for problem, names in lacking.items():
-        print(f"\n– {', '.join(names)}: {problem}")
-    if not options.model or len(methods) > 1:
-        return
-    selection = named(methods[0], selections, options.model.name)
-    tensors = pd.DataFrame(
-        {
-            "tensor": row.tensor + (f" × {row.times}" if row.times > 1 else ""),
-            "in transformers": "" if row.own == row.tensor else row.own,
-            "shape": " × ".join(map(str, row.shape)),
-            "trains": f"{row.trains:,}" + ("" if row.how == "whole" else f" ({row.how})"),
-        }
-        for row in dimensions.tensors_of(selection, options.model, options.labels).itertuples()
-    )
-    print(f"\n{tensors.to_markdown(index=False, disable_numparse=True)}")
+    _print_lines(parameter_lines(counts))
+    if model and len(method) == 1:
+        _print_lines(tensor_lines(method[0], selections, model, labels))
 
 
-def _print_json(table: "pd.DataFrame") -> None:
-    print(table.to_json(orient="records", indent=2, double_precision=15))
+@_command("plan config.yaml")
+def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
+    """Count runs, jobs, hours and disk, and what is recorded so far.
 
-
-def _plan(options: Namespace) -> None:
-    import pandas as pd
-
+    Args:
+        config: default: config.yaml
+        json: print JSON, for programs
+    """
+    from subtune import config as configs
+    from subtune.interface.printed import plan_lines
     from subtune.papers.experiments import with_information, with_papers
-    from subtune.planning.cost import Estimates, cost_table, measured
-    from subtune.planning.plan import plan
-    from subtune.runs.records import is_recorded
+    from subtune.planning.cost import Estimates, cost_table
+    from subtune.planning.plan import plan as planned_runs
 
-    checked = with_papers(config.read(options.config))
-    planned = plan(checked)
+    checked = with_papers(configs.read(config))
+    planned = planned_runs(checked)
     estimates = Estimates(checked, planned)
     table = cost_table(checked, planned, estimates, with_information(checked))
-    if options.json:
+    if json:
         _print_json(table)
-        return
-    formats = ["", "", "", "", ".2e", ".2e", ",.1f", ",.1f"]
-    print(table.to_markdown(index=False, floatfmt=formats, numalign="right", disable_numparse=[0]))
-    jobs = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
-    jobs += [estimates.search_job(job).seconds for job in planned.search_jobs]
-    longest = max(jobs) / 3600
-    largest = max(estimates.checkpoints(sweep) for sweep in planned.sweeps) / 1e9
-    print(
-        f"\nThe longest job takes {longest:,.1f} hours; checkpoints take up to {largest:,.2f} GB "
-        "per job\nwhile it runs. Assumed, under `assumptions` in the configuration:\n"
-    )
-    assumptions = pd.Series(checked.assumptions.model_dump(exclude={"pace"}))
-    for kind, pace in estimates.paces.items():
-        each = f"{pace.per_layer:.3g} ms per layer, {pace.per_teraflop:.3g} s per 10¹² operations"
-        if pace.per_billion_trained:
-            each += f", {pace.per_billion_trained:.3g} s per 10⁹ trained numbers"
-        assumptions[f"pace of {kind}"] = each
-    assumptions = assumptions.rename_axis("assumption").reset_index(name="value")
-    print(assumptions.to_markdown(index=False))
-    for location in estimates.unknown_models:
-        print(f"\n{location} is not known before it is downloaded: counted as bert-large-cased.")
-    layout = Layout(checked.results)
-    recorded = sum(is_recorded(Path(layout.records()), run) for run in planned.runs)
-    print(f"\nRecorded so far: {recorded:,} of {len(planned.runs):,} runs.")
-    if past := measured(layout, planned.sweeps, estimates):
-        took, expected = sum(row[1] for row in past), sum(row[2] for row in past)
-        print(
-            f"{len(past)} of {len(planned.sweeps)} sweeps are done. They took {took:,.0f} s, "
-            f"{took / expected:.2f} times the estimate."
-        )
+    else:
+        _print_lines(plan_lines(table, checked, planned, estimates))
 
 
-def _runs(options: Namespace) -> None:
+@_command("runs --task rte --method bitfit")
+def runs(
+    *,
+    results: Directory = Path("results"),
+    task: str | None = None,
+    method: str | None = None,
+    json: bool = False,
+) -> None:
+    """List the recorded runs.
+
+    Args:
+        results: directory; default: results
+        task: only this task's runs
+        method: only this method's runs
+        json: print JSON, for programs
+    """
     from subtune.runs import tables
 
-    store = Path(Layout(str(options.results)).records())
-    runs, problems = tables.recorded_runs(store, tables.given_names(str(options.results)))
-    for column in ("task", "method"):
-        wanted_value = getattr(options, column)
-        if wanted_value is not None and len(runs):
-            if wanted_value not in set(runs[column]):
-                raise SubtuneError(f"--{column}: {one_of(wanted_value, sorted(set(runs[column])))}")
-            runs = runs[runs[column] == wanted_value]
-    if options.json:
-        _print_json(runs)
-    elif len(runs):
+    store = Path(Layout(str(results)).records())
+    recorded, problems = tables.recorded_runs(store, tables.given_names(str(results)))
+    for column, wanted in (("task", task), ("method", method)):
+        if wanted is not None and len(recorded):
+            names = sorted(set(recorded[column]))
+            if wanted not in names:
+                raise SubtuneError(f"--{column}: {one_of(wanted, names)}")
+            recorded = recorded[recorded[column] == wanted]
+    if json:
+        _print_json(recorded)
+    elif len(recorded):
         # Records, and the names in them, may come from elsewhere.
-        print(printable(runs.to_markdown(index=False)))
+        print(printable(recorded.to_markdown(index=False)))
     elif not problems:
         raise SubtuneError(f"found no runs in {store}")
     if problems:
         raise SubtuneError("\n".join(problems))
 
 
-def _verify(options: Namespace) -> None:
+@_command("verify")
+def verify(*, results: Directory = Path("results")) -> None:
+    """Check that records are undamaged.
+
+    Args:
+        results: directory; default: results
+    """
     from subtune.runs import records
 
-    layout = Layout(str(options.results))
-    runs = records.stored_names(layout)
-    damage = records.find_damage(layout)
+    layout = Layout(str(results))
+    stored, damage = records.stored_names(layout), records.find_damage(layout)
     if not damage:
-        if not runs:
+        if not stored:
             raise SubtuneError(f"found no runs in {layout.records()}")
-        print(f"{layout.records()}: {len(runs):,} record(s), no problems found")
+        print(f"{layout.records()}: {len(stored):,} record(s), no problems found")
         return
-    for line in damage.values():
-        print(line, file=sys.stderr)
-    if not options.repair:
-        raise SubtuneError(
-            f"{len(damage):,} record(s) are damaged or missing; --repair sets them aside, to be "
-            "trained again"
-        )
-    if places := records.set_aside(layout, damage):
-        print(f"set aside in {layout.damaged()}: {', '.join(path.name for path in places)}")
-    print("Call snakemake as before. It trains these runs again, if they are still configured:")
-    print(", ".join(damage))
+    paths = map(str, records.files_to_delete(layout, damage))
+    raise SubtuneError(
+        "\n".join(damage.values())
+        + f"\n{len(damage):,} run(s) have a damaged or missing record. The next call of snakemake "
+        f"trains those that are still configured again, after:\n{shlex.join(['rm', '-r', *paths])}"
+    )
 
 
-def _export(options: Namespace) -> None:
-    from subtune.core.layout import require_new
-    from subtune.interface.comparison import CONFIGURATION
+@_command("export 42ae38 --to my-model")
+def export(
+    run: str,
+    /,
+    *,
+    to: Directory,
+    results: Directory | None = None,
+    config: File | None = None,
+    adapter: bool = False,
+) -> None:
+    """Write a run's model, for transformers or PEFT.
+
+    Args:
+        run: the run's id, or its first digits
+        to: a new directory
+        results: directory; default: that of --config, or results
+        config: configuration of a cross-validated run, whose method is trained on all rows
+        adapter: write a LoRA run as PEFT adapter
+    """
+    from subtune import config as configs
+    from subtune.core.writing import require_new
+    from subtune.interface.results import CONFIGURATION
     from subtune.interface.workflow import run_to_export
     from subtune.runs import records
 
-    require_new(options.to)
-    named = config.read(options.config).results if options.config else "results"
-    place = options.results or Path(named)
-    run = records.find(Path(Layout(str(place)).records()), options.run)
-    results = place.resolve()
-    own = results / CONFIGURATION
-    usual = own if own.is_file() else Path("config.yaml")
-    run = run_to_export(place, run, options.config or usual)
+    require_new(to)
+    place = results or Path(configs.read(config).results if config else "results")
+    found = records.find(Path(Layout(str(place)).records()), run)
+    # An adapter names its local base by an absolute path.
+    layout = Layout(str(place.resolve()))
+    if config is None:
+        own = place.resolve() / CONFIGURATION
+        config = own if own.is_file() else Path("config.yaml")
+    found = run_to_export(place, found, config)
     # Loads transformers, which takes seconds.
     from subtune.exhibits.model_card import model_card
-    from subtune.runs import export
+    from subtune.runs.export import export_adapter, export_model
 
-    write = export.export_adapter if options.adapter else export.export_model
-    # An adapter names its local base by an absolute path.
-    layout = Layout(str(results))
-    write(layout, run, options.to, partial(model_card, layout, run, options.to.name))
-    print(f"run {run} is in {options.to}")
+    write = export_adapter if adapter else export_model
+    write(layout, found, to, partial(model_card, layout, found, to.name))
+    print(f"run {found} is in {to}")
 
 
-def _predict(options: Namespace) -> None:
+@_command("predict my-model table.csv --to predictions.csv")
+def predict(
+    model: Path,
+    table: Path,
+    /,
+    *,
+    to: File,
+    text: Column | None = None,
+    text2: Column | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    base: Directory | None = None,
+) -> None:
+    """Predict a table's rows with an exported model.
+
+    Args:
+        model: a folder that `export` has written
+        table: a file in a training format; its labels are not read
+        to: a new CSV file
+        text: default: as in training
+        text2: column of the second text of a pair
+        encoding: the table's encoding, such as latin-1; default: UTF-8 or -16
+        sheet: sheet of an Excel file; default: the first
+        base: an adapter's base model, if it has moved
+    """
     import pandas as pd
 
-    from subtune.runs import predict
-    from subtune.tasks.formats import ending_of
+    from subtune.data.readers import reader_of
+    from subtune.data.readers.text import ending_of
+    from subtune.runs import predict as predictions
 
-    predict.require_csv(options.to)
-    spec = predict.exported_spec(options.model)
-    task = spec.tokens.data.task.replaced(encoding=options.encoding, sheet=options.sheet)
-    given = options.text, options.text2
-    if any(given):
-        if task.of_kind.text or (options.text2 and len(task.text) < 2):
+    predictions.require_csv(to)
+    spec = predictions.exported_spec(model)
+    task = spec.tokens.data.task.replaced(encoding=encoding, sheet=sheet)
+    if text or text2:
+        if task.of_kind.text or (text2 and len(task.text) < 2):
             raise SubtuneError(f"--text, --text2: the model reads {listed(task.text)} alone")
-        names = zip(given, task.text, strict=False)
+        names = zip((text, text2), task.text, strict=False)
         task = task.replaced(text=tuple(new or old for new, old in names))
-    if ending_of(options.table) not in (formats := task.of_kind.formats):
-        raise SubtuneError(f"{options.table}: {one_of(options.table.suffix, formats)}")
-    rows = list(task.of_kind.read(task, options.table, labelled=False))
-    table = pd.DataFrame([row for _, row in rows])
-    predict.require_new_columns(table, task, options.table)
-    found = predict.predict(options.model, spec, task, rows, str(options.table), options.base)
-    predict.write(table, found, options.to)
-    print(f"{len(table):,} rows are in {options.to}")
+    reader = reader_of(task)
+    if ending_of(table) not in reader.endings:
+        raise SubtuneError(f"{table}: {one_of(table.suffix, reader.endings)}")
+    placed_rows = list(reader.read(task, table, False))
+    rows = pd.DataFrame([row for _, row in placed_rows])
+    predictions.require_new_columns(rows, task, table)
+    found = predictions.predict(model, spec, task, placed_rows, str(table), base)
+    predictions.write(rows, found, to)
+    print(f"{len(rows):,} rows are in {to}")
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line)
+
+
+def _print_json(table: "pd.DataFrame") -> None:
+    print(table.to_json(orient="records", indent=2, double_precision=15))
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, indent=2)

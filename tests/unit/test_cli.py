@@ -1,25 +1,85 @@
 """The command: its examples, and output that any terminal can show."""
 
+import dataclasses
+import inspect
 import io
+import re
 import shlex
 import sys
 
 import pytest
 
-from subtune import cli
+from subtune import cli, compare, config
+from subtune.init.request import Options
 
-COMMANDS = ("init", "look", "check", "schema", "params", "plan", "runs", "verify", "export")
+COMMANDS = [
+    *("compare", "run", "demo", "init", "look", "check", "schema"),
+    *("params", "plan", "runs", "verify", "export", "predict"),
+]
+
+
+def help_of(capsys, *command) -> str:
+    assert cli.main([*command, "--help"]) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+def parsed(*words):
+    """The function of a subcommand, and the arguments that it would get."""
+    function, bound, _ = cli.app.parse_args(words, exit_on_error=False, print_error=False)
+    bound.apply_defaults()
+    return function, bound.arguments
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_example_of_a_command_can_be_called(monkeypatch, capsys, command):
-    with pytest.raises(SystemExit):
-        cli.main([command, "--help"])
-    _, example = " ".join(capsys.readouterr().out.split()).split(" example: subtune ")
-    called = []
-    monkeypatch.setattr(cli, f"_{command}", called.append)
-    assert cli.main(shlex.split(example)) == 0
-    assert len(called) == 1
+def test_the_example_of_a_command_can_be_called(capsys, command):
+    _, example = help_of(capsys, command).split(" example: subtune ")
+    function, _ = parsed(*shlex.split(example))
+    assert function.__name__ == command
+
+
+def test_help_lists_the_commands_in_their_order(capsys):
+    assert cli.main(["--help"]) == 0
+    assert re.findall(r"^│ (\w+) ", capsys.readouterr().out, re.M) == COMMANDS
+
+
+@pytest.mark.parametrize("command", ["compare", "init"])
+def test_an_option_has_one_declaration_for_the_terminal_and_for_python(capsys, command):
+    said, in_python = help_of(capsys, command), inspect.signature(compare).parameters
+    for option in dataclasses.fields(Options):
+        assert in_python[option.name].default == option.default
+        assert f"\n        {option.name}: " in compare.__doc__
+        if option.name != "kind":
+            assert f" --{option.name.replace('_', '-')} " in said
+    assert Options().margin == config.schema.MARGIN
+
+
+def test_options_become_the_arguments_of_a_command():
+    words = "compare --train a.csv --dev 0.2 --multilabel --label toxic,insult --minutes 3"
+    _, arguments = parsed(*words.split())
+    assert (arguments["dev"], arguments["kind"].kind) == (0.2, "multilabel")
+    assert arguments["options"] == Options(label="toxic,insult", minutes=3)
+    assert parsed("compare", "--train", "a.csv", "--dev", "b.csv")[1]["dev"] == "b.csv"
+
+
+def test_what_follows_a_configuration_is_for_snakemake():
+    words = ["mine.yaml", "-n", "--cores=4", "-c4", "--until", "tokens", "--", "all"]
+    _, arguments = parsed("run", *words)
+    assert [str(arguments["config"]), *arguments["others"]] == words
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["comapre"], 'Did you mean "compare"?'),
+        (["compare", "--train", "a.csv", "--mintes", "3"], "Did you mean --minutes?"),
+        (["compare"], "--train"),
+        (["params", "--labels", "many"], 'unable to convert "many" into int'),
+    ],
+)
+def test_a_mistyped_call_gets_a_suggestion(capsys, words, said):
+    assert cli.main(words) == 2
+    printed = capsys.readouterr().err
+    assert said in printed and printed.endswith("--help` lists the options\n")
 
 
 def test_where_a_locale_lacks_letters_they_are_spelled_out(monkeypatch):

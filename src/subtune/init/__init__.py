@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from subtune.core.layout import read_yaml
+from subtune.core.package_data import read_yaml
 
 # The keys of `defaults.yaml`, where comments explain them.
 DEFAULTS = SimpleNamespace(**read_yaml("subtune.init", "defaults.yaml"))

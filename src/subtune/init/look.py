@@ -1,23 +1,29 @@
-"""Facts about tables before training, and checks of their labels."""
+"""Facts about tables before training: classes, repeated texts, conflicting labels, lengths."""
 
 import math
-import re
-import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
-from typing import Any, Literal, NamedTuple
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
-from subtune.core.errors import SubtuneError, cut, listed
-from subtune.init import DEFAULTS
-from subtune.init.tables import Columns, Table, ids_or_dates, number_in
-from subtune.tasks.formats import FEW, with_labels
-from subtune.tasks.sentences import flag_in, folded, words_in
+from subtune.core.errors import listed
+from subtune.data.readers.tables import with_labels
+from subtune.init.columns import Columns, ids_or_dates
+from subtune.init.labels import (
+    Kind,
+    guessed_kind,
+    labels_in,
+    names_of,
+    near_equal,
+    order,
+    without_signs,
+)
+from subtune.init.tables import Table, number_in
+from subtune.tasks.labels import folded
 
-Kind = Literal["classification", "multilabel", "regression"]
 # The share of rows on which one of two methods is right and the other wrong. The median over pairs
 # of methods was 0.08 to 0.15 in runs of MiniLM on SST-2, CoLA and MRPC.
 DIFFERING = 1 / 8
@@ -26,7 +32,13 @@ HALF = 1.96
 
 
 class Row(NamedTuple):
-    """A row: its place in words, one or two texts, and its labels (None if the cell is empty)."""
+    """A row.
+
+    Attributes:
+        place: the row's place in words, such as ``line 3``.
+        texts: one or two texts, in which any white space is one space.
+        labels: the labels, or None if the cells have none.
+    """
 
     place: str
     texts: tuple[str, ...]
@@ -35,12 +47,16 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """The facts about one file.
+    """The facts about one split.
 
-    ``labels``: the number of rows of each class; empty if numbers are predicted. ``missing``:
-    places of empty cells, by column. ``left_out``: places of rows without a label. ``repeated``:
-    the number of rows that repeat an earlier text. ``also_in``: for each other split, the number of
-    rows whose text is also in that split.
+    Attributes:
+        path: the split's file.
+        rows: the number of rows.
+        labels: the number of rows of each class; empty if numbers are predicted.
+        missing: the places of empty cells, by column.
+        left_out: the places of rows that are left out because they have no label.
+        repeated: the number of rows that repeat an earlier text.
+        also_in: for each earlier split, the number of rows whose text is also in that split.
     """
 
     path: str
@@ -62,11 +78,17 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Lengths of the training texts in tokens, with special tokens, and the share that is read.
+    """Lengths of the training texts in tokens, with special tokens.
 
-    ``are_counted``: whether the model's tokenizer counted them; otherwise they are guessed from
-    words. ``cut``: the share of texts longer than ``max_length``. ``read``: the share of all tokens
-    that is read. ``unknown``: the share of tokens that the model does not know.
+    Attributes:
+        are_counted: whether the model's tokenizer counted the tokens; otherwise their number is
+            guessed from words.
+        median: the median length.
+        longest: the length of the longest text.
+        max_length: the most tokens of a text that are read.
+        cut: the share of texts longer than ``max_length``.
+        read: the share of all tokens that is read.
+        unknown: the share of tokens that the model does not know.
     """
 
     are_counted: bool
@@ -82,11 +104,22 @@ class Lengths:
 class Look:
     """The facts about some tables.
 
-    ``not_read``: ``ids`` or ``dates``, by unused column. ``guessed``: the options that were not
-    given. ``judges``: the split that gives the scores. ``numbers``: the least and the largest label
-    of a regression. ``near_equal``: classes with several spellings. ``most_frequent``: the most
-    frequent label, or set of labels, of training rows. ``constant``: the share of judging rows with
-    this label.
+    Attributes:
+        columns: the columns of the training file.
+        text: the text columns.
+        label: the label columns.
+        kind: the kind of task.
+        not_read: ``ids`` or ``dates``, by unused column.
+        guessed: the options that the user did not give.
+        judges: the split that gives the scores.
+        parts: the facts about each split.
+        numbers: the minimum and the maximum of a regression's labels.
+        near_equal: classes with several spellings.
+        most_frequent: the most frequent label, or set of labels, of the training rows.
+        constant: the share of the judging rows that have this label.
+        smallest_difference: the result of `smallest_difference` for the judging rows.
+        conflicts: texts with different labels.
+        lengths: lengths of the training texts.
     """
 
     columns: tuple[str, ...]
@@ -107,7 +140,7 @@ class Look:
 
 
 def look_at(
-    read: Mapping[str, Table],
+    tables: Mapping[str, Table],
     text: tuple[str, ...],
     label: Columns,
     lengths: Lengths,
@@ -115,153 +148,169 @@ def look_at(
     guessed: tuple[str, ...] = (),
     merge: bool = False,
 ) -> Look:
-    """Collect the facts about the tables of some splits; the last split gives the scores.
+    """Collect the facts about tables.
 
     Args:
+        tables: the tables by split; the last one gives the scores.
+        text: the text columns.
+        label: the label columns.
+        lengths: lengths of the training texts.
         kind: kind of task; default: a guess from the labels.
+        guessed: the options that the user did not give.
         merge: whether to merge labels that differ only in capitals or invisible characters.
     """
-    train, names = read["train"], names_of(label)
-    are_sets = kind == "multilabel" or not isinstance(label, str)
-    if kind is None and isinstance(label, str):
-        are_sets = _are_lists(train.cells(label))
-    rows, left_out = dict[str, list[Row]](), dict[str, list[str]]()
-    for split, table in read.items():
-        # Tasks with sets of labels keep rows without a label.
-        kept, left_out[split] = (table.rows, []) if are_sets else with_labels(table.rows, *names)
-        where = "" if split == "train" else f" of {table.path}"
-        rows[split] = [
-            # Several spaces or a line end count as one space.
-            Row(
-                place + where,
-                tuple(" ".join(str(row.get(column) or "").split()) for column in text),
-                labels_in(row, label, are_sets),
-            )
-            for place, row in kept
-        ]
+    train, judges = tables["train"], [*tables][-1]
+    if kind is None or not isinstance(label, str):
+        kind = guessed_kind(train, label)
+    rows, left_out = _rows(tables, text, label, kind)
     if merge:
         rows = _merged(rows)
-    counts = {
-        split: Counter(word for row in kept for word in row.labels or ())
-        for split, kept in rows.items()
-    }
-    if are_sets:
-        kind = "multilabel"
-    elif kind is None:
-        kind = "regression" if are_measured(counts["train"]) else "classification"
-    is_measured = kind == "regression"
-    texts = {split: [row.texts for row in kept if any(row.texts)] for split, kept in rows.items()}
-    flags = () if isinstance(label, str) else label
-    words = sorted(set().union(*counts.values(), flags), key=order)
-    parts = dict[str, Part]()
-    for split, table in read.items():
-        counted = {w: counts[split][w] for w in words if w in counts[split] or w in flags}
-        parts[split] = Part(
-            path=str(table.path),
-            rows=len(table.rows),
-            labels={} if is_measured else counted,
-            missing=_missing(rows[split], (*text, listed(names))),
-            left_out=left_out[split],
-            repeated=len(texts[split]) - len({*texts[split]}),
-            also_in={
-                other: sum(map({*texts[other]}.__contains__, texts[split])) for other in parts
-            },
-        )
-    numbers = [number for word in counts["train"] if (number := number_in(word)) is not None]
-    most_frequent = constant = smallest = None
-    if counts["train"] and not is_measured:
-        # A row's set of labels is one answer.
-        answers = Counter(row.labels for row in rows["train"] if row.labels is not None)
-        answer = answers.most_common(1)[0][0]
-        judging = [row.labels for row in rows[[*read][-1]]]
-        constant = judging.count(answer) / max(1, len(judging) - judging.count(None))
-        most_frequent, smallest = _in_words(answer), smallest_difference(len(judging))
-    others = [c for c in train.columns if "text" in guessed and c not in (*text, *names)]
+    classes, answer, share, smallest = {}, None, None, None
+    if kind != "regression":
+        classes = {split: _class_counts(kept, label) for split, kept in rows.items()}
+        answer, share = _constant_answer(rows["train"], rows[judges])
+        smallest = smallest_difference(len(rows[judges]))
     return Look(
         columns=train.columns,
         text=text,
         label=label,
         kind=kind,
-        not_read={c: what for c in others if (what := ids_or_dates(train, c))},
+        not_read=_unread(train, {*text, *names_of(label)}) if "text" in guessed else {},
         guessed=guessed,
-        judges=[*read][-1],
-        parts=parts,
-        numbers=(min(numbers), max(numbers)) if is_measured and numbers else None,
-        near_equal=[] if is_measured else near_equal(words),
-        most_frequent=most_frequent,
-        constant=constant,
+        judges=judges,
+        parts=_parts(tables, rows, left_out, classes, (*text, listed(names_of(label)))),
+        numbers=_range(rows["train"]) if kind == "regression" else None,
+        near_equal=near_equal(sorted({*chain(*classes.values())}, key=order)),
+        most_frequent=answer,
+        constant=share,
         smallest_difference=smallest,
         conflicts=_conflicts(chain(*rows.values())),
         lengths=lengths,
     )
 
 
-def names_of(label: Columns) -> tuple[str, ...]:
-    """Return the names of the label's columns."""
-    return (label,) if isinstance(label, str) else label
+def _rows(
+    tables: Mapping[str, Table], text: tuple[str, ...], label: Columns, kind: Kind
+) -> tuple[dict[str, list[Row]], dict[str, list[str]]]:
+    """Return the rows of each split, and the places of rows that are left out.
 
-
-def labels_in(row: Mapping[str, Any], label: Columns, are_sets: bool) -> tuple[str, ...] | None:
-    """Return the labels of a row, or None if its cells have none."""
-    if not isinstance(label, str):
-        flags = [flag_in(row.get(name)) for name in label]
-        return None if None in flags else tuple(sorted(compress(label, flags)))
-    cell = row.get(label)
-    if are_sets:
-        words = words_in(cell)
-        return None if words is None else tuple(sorted(words))
-    return (cell.strip(),) if isinstance(cell, str) and folded(cell) else None
-
-
-def _are_lists(cells: Sequence[Any]) -> bool:
-    """Return whether cells are lists: most are, or ``|`` or ``;`` joins few different words."""
-    given = [cell for cell in cells if cell]
-    lists = [c for c in given if not isinstance(c, str) or c.lstrip().startswith("[")]
-    if 2 * len([cell for cell in lists if words_in(cell) is not None]) > len(given):
-        return True
-    different = {cell for cell in given if isinstance(cell, str)}
-    words = {word for cell in different for word in words_in(cell) or ()}
-    return bool({*"|;"} & {*"".join(different)}) and len(words) < len(different)
-
-
-def are_measured(labels: Collection[str]) -> bool:
-    """Return whether labels look like numbers to predict: decimals, or many different integers."""
-    numbers = list(map(number_in, labels))
-    known = [number for number in numbers if number is not None]
-    are_many = len(known) > DEFAULTS.classes_of_numbers
-    if len(known) < len(numbers):
-        # A few words among many numbers are mistakes; they are refused later, with their lines.
-        return are_many and 10 * (len(numbers) - len(known)) < len(numbers)
-    # Beside 1 and 2, the label 1,2 may be a list of them.
-    are_mixed = len({"," in label for label in labels}) > 1
-    return are_many or not (are_mixed or all(number.is_integer() for number in known))
+    A row without a label is left out if there are few of them. A multi-label row never is.
+    """
+    rows, left_out = {}, {}
+    for split, table in tables.items():
+        placed, left_out[split] = table.rows, list[str]()
+        if kind != "multilabel":
+            placed, left_out[split] = with_labels(placed, *names_of(label))
+        where = "" if split == "train" else f" of {table.path}"
+        rows[split] = [
+            Row(
+                place + where,
+                tuple(" ".join(str(cells.get(column) or "").split()) for column in text),
+                labels_in(cells, label, kind),
+            )
+            for place, cells in placed
+        ]
+    return rows, left_out
 
 
 def _merged(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
     """Return the rows; labels that `folded` makes equal become the most frequent one."""
-    words = Counter(word for row in chain(*rows.values()) for word in row.labels or ())
+    counts = Counter(word for row in chain(*rows.values()) for word in row.labels or ())
     names: dict[str, str] = {}
-    for word, _ in words.most_common():
+    for word, _ in counts.most_common():
         names.setdefault(folded(word), word)
 
     def merged(row: Row) -> Row:
-        return row._replace(
-            labels=row.labels and tuple(sorted({names[folded(word)] for word in row.labels}))
-        )
+        if row.labels is None:
+            return row
+        return row._replace(labels=tuple(sorted({names[folded(word)] for word in row.labels})))
 
     return {split: [*map(merged, kept)] for split, kept in rows.items()}
 
 
+def _class_counts(rows: Iterable[Row], label: Columns) -> dict[str, int]:
+    """Return the number of rows of each class, in the order of `order`.
+
+    Each of several label columns is a class, even if no row has it.
+    """
+    counts = Counter(word for row in rows for word in row.labels or ())
+    columns = () if isinstance(label, str) else label
+    return {word: counts[word] for word in sorted({*counts, *columns}, key=order)}
+
+
+def _constant_answer(
+    train: Iterable[Row], judging: Iterable[Row]
+) -> tuple[str, float] | tuple[None, None]:
+    """Return the most frequent answer of the training rows, and its share of the judging rows.
+
+    A row's set of labels is one answer. If no training row has labels, there is no answer.
+    """
+    answers = Counter(row.labels for row in train if row.labels is not None)
+    if not answers:
+        return None, None
+    [(answer, _)] = answers.most_common(1)
+    judged = [row.labels for row in judging if row.labels is not None]
+    return _in_words(answer), judged.count(answer) / max(1, len(judged))
+
+
+def _range(rows: Iterable[Row]) -> tuple[float, float] | None:
+    """Return the minimum and the maximum of the labels that are numbers; None if none is."""
+    words = {word for row in rows for word in row.labels or ()}
+    numbers = [number for word in words if (number := number_in(word)) is not None]
+    return (min(numbers), max(numbers)) if numbers else None
+
+
+def _parts(
+    tables: Mapping[str, Table],
+    rows: Mapping[str, Sequence[Row]],
+    left_out: Mapping[str, list[str]],
+    classes: Mapping[str, dict[str, int]],
+    columns: Sequence[str],
+) -> dict[str, Part]:
+    """Return the facts about each split.
+
+    Args:
+        tables: the tables by split.
+        rows: the rows by split.
+        left_out: the places of rows that are left out, by split.
+        classes: the number of rows of each class, by split; empty for a regression.
+        columns: the names of the text columns and, in one text, of the label columns.
+    """
+    parts, seen = dict[str, Part](), dict[str, set[tuple[str, ...]]]()
+    for split, table in tables.items():
+        texts = [row.texts for row in rows[split] if any(row.texts)]
+        different = {*texts}
+        parts[split] = Part(
+            path=str(table.path),
+            rows=len(table.rows),
+            labels=classes.get(split, {}),
+            missing=_missing(rows[split], columns),
+            left_out=left_out[split],
+            repeated=len(texts) - len(different),
+            also_in={other: sum(text in seen[other] for text in texts) for other in seen},
+        )
+        seen[split] = different
+    return parts
+
+
 def _missing(rows: Iterable[Row], columns: Sequence[str]) -> dict[str, list[str]]:
-    places: dict[str, list[str]] = {}
+    """Return the places of rows with an empty text or without labels, by column."""
+    places = defaultdict[str, list[str]](list)
     for row in rows:
         for column, cell in zip(columns, (*row.texts, row.labels), strict=True):
             if cell in ("", None):
-                places.setdefault(column, []).append(row.place)
-    return places
+                places[column].append(row.place)
+    return dict(places)
+
+
+def _unread(table: Table, read: Collection[str]) -> dict[str, str]:
+    """Return ``ids`` or ``dates`` for each other column that has them."""
+    others = {c: ids_or_dates(table, c) for c in table.columns if c not in read}
+    return {column: what for column, what in others.items() if what}
 
 
 def _conflicts(rows: Iterable[Row]) -> list[Conflict]:
+    """Return the texts with labels that differ, even after `without_signs`."""
     by_text = defaultdict[tuple, dict[str, list[str]]](lambda: defaultdict(list))
     for row in rows:
         if row.labels is not None and any(row.texts):
@@ -269,7 +318,7 @@ def _conflicts(rows: Iterable[Row]) -> list[Conflict]:
     return [
         Conflict(" | ".join(texts), dict(places))
         for texts, places in by_text.items()
-        if len({*map(_without_signs, places)}) > 1
+        if len({*map(without_signs, places)}) > 1
     ]
 
 
@@ -277,36 +326,15 @@ def _in_words(labels: Sequence[str]) -> str:
     return ", ".join(labels) or "no label"
 
 
-def order(label: str) -> tuple[float, str]:
-    """Return a sorting key: numbers by size, then words by their letters."""
-    number = number_in(label)
-    return (math.inf if number is None else number), label
-
-
-def near_equal(labels: Iterable[str]) -> list[list[str]]:
-    """Return groups of labels that differ only in case, in signs between words, or as 1 and 1.0
-    do."""
-    groups = defaultdict[str, list[str]](list)
-    for label in labels:
-        groups[_without_signs(label)].append(label)
-    return [group for group in groups.values() if len(group) > 1]
-
-
-def _without_signs(label: str) -> str:
-    plain = folded(unicodedata.normalize("NFKC", label))
-    number = number_in(plain)
-    between_words = re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", plain)
-    return between_words.strip(" .'\"") if number is None else str(number)
-
-
 def smallest_difference(rows: int) -> float:
-    """Return roughly the smallest difference between two accuracies that ``n`` rows can show.
+    """Estimate the smallest difference between two accuracies that is significant.
 
-    On a share ``q`` of the rows, one of the two methods is right and the other wrong. The
-    difference of their accuracies is a mean of ``n`` values, 1, 0 and -1, and has a standard error
-    of at most ``sqrt(q / n)`` (McNemar, 1947). It is significant above 1.96 standard errors. The
-    share is assumed to be `DIFFERING`, but at least the difference itself: ``max(1.96 sqrt(q / n),
-    1.96² / n)``, at most 1. With 200 rows this is 0.05. Differences between seeds are not included.
+    On a share ``q`` of the ``n`` rows, one of two methods is right and the other wrong. The
+    difference of their accuracies is a mean of ``n`` numbers, each 1, 0 or -1. Its standard error
+    is at most ``sqrt(q / n)`` (McNemar, 1947), and it is significant above 1.96 standard errors.
+    ``q`` is assumed to be `DIFFERING`, but it cannot be smaller than the difference itself. The
+    result is therefore ``max(1.96 sqrt(q / n), 1.96² / n)``, and at most 1. With 200 rows it is
+    0.05. Differences between seeds are not included.
     """
     return min(1.0, max(HALF * math.sqrt(DIFFERING / rows), HALF**2 / rows))
 
@@ -314,7 +342,14 @@ def smallest_difference(rows: int) -> float:
 def lengths_of(
     counts: np.ndarray, max_length: int, are_counted: bool, unknown: float = 0
 ) -> Lengths:
-    """Return the lengths of texts from their numbers of tokens, cut at ``max_length``."""
+    """Describe the lengths of texts.
+
+    Args:
+        counts: the number of tokens of each text.
+        max_length: the most tokens of a text that are read.
+        are_counted: whether the model's tokenizer counted the tokens.
+        unknown: the share of tokens that the model does not know.
+    """
     return Lengths(
         are_counted,
         median=int(np.median(counts)),
@@ -324,74 +359,3 @@ def lengths_of(
         read=float(counts.clip(max=max_length).sum() / counts.sum()),
         unknown=unknown,
     )
-
-
-def require_labels(read: Mapping[str, Table], look: Look) -> None:
-    """Refuse labels from which nothing can be learnt.
-
-    Raises:
-        SubtuneError: a row has no label, labels differ only in capitals or invisible characters,
-            there are too few or too many classes, or most dev rows have labels that no training row
-            has.
-    """
-    judged = {split: read[split] for split in ("train", "validation") if split in read}
-    names = listed(names_of(look.label))
-    for split, table in judged.items():
-        if names not in look.parts[split].missing:
-            continue
-        place, row = next(_rows_with(table, look, None))
-        problem = f"found no text or number in column {names!r}, expected a label in every row"
-        problem += f", or in all but {FEW:.0%}, which are left out"
-        if look.kind == "multilabel":
-            cells = listed(str(row.get(name)) for name in names_of(look.label))
-            problem = f"column {names}: found {cells}, expected a list, labels between '|' or ';', "
-            problem += "or columns of 0 and 1"
-        raise SubtuneError(f"{table.path}: {place}: {problem}")
-    if look.kind == "regression":
-        return
-    train, dev = look.parts["train"], look.parts.get("validation", look.parts["train"])
-    _require_one_spelling(read, look, Counter(train.labels) | Counter(dev.labels))
-    known = sorted(word for word, count in train.labels.items() if count)
-    if len(known) < 2:
-        raise SubtuneError(
-            f"{train.path}: found no label but {listed(known) or 'none'}, expected at least two"
-        )
-    rows = train.rows - len(train.left_out)
-    most = max(DEFAULTS.fewest_refused, rows // 2)
-    limit = min(DEFAULTS.classes_of_words, most) if "kind" in look.guessed else most
-    if len(known) > limit:
-        hint = "; if they are classes: --classes" if len(known) <= most else ""
-        raise SubtuneError(
-            f"--label: found {len(known):,} different labels in {rows:,} rows of column {names!r} "
-            f"of {train.path}, expected at most {limit} classes{hint}"
-        )
-    unknown = sorted(word for word, count in dev.labels.items() if count and word not in known)
-    if 2 * sum(dev.labels[word] for word in unknown) > sum(dev.labels.values()):
-        raise SubtuneError(
-            f"{dev.path}: column {names!r}: found {listed(unknown[:5])} in most rows, expected "
-            f"labels of {train.path} ({listed(known[:5])})"
-        )
-
-
-def _require_one_spelling(read: Mapping[str, Table], look: Look, counts: Counter[str]) -> None:
-    spellings: dict[str, str] = {}
-    for word, count in counts.most_common():
-        other = spellings.setdefault(folded(word), word)
-        if other != word:
-            # `repr` shows some characters that look like others, or like none.
-            quote = repr if word.casefold() == other.casefold() else ascii
-            table = read["train" if look.parts["train"].labels.get(word) else "validation"]
-            place, _ = next(_rows_with(table, look, word))
-            raise SubtuneError(
-                f"{table.path}: {place}: found the label {quote(cut(word))} ({count:,} in all), "
-                f"and elsewhere {quote(cut(other))} ({counts[other]:,}); expected one spelling, or "
-                "--merge-labels, which makes them one"
-            )
-
-
-def _rows_with(table: Table, look: Look, word: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows with a label, or those without any, each with its place."""
-    for place, row in table.rows:
-        labels = labels_in(row, look.label, look.kind == "multilabel")
-        if labels is None if word is None else word in (labels or ()):
-            yield place, row

@@ -5,19 +5,68 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from subtune.core.errors import listed
+from subtune.core.errors import listed, shown
+from subtune.data.readers.excel import sheets
+from subtune.data.readers.text import ending_of
 from subtune.init import DEFAULTS
-from subtune.init.look import Lengths, Look, names_of, order
-from subtune.init.settings import Settings, StartingModel
-from subtune.init.tables import number_in
+from subtune.init.labels import names_of, order
+from subtune.init.look import Lengths, Look, Part
+from subtune.init.settings import Settings
+from subtune.init.starting_model import StartingModel
+from subtune.init.tables import is_number
 from subtune.models.tokenizer import unknown_lines
 from subtune.planning.cost import in_words
-from subtune.tasks.formats import ending_of, sheets, shown
 
 # The most columns or classes in a line, and the most texts that are listed.
 NAMED, SHOWN = 12, 3
 ROWS = {"train": "training ", "validation": "dev ", "test": "test "}
 DOES = {"train": "train on", "validation": "evaluate on", "test": "judge by, which choose nothing"}
+
+
+class Times(NamedTuple):
+    """Estimated seconds on this machine, with the time for tables.
+
+    Attributes:
+        all: seconds of all runs.
+        first: seconds of the longest run by itself.
+    """
+
+    all: float
+    first: float
+
+
+def look_lines(look: Look) -> Iterator[str]:
+    """Yield a line for each fact in a `Look`."""
+    yield from _file_lines(look)
+    yield from _column_lines(look)
+    # If there are no other rows, the training rows give the scores.
+    judging = "rows" if look.judges == "train" else f"{ROWS[look.judges]}rows"
+    if look.constant is not None:
+        yield from _class_lines(look)
+        yield (
+            f"always answering {listed([str(look.most_frequent)])} is right in "
+            f"{look.constant:.1%} of the {judging}"
+        )
+        yield from _spelling_lines(look, judging)
+    for split, part in look.parts.items():
+        yield from _row_lines(split, part)
+    yield from _conflict_lines(look)
+    yield from _length_lines(look.lengths)
+    if look.smallest_difference:
+        yield (
+            f"{look.parts[look.judges].rows:,} {judging} show differences in accuracy from about "
+            f"{look.smallest_difference:.2f} at best; smaller ones may be chance"
+        )
+
+
+def _file_lines(look: Look) -> Iterator[str]:
+    """Yield lines about the files, their sheets, rows and columns."""
+    if "sheet" in look.guessed:
+        for part in look.parts.values():
+            yield from sheet_lines(Path(part.path))
+    for split, part in look.parts.items():
+        columns = f"; columns {listed(look.columns, NAMED, 'and')}" if split == "train" else ""
+        yield f"{part.path}: {part.rows:,} rows to {DOES[split]}{columns}"
 
 
 def sheet_lines(path: Path) -> Iterator[str]:
@@ -27,48 +76,82 @@ def sheet_lines(path: Path) -> Iterator[str]:
         yield f"{path}: sheet {shown(names[0])} of {every} (the first; --sheet names another)"
 
 
-def look_lines(look: Look) -> Iterator[str]:
-    """Yield a line for each fact in a `Look`."""
-    if "sheet" in look.guessed:
-        for part in look.parts.values():
-            yield from sheet_lines(Path(part.path))
-    for split, part in look.parts.items():
-        columns = f"; columns {listed(look.columns, NAMED, 'and')}" if split == "train" else ""
-        yield f"{part.path}: {part.rows:,} rows to {DOES[split]}{columns}"
+def _column_lines(look: Look) -> Iterator[str]:
+    """Yield lines about the columns of text and label, and columns that are not read."""
     how = "pairs of texts: columns" if len(look.text) == 2 else "text: column"
     yield f"{how} {' and '.join(map(shown, look.text))}{_guess(look, 'text')}"
     for column, what in look.not_read.items():
         yield f"not read: column {shown(column)} ({what})"
-    names = names_of(look.label)
-    where = f"columns {listed(map(shown, names), NAMED, 'and')} of 0 and 1"
+    where = f"columns {listed(map(shown, names_of(look.label)), NAMED, 'and')} of 0 and 1"
     if isinstance(look.label, str):
-        is_usual = look.label.strip().casefold() in DEFAULTS.label_columns
-        is_only = "label" in look.guessed and not is_usual
-        where = f"column {shown(look.label)}{', the only one that can be it' * is_only}"
+        where = f"column {shown(look.label)}"
+        if "label" in look.guessed and look.label.strip().casefold() not in DEFAULTS.label_columns:
+            where += ", the only one that can be it"
     yield f"label: {where}{_guess(look, 'label')}"
     if look.numbers:
         low, high = look.numbers
         yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
-    # If there are no other rows, the training rows give the scores.
-    judging = "rows" if look.judges == "train" else f"{ROWS[look.judges]}rows"
-    if look.constant is not None:
-        yield from _class_lines(look, judging)
+
+
+def _guess(look: Look, option: str) -> str:
+    return f" (a guess; --{option} names another)" if option in look.guessed else ""
+
+
+def _class_lines(look: Look) -> Iterator[str]:
+    """Yield lines about the number of rows of each class."""
+    what, hint = "classes", ""
+    if look.kind == "multilabel":
+        what = "labels, any number of them"
+        if isinstance(look.label, str):
+            hint = " (if each cell is one class: --classes)"
+    elif all(map(is_number, look.parts["train"].labels)):
+        hint = " (if they are numbers to predict: --regression)"
     for split, part in look.parts.items():
-        if part.left_out:
-            left_out = f"{len(part.left_out):,} of {part.rows:,} rows left out"
-            yield f"{part.path}: {left_out}, without a label: {listed(part.left_out, NAMED, 'and')}"
-        for column, places in part.missing.items():
-            missing = f"{len(places):,}, the first in {places[0]}"
-            yield f"{ROWS[split]}rows without {shown(column)}: {missing}"
-        if part.repeated:
-            repeated = f"{part.repeated:,} ({part.repeated / part.rows:.1%})"
-            yield f"{ROWS[split]}rows with the text of an earlier one: {repeated}"
-        for other, number in part.also_in.items():
-            if number:
-                yield (
-                    f"{number:,} of the {part.rows:,} {ROWS[split]}rows are also in the "
-                    f"{ROWS[other]}file: their scores say little about new texts"
-                )
+        named = [f"{listed([word])} ({number:,})" for word, number in part.labels.items()]
+        where, end = ("", hint) if split == "train" else (f" in the {ROWS[split]}rows", "")
+        yield f"{len(named)} {what}{where}: {listed(named, NAMED, 'and')}{end}"
+    train = look.parts["train"]
+    if len(train.labels) > DEFAULTS.classes_of_words:
+        each = train.rows / len(train.labels)
+        needed = "; training needs --classes" if "kind" in look.guessed else ""
+        yield f"{len(train.labels)} {what} with {each:.1f} rows each on average{needed}"
+
+
+def _spelling_lines(look: Look, judging: str) -> Iterator[str]:
+    """Yield lines about classes that may be one, or that only one file has."""
+    for group in look.near_equal:
+        yield f"labels that may be one: {', '.join(map(shown, group))}"
+    train, judges = look.parts["train"].labels, look.parts[look.judges].labels
+    for word in sorted({word for part in look.parts.values() for word in part.labels}, key=order):
+        if not train.get(word):
+            yield f"label {shown(word)} is in no training row: no run can learn it"
+        elif not judges.get(word):
+            yield f"label {shown(word)} is in no {judging.removesuffix('s')}: no score includes it"
+        if word.casefold() in DEFAULTS.missing:
+            yield f"label {shown(word)} looks like a missing value; here it is a class"
+
+
+def _row_lines(split: str, part: Part) -> Iterator[str]:
+    """Yield lines about rows without a text or a label, and about repeated rows."""
+    if part.left_out:
+        left_out = f"{len(part.left_out):,} of {part.rows:,} rows left out"
+        yield f"{part.path}: {left_out}, without a label: {listed(part.left_out, NAMED, 'and')}"
+    for column, places in part.missing.items():
+        missing = f"{len(places):,}, the first in {places[0]}"
+        yield f"{ROWS[split]}rows without {shown(column)}: {missing}"
+    if part.repeated:
+        repeated = f"{part.repeated:,} ({part.repeated / part.rows:.1%})"
+        yield f"{ROWS[split]}rows with the text of an earlier one: {repeated}"
+    for other, number in part.also_in.items():
+        if number:
+            yield (
+                f"{number:,} of the {part.rows:,} {ROWS[split]}rows are also in the {ROWS[other]}"
+                "file: their scores say little about new texts"
+            )
+
+
+def _conflict_lines(look: Look) -> Iterator[str]:
+    """Yield lines about texts with different labels, the first few with their places."""
     if look.conflicts:
         rows = sum(len(places) for each in look.conflicts for places in each.labels.values())
         texts = f"texts with different labels: {len(look.conflicts):,}, in {rows:,} rows"
@@ -76,57 +159,16 @@ def look_lines(look: Look) -> Iterator[str]:
     for conflict in look.conflicts[:SHOWN]:
         labels = (f"{listed([word])} ({places[0]})" for word, places in conflict.labels.items())
         yield f"    {shown(conflict.text)}: {listed(labels, SHOWN, 'and')}"
-    lengths = look.lengths
+
+
+def _length_lines(lengths: Lengths) -> Iterator[str]:
+    """Yield lines about the number of tokens of the training texts."""
     guessed = "" if lengths.are_counted else ", guessed from their words"
     yield (
         f"lengths: half of the texts have up to {lengths.median:,} tokens{guessed}, the longest "
         f"{lengths.longest:,}; max_length {lengths.max_length}, {share_read(lengths)}"
     )
     yield from unknown_lines(lengths.unknown)
-    if look.smallest_difference:
-        yield (
-            f"{look.parts[look.judges].rows:,} {judging} show differences in accuracy from about "
-            f"{look.smallest_difference:.2f} at best; smaller ones may be chance"
-        )
-
-
-def _class_lines(look: Look, judging: str) -> Iterator[str]:
-    train, judged_by = look.parts["train"].labels, look.parts[look.judges].labels
-    what, hint = "classes", ""
-    if look.kind == "multilabel":
-        what = "labels, any number of them"
-        hint = " (if each cell is one class: --classes)" if isinstance(look.label, str) else ""
-    elif None not in (number_in(word.replace(",", ".")) for word in train):
-        hint = " (if they are numbers to predict: --regression)"
-    for split, part in look.parts.items():
-        named = [f"{listed([word])} ({number:,})" for word, number in part.labels.items()]
-        where, end = ("", hint) if split == "train" else (f" in the {ROWS[split]}rows", "")
-        yield f"{len(named)} {what}{where}: {listed(named, NAMED, 'and')}{end}"
-    if len(train) > DEFAULTS.classes_of_words:
-        each = look.parts["train"].rows / len(train)
-        needed = "; training needs --classes" if "kind" in look.guessed else ""
-        yield f"{len(train)} {what} with {each:.1f} rows each on average{needed}"
-    answer = f"always answering {listed([str(look.most_frequent)])}"
-    yield f"{answer} is right in {look.constant or 0:.1%} of the {judging}"
-    for group in look.near_equal:
-        yield f"labels that may be one: {', '.join(map(shown, group))}"
-    for word in sorted({word for part in look.parts.values() for word in part.labels}, key=order):
-        if not train.get(word):
-            yield f"label {shown(word)} is in no training row: no run can learn it"
-        elif not judged_by.get(word):
-            yield f"label {shown(word)} is in no {judging.removesuffix('s')}: no score includes it"
-        if word.casefold() in DEFAULTS.missing:
-            yield f"label {shown(word)} looks like a missing value; here it is a class"
-
-
-class Times(NamedTuple):
-    """Estimated seconds on this machine: of all runs, and of the longest one by itself.
-
-    Both include the time for tables.
-    """
-
-    all: float
-    first: float
 
 
 def share_read(lengths: Lengths) -> str:
@@ -137,8 +179,16 @@ def share_read(lengths: Lengths) -> str:
     return f"which cuts {lengths.cut:.1%} of them and reads {read} of their tokens"
 
 
-def _guess(look: Look, option: str) -> str:
-    return f" (a guess; --{option} names another)" if option in look.guessed else ""
+def fold_lines(look: Look, folds: int) -> Iterator[str]:
+    """Yield lines about a cross-validation with ``folds`` folds, for tables without dev rows."""
+    judged = f"each row is predicted once, by one of {folds} runs that did not train on it"
+    if "test" in look.parts:
+        judged = f"one of {folds} folds chooses each run's epoch, and test rows give the scores"
+    yield f"no dev rows: {judged}; --dev names some"
+    counts = look.parts["train"].labels
+    if few := [shown(word) for word in counts if counts[word] < folds]:
+        can = "some folds have none of them, which can lower F1 and Matthews correlation"
+        yield f"labels with fewer rows than folds: {listed(few, NAMED, 'and')}; {can}"
 
 
 def model_line(model: StartingModel) -> str:
@@ -158,8 +208,7 @@ def run_line(settings: Settings, has_folds: bool) -> str:
     others = "".join(f", and {method}" for method in once)
     seeds, own = len(settings.seeds), settings.own_epochs
     longer = f" ({next(iter(own.values()))} of {', '.join(own)})" if own else ""
-    searches = any(len(rates) > 1 for rates in settings.methods.values())
-    rates = "the first seed searches each method's" if searches else "each method has one"
+    rates = "the first seed searches each method's" if settings.searches else "each method has one"
     return (
         f"{seeds * len(repeated) + len(once)} runs: methods ({', '.join(repeated)}) × {seeds} "
         f"{'folds' if has_folds else 'seeds'}{others}; "
@@ -168,19 +217,16 @@ def run_line(settings: Settings, has_folds: bool) -> str:
     )
 
 
-def time_lines(
-    usual: Settings,
-    chosen: Settings,
-    lengths: Lengths,
-    model: StartingModel,
-    times: Times | None,
-    minutes: float,
+def reduction_lines(
+    usual: Settings, chosen: Settings, lengths: Lengths, minutes: float
 ) -> Iterator[str]:
-    """Yield lines about the time on this machine, and about settings reduced to fit the limit.
+    """Yield a line if settings were reduced to fit into ``minutes``.
 
     Args:
-        lengths: the texts' lengths, cut at the chosen length.
-        times: the estimated time; None if it is unknown.
+        usual: the settings without a time limit.
+        chosen: the reduced settings.
+        lengths: the lengths of the texts, with the chosen ``max_length``.
+        minutes: the time limit.
     """
     changes = []
     if left_out := [method for method in usual.methods if method not in chosen.methods]:
@@ -194,13 +240,17 @@ def time_lines(
     if chosen.max_length < usual.max_length:
         window = f"max_length {chosen.max_length} in place of {usual.max_length}"
         changes.append(f"{window}, {share_read(lengths)}")
-    asked = in_words(60 * minutes)
     if changes:
-        yield f"shorter, to fit into {asked}: {'; '.join(changes)}"
+        yield f"shorter, to fit into {in_words(60 * minutes)}: {'; '.join(changes)}"
+
+
+def time_lines(model: StartingModel, times: Times | None, minutes: float) -> Iterator[str]:
+    """Yield lines about the time on this machine, which is None if it cannot be estimated."""
     if times is None:
         yield f"time: not known before {model.reference} is downloaded"
         return
     yield f"time: about {in_words(times.all)} here, by the training steps that were timed"
+    asked = in_words(60 * minutes)
     if times.first > 60 * minutes:
         yield (
             f"{asked}: too short for a single run of every method; --minutes "

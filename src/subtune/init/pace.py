@@ -19,21 +19,17 @@ import numpy as np
 import torch
 
 from subtune.config.schema import Pace, Trains
-from subtune.core import jobs
-from subtune.core.jobs import StoppedError, is_out_of_memory
-from subtune.init.settings import StartingModel
-from subtune.models.encoder import Encoder, load_model, shapes_of
-from subtune.models.files import (
-    Pooling,
-    has_one_end,
-    has_token_types,
-    lacks_pooler,
-    read_config,
-)
+from subtune.core import machine
+from subtune.core.jobs import StoppedError
+from subtune.core.machine import is_out_of_memory
+from subtune.init.starting_model import StartingModel
+from subtune.models.encoder import Encoder, shapes_of
+from subtune.models.files import has_one_end, has_token_types, read_config
+from subtune.models.loading import load_model
 from subtune.models.tokenizer import read_tokenizer
 from subtune.planning.cost import FORWARD_PASSES, KINDS, Step, fitted
 from subtune.selections.methods import METHODS
-from subtune.selections.specs import Precision, Recipe
+from subtune.specs.runs import Precision, Recipe
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper
@@ -52,12 +48,16 @@ GAIN = 0.05
 
 
 class Measured(NamedTuple):
-    """A device and its pace by what trains.
+    """A device and its pace.
 
-    Without the model's files, nothing is measured: ``device`` is then a similar one.
-    ``milliseconds``: of a step of the first method, in batches of `FEW`, by precision; the quicker
-    ``precision`` is chosen. ``least_batch``: the size of batches from which most of a step's time
-    computes texts. In smaller batches the optimiser and the starting of kernels take longer.
+    Attributes:
+        device: the device's name; without the model's files nothing is measured, and this is a
+            similar device.
+        pace: the pace by what trains.
+        precision: the precision whose steps are quicker.
+        milliseconds: the time of a step of the first method in batches of `FEW`, by precision.
+        least_batch: the size of batches from which most of a step's time computes texts. In smaller
+            batches the optimiser and the starting of kernels take longer.
     """
 
     device: str
@@ -75,40 +75,54 @@ def measured(
     methods: Iterable[str],
     seconds: float,
 ) -> Measured:
-    """Return the pace of this machine, measured in about ``seconds``.
+    """Measure the pace of this machine.
 
     Args:
+        model: the model that trains.
+        task: the task of the texts.
         columns: columns of the training rows.
+        max_length: the most tokens of a text that are read.
         methods: methods that train.
+        seconds: the approximate time that measuring takes.
     """
-    device = jobs.prepare(threads=1)
+    device = machine.prepare(threads=1)
     is_gpu = device.type == "cuda"
     if not (model.directory and model.dimensions):
         return Measured("H100" if is_gpu else "CPU core", {})
     deadline = time.monotonic() + seconds
-    pooling: Pooling | None = "mean" if lacks_pooler(model.directory) else None
-    encoder = load_model(model.directory, task.of_kind.head, task.outputs, pooling).to(device)
+    head = task.of_kind.head
+    encoder = load_model(model.directory, head, task.outputs, model.pooling).to(device)
     examples = _examples(model.directory, task, columns, min(max_length, LONGEST))
-    flops = model.dimensions.forward_flops(examples.lengths.mean(), encoder.head)
+    teraflops = model.dimensions.forward_flops(examples.lengths.mean(), encoder.head) / 1e12
     layers = model.dimensions.num_hidden_layers
-    timer = _Timer(encoder, task, examples, layers, flops / 1e12, deadline, SHARE * seconds)
+    timer = Timer(encoder, task, examples, layers, teraflops, deadline, SHARE * seconds)
     kinds: dict[Trains, str] = {}
     for method in methods:
         kinds.setdefault(KINDS[METHODS[method].work()], method)
-    pace, precision, milliseconds = _measured(timer, kinds)
-    first = pace.get(next(iter(kinds)), Pace(per_layer=0, per_teraflop=0))
-    shared = first.per_layer / 1e3 * layers
-    text = first.per_teraflop * flops / 1e12
-    least_batch = next((size for size in BATCHES if size * text >= shared), BATCHES[-1])
+    pace, precision, milliseconds = _paces(timer, kinds)
     del encoder, timer
+    _free_memory()
+    name = machine.device_name(device)
+    if not is_gpu:
+        name = f"one core of {name}"
+    least_batch = _least_batch(pace.get(next(iter(kinds))), layers, teraflops)
+    return Measured(name, pace, precision, milliseconds, least_batch)
+
+
+def _least_batch(pace: Pace | None, layers: int, teraflops: float) -> int:
+    """Return the size of batches from which computing texts takes most of a step's time."""
+    if pace is None:
+        return BATCHES[0]
+    shared, text = pace.per_layer / 1e3 * layers, pace.per_teraflop * teraflops
+    return next((size for size in BATCHES if size * text >= shared), BATCHES[-1])
+
+
+def _free_memory() -> None:
+    """Return freed memory to the system. This process keeps it, and the jobs now need it."""
     gc.collect()
-    # This process keeps freed memory, which the jobs now need.
     torch.cuda.empty_cache()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
-    name = jobs.device_name(device)
-    name = name if is_gpu else f"one core of {name}"
-    return Measured(name, pace, precision, milliseconds, least_batch)
 
 
 def _examples(
@@ -127,12 +141,18 @@ def _examples(
 
 
 @dataclass
-class _Timer:
+class Timer:
     """Timed passes and steps of one model.
 
-    ``teraflops``: 10¹² operations of one text's forward pass. ``share``: the seconds of one
-    measurement, unless a single step takes longer. ``forward``: seconds per 10¹² operations of an
-    evaluation, once one was timed.
+    Attributes:
+        encoder: the model.
+        task: the task of the texts.
+        examples: the texts.
+        layers: the number of the model's layers.
+        teraflops: 10¹² operations of one text's forward pass.
+        deadline: the time after which no step begins.
+        share: the seconds of one measurement, unless a single step takes longer.
+        forward: seconds per 10¹² operations of an evaluation, once one was timed.
     """
 
     encoder: Encoder
@@ -160,9 +180,16 @@ class _Timer:
         return step
 
     def step(self, kind: Trains, method: str, batch_size: int, precision: Precision) -> list[Step]:
-        """Time steps of a method, and return their median.
+        """Time steps of a method.
 
-        Return nothing if there is no time for two steps, or not enough memory.
+        Args:
+            kind: what trains.
+            method: the method.
+            batch_size: the number of texts in a batch.
+            precision: the precision of the steps.
+
+        Returns:
+            The median of the steps; no step if there is no time for two, or not enough memory.
         """
         teraflops = batch_size * self.teraflops
         expected = FORWARD_PASSES[kind] * teraflops * self.forward
@@ -195,9 +222,11 @@ class _Timer:
 
 
 class _Clock(Keeper):
-    """Notes the time after every step, in place of checkpoints, and then stops training.
+    """Times of the ends of steps, in place of checkpoints.
 
-    ``steps``: the most steps. ``share``: the seconds after which no step begins.
+    Args:
+        steps: the most steps.
+        share: the seconds after which no step begins.
     """
 
     def __init__(self, steps: int, share: float):
@@ -210,9 +239,10 @@ class _Clock(Keeper):
     def keep(self, take: object) -> None:
         """Note the time.
 
+        The first step also allocates memory; its end only starts the clock.
+
         Raises:
-            StoppedError: enough steps are timed. The first one, which also allocates memory, only
-                starts the clock.
+            StoppedError: enough steps are timed.
         """
         if torch.cuda.is_available():
             torch.cuda.synchronize()
@@ -222,28 +252,33 @@ class _Clock(Keeper):
             raise StoppedError("enough steps are timed")
 
 
-def _measured(
-    timer: _Timer, kinds: Mapping[Trains, str]
+def _paces(
+    timer: Timer, kinds: Mapping[Trains, str]
 ) -> tuple[dict[Trains, Pace], Precision, dict[Precision, float]]:
-    """Return a device's pace, its quicker precision, and both precisions' milliseconds.
+    """Time every kind of step.
 
-    ``kinds``: a method of each kind of step. The first one decides the precision.
+    Args:
+        timer: times steps of the model.
+        kinds: a method of each kind of step; the first one decides the precision.
+
+    Returns:
+        A device's pace, its quicker precision, and the milliseconds of a step by precision.
     """
     evaluation = timer.evaluation("fp32")
-    first = next(iter(kinds.items()))
-    both: dict[Precision, list[Step]] = {
-        "fp32": timer.step(*first, FEW, "fp32"),
-        "bf16": timer.step(*first, FEW, "bf16"),
+    first, method = next(iter(kinds.items()))
+    by_precision: dict[Precision, list[Step]] = {
+        "fp32": timer.step(first, method, FEW, "fp32"),
+        "bf16": timer.step(first, method, FEW, "bf16"),
     }
-    times = {precision: 1e3 * steps[0].seconds for precision, steps in both.items() if steps}
+    times = {name: 1e3 * steps[0].seconds for name, steps in by_precision.items() if steps}
     precision: Precision = "fp32"
     if len(times) == 2 and times["bf16"] < (1 - GAIN) * times["fp32"]:
         precision, evaluation = "bf16", timer.evaluation("bf16")
-    found: dict[Trains, list[Step]] = {kind: [] for kind in kinds}
-    found[first[0]] = both[precision]
-    for batch_size in (FEW, MANY):
-        for kind, method in kinds.items():
-            if batch_size == MANY or kind != first[0]:
-                found[kind] += timer.step(kind, method, batch_size, precision)
+    found = {first: by_precision[precision]}
+    for kind, method in kinds.items():
+        if kind != first:
+            found[kind] = timer.step(kind, method, FEW, precision)
+    for kind, method in kinds.items():
+        found[kind] += timer.step(kind, method, MANY, precision)
     pace = {kind: fitted(steps) for kind, steps in found.items() if steps}
     return {**pace, "evaluation": fitted([evaluation])}, precision, times

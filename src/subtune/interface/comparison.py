@@ -1,36 +1,36 @@
-"""Comparisons: which few parameters are worth training, for a user's rows and model."""
+"""`subtune.compare`: which few parameters are worth training, for a user's rows and model."""
 
 import contextlib
 import fcntl
 import json
 import math
 import os
-import re
 import shutil
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import asdict, replace
 from itertools import chain
-from numbers import Number
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
+
+import yaml
 
 from subtune import config
-from subtune.config.schema import MARGIN
 from subtune.core.content_ids import canonical, id_of
-from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
-from subtune.core.layout import Layout, drafts, require_new
-from subtune.init.first_configuration import EXPERIMENT, Request, init, require_between
-from subtune.init.look import Kind
+from subtune.core.errors import SubtuneError, listed, one_line
+from subtune.core.layout import Layout
+from subtune.core.writing import drafts
+from subtune.data.readers.text import is_directory
+from subtune.init.first_configuration import EXPERIMENT, init
 from subtune.init.messages import sheet_lines
+from subtune.init.request import Options, Request, with_options
 from subtune.interface import driver
+from subtune.interface.results import CONFIGURATION, Comparison, load
 from subtune.interface.schedule import schedule_of
 from subtune.interface.tables import (
     Rows,
+    Split,
     as_names,
     errors_in_python,
     in_python,
@@ -38,214 +38,47 @@ from subtune.interface.tables import (
     splits_of,
     write_all,
 )
-from subtune.interface.workflow import run_to_export
 from subtune.stages import plan_file
-from subtune.tasks.formats import is_directory
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-CONFIGURATION, ASKED = "comparison.yaml", "comparison.json"
-MARGIN_LINE = re.compile(r"^([ \t]+margin:[ \t]+)[^\s#]+", re.MULTILINE)
-# A key of the second file: the minutes for which the runs were planned.
-MINUTES = "minutes"
-GOES_ON = (
-    "{} goes on with its runs, which were planned for {:g} minutes; --results with another "
-    "directory plans for {:g}"
-)
+# The file in the results with the first call's question.
+ASKED = "comparison.json"
+Say = Callable[[str], object]
 
 
-@dataclass(frozen=True, repr=False)
-class Comparison:
-    """The results of a comparison in a directory.
+class Question(NamedTuple):
+    """The question of a call.
 
-    A notebook displays the answer, every method's loss, and a plot of the Pareto front.
+    Attributes:
+        name: the task's name.
+        splits: the rows of each split.
+        options: the options about tables, model and limits.
+        divided: the file whose rows are divided into training and dev rows, if there is one.
     """
 
-    results: Path
+    name: str
+    splits: dict[str, Split]
+    options: Options
+    divided: Path | None
 
     @property
-    def answer(self) -> str:
-        """The answer in sentences, one line per model and task."""
-        rows = self._read("answers").to_dict("records")
-        several = len(rows) > 1
-        return "\n".join(
-            f"{row['model']}, {row['title']}: " * several + row["answer"] for row in rows
-        )
-
-    @property
-    def summary(self) -> "pd.DataFrame":
-        """A row per method: its score, the difference to full with its interval, its size."""
-        return self._read("summary")
-
-    @property
-    def runs(self) -> "pd.DataFrame":
-        """A row per run. ``runs_columns.csv`` in the results explains the columns."""
-        import pandas as pd
-
-        return pd.read_parquet(self._layout.table_of_runs("parquet"))
-
-    @property
-    def report(self) -> Path:
-        """The path of the report, a page that opens without a network."""
-        return Path(self._layout.report())
-
-    def front(self) -> "Figure":
-        """Return the figure of scores against trained parameters."""
-        from subtune.analysis.predictions import read_row_scores
-        from subtune.config.schema import Style
-        from subtune.exhibits.front import score_by_parameters
-        from subtune.exhibits.results import Results
-        from subtune.papers import NO_PAPER
-
-        if "ipykernel" in sys.modules:
-            # Notebooks show matplotlib's figures after `%matplotlib inline`.
-            from IPython import get_ipython
-            from IPython.core.pylabtools import select_figure_formats
-
-            select_figure_formats(get_ipython(), {"png"})
-        tables = {
-            "chosen": self._chosen,
-            "row_scores": read_row_scores(self._data("row_scores")),
-        }
-        titles = self._read("answers")[["task", "title"]].itertuples(index=False)
-        tasks = {task: {"title": title} for task, title in titles}
-        results = Results(tables, tasks, NO_PAPER.printed)
-        return score_by_parameters(results, Style().model_dump())
-
-    def export(self, method: str, to: str | Path) -> Path:
-        """Write a method's best run as a model that transformers or PEFT loads.
-
-        After cross-validation, the method is first trained on all rows.
-
-        Raises:
-            SubtuneError: there is no such method, or ``to`` exists.
-        """
-        # Importing transformers takes seconds.
-        from subtune.runs.export import export_model
-
-        runs = self._chosen[self._chosen["decides"]].dropna(subset="value")
-        if method not in set(runs["method"]):
-            raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
-        best = runs[runs["method"] == method].sort_values("value").iloc[-1]
-        require_new(Path(to))
-        run = run_to_export(self.results, best["run"], self.results / CONFIGURATION)
-        export_model(self._layout, run, Path(to))
-        return Path(to)
-
-    def predict(self, method: str, texts: "Iterable[Any] | pd.DataFrame") -> "pd.DataFrame":
-        """Return the predictions of a method's best run, a row for each text.
-
-        ``prediction`` is a label, or a number in the labels' own unit; ``probability_…`` is each
-        label's probability. After cross-validation, the method is first trained on all rows.
-
-        Args:
-            method: a method's name.
-            texts: a list of texts, or of pairs of texts as tuples; or a DataFrame with the text
-                columns of training, whose index is kept.
-
-        Raises:
-            SubtuneError: there is no such method, or texts do not fit the task.
-        """
-        import pandas as pd
-
-        from subtune.runs import predict
-
-        model = Path(self._exports.name) / method
-        if not model.exists():
-            self.export(method, model)
-        spec = predict.exported_spec(model)
-        task = spec.tokens.data.task
-        if isinstance(texts, pd.DataFrame):
-            given = texts.rename(columns=str).to_dict("records")
-        else:
-            several = [texts] if isinstance(texts, str) else texts
-            given = [_cells(task.text, text, n) for n, text in enumerate(several, start=1)]
-        rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
-        predicted = predict.predict(model, spec, task, rows, "texts")
-        if isinstance(texts, pd.DataFrame | pd.Series):
-            return predicted.set_axis(texts.index)
-        return predicted
-
-    @cached_property
-    def _exports(self) -> TemporaryDirectory:
-        """The exported models by method, deleted together with this object."""
-        return TemporaryDirectory()
-
-    @property
-    def _layout(self) -> Layout:
-        return Layout(str(self.results))
-
-    @cached_property
-    def _chosen(self) -> "pd.DataFrame":
-        from subtune.analysis.scores import read_scores
-        from subtune.analysis.summary import merged_experiments
-
-        return merged_experiments([read_scores(path) for path in self._data("chosen")])
-
-    def _data(self, name: str) -> list[Path]:
-        """Return the paths of a table of data, one per experiment."""
-        return sorted(self.results.glob(Layout(".").data("*", name)))
-
-    def _read(self, name: str) -> "pd.DataFrame":
-        import pandas as pd
-
-        path = self._layout.summary(name, "csv")
-        return pd.read_csv(path, keep_default_na=False, na_values=[""])
-
-    def __repr__(self) -> str:
-        return self.answer
-
-    def _repr_html_(self) -> str:
-        from subtune.exhibits.report import data_address, markdown_table
-
-        picture = data_address(Path(self._layout.summary("front", "png")))
-        answer = Path(self._layout.summary("answers", "md")).read_text(encoding="utf-8")
-        return f'{markdown_table(answer)}<img src="{picture}" width="420">'
+    def identity(self) -> dict[str, Any]:
+        """The values on which the runs depend. Another identity needs another directory."""
+        chosen = asdict(self.options)
+        # A later call may have another time and another margin.
+        del chosen["minutes"], chosen["margin"]
+        return {split: rows.identity for split, rows in self.splits.items()} | chosen
 
 
-def _cells(columns: Sequence[str], text: Any, number: int) -> dict[str, Any]:
-    """Return the cells by column of a numbered row, from a text or a tuple of texts."""
-    cells = [text] if len(columns) == 1 else text
-    is_row = isinstance(cells, Sized) and not isinstance(cells, str) and len(cells) == len(columns)
-    if not is_row or any(isinstance(cell, Number) for cell in cells):
-        expected = "text" if len(columns) == 1 else f"tuples of {listed(columns)}"
-        raise SubtuneError(f"texts: text {number}: found {cut(repr(text))}, expected {expected}")
-    return dict(zip(columns, cells, strict=True))
-
-
-def load(results: str | Path) -> Comparison:
-    """Return earlier results.
-
-    Raises:
-        SubtuneError: the directory has no report, the last file of a run.
-    """
-    found = Comparison(Path(results).resolve())
-    if not found.report.is_file():
-        raise SubtuneError(
-            f"results: found no {found.report}, expected the directory of a finished run"
-        )
-    return found
-
-
+@with_options
 def compare(
     train: Rows | Mapping[str, Rows],
     dev: Rows | float | None = None,
     *,
     test: Rows | None = None,
-    model: str | Path | None = None,
-    minutes: float = 10,
-    margin: float = MARGIN,
-    text: str | int | tuple[str | int, str | int] | None = None,
-    label: str | int | Sequence[str | int] | None = None,
-    kind: Kind | None = None,
-    encoding: str | None = None,
-    sheet: str | None = None,
-    merge_labels: bool = False,
     revision: str | None = None,
     results: str | Path | None = None,
-    say: Callable[[str], object] | None = None,
+    say: Say | None = None,
+    **options: Any,
 ) -> Comparison:
     """Train methods from full fine-tuning to the classifier alone, and return the comparison.
 
@@ -261,18 +94,10 @@ def compare(
             training rows. Default: ``train``'s validation split; if it has none, each training row
             is predicted once, by a run that did not train on it.
         test: rows that are used for scores only.
-        model: a directory, an installed package or a repository on the hub; default: MiniLM.
-        minutes: the longest time until the answer. Methods, epochs and rows are chosen to fit.
-        margin: the acceptable loss of score against full fine-tuning.
-        text: the column of the text, or two columns of pairs; default: a guess.
-        label: the column of the label, or several of 0 and 1, one for each label; default: a guess.
-        kind: the kind of task; default: a guess.
-        encoding: the files' encoding, such as latin-1; default: UTF-8 or UTF-16.
-        sheet: the sheet of Excel files; default: the first.
-        merge_labels: whether to merge labels that differ only in capitals or invisible characters.
         revision: commit, branch or tag of the dataset on the hub.
         results: directory; default: one below ``results`` whose name depends on the arguments.
         say: a function that gets each line about findings and choices; default: prints it.
+        {options}
 
     Raises:
         SubtuneError: the rows or the model cannot be used, full fine-tuning failed, or fewer than
@@ -280,128 +105,132 @@ def compare(
     """
     began = time.monotonic()
     with errors_in_python():
-        require_between("minutes", minutes)
-        require_between("margin", margin, 1)
-        splits = splits_of(train, dev, test, revision, encoding=encoding, sheet=sheet)
-        options = _options(model, text, label, kind, sheet, merge_labels)
-    asked = {split: rows.identity for split, rows in splits.items()} | options
-    asked |= {"encoding": encoding}
-    name = name_of(train)
-    place = Path(results or Path("results") / f"{name}-{id_of(canonical(asked))[:6]}").resolve()
+        question = _question(train, dev, test, revision, Options(**options))
+    place = _place(question, results)
     with _alone(place) as lock:
-        with errors_in_python(place / name), _removed_if_refused(place):
-            _require_same(place, asked)
-            if not (place / CONFIGURATION).exists():
-                paths = write_all(splits, place, place / name)
-                kept = json.dumps(asked | {MINUTES: minutes}, indent=2, default=str)
-                (place / ASKED).write_text(f"{kept}\n")
-                # `init` does not see the file whose rows are divided.
-                divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
-                with _new_configuration(place) as draft:
-                    request = _request(place, paths, options, minutes, margin, draft)
-                    _say_all(chain(*map(sheet_lines, divided), init(request)), say)
-                _say_all([f"{place / CONFIGURATION} has these settings"], say)
-            elif (planned := _asked_before(place)[MINUTES]) < minutes:
-                _say_all([GOES_ON.format(place, planned, minutes)], say)
-            written = _with_margin(place, margin)
-            if not written.jobs_at_once:
-                raise SubtuneError(
-                    f"{place / CONFIGURATION}: jobs_at_once: found none, expected 1 or more"
-                )
-            planned = plan_file.made(config.parsed(place / CONFIGURATION))
-            schedule = schedule_of(planned, written.assumptions.on_gpu)
-        clock = driver.Clock(began, began + 60 * minutes)
-        driver.answer(schedule, place, clock, written.jobs_at_once, lock)
+        with errors_in_python(place / question.name), _removed_if_refused(place):
+            if (place / CONFIGURATION).exists():
+                _continue(place, question, say)
+            else:
+                _configure(place, question, say)
+            configuration = config.read(place / CONFIGURATION)
+            plan = plan_file.made(config.parsed(place / CONFIGURATION))
+            schedule = schedule_of(plan, configuration.assumptions.on_gpu)
+        clock = driver.Clock(began, began + 60 * question.options.minutes)
+        driver.answer(schedule, place, clock, configuration.jobs_at_once or 1, lock)
     return load(place)
 
 
-def _options(
-    model: str | Path | None,
-    text: str | int | tuple[str | int, str | int] | None,
-    label: str | int | Sequence[str | int] | None,
-    kind: Kind | None,
-    sheet: str | None,
-    merge_labels: bool,
-) -> dict[str, Any]:
-    """Return the options of `init` about the rows and the model, with names of columns as text."""
-    texts: Any = as_names(text) or ()
-    texts = [texts] if isinstance(texts, str) else texts
+def _question(
+    train: Rows | Mapping[str, Rows],
+    dev: Rows | float | None,
+    test: Rows | None,
+    revision: str | None,
+    options: Options,
+) -> Question:
+    """Return what a call asks. Columns get their names as text, and a model its absolute path."""
+    how = {"encoding": options.encoding, "sheet": options.sheet}
+    splits = splits_of(train, dev, test, revision, **how)
+    texts = as_names(options.text) or []
+    if isinstance(texts, str):
+        texts = [texts]
+    text, text2 = [*texts, as_names(options.text2), None][:2]
+    model = None if options.model is None else str(options.model)
     if model and is_directory(model) and not Path(model).is_absolute():
         # Workers run in another folder.
-        model = Path(model).resolve()
-    return {
-        "model": None if model is None else str(model),
-        "text": texts[0] if texts else None,
-        "text2": texts[1] if len(texts) > 1 else None,
-        "label": as_names(label),
-        "kind": kind,
-        "sheet": sheet,
-        "merge_labels": merge_labels,
-    }
+        model = str(Path(model).resolve())
+    named = replace(
+        options,
+        text=text,
+        text2=text2,
+        label=as_names(options.label),
+        model=model,
+    )
+    divided = None
+    if isinstance(dev, float) and isinstance(train, str | Path):
+        divided = Path(train)
+    return Question(name_of(train), splits, named, divided)
 
 
-def _request(
-    place: Path,
-    paths: Mapping[str, Path],
-    options: Mapping[str, Any],
-    minutes: float,
-    margin: float,
-    to: Path,
-) -> Request:
-    return Request(
+def _place(question: Question, results: str | Path | None) -> Path:
+    """Return the directory of the results."""
+    own = f"{question.name}-{id_of(canonical(question.identity))[:6]}"
+    return Path(results or Path("results") / own).resolve()
+
+
+def _configure(place: Path, question: Question, say: Say | None) -> None:
+    """Write the rows that are no files yet, the question, and a configuration."""
+    paths = write_all(question.splits, place, place / question.name)
+    options = asdict(question.options)
+    kept = question.identity | {"minutes": options["minutes"]}
+    (place / ASKED).write_text(f"{json.dumps(kept, indent=2, default=str)}\n")
+    lines: Iterable[str] = ()
+    if question.divided and not options["sheet"]:
+        # `init` sees only the files with the divided rows.
+        lines = sheet_lines(question.divided)
+    request = Request(
         paths["train"],
         paths.get("validation"),
         paths.get("test"),
+        to=place / CONFIGURATION,
         results=str(place),
-        to=to,
-        minutes=float(minutes),
-        margin=float(margin),
         **options,
     )
+    written = [f"{place / CONFIGURATION} has these settings"]
+    _say_all(chain(lines, init(request), written), say)
 
 
-@contextmanager
-def _new_configuration(place: Path) -> Iterator[Path]:
-    """Yield a hidden path for the configuration, which gets its name when it is whole."""
-    with drafts({"configuration": str(place / CONFIGURATION)}) as paths:
-        draft = Path(paths["configuration"])
-        yield draft
-        # The configuration names its own file.
-        text = draft.read_text("utf-8").replace(draft.name, CONFIGURATION)
-        draft.write_text(text, "utf-8")
-
-
-def _say_all(lines: Iterable[str], say: Callable[[str], object] | None) -> None:
-    """Say each line, with paths relative to the current folder."""
-    for line in lines:
-        line = line.replace(f"{Path.cwd()}{os.sep}", "")
-        say(line) if say else print(in_python(line), flush=True)
-
-
-def _with_margin(place: Path, margin: float) -> config.Config:
-    """Return the configuration, after its margin is the one asked for. No run depends on it.
+def _continue(place: Path, question: Question, say: Say | None) -> None:
+    """Prepare an earlier call's results for this call, which may have another time and margin.
 
     Raises:
-        SubtuneError: the results have been moved, or the configuration has no line with a margin.
+        SubtuneError: the earlier call had another question, or its results have been moved.
     """
-    path = place / CONFIGURATION
-    written = config.read(path)
+    before = json.loads((place / ASKED).read_text())
+    planned, minutes = before.pop("minutes", math.inf), question.options.minutes
+    asked = question.identity
+    if differing := [key for key in asked | before if asked.get(key) != before.get(key)]:
+        raise SubtuneError(
+            f"results: {place} has the results of a call with other {listed(differing)}; name "
+            "another directory"
+        )
+    if planned < minutes:
+        line = (
+            f"{place} goes on with its runs, which were planned for {planned:g} minutes; "
+            f"--results with another directory plans for {minutes:g}"
+        )
+        _say_all([line], say)
+    written = config.read(place / CONFIGURATION)
     if Path(written.results) != place:
         raise SubtuneError(
             f"results: {place} was {written.results} before; move it back to continue, or "
             "open it with subtune.load"
         )
-    before = written.experiments[EXPERIMENT].margin
-    if margin == before:
-        return written
-    text, number = MARGIN_LINE.subn(rf"\g<1>{float(margin)}", path.read_text("utf-8"))
-    if not number:
-        raise SubtuneError(
-            f"{path}: found no line with `margin`, expected one, to write {margin:g} to it"
-        )
+    if written.experiments[EXPERIMENT].margin != question.options.margin:
+        _set_margin(place / CONFIGURATION, question.options.margin)
+
+
+def _set_margin(path: Path, margin: float) -> None:
+    """Replace the margin in a configuration. Comments stay, and no run depends on the margin."""
+    text = path.read_text("utf-8")
+    node: Any = yaml.compose(text)
+    with one_line(f"{path}: found no experiments.{EXPERIMENT}.margin, expected one to replace"):
+        for key in ("experiments", EXPERIMENT, "margin"):
+            [node] = [value for name, value in node.value if name.value == key]
+    start, end = node.start_mark.index, node.end_mark.index
     with drafts({"configuration": str(path)}) as paths:
-        Path(paths["configuration"]).write_text(text, "utf-8")
-    return config.read(path)
+        changed = f"{text[:start]}{margin}{text[end:]}"
+        Path(paths["configuration"]).write_text(changed, "utf-8")
+
+
+def _say_all(lines: Iterable[str], say: Say | None) -> None:
+    """Say each line, with paths relative to the current folder."""
+    for line in lines:
+        line = line.replace(f"{Path.cwd()}{os.sep}", "")
+        if say:
+            say(line)
+        else:
+            print(in_python(line), flush=True)
 
 
 @contextmanager
@@ -440,21 +269,3 @@ def _removed_if_refused(place: Path) -> Iterator[None]:
                 Path(Layout(str(place)).lock()).unlink()
                 place.rmdir()
         raise
-
-
-def _asked_before(place: Path) -> dict[str, Any]:
-    """Return the arguments of the first call, and the minutes for which it planned."""
-    return {MINUTES: math.inf, **json.loads((place / ASKED).read_text())}
-
-
-def _require_same(place: Path, asked: Mapping[str, Any]) -> None:
-    if not ((place / ASKED).is_file() and (place / CONFIGURATION).is_file()):
-        return
-    before = _asked_before(place)
-    del before[MINUTES]
-    differing = [key for key in {**asked, **before} if asked.get(key) != before.get(key)]
-    if differing:
-        raise SubtuneError(
-            f"results: {place} has the results of a call with other {listed(differing)}; name "
-            "another directory"
-        )

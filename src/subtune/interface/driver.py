@@ -22,9 +22,8 @@ from subtune.stages.stage import Stage, files
 SECONDS_BETWEEN_LINES = 30
 # The most seconds for a worker's last step and its checkpoint.
 SECONDS_TO_STOP = 10
-# How long the tables of an early answer may take: some times as long as the slowest answer so far.
-# Before the first answer, it is a share of the call. It is never less than some seconds, nor more
-# than the largest share.
+# The time that is kept for the tables of an early answer: a multiple of the slowest answer so far,
+# or, before the first answer, a share of the call. It has a minimum in seconds and a maximum share.
 TIMES_AN_ANSWER, LEAST_SECONDS, MOST_SHARE, FIRST_SHARE = 4, 8, 0.2, 0.12
 
 
@@ -47,10 +46,16 @@ class Clock(NamedTuple):
 
 @dataclass
 class Progress:
-    """What is done of a schedule, and what failed.
+    """Which stages of a schedule are done, and which methods have failed.
 
-    ``given_up``: methods that are left out. ``ended_early``: stages whose worker ended, which are
-    done once more. ``seconds_of_answer``: those of the slowest answer so far; 0 without any.
+    Attributes:
+        schedule: the stages.
+        results: the directory of the results.
+        clock: the times at which the call began and must end.
+        done: the stages that are done.
+        given_up: the methods that are left out.
+        ended_early: the stages whose worker ended, which are done once more.
+        seconds_of_answer: how long the slowest answer so far took; 0 before the first.
     """
 
     schedule: Schedule
@@ -65,7 +70,9 @@ class Progress:
     def seconds_of_training(self) -> float:
         """The seconds after which no stage trains, so that there is time for tables."""
         seconds = self.clock.seconds
-        kept = TIMES_AN_ANSWER * self.seconds_of_answer or FIRST_SHARE * seconds
+        kept = FIRST_SHARE * seconds
+        if self.seconds_of_answer:
+            kept = TIMES_AN_ANSWER * self.seconds_of_answer
         return seconds - max(LEAST_SECONDS, min(kept, MOST_SHARE * seconds))
 
     @property
@@ -93,7 +100,7 @@ def answer(schedule: Schedule, results: Path, clock: Clock, at_once: int, lock: 
         SubtuneError: full fine-tuning failed, or fewer than two methods can be compared.
         KeyboardInterrupt: this is the second interrupt, or nothing can be judged yet.
     """
-    progress = Progress(schedule, results, clock, done_before(schedule, results))
+    progress = Progress(schedule, results, clock, done_before(schedule))
     if progress.is_complete:
         _say(f"all {len(schedule.planned)} runs were recorded before")
         return
@@ -127,7 +134,7 @@ def _train(progress: Progress, workers: Workers) -> None:
 
 
 def _scores(progress: Progress) -> dict[str, dict[float, float]]:
-    """Return the scores of each search: from its file, or from the runs of one that goes on."""
+    """Return each search's scores: from its file, or from its runs if it is not finished."""
     found = {}
     for id, spec in progress.schedule.searches.items():
         key = "search", id
@@ -140,7 +147,7 @@ def _scores(progress: Progress) -> dict[str, dict[float, float]]:
 
 
 def _start(progress: Progress, workers: Workers) -> None:
-    """Start as many stages as there are free workers."""
+    """Give a stage to each free worker. A stage whose worker ended before runs alone."""
     if not workers.free:
         return
     given_up, running = progress.given_up, workers.running
@@ -224,7 +231,7 @@ def _judge(progress: Progress, workers: Workers, interrupt: KeyboardInterrupt | 
 
 
 def _make_older_than_spec(stage: Stage) -> None:
-    """Make the outputs of a stage stale: Snakemake and the next call make early tables again."""
+    """Date outputs before their spec: Snakemake and the next call then make them again."""
     [spec] = files({"spec": stage.inputs["spec"]})
     seconds = Path(spec).stat().st_mtime - 1
     for path in files(stage.outputs):
@@ -239,16 +246,21 @@ def _line(progress: Progress) -> str:
     times = map(tqdm.format_interval, (progress.clock.passed, progress.clock.seconds))
     line = f"{' of '.join(times)}  {len(runs)} of {len(schedule.planned)} runs"
     tried = {
-        spec.run.at(rate).id for id, spec in schedule.searches.items() for rate in scores[id]
+        spec.run.with_learning_rate(rate).id
+        for id, spec in schedule.searches.items()
+        for rate in scores[id]
     } - {*runs.values()}
-    line += f", and {len(tried)} with other learning rates" if tried else ""
-    return f"{line}; so far: {words}" if words else line
+    if tried:
+        line += f", and {len(tried)} with other learning rates"
+    if words:
+        line += f"; so far: {words}"
+    return line
 
 
 def _few_words(
     progress: Progress, runs: dict[str, str], scores: dict[str, dict[float, float]]
 ) -> str:
-    """Return the answer so far, or nothing if it cannot be made, and note how long it takes."""
+    """Return the answer so far, or an empty text. Note how long it takes."""
     # Importing it takes seconds, once.
     import subtune.exhibits.answers  # noqa: F401
 

@@ -21,23 +21,20 @@ def recorded(schedule: Schedule, store: Path, scores: Scores) -> dict[str, str]:
 
     While a search is not finished, its runs are those at the best learning rate so far.
     """
+    rates = {id: best_rate(schedule.searches[id], tried) for id, tried in scores.items() if tried}
     runs = {}
     for key, planned in schedule.planned.items():
-        run = planned.run
-        if planned.search:
-            so_far = scores.get(planned.search)
-            if not so_far:
-                continue
-            run = planned.at(best_rate(schedule.searches[planned.search], so_far))
-        if is_recorded(store, run.id):
-            runs[key] = run.id
+        if planned.search is None or planned.search in rates:
+            run = planned.with_found_rate(rates)
+            if is_recorded(store, run.id):
+                runs[key] = run.id
     return runs
 
 
 def unfinished(
     schedule: Schedule, runs: Mapping[str, str], given_up: Collection[str]
 ) -> dict[str, list[int]]:
-    """Return how many seeds or folds are done and planned, for each method that goes on."""
+    """Return the numbers of done and of planned seeds or folds, for each unfinished method."""
     planned = Counter(fact["method"] for fact in schedule.facts)
     done = Counter(fact["method"] for fact in schedule.facts if fact["key"] in runs)
     return {
@@ -54,9 +51,9 @@ def judging_stages(
     scores: Scores,
     given_up: Collection[str],
 ) -> list[Stage]:
-    """Return the stages of the tables, as if only the recorded runs were planned.
+    """Return the stages that make tables, as if only the recorded runs were planned.
 
-    Write the files that these stages read in place of those that sweeps and searches leave.
+    They read files that this function writes, in place of the files of sweeps and searches.
     """
     folder = results / SO_FAR
     sweeps, searches = [str(_write_runs(folder, runs))], _write_searches(folder, schedule, scores)
@@ -64,10 +61,11 @@ def judging_stages(
     stages = []
     for stage in schedule.stages.values():
         if stage.kind in TABLES:
-            inputs: Paths = dict(stage.inputs)
-            inputs |= {"sweeps": sweeps} if "sweeps" in inputs else {}
-            inputs |= {"searches": searches} if "searches" in inputs else {}
-            spec = stage.spec | ({"unfinished": missing} if "unfinished" in stage.spec else {})
+            so_far: Paths = {"sweeps": sweeps, "searches": searches}
+            inputs = {name: so_far.get(name, paths) for name, paths in stage.inputs.items()}
+            spec = {**stage.spec}
+            if "unfinished" in spec:
+                spec["unfinished"] = missing
             stages.append(stage._replace(inputs=inputs, spec=spec))
     return stages
 
@@ -97,10 +95,10 @@ def few_words(
     scores: Scores,
     given_up: Collection[str],
 ) -> str:
-    """Return the answer from the runs that are recorded so far, in a few words."""
+    """Return the answer so far in a few words."""
+    from subtune.analysis.answers import answers
     from subtune.analysis.predictions import read_row_scores
     from subtune.analysis.scores import read_scores
-    from subtune.analysis.summary import answers
     from subtune.exhibits.answers import in_few_words
     from subtune.stages.run import run_stage
 

@@ -1,4 +1,4 @@
-"""The order of a comparison's stages: what can start next, and what serves the answer most.
+"""The order of a comparison's stages: which can start, and which of these comes first.
 
 Everything here is a value; `subtune.interface.driver` has the processes and the clock.
 """
@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from subtune.core.content_ids import id_of
-from subtune.core.layout import Layout
 from subtune.planning.jobs import part_of_shared_steps
 from subtune.runs.search import next_rates
-from subtune.selections.specs import Fit, PlannedRun, RunSpec, SearchSpec
+from subtune.specs.runs import Fit, PlannedRun, RunSpec, SearchSpec
 from subtune.stages.plan_file import StagePlan
 from subtune.stages.stage import Stage, files
 
@@ -29,10 +28,12 @@ Scores = Mapping[str, Mapping[float, float]]
 
 @dataclass(frozen=True)
 class Schedule:
-    """The stages of a comparison, by kind and id. Stages come after those that make their inputs.
+    """The stages of a comparison.
 
-    ``facts`` has the columns of each planned run (`subtune.planning.plan.Planned.facts`).
-    ``on_gpu``: whether the stages train on a GPU.
+    Attributes:
+        stages: the stages by kind and id. Each comes after those that make its inputs.
+        facts: the columns of each planned run (`subtune.planning.plan.Planned.facts`).
+        on_gpu: whether the stages train on a GPU.
     """
 
     stages: dict[Key, Stage]
@@ -121,14 +122,15 @@ def key_of(stage: Stage) -> Key:
     return stage.kind, stage.id
 
 
-def done_before(schedule: Schedule, results: Path) -> set[Key]:
-    """Return the stages whose outputs exist and are not older than an input or a repair."""
+def done_before(schedule: Schedule) -> set[Key]:
+    """Return the stages whose outputs exist and are not older than any input."""
     done: set[Key] = set()
     for key, stage in schedule.stages.items():
-        read = [*files(stage.inputs), Layout(str(results)).repair(stage.id)]
         made = [*map(Path, files(stage.outputs))]
         if schedule.before[key] <= done and all(path.exists() for path in made):
-            times = [path.stat().st_mtime_ns for path in map(Path, read) if path.exists()]
+            times = [
+                path.stat().st_mtime_ns for path in map(Path, files(stage.inputs)) if path.exists()
+            ]
             if max(times, default=0) <= min(path.stat().st_mtime_ns for path in made):
                 done.add(key)
     return done
@@ -141,12 +143,14 @@ def next_stages(
     running: Collection[Stage] = (),
     given_up: Collection[str] = (),
 ) -> list[Stage]:
-    """Return the stages that can start, in this order.
+    """Return the stages that can start, the most useful for the answer first.
 
-    First what all runs need, then the regressions on embeddings, then the middle learning rate of
-    each search, then the others, then all runs of the first seed, of the second, and so on. Full
-    fine-tuning comes before other methods. First the runs that a search needs are trained. Then the
-    search writes its file.
+    1. Stages that all runs need, and regressions on embeddings.
+    2. The middle learning rate of each search, then its other rates. A search writes its file once
+       all its runs are trained.
+    3. All runs of the first seed, then of the second, and so on.
+
+    In each group, full fine-tuning comes before other methods.
 
     Args:
         scores: the scores of each search's recorded runs.
@@ -235,7 +239,7 @@ def _candidates(
         if key in done or methods <= {*given_up} or not schedule.before[key] <= {*done}:
             continue
         for rate in _rates(schedule, id, scores):
-            run = spec.run.at(rate)
+            run = spec.run.with_learning_rate(rate)
             is_first = not scores.get(id) and rate == spec.rates[len(spec.rates) // 2]
             rank = 2 if is_first else 3, FULL not in methods
             if run.id not in started:

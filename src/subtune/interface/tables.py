@@ -13,11 +13,11 @@ from subtune.config.schema import REPOSITORY
 from subtune.core.content_ids import fingerprint, id_of
 from subtune.core.errors import SubtuneError, cut, listed, one_line
 from subtune.core.layout import Layout
+from subtune.data.readers.text import ending_of, is_file
 from subtune.hub import pinned
 from subtune.init import tables
 from subtune.init.tables import named_like, task_named_after
 from subtune.tasks import TASKS
-from subtune.tasks.formats import ending_of, is_file
 
 if TYPE_CHECKING:
     import datasets
@@ -34,9 +34,11 @@ DEV = ("validation", "dev", "valid", "val")
 class Split:
     """The rows of one split.
 
-    ``identity`` is different for different rows. ``frame`` returns the rows, or None if a dataset
-    on the hub has no dev rows; its argument is the results directory, where commits of the hub are
-    pinned. ``path``: the user's own file of the rows.
+    Attributes:
+        identity: a text that is different for different rows.
+        frame: a function that returns the rows, or None if a dataset on the hub has no dev rows.
+            Its argument is the results directory, where commits of the hub are pinned.
+        path: the user's own file with the rows.
     """
 
     identity: str
@@ -45,7 +47,7 @@ class Split:
 
 
 def write_all(splits: Mapping[str, Split], results: Path, folder: Path) -> dict[str, Path]:
-    """Return a file for each split that has rows: the user's own, or a new one in ``folder``."""
+    """Return each split's file: the user's own, or a new one in ``folder``. Skip missing splits."""
     paths = {}
     for name, split in splits.items():
         if split.path:
@@ -59,7 +61,7 @@ def write_all(splits: Mapping[str, Split], results: Path, folder: Path) -> dict[
 
 @contextmanager
 def errors_in_python(folder: Path | None = None) -> Iterator[None]:
-    """Rewrite errors: options become arguments, and files in ``folder`` become the rows they hold.
+    """Rewrite errors for Python: name arguments in place of options and of files in ``folder``.
 
     Args:
         folder: the folder for rows from memory and from the hub.
@@ -86,13 +88,13 @@ def splits_of(
     revision: str | None = None,
     **how: str | None,
 ) -> dict[str, Split]:
-    """Return a call's splits without downloading anything.
+    """Return the splits for the rows that a user passes; nothing is downloaded.
 
     Args:
         train: a file, a table, a dataset on the hub, or a mapping of splits.
-        dev: the same, or the name of one of ``train``'s splits, or a share of the training rows;
-            default: ``train``'s own dev rows, if there are any.
-        test: like ``dev``, but not a share.
+        dev: rows like ``train``, or the name of one of ``train``'s splits, or a share of the
+            training rows; default: ``train``'s own dev rows, if it has some.
+        test: rows like ``train``, or the name of one of ``train``'s splits.
         revision: commit, branch or tag of a dataset on the hub.
         how: ``encoding`` of files, and ``sheet`` of Excel files.
 
@@ -130,7 +132,10 @@ def splits_of(
 
 
 def as_names(columns: Any) -> Any:
-    """Return the name of a column, or the names of several. In a DataFrame names may be numbers."""
+    """Return a column's name as text, or a list of names.
+
+    The names may be numbers, because pandas numbers columns that have no names.
+    """
     if isinstance(columns, Number):
         return str(columns)
     return columns if columns is None or isinstance(columns, str) else [*map(str, columns)]

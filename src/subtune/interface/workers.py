@@ -1,4 +1,4 @@
-"""Worker processes, as `subtune.compare` sees them: `subtune.stages.worker` is their inside."""
+"""Worker processes of `subtune.compare`. They run `subtune.stages.worker`."""
 
 import contextlib
 import json
@@ -18,17 +18,20 @@ from subtune.stages.stage import Stage
 
 # The longest wait for a worker, after which callers read the clock again.
 LONGEST_WAIT = 1.0
-# The longest that an idle worker takes to end.
+# The maximum time for an idle worker to end.
 SECONDS_TO_END = 3
-# The seconds between two requests to stop, because one that comes between two steps is not heard.
+# The time between two requests to stop: a worker may miss one.
 SECONDS_BETWEEN_REQUESTS = 0.5
 
 
 class Ended(NamedTuple):
-    """A stage that a worker no longer does.
+    """A stage that has ended.
 
-    ``error``: the message of its failure. ``stopped``: whether it was asked to stop.
-    ``exit_status``: that of a worker that ended without an answer, negative after a signal.
+    Attributes:
+        stage: the stage.
+        error: the message, if the stage failed.
+        stopped: whether the stage was asked to stop.
+        exit_status: the exit status, if the worker itself ended; negative after a signal.
     """
 
     stage: Stage
@@ -76,7 +79,7 @@ class Workers:
         """Give a stage to a worker."""
         cache = _hub_cache(stage)
         process = self._new(cache) if cache or not self._idle else self._idle.pop()
-        order = {"stage": stage.to_json(), "log": str(log)}
+        order = {"stage": stage._asdict(), "log": str(log)}
         self._busy[process] = stage
         assert process.stdin is not None
         # If the worker has ended, the end of its answers says so.
@@ -130,7 +133,7 @@ class Workers:
         return Ended(stage, exit_status=status)
 
     def stop(self, seconds: float) -> list[Ended]:
-        """Ask all stages to stop, and return them; kill those that take longer than this."""
+        """Ask all stages to stop, and return them. After ``seconds``, kill their workers."""
         until, ended = time.monotonic() + seconds, []
         while self._busy and time.monotonic() < until:
             self._signal(signal.SIGUSR1)

@@ -11,8 +11,9 @@ from typing import NoReturn
 
 from subtune import config as configs
 from subtune.core.errors import SubtuneError, one_line
-from subtune.core.layout import Layout, snakemake_command, workflow_directory
-from subtune.init.settings import count_cores, count_jobs_at_once
+from subtune.core.layout import Layout
+from subtune.core.machine import count_cores, count_jobs_at_once
+from subtune.core.workflow import snakemake_command, workflow_directory
 from subtune.interface.schedule import Schedule, done_before, key_of
 from subtune.interface.workers import do_alone
 from subtune.runs import records
@@ -43,9 +44,8 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
 def _environment(words: Sequence[str] = ()) -> dict[str, str]:
     """Return the environment variables of a call of Snakemake.
 
-    Profiles for other workflows, of the shell and of the current folder, would change where jobs
-    run. A profile is used only if the call names it. For every other profile, a line says that it
-    is ignored.
+    A profile in ``SNAKEMAKE_PROFILE`` or in the current folder may belong to another workflow, and
+    would change where jobs run. It is ignored, with a line that says so, unless the call names it.
 
     Raises:
         SubtuneError: there is no space for temporary files.
@@ -77,10 +77,14 @@ def _all_cores() -> list[str]:
 
 
 def run_to_export(results: Path, run: str, configuration: Path) -> str:
-    """Return the run to export: for a cross-validated run, the method's run on all rows, which is
-    trained if it is not recorded; otherwise the run itself.
+    """Return the run to export.
+
+    A cross-validated run has not seen all rows. In its place, the method's run on all rows is
+    returned, and trained first if it is not recorded. Any other run is returned itself.
 
     Args:
+        results: the directory of the results.
+        run: a run's id.
         configuration: the run's configuration, whose paths are relative to the current folder.
 
     Raises:
@@ -99,17 +103,18 @@ def run_to_export(results: Path, run: str, configuration: Path) -> str:
     own = configs.read(configuration).results
     if Path(own).resolve() != results.resolve():
         raise SubtuneError(
-            f"--config: found {configuration} with the results {own}, expected {results}, "
-            f"which has run {run}; call from the folder to which its paths are relative"
+            f"--config: found {configuration} with the results {own}, expected one with the "
+            f"results {results}, where run {run} is; call from the folder to which the "
+            "configuration's paths are relative"
         )
     stage = plan_file.made(configs.parsed(configuration)).stages["refit"].get("/".join(names))
     if not stage:
         raise SubtuneError(
             f"{configuration}: found no {names[-1]} on {names[2]} in {names[0]}, expected the "
-            "configuration with which it was trained"
+            "configuration that trained the run"
         )
     [table] = map(Path, files(stage.outputs))
-    is_made = done_before(Schedule({key_of(stage): stage}, []), results)
+    is_made = done_before(Schedule({key_of(stage): stage}, []))
     if not (is_made and records.is_recorded(store, _run_in(table))):
         print(f"training {names[-1]} once more, on the rows of all folds", file=sys.stderr)
         do_alone(stage, results, Path(Layout(own).log(names[0], "refit", *names[1:])))

@@ -6,7 +6,7 @@ import pytest
 
 from subtune.init import pace
 from subtune.init.pace import measured
-from subtune.init.settings import model_called
+from subtune.init.starting_model import model_called
 from subtune.planning.cost import Step
 from subtune.tasks import TASKS
 
@@ -57,7 +57,7 @@ def test_a_model_that_is_not_here_counts_like_a_known_device(monkeypatch):
 def test_bf16_is_chosen_if_its_step_is_quicker(tiny_bert, monkeypatch, bf16, chosen):
     seconds = {"fp32": 1.0, "bf16": bf16}
     monkeypatch.setattr(
-        pace._Timer, "step", lambda self, *of: [Step(2, 1e-3 * of[2], seconds[of[3]])]
+        pace.Timer, "step", lambda self, *of: [Step(2, 1e-3 * of[2], seconds[of[3]])]
     )
     found = measured(
         model_called(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
@@ -71,7 +71,7 @@ def test_batches_are_large_enough_that_texts_take_most_of_a_step(
 ):
     # A step takes as long as the texts of its batch and `shared` others.
     monkeypatch.setattr(
-        pace._Timer,
+        pace.Timer,
         "step",
         lambda self, kind, method, batch_size, precision: [
             Step(self.layers, batch_size * self.teraflops, batch_size + shared)

@@ -5,10 +5,14 @@ from typing import ClassVar
 import pandas as pd
 import pytest
 
+from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
+from subtune.init import pace
+from subtune.init.pace import Measured
 from subtune.interface import driver
-from subtune.interface.comparison import Comparison, compare
+from subtune.interface.comparison import compare
+from subtune.interface.results import Comparison
 from subtune.runs.export import export_model
 from subtune.selections.methods import METHODS
 from tests.helpers.records import recorded
@@ -35,7 +39,9 @@ def answer(tmp_path_factory, tiny_bert):
 
 @pytest.fixture
 def untrained(monkeypatch):
-    """Calls of `compare` end before they train."""
+    """Calls of `compare` neither measure the machine nor train."""
+    vectors = {"vectors": Pace(per_layer=0, per_teraflop=1)}
+    monkeypatch.setattr(pace, "measured", lambda *of: Measured("a machine", vectors))
     monkeypatch.setattr(driver, "answer", lambda _, results, *__: (results / "report.html").touch())
 
 
@@ -71,3 +77,12 @@ def test_the_sheet_of_a_workbook_that_is_divided_is_said(tmp_path, untrained):
     said: list[str] = []
     compare(tmp_path / "book.xlsx", dev=0.2, results=tmp_path / "results", say=said.append)
     assert "sheet 'one' of one, two (the first; --sheet names another)" in said[0]
+
+
+def test_another_margin_changes_one_number_of_the_configuration(tmp_path, untrained):
+    rows = pd.DataFrame({"text": [f"text {n}" for n in range(40)], "label": ["a", "b"] * 20})
+    texts = []
+    for margin in (0.02, 0.5):
+        compare(rows, results=tmp_path / "out", margin=margin, say=lambda line: None)
+        texts.append((tmp_path / "out" / "comparison.yaml").read_text())
+    assert texts[0].replace("margin: 0.02  # the", "margin: 0.5  # the") == texts[1] != texts[0]

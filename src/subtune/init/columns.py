@@ -1,0 +1,151 @@
+"""Guesses of a table's label columns and text columns."""
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+from subtune.core.errors import SubtuneError, cut, listed
+from subtune.init import DEFAULTS
+from subtune.init.tables import Table, is_number, number_in
+from subtune.tasks.sentences import flag_in
+
+# One label column, or several of 0 and 1.
+Columns = str | tuple[str, ...]
+# Names of columns with ids of rows or people. A DataFrame's index is written without a name.
+ID = re.compile(r"(?i:(^|[_ .-])(ids?|idx|index|uuid|guid))$|[a-z]I[dD]$|^(Unnamed: 0)?$")
+# A word with a digit: ``tt0111161``.
+CODE = re.compile(r"\S*\d\S*")
+
+
+def label_columns(table: Table) -> Columns:
+    """Return the column with a usual label name, or the only column that can be the label.
+
+    If only columns of 0 and 1 can be the label, return all of them.
+
+    Raises:
+        SubtuneError: no column can be the label, or several can, or there is no header.
+    """
+    by_folded = {column.strip().casefold(): column for column in reversed(table.columns)}
+    for name in DEFAULTS.label_columns:
+        if name in by_folded:
+            return by_folded[name]
+    reasons = {column: reason_against(table, column) for column in table.columns}
+    possible = [column for column, reason in reasons.items() if reason is None]
+    flags = tuple(c for c in table.columns if None not in map(flag_in, table.cells(c)))
+    if len(flags) > 1 and {*possible} <= {*flags}:
+        return flags
+    if len(possible) == 1:
+        _require_header(table, possible[0])
+        return possible[0]
+    found = f"several may be the label ({listed(possible)})"
+    if not possible:
+        found = (
+            f"none can be the label ({listed(f'{name}: {why}' for name, why in reasons.items())})"
+        )
+    raise SubtuneError(
+        f"--label: missing, and of the columns of {table.path} {found}; expected one of "
+        f"{listed(table.columns)}"
+    )
+
+
+def _require_header(table: Table, label: str) -> None:
+    """Refuse a table whose first line is a row.
+
+    The name of one column is then a sentence, and the name of the label column is one of the
+    labels, or a number like the labels.
+    """
+    has_sentence = any(len(name.split()) >= DEFAULTS.text_words for name in table.columns)
+    labels = table.words(label)
+    are_numbers = None not in map(number_in, [label, *labels])
+    if has_sentence and (are_numbers or label.strip() in labels):
+        raise SubtuneError(
+            f"{table.path}: found {cut(label)!r} as the name of the label column, which looks like "
+            "a label; expected a header such as text,label above the first row (if this is the "
+            "header, --label names the column)"
+        )
+
+
+def reason_against(table: Table, column: str) -> str | None:
+    """Return why a column cannot be the label; None if it has numbers, or a few repeated words."""
+    words = table.words(column)
+    different = len({*words})
+    if different < 2:
+        return "always the same" if words else "empty"
+    if other := ids_or_dates(table, column):
+        return other
+    if _holds_sentences(table.cells(column)):
+        return "sentences"
+    are_classes = different <= DEFAULTS.classes_of_words and 2 * different <= len(words)
+    if not are_classes and None in map(number_in, words):
+        return f"{different:,} different words in {len(words):,} cells"
+    return None
+
+
+def ids_or_dates(table: Table, column: str) -> str | None:
+    """Return ``ids`` or ``dates`` if a column has them; such a column is neither text nor label."""
+    words = table.words(column)
+    if ID.search(column) or (len({*words}) == len(words) and all(map(_is_code, words))):
+        return "ids"
+    return "dates" if _are_dates(words[: DEFAULTS.dates_looked_at]) else None
+
+
+def _is_code(word: str) -> bool:
+    return word.isdecimal() or (bool(CODE.fullmatch(word)) and number_in(word) is None)
+
+
+def _are_dates(words: list[str]) -> bool:
+    # Importing pandas takes a while.
+    import pandas as pd
+
+    others = [word for word in words if not is_number(word)]
+    # The name of a month is no date.
+    if not others or not all(re.search(r"\d", word) for word in others):
+        return False
+    dates = pd.to_datetime(pd.Series(others), format="mixed", utc=True, errors="coerce")
+    return bool(dates.notna().all())
+
+
+def text_columns(table: Table, labels: Collection[str]) -> tuple[str, ...]:
+    """Return the one or two columns of sentences that are not label columns.
+
+    If no column has sentences, columns of titles or names are returned: those with mostly distinct
+    cells, or else all of them.
+
+    Raises:
+        SubtuneError: there are none, or more than two.
+    """
+    others = [column for column in table.columns if column not in labels]
+    likely = [column for column in others if ids_or_dates(table, column) is None]
+    texts = [column for column in likely if _holds_sentences(table.cells(column))]
+    words = [column for column in likely if _holds_words(table.cells(column))]
+    names = [column for column in words if _share_of_different(table.cells(column)) > 0.5]
+    columns = texts or names or words
+    if len(columns) in (1, 2):
+        return tuple(columns)
+    if not others:
+        raise SubtuneError(f"--text: {table.path} has no column but the label, {listed(labels)}")
+    found = f"several may be the text ({listed(columns)})" if columns else "none holds text"
+    raise SubtuneError(
+        f"--text: missing, and of the columns of {table.path} {found}; expected one of "
+        f"{listed(others)}, and a second one as --text2 where texts are pairs"
+    )
+
+
+def _holds_sentences(cells: list[Any]) -> bool:
+    """Return whether cells have several words and are mostly different."""
+    words = sum(len(str(cell).split()) for cell in cells)
+    is_varied = _share_of_different(cells) >= DEFAULTS.text_distinct
+    return _holds_words(cells) and is_varied and words >= DEFAULTS.text_words * len(cells)
+
+
+def _share_of_different(cells: list[Any]) -> float:
+    return len({*map(str, cells)}) / len(cells)
+
+
+def _holds_words(cells: list[Any]) -> bool:
+    """Return whether most cells are text and not numbers.
+
+    Empty cells are refused later, with their lines.
+    """
+    texts = [cell for cell in cells if isinstance(cell, str) and not is_number(cell)]
+    return 2 * len(texts) > len(cells) and any(map(str.strip, texts))

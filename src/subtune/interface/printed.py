@@ -1,0 +1,129 @@
+"""Lines and tables that `subtune params` and `subtune plan` print, in Markdown."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from subtune.config import Config
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.models import dimensions
+from subtune.models.files import sequence_head
+from subtune.planning.cost import Estimates, measured
+from subtune.planning.plan import Plan
+from subtune.runs.records import is_recorded
+from subtune.selections import NamedSelection
+from subtune.selections.methods import COMBINATIONS, METHODS, named
+
+
+def counted(
+    methods: Sequence[str],
+    selections: Mapping[str, NamedSelection],
+    directory: Path | None,
+    labels: int,
+) -> pd.DataFrame:
+    """Return what methods train in a model, or in the papers' models: a row per model and method.
+
+    Args:
+        methods: names of methods; if there are none, all methods.
+        selections: the user's own selections.
+        directory: the model; None: the papers' models.
+        labels: the number of labels of the classifier.
+    """
+    if directory:
+        models = {directory.name: dimensions.dimensions_in(directory)}
+        head = sequence_head(directory)
+    else:
+        papers = dimensions.papers_models().items()
+        models = {name: dimensions.dimensions_by(fields) for name, fields in papers}
+        head = SEQUENCE_CLASSIFICATION
+    every = methods or [*METHODS, *COMBINATIONS, *selections]
+    return pd.concat(
+        dimensions.parameter_counts(
+            {name: model},
+            {method: named(method, selections, name) for method in every},
+            labels,
+            head,
+        )
+        for name, model in models.items()
+    )
+
+
+def parameter_lines(counts: pd.DataFrame) -> Iterator[str]:
+    """Yield a table of the numbers that `counted` returns, and what there is to know about them.
+
+    Raises:
+        SubtuneError: no method can be counted in any model.
+    """
+    lacking = counts.dropna(subset="problem").groupby("problem", sort=False)["method"].unique()
+    if counts["problem"].notna().all():
+        raise SubtuneError("\n".join(lacking.index))
+    cells = [
+        "–" if pd.isna(count) else f"{count:,} ({share:.3%})"
+        for count, share in zip(counts["parameters"], counts["share"], strict=True)
+    ]
+    by_model = counts.assign(cell=cells).pivot(index="method", columns="model", values="cell")
+    methods, models = counts["method"].unique(), counts["model"].unique()
+    yield by_model.loc[methods, models].to_markdown(disable_numparse=True)
+    classifiers = counts.drop_duplicates("model").set_index("model")["classifier"]
+    sizes = ", ".join(f"{size:,} in {model}" for model, size in classifiers.items())
+    yield f"\nCounted with the classifier, which always trains: {sizes}."
+    yield "Shares in parentheses are of the pretrained parameters, without the classifier."
+    for problem, names in lacking.items():
+        yield f"\n– {', '.join(names)}: {problem}"
+
+
+def tensor_lines(
+    method: str, selections: Mapping[str, NamedSelection], directory: Path, labels: int
+) -> Iterator[str]:
+    """Yield a table of the tensors that a method trains in a model."""
+    rows = []
+    selection = named(method, selections, directory.name)
+    for row in dimensions.tensors_of(selection, directory, labels).itertuples():
+        times = f" × {row.times}" if row.times > 1 else ""
+        rows.append(
+            {
+                "tensor": f"{row.tensor}{times}",
+                "in transformers": "" if row.own == row.tensor else row.own,
+                "shape": " × ".join(map(str, row.shape)),
+                "trains": f"{row.trains:,}" + ("" if row.how == "whole" else f" ({row.how})"),
+            }
+        )
+    yield f"\n{pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)}"
+
+
+def plan_lines(
+    table: pd.DataFrame, config: Config, plan: Plan, estimates: Estimates
+) -> Iterator[str]:
+    """Yield the table of costs, the assumptions behind it, and what is recorded so far."""
+    formats = ["", "", "", "", ".2e", ".2e", ",.1f", ",.1f"]
+    yield table.to_markdown(index=False, floatfmt=formats, numalign="right", disable_numparse=[0])
+    jobs = [estimates.sweep(sweep).seconds for sweep in plan.sweeps]
+    jobs += [estimates.search_job(job).seconds for job in plan.search_jobs]
+    largest = max(estimates.checkpoints(sweep) for sweep in plan.sweeps) / 1e9
+    yield (
+        f"\nThe longest job takes {max(jobs) / 3600:,.1f} hours; checkpoints take up to "
+        f"{largest:,.2f} GB per job\nwhile it runs. Assumed, under `assumptions` in the "
+        "configuration:\n"
+    )
+    assumptions = config.assumptions.model_dump(exclude={"pace"})
+    for kind, pace in estimates.paces.items():
+        each = f"{pace.per_layer:.3g} ms per layer, {pace.per_teraflop:.3g} s per 10¹² operations"
+        if pace.per_billion_trained:
+            each += f", {pace.per_billion_trained:.3g} s per 10⁹ trained numbers"
+        assumptions[f"pace of {kind}"] = each
+    rows = pd.DataFrame(assumptions.items(), columns=["assumption", "value"])
+    yield rows.to_markdown(index=False)
+    for location in estimates.unknown_models:
+        yield f"\n{location} is not known before it is downloaded: counted as bert-large-cased."
+    layout = Layout(config.results)
+    recorded = sum(is_recorded(Path(layout.records()), run) for run in plan.runs)
+    yield f"\nRecorded so far: {recorded:,} of {len(plan.runs):,} runs."
+    if past := measured(layout, plan.sweeps, estimates):
+        took, expected = sum(row[1] for row in past), sum(row[2] for row in past)
+        yield (
+            f"{len(past)} of {len(plan.sweeps)} sweeps are done. They took {took:,.0f} s, "
+            f"{took / expected:.2f} times the estimate."
+        )

@@ -1,0 +1,198 @@
+"""The results of a comparison, in a directory: answer, tables, figure, exports and predictions."""
+
+import sys
+from collections.abc import Iterable, Sequence, Sized
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Number
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from subtune.core.errors import SubtuneError, cut, listed, one_of
+from subtune.core.layout import Layout
+from subtune.core.writing import require_new
+from subtune.interface.workflow import run_to_export
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+# The name of a comparison's configuration, in its results.
+CONFIGURATION = "comparison.yaml"
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """The results of a comparison in a directory.
+
+    A notebook displays the answer, every method's loss, and a plot of the Pareto front.
+    """
+
+    results: Path
+
+    @property
+    def answer(self) -> str:
+        """The answer in sentences, one line per model and task."""
+        rows = self._read("answers")
+        if len(rows) > 1:
+            places = rows["model"] + ", " + rows["title"] + ": "
+            return "\n".join(places + rows["answer"])
+        return "\n".join(rows["answer"])
+
+    @property
+    def summary(self) -> "pd.DataFrame":
+        """A table with a row per method: score, difference from full, interval, size."""
+        return self._read("summary")
+
+    @property
+    def runs(self) -> "pd.DataFrame":
+        """A table with a row per run. ``runs_columns.csv`` in the results explains its columns."""
+        import pandas as pd
+
+        return pd.read_parquet(self._layout.table_of_runs("parquet"))
+
+    @property
+    def report(self) -> Path:
+        """The path of the report: one HTML page, which needs no network."""
+        return Path(self._layout.report())
+
+    def front(self) -> "Figure":
+        """Return the figure of scores against trained parameters."""
+        from subtune.analysis.predictions import read_row_scores
+        from subtune.config.schema import Style
+        from subtune.exhibits.front import score_by_parameters
+        from subtune.exhibits.results import Results
+        from subtune.papers import NO_PAPER
+
+        if "ipykernel" in sys.modules:
+            # Notebooks show matplotlib's figures after `%matplotlib inline`.
+            from IPython import get_ipython
+            from IPython.core.pylabtools import select_figure_formats
+
+            select_figure_formats(get_ipython(), {"png"})
+        tables = {
+            "chosen": self._chosen,
+            "row_scores": read_row_scores(self._data("row_scores")),
+        }
+        titles = self._read("answers")[["task", "title"]].itertuples(index=False)
+        tasks = {task: {"title": title} for task, title in titles}
+        results = Results(tables, tasks, NO_PAPER.printed)
+        return score_by_parameters(results, Style().model_dump())
+
+    def export(self, method: str, to: str | Path) -> Path:
+        """Write the model of a method's best run, for transformers or PEFT.
+
+        After cross-validation, the method is first trained on all rows.
+
+        Raises:
+            SubtuneError: there is no such method, or ``to`` exists.
+        """
+        # Importing transformers takes seconds.
+        from subtune.runs.export import export_model
+
+        runs = self._chosen[self._chosen["decides"]].dropna(subset="value")
+        if method not in set(runs["method"]):
+            raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
+        best = runs[runs["method"] == method].sort_values("value").iloc[-1]
+        require_new(Path(to))
+        run = run_to_export(self.results, best["run"], self.results / CONFIGURATION)
+        export_model(self._layout, run, Path(to))
+        return Path(to)
+
+    def predict(self, method: str, texts: "Iterable[Any] | pd.DataFrame") -> "pd.DataFrame":
+        """Return the predictions of a method's best run, a row for each text.
+
+        After cross-validation, the method is first trained on all rows.
+
+        Args:
+            method: a method's name.
+            texts: a list of texts, or of pairs of texts as tuples; or a DataFrame with the text
+                columns of training.
+
+        Returns:
+            ``prediction``: a label, or a number in the labels' own unit. ``probability_…``: the
+            probability of each label. A DataFrame keeps its index.
+
+        Raises:
+            SubtuneError: there is no such method, or texts do not fit the task.
+        """
+        import pandas as pd
+
+        from subtune.runs import predict
+
+        model = Path(self._exports.name) / method
+        if not model.exists():
+            self.export(method, model)
+        spec = predict.exported_spec(model)
+        task = spec.tokens.data.task
+        if isinstance(texts, pd.DataFrame):
+            given = texts.rename(columns=str).to_dict("records")
+        else:
+            several = [texts] if isinstance(texts, str) else texts
+            given = [_cells(task.text, text, n) for n, text in enumerate(several, start=1)]
+        rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
+        predicted = predict.predict(model, spec, task, rows, "texts")
+        if isinstance(texts, pd.DataFrame | pd.Series):
+            return predicted.set_axis(texts.index)
+        return predicted
+
+    @cached_property
+    def _exports(self) -> TemporaryDirectory:
+        """The exported models by method, deleted together with this object."""
+        return TemporaryDirectory()
+
+    @property
+    def _layout(self) -> Layout:
+        return Layout(str(self.results))
+
+    @cached_property
+    def _chosen(self) -> "pd.DataFrame":
+        from subtune.analysis.scores import read_scores
+        from subtune.analysis.summary import merged_experiments
+
+        return merged_experiments([read_scores(path) for path in self._data("chosen")])
+
+    def _data(self, name: str) -> list[Path]:
+        """Return the paths of a table of data, one per experiment."""
+        return sorted(self.results.glob(Layout(".").data("*", name)))
+
+    def _read(self, name: str) -> "pd.DataFrame":
+        import pandas as pd
+
+        path = self._layout.summary(name, "csv")
+        return pd.read_csv(path, keep_default_na=False, na_values=[""])
+
+    def __repr__(self) -> str:
+        return self.answer
+
+    def _repr_html_(self) -> str:
+        from subtune.exhibits.report import data_address, markdown_table
+
+        picture = data_address(Path(self._layout.summary("front", "png")))
+        answer = Path(self._layout.summary("answers", "md")).read_text(encoding="utf-8")
+        return f'{markdown_table(answer)}<img src="{picture}" width="420">'
+
+
+def _cells(columns: Sequence[str], text: Any, number: int) -> dict[str, Any]:
+    """Return the cells of a row by column. ``text`` is one text, or a tuple of texts."""
+    cells = [text] if len(columns) == 1 else text
+    is_row = isinstance(cells, Sized) and not isinstance(cells, str) and len(cells) == len(columns)
+    if not is_row or any(isinstance(cell, Number) for cell in cells):
+        expected = "text" if len(columns) == 1 else f"tuples of {listed(columns)}"
+        raise SubtuneError(f"texts: text {number}: found {cut(repr(text))}, expected {expected}")
+    return dict(zip(columns, cells, strict=True))
+
+
+def load(results: str | Path) -> Comparison:
+    """Return the results of an earlier comparison.
+
+    Raises:
+        SubtuneError: the directory has no report, which is the last file that a comparison writes.
+    """
+    found = Comparison(Path(results).resolve())
+    if not found.report.is_file():
+        raise SubtuneError(
+            f"results: found no {found.report}, expected the directory of a finished run"
+        )
+    return found

@@ -1,0 +1,93 @@
+"""Guesses of a table's text and label columns."""
+
+from pathlib import Path
+
+import pytest
+
+from subtune.core.errors import SubtuneError
+from subtune.init.columns import label_columns, text_columns
+from subtune.init.tables import Table
+
+SENTENCES = ("a film that one forgets", "it moves and it amuses", "no one laughs at this")
+
+
+def table_of(**columns) -> Table:
+    """A table with these columns."""
+    cells = zip(*columns.values(), strict=True)
+    rows = [dict(zip(columns, row, strict=True)) for row in cells]
+    return Table(Path("t.csv"), (*columns,), [(f"line {n}", row) for n, row in enumerate(rows, 2)])
+
+
+@pytest.mark.parametrize(
+    ("columns", "label"),
+    [
+        (("text", "label"), "label"),
+        (("text", "Class"), "Class"),
+        (("y", "text"), "y"),
+        (("score", "text", "label"), "label"),
+    ],
+)
+def test_a_column_that_is_called_label_is_the_label(columns, label):
+    assert label_columns(table_of(**dict.fromkeys(columns, "ab"))) == label
+
+
+def test_columns_of_0_and_1_are_the_label_together():
+    flags = table_of(text=SENTENCES, a="010", b=["1", True, "0"])
+    assert label_columns(flags) == ("a", "b")
+    verdicts = table_of(male="0101", old="1010", verdict="pnpn")
+    with pytest.raises(SubtuneError, match=r"several may be the label \(male, old, verdict\)"):
+        label_columns(verdicts)
+
+
+def test_each_column_that_cannot_be_the_label_has_its_reason():
+    table = table_of(
+        id="1234",
+        text=[*SENTENCES, "and one more sentence"],
+        mood=["glad", "sad", "odd", "sad"],
+        kind="xxxx",
+        note=["", None, " ", ""],
+        on=["2021-03-01", "2021-03-02", "2021-03-02", "2021-03-05"],
+    )
+    reasons = (
+        "id: ids, text: sentences, mood: 3 different words in 4 cells, kind: always the same, "
+        "note: empty, on: dates"
+    )
+    with pytest.raises(SubtuneError) as error:
+        label_columns(table)
+    assert str(error.value) == (
+        f"--label: missing, and of the columns of t.csv none can be the label ({reasons}); "
+        "expected one of id, text, mood, kind, note, on"
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "texts"),
+    [
+        ({"id": "123", "review": SENTENCES}, ("review",)),
+        ({"first": SENTENCES, "second": SENTENCES[::-1]}, ("first", "second")),
+        ({"name": ["Ada", "Grace", "Emmy"], "born": ["1815", "1906", "1882"]}, ("name",)),
+        (
+            {"genre": ["a comedy"] * 30, "review": [f"{SENTENCES[0]} {n}" for n in range(30)]},
+            ("review",),
+        ),
+        ({"review": [*SENTENCES, None], "year": "1234"}, ("review",)),
+        # A list among texts is refused with its line once the rows are read.
+        ({"review": [*SENTENCES, ["a"]], "year": "1234"}, ("review",)),
+    ],
+)
+def test_the_text_is_in_the_columns_that_hold_sentences(columns, texts):
+    rows = len(next(iter(columns.values())))
+    assert text_columns(table_of(**columns, label="x" * rows), ["label"]) == texts
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (dict.fromkeys("abc", SENTENCES), r"missing, .* \(a, b, c\); expected one of a, "),
+        ({"year": "123"}, "missing, .* none holds text; expected one of year"),
+        ({}, ".* has no column but the label, label"),
+    ],
+)
+def test_a_text_that_cannot_be_guessed_is_asked_for(columns, message):
+    with pytest.raises(SubtuneError, match=f"--text: {message}"):
+        text_columns(table_of(**columns, label="xyx"), ["label"])
