@@ -1,1 +1,1 @@
-"""Benchmarks of training and Fisher information, beside their peers in the same run."""
+"""Benchmarks of training and Fisher information, compared with other code in the same run."""

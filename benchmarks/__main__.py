@@ -1,10 +1,10 @@
-"""Measure everything in one run, on whatever device is there.
+"""Run all benchmarks on this machine's GPU, or on its CPU.
 
     make bench GLUE_DIR=/path/to/glue
 
 Writes ``results/benchmarks/``: ``benchmarks.json``, ``benchmarks.md`` and ``benchmarks.png``. Times
-of training steps are in ``steps.jsonl`` as soon as they are known; `benchmarks.report` makes
-``steps.md`` and ``steps.png`` of them.
+of training steps are stored in ``steps.jsonl`` as soon as they are known; `benchmarks.report` makes
+``steps.md`` and ``steps.png`` from them.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from transformers.utils import logging
 from benchmarks import fisher, inputs, products, profile, report, scaling, sweeps
 from benchmarks.lines import Lines
 from subtune.core.errors import SubtuneError
-from subtune.core.jobs import keep_freed_memory, processor_name
+from subtune.core.machine import keep_freed_memory, processor_name
 
 # Rows of short sentences, and of long pairs that take as much time.
 FISHER_ROWS = {"cola": 256, "rte": 64}
@@ -85,7 +85,7 @@ def _measure(options: argparse.Namespace) -> None:
 
 
 def _lines(folder: Path, measured: dict[str, Any]) -> Lines:
-    """Begin a file of steps with what they are compared with."""
+    """Begin a file of steps with the machine and the speed of large products."""
     lines = Lines(folder / "steps.jsonl")
     lines.add({name: measured[name] for name in ("machine", "products") if name in measured})
     return lines
@@ -105,7 +105,7 @@ def _machine(threads: int) -> dict[str, Any]:
 
 
 def _device() -> str:
-    """The device's name, and whether a processor multiplies bfloat16 itself."""
+    """Return the device's name, and whether a processor has instructions for bfloat16."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
     flags = Path("/proc/cpuinfo")

@@ -21,9 +21,10 @@ import pandas as pd
 
 from benchmarks.studies import BINS, MARGIN, Setting, markdown, percent, truths_of_question
 from benchmarks.studies import simulated as scores_of_rows
+from subtune.analysis.answers import Answer, answers
+from subtune.analysis.candidates import FULL, Candidate, judged_runs
 from subtune.analysis.predictions import NUMBERS, read_row_scores
 from subtune.analysis.scores import read_scores
-from subtune.analysis.summary import FULL, Answer, Candidate, answers, judged_runs
 
 FOLDS, ROWS_OF_FOLD = 5, (40, 120)
 EFFECTS = ("alike seeds", "seeds that differ")
@@ -76,7 +77,7 @@ def as_tables(scores: np.ndarray, parts: np.ndarray, rows: int, truths: np.ndarr
         # Full is the largest.
         | {"trainable": (places - 1) % len(truths) + 1, "classifier": 0}
         | {"judges": True, "decides": True, "one_answer": False}
-        | {"at_edge": False, "curve": "converged"}
+        | {"at_edge": False, "curve": "converged", "share_read": 1.0}
     )
     values = parts.reshape(scores.size, -1)
     numbers = pd.DataFrame(np.full((scores.size, len(NUMBERS)), np.nan), columns=NUMBERS)

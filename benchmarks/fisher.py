@@ -1,8 +1,8 @@
-"""Fisher information: ours, and what its peers take for the same numbers.
+"""Fisher information: the time that subtune and other code take for the same numbers.
 
     python -m benchmarks.fisher --glue-dir /path/to/glue --rows 16
 
-measures it alone, and prints a table. On a GPU a model of BERT-base's shapes follows MiniLM.
+prints a table for MiniLM and, on a GPU, for a model of BERT-base's shapes.
 
 Peers: the loop over single examples, and `torch.func.vmap` of the gradient. (BackPACK 1.7.1 knows
 no LayerNorm; of MiniLM's linear layers alone its `SumGradSquared` takes seconds per sentence.)
@@ -37,7 +37,7 @@ from subtune.training.fisher import fisher_information
 
 # Examples of one call of vmap, which holds every example's gradient of every parameter.
 VMAP_EXAMPLES = {"cpu": 8, "cuda": 32}
-# On a CPU the loop takes minutes for larger models. Random weights serve for speed.
+# For larger models the loop takes minutes on a CPU. Weights are random, which changes no time.
 MODELS = {"cpu": ("MiniLM",), "cuda": ("MiniLM", "BERT-base")}
 # Examples whose products are counted.
 COUNTED = 4
@@ -123,7 +123,7 @@ def _ours(setting: inputs.Setting, names: list[str], entries: bool = True) -> Su
 
 
 def _theirs(setting: inputs.Setting) -> PreTrainedModel:
-    """transformers' own model with the classifier that ours draws."""
+    """Return transformers' own model with the classifier that subtune draws."""
     model = AutoModelForSequenceClassification.from_pretrained(
         setting.directory, num_labels=setting.task.outputs, attn_implementation="eager"
     ).eval()
@@ -139,7 +139,7 @@ def _canonical(model: PreTrainedModel) -> dict[str, nn.Parameter]:
 
 
 def _batches(data: Examples, indices: Iterator[np.ndarray] | list[np.ndarray]) -> Iterator[Batch]:
-    """Padded batches, as the peers need them."""
+    """Return padded batches, as the other ways need them."""
     for index in indices:
         longest = data.lengths[index].max()
         columns = {

@@ -22,9 +22,9 @@ from benchmarks.studies import markdown, percent, scored
 from subtune.analysis import intervals
 from subtune.analysis.intervals import LEVEL
 from subtune.data.load import load, tokenize
-from subtune.models.encoder import load_model
 from subtune.models.files import directory_of_package
-from subtune.selections.specs import DataSpec
+from subtune.models.loading import load_model
+from subtune.specs.inputs import DataSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.embeddings import features

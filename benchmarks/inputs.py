@@ -9,10 +9,12 @@ import torch
 
 from subtune.data.load import load, tokenize
 from subtune.models import encoder
-from subtune.models.encoder import Encoder, load_model
+from subtune.models.encoder import Encoder
 from subtune.models.files import directory_of_package
+from subtune.models.loading import load_model
 from subtune.selections.methods import named
-from subtune.selections.specs import DataSpec, Recipe
+from subtune.specs.inputs import DataSpec
+from subtune.specs.runs import Recipe
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import Member
@@ -38,18 +40,18 @@ class Setting:
 
     @property
     def steps(self) -> int:
-        """The number of steps in an epoch."""
+        """Return the number of steps in an epoch."""
         return math.ceil(len(self.tokens["train"]) / BATCH)
 
 
 def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int | None) -> Setting:
-    """A real GLUE task, and MiniLM or the model in a directory that has MiniLM's vocabulary.
+    """Return a real GLUE task with MiniLM, or with another model that has MiniLM's vocabulary.
 
     Args:
-        name: the task's.
-        glue_dir: the GLUE files.
-        directory: the model's, if not MiniLM's.
-        rows: how many rows of the splits ``train`` and ``others`` count, from the first.
+        name: the name of the task.
+        glue_dir: the directory of the GLUE files.
+        directory: the directory of the model; default: MiniLM's.
+        rows: the number of first rows that are used of the splits ``train`` and ``others``.
     """
     task = TASKS[name]
     minilm = directory_of_package(MINILM)
@@ -63,25 +65,25 @@ def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int |
 
 
 def data(name: str, glue_dir: Path) -> datasets.DatasetDict:
-    """The rows of a GLUE task."""
+    """Return the rows of a GLUE task."""
     return load(DataSpec(task=TASKS[name], source="tsv", version="benchmark"), str(glue_dir))
 
 
 def members(
     model: Encoder, rates: tuple[float, ...], epochs: int, method: str, seed: int = 0
 ) -> list[Member]:
-    """Runs of a method that differ in their learning rates."""
+    """Return runs of a method that differ in their learning rates."""
     entries = named(method, {}).resolve(encoder.shapes_of(model), seed)
     return [Member(entries, recipe(rate, epochs), seed) for rate in rates]
 
 
 def at_precision(member: Member, precision: str) -> Member:
-    """The same run with products in another precision."""
+    """Return the same run with products in another precision."""
     return replace(member, recipe=member.recipe.replaced(precision=precision))
 
 
 def recipe(learning_rate: float, epochs: int) -> Recipe:
-    """A linear schedule, float32."""
+    """Return a recipe with a linear schedule, in float32."""
     return Recipe(
         learning_rate=learning_rate,
         batch_size=BATCH,

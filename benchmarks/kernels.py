@@ -1,4 +1,4 @@
-"""What a device does during ten steps: how busy it is, and which kernels take its time.
+"""A profile of ten steps: how busy the device is, and which kernels take the time.
 
     python -m benchmarks.kernels --glue-dir /path/to/glue BERT-base/rte/full/8
 
@@ -23,7 +23,7 @@ from subtune.training.recipe import train
 
 STEPS = 10
 KERNELS = 12
-# What a CUDA kernel's name begins with may be long, and ends in templates.
+# The name of a CUDA kernel begins with its namespace and ends with its template arguments.
 CHARACTERS = 90
 DEFAULT = ("BERT-base/rte/full/8", "BERT-base/rte/layernorm/32", "BERT-base/cola/layernorm/32")
 

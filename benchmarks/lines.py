@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Lines:
-    """A new file of JSON lines, in which an interrupted benchmark leaves what it has measured."""
+    """A new file of JSON lines, which keeps the measurements of a benchmark that is interrupted."""
 
     def __init__(self, path: Path):
         self._path = path

@@ -3,7 +3,7 @@
     python -m benchmarks.load
 
 Writes ``load.json``, ``load.md`` and ``load.png`` to ``results/benchmarks``. Every step is a
-process of its own, of which the processor's seconds count, so that it may share its machine.
+process of its own. Only processor seconds are counted, so other programs may run meanwhile.
 """
 
 import argparse
@@ -30,11 +30,11 @@ from benchmarks.inputs import BATCH, MINILM, members
 from subtune import config as subtune_config
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.models.encoder import load_model
+from subtune.models.loading import load_model
 from subtune.planning.plan import Plan, plan
 from subtune.runs import records
 from subtune.runs.records import CHECKSUMS
-from subtune.selections.specs import RunSpec
+from subtune.specs.runs import RunSpec
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import train
 
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def measure(part: str, sizes: Sequence[int]) -> list[dict[str, Any]]:
-    """Per size and step ``seconds`` of the processor and the most ``megabytes``."""
+    """Measure, by size and step, the processor's ``seconds`` and the maximum ``megabytes``."""
     steps = {"records": _records, "tasks": _tasks, "rows": _rows}[part]
     measured = []
     with tempfile.TemporaryDirectory() as folder:
@@ -114,7 +114,7 @@ def _records(folder: Path, size: int) -> Iterator[dict[str, Any]]:
 
 
 def _tasks(folder: Path, size: int) -> Iterator[dict[str, Any]]:
-    """One experiment of three methods on so many tasks."""
+    """Measure one experiment of three methods on ``size`` tasks."""
     project = _Project(folder, tasks=size, methods=["full", "bitfit", "layernorm"])
     yield from project.call("subtune check", [*SUBTUNE, "check", project.configuration])
     yield from project.call("subtune plan", [*SUBTUNE, "plan", project.configuration])
@@ -174,7 +174,7 @@ class _Project:
             "seeds": list(range(seeds)),
             "epochs": 1,
             "batch_size": BATCH,
-            "fisher": {"rows": FISHER_ROWS},
+            "fisher_rows": FISHER_ROWS,
         }
         self.config: dict[str, Any] = {
             "results": str(folder / "results"),
@@ -191,7 +191,7 @@ class _Project:
         return plan(subtune_config.check(self.config))
 
     def write_records(self) -> None:
-        """Leave what a training of all runs would, each with the results of another run."""
+        """Write the records of all runs, each with the results of another run."""
         planned, layout = self.plan, self.layout
         template = _trained_record(self._folder / "template")
         # Snakemake asks only whether they are there.
@@ -213,7 +213,7 @@ class _Project:
         yield from self.call(step, [*SNAKEMAKE, *place, *arguments])
 
     def call(self, step: str, command: list[str]) -> Iterator[dict[str, Any]]:
-        """Return the use of a command's processes, added up by step."""
+        """Return the seconds and megabytes of a command's processes, added up by step."""
         usage = self._folder / "usage.jsonl"
         usage.unlink(missing_ok=True)
         folders = [ROOT / "benchmarks" / "usage", ROOT, ROOT / "src"]
@@ -232,7 +232,7 @@ class _Project:
 
 
 def _own_task(folder: Path, name: str, rows: int) -> dict[str, Any]:
-    """A task of a user's own, whose files are written."""
+    """Write the files of a user's task; return its settings."""
     files = {split: str(folder / f"{name}-{split}.csv") for split in ("train", "validation")}
     for split, path in files.items():
         with Path(path).open("w") as file:
@@ -247,7 +247,7 @@ def _own_task(folder: Path, name: str, rows: int) -> dict[str, Any]:
 
 
 def _lines(seed: str, rows: int) -> Iterator[str]:
-    """Sentences of words that no one knows, under a header."""
+    """Return sentences of invented words, under a header."""
     generator = random.Random(seed)
     syllables = [a + b for a in "bdfgklmnprst" for b in "aeiou"]
     words = ["".join(generator.choices(syllables, k=1 + number % 3)) for number in range(2000)]
@@ -258,7 +258,7 @@ def _lines(seed: str, rows: int) -> Iterator[str]:
 
 
 def _trained_record(folder: Path) -> Path:
-    """A record of a run that was trained."""
+    """Return a record of a run that was trained."""
     project = _Project(folder, tasks=1, methods=["bitfit"])
     [sweep] = project.plan.sweeps
     list(project.snakemake("snakemake", project.layout.sweep(sweep)))
@@ -267,7 +267,7 @@ def _trained_record(folder: Path) -> Path:
 
 
 def write_record(store: Path, spec: RunSpec, template: Path) -> None:
-    """Record a run as if it had come to the same as another one."""
+    """Record a run with the results of another run."""
 
     def link(folder: Path) -> None:
         for path in template.iterdir():
@@ -278,7 +278,7 @@ def write_record(store: Path, spec: RunSpec, template: Path) -> None:
 
 
 def markdown(tables: Mapping[str, pd.DataFrame]) -> str:
-    """A table per part: a row per step, and per size its seconds and megabytes."""
+    """Return a table for each part: one row per step, with seconds and megabytes by size."""
     parts = []
     for part, measured in tables.items():
         seconds = measured["seconds"].map("{:.1f} s, ".format)
@@ -290,7 +290,7 @@ def markdown(tables: Mapping[str, pd.DataFrame]) -> str:
 
 
 def plot(tables: Mapping[str, pd.DataFrame], path: Path) -> None:
-    """Seconds and megabytes against the size, of the steps that take most."""
+    """Plot seconds and megabytes by size, for the steps that take the most."""
     width = 4.5 * len(tables)
     figure, panels = plt.subplots(
         2, len(tables), figsize=(width, 8.5), layout="constrained", squeeze=False

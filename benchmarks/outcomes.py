@@ -1,12 +1,12 @@
-"""Outcomes of trained runs: scores and time, of ours and of peers."""
+"""Scores and times of trained runs, by subtune and by other code."""
 
 from dataclasses import dataclass
 
 import torch
 
 from benchmarks.inputs import Setting
-from subtune.training.evaluation import Result
 from subtune.training.recipe import Member
+from subtune.training.results import Result
 from subtune.training.sweeps import train_sweep
 
 
@@ -21,7 +21,7 @@ class Outcome:
 
 
 def ours(setting: Setting, members: list[Member]) -> list[Outcome]:
-    """The members trained as a job trains a sweep."""
+    """Train the members as a job trains a sweep; return their outcomes."""
     named = {str(number): member for number, member in enumerate(members)}
     results = dict(
         train_sweep(setting.model, setting.examples, setting.task, named, lambda line: None)

@@ -1,4 +1,4 @@
-"""Matrix products: what a large one reaches on this device, and how many training needs."""
+"""Matrix products: the speed of a large product on this device, and how many training needs."""
 
 import time
 from typing import Any
@@ -18,7 +18,7 @@ FEW_ROWS = 16
 
 
 def measure(repeats: int = 10) -> dict[str, Any]:
-    """FLOP/s of a large product in each precision, the best of ``repeats``."""
+    """Return the FLOP/s of a large product in each precision: the best of ``repeats``."""
     return {
         name: _product_flops(dtype, repeats)
         for name, dtype in {"fp32": torch.float32, "bf16": torch.bfloat16}.items()
@@ -26,9 +26,9 @@ def measure(repeats: int = 10) -> dict[str, Any]:
 
 
 def flops_per_token(setting: inputs.Setting, member: Member) -> float:
-    """Products that a run needs for a token of training, padding and evaluation left out.
+    """Return the products that a run needs per training token, without padding and evaluation.
 
-    They are counted on the CPU, because a GPU replays a step without telling its products.
+    They are counted on the CPU, because they cannot be counted in a replay on a GPU.
     """
     few = {
         split: Examples(setting.tokens[split].select(range(1))) for split in setting.task.evaluation

@@ -8,8 +8,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks import inputs
+from subtune.training.groups import runs_at_once
 from subtune.training.recipe import train
-from subtune.training.sweeps import runs_at_once
 
 STEPS = 8
 KINDS = {
@@ -18,19 +18,19 @@ KINDS = {
     "softmax": {"_softmax", "_softmax_backward_data"},
     "GELU": {"gelu", "gelu_backward"},
     "LayerNorm": {"native_layer_norm", "native_layer_norm_backward"},
-    "onto grids and back": {"index_select", "index_copy_", "cat"},
+    "into buckets and back": {"index_select", "index_copy_", "cat"},
     "copies": {"copy_"},
     "dropout's products and masks": {"mul", "mul_", "ge"},
 }
 
 
 def activity() -> ProfilerActivity:
-    """What is profiled: a GPU, if there is one."""
+    """Return the activity that is profiled: that of a GPU, if there is one."""
     return ProfilerActivity.CUDA if torch.cuda.is_available() else ProfilerActivity.CPU
 
 
 def seconds_of(profiler: profile) -> dict[Any, float]:
-    """The seconds of each of a profile's events, without those of the events that it starts."""
+    """Return the seconds of each event of a profile, without the events that it starts."""
     on_gpu = torch.cuda.is_available()
     return {
         event: 1e-6 * (event.self_device_time_total if on_gpu else event.self_cpu_time_total)
@@ -39,7 +39,7 @@ def seconds_of(profiler: profile) -> dict[Any, float]:
 
 
 def measure(glue_dir: Path, tasks: list[str]) -> list[dict[str, Any]]:
-    """One row per task and kind: its share of the time of two epochs of a few steps."""
+    """Return one row per task and kind of operator: its share of the time of two short epochs."""
     return [row for task in tasks for row in _measure(task, glue_dir)]
 
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.report steps.jsonl
 
-Makes ``steps.md`` and ``steps.png`` of lines that `benchmarks` stored. Of a cell that was measured
+Makes ``steps.md`` and ``steps.png`` from lines that `benchmarks` stored. If a cell was measured
 several times, the fastest time counts.
 """
 
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def write(measured: dict[str, Any], folder: Path, name: str) -> str:
-    """Write what is measured to text and pictures of this name; return the text."""
+    """Write measurements as text and as pictures with this name; return the text."""
     text = markdown(measured)
     (folder / f"{name}.md").write_text(text)
     if "scaling" in measured:
@@ -54,7 +54,7 @@ def write(measured: dict[str, Any], folder: Path, name: str) -> str:
 
 
 def markdown(measured: dict[str, Any]) -> str:
-    """Every table, under the machine that it was measured on."""
+    """Return all tables, below a line about the machine."""
     parts = []
     if "machine" in measured:
         machine = measured["machine"]
@@ -118,7 +118,7 @@ def _fisher(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _of_steps(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Cells of the benchmark of steps, each as in its fastest turn, beside the Trainer's.
+    """Return each cell's fastest step, compared with the Trainer's.
 
     ``times_faster`` compares with the Trainer that trains the same parameters in float32, or in
     another precision where float32 was not measured.
@@ -134,7 +134,7 @@ def _of_steps(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _scaling(rows: list[dict[str, Any]], large: dict[str, float]) -> pd.DataFrame:
-    """Speed is compared with a large product in the same precision."""
+    """Return the table of steps. Speed is compared with a large product in the same precision."""
     of = _of_steps(rows).sort_values(
         ["model", "task", "method", "way", "precision", "runs"],
         key=lambda column: column.map(ORDER.index) if column.name == "way" else column,
@@ -165,7 +165,7 @@ def _rounded(number: float) -> str:
 
 
 def _profile(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Kinds of operators by settings."""
+    """Return the table of kinds of operators, by setting."""
     table = pd.DataFrame(rows)
     table["setting"] = table["task"] + ", " + table["runs"].astype(str) + " side by side"
     table["share"] = table["share"].map("{:.0%}".format)
@@ -174,7 +174,7 @@ def _profile(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def plot(measured: dict[str, Any], path: Path) -> None:
-    """Plot speed relative to the peer's loop: each benchmark's ways, and runs side by side."""
+    """Plot the speed of each way, relative to the loop that it is compared with."""
     rows = [{"group": f"{r['task']}, sweep", **r} for r in measured["sweeps"]]
     rows += [{"group": f"{r['task']}, Fisher: {r['asked']}", **r} for r in measured["fisher"]]
     groups = pd.DataFrame(rows).groupby("group", sort=False)

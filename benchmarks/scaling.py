@@ -1,6 +1,6 @@
-"""The time of a run's step by the model's size, examples' lengths and the number of runs.
+"""The time of a run's step, by model size, length of examples and number of runs.
 
-Random weights serve for speed; the tokens are real.
+Weights are random, because they do not change the time; the tokens are real.
 """
 
 import gc
@@ -22,8 +22,8 @@ from benchmarks.products import flops_per_token
 from subtune.core.errors import SubtuneError, reason_of
 from subtune.tasks import TASKS
 from subtune.training import recipe
+from subtune.training.groups import runs_at_once
 from subtune.training.recipe import Member, train
-from subtune.training.sweeps import runs_at_once
 
 VOCABULARY = 30_522
 SHAPES = {
@@ -53,7 +53,7 @@ COMPILED = ", torch.compile"
 
 
 class Cell(NamedTuple):
-    """What is measured at once: runs of a method on a task, side by side."""
+    """One measurement: runs of a method on a task, side by side."""
 
     model: str
     task: str
@@ -70,7 +70,7 @@ def cells(models: Sequence[str], tasks: Sequence[str]) -> list[Cell]:
 
 
 def _of_cpu(model: str, tasks: Sequence[str]) -> Iterator[Cell]:
-    """Yield cells of LayerNorm alone. Ways take turns, of which each one's fastest counts."""
+    """Yield cells of LayerNorm alone. Ways take turns; the fastest time of each way counts."""
     for task, _, precision in itertools.product(
         tasks, range(CPU_TURNS[model]), CPU_PRECISIONS[model]
     ):
@@ -84,7 +84,7 @@ def _of_cpu(model: str, tasks: Sequence[str]) -> Iterator[Cell]:
 def _of_gpu(model: str, tasks: Sequence[str]) -> Iterator[Cell]:
     """Yield cells of several methods. Those with the most runs come first.
 
-    The last ones are of the compiled Trainer, which takes a minute.
+    The compiled Trainer comes last, because it takes a minute.
     """
     ours = [(method, runs) for method, counts in GPU_RUNS.items() for runs in counts]
     first = [("full", max(GPU_RUNS["full"])), ("layernorm", max(GPU_RUNS["layernorm"]))]
@@ -102,7 +102,7 @@ def _of_gpu(model: str, tasks: Sequence[str]) -> Iterator[Cell]:
 
 
 class Settings:
-    """Models with random weights, and tokens of tasks, kept until another model is asked for."""
+    """Models with random weights, and tokens of tasks, kept until the next model is requested."""
 
     def __init__(self, glue_dir: Path, folder: Path, rows: int | None = None):
         self._glue_dir, self._folder, self._rows = glue_dir, folder, rows
@@ -111,7 +111,7 @@ class Settings:
         self._flops: dict[tuple[str, str], float] = {}
 
     def of(self, model: str, task: str) -> inputs.Setting:
-        """Return a model and a task's first rows, as many as the model's steps need."""
+        """Return a model and as many first rows of a task as the model's steps need."""
         if model != self._model:
             self._model = model
             self._settings, self._flops = {}, {}
@@ -136,7 +136,7 @@ class Settings:
 
 @contextmanager
 def settings(glue_dir: Path, rows: int | None = None) -> Iterator[Settings]:
-    """Give settings whose models are removed in the end."""
+    """Yield settings, and remove their models in the end."""
     with tempfile.TemporaryDirectory() as folder:
         yield Settings(glue_dir, Path(folder), rows)
 
@@ -200,7 +200,7 @@ def _measure(cell: Cell, every: Settings) -> dict[str, Any]:
 
 
 def _epochs(cell: Cell, setting: inputs.Setting) -> list[float]:
-    """Return the seconds of each epoch of a cell's runs, evaluation left out."""
+    """Return the seconds of each epoch of a cell's runs, without evaluation."""
     way, is_compiled = cell.way.removesuffix(COMPILED), cell.way.endswith(COMPILED)
     if way == TRAINER:
         (run,) = members_of(cell, setting, epochs=2)
@@ -215,12 +215,12 @@ def _epochs(cell: Cell, setting: inputs.Setting) -> list[float]:
 
 
 def compiled(is_compiled: bool) -> AbstractContextManager:
-    """Compile subtune's operations on a GPU as in a long job, or as in a short one do not."""
+    """Compile operations on a GPU as in a long job, or do not, as in a short job."""
     return patch.object(recipe, "TOKENS_WORTH_COMPILING", 0 if is_compiled else math.inf)
 
 
 def _free() -> None:
-    """Give back the memory of a cell's runs, so that the next cell has all of it."""
+    """Free the memory of a cell's runs for the next cell."""
     gc.collect()
     if inputs.device() == "cuda":
         torch.cuda.empty_cache()

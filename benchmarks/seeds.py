@@ -1,9 +1,9 @@
-"""Scores over several seeds, ours beside the Trainer's: does training differ by more than chance?
+"""Scores over several seeds: do subtune's and the Trainer's differ by more than chance?
 
     python -m benchmarks.seeds --glue-dir /path/to/glue cola stsb rte
 
-LayerNorm at one learning rate. Same seeds are not the same draws: the classifier, the order of
-examples and dropout come from other random streams.
+LayerNorm trains at one learning rate. Equal seeds draw different numbers: subtune and the Trainer
+have other random streams for the classifier, the order of examples and dropout.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from transformers.utils import logging
 
 from benchmarks import inputs, trainer
 from benchmarks.outcomes import Outcome, ours
-from subtune.core.jobs import keep_freed_memory
+from subtune.core.machine import keep_freed_memory
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def main() -> None:
 def _compare(
     setting: inputs.Setting, seeds: int, learning_rate: float, epochs: int
 ) -> pd.DataFrame:
-    """One row per measure: mean and standard deviation over seeds of both, and Welch's test."""
+    """Return one row per measure: both means and standard deviations over seeds, Welch's test."""
     mine: list[Outcome] = []
     peers: list[Outcome] = []
     for seed in range(seeds):

@@ -30,9 +30,12 @@ def observed(before: Callable[[int], None], after: Callable[[int], None]) -> Ite
 
 @contextmanager
 def timed(of_epoch: int) -> Iterator[list[float]]:
-    """Note the seconds of every epoch's steps, without evaluation, in the list that this gives.
+    """Yield a list, and add the seconds of each epoch's steps to it, without evaluation.
 
-    ``of_epoch`` is the number of steps in an epoch. A GPU is waited for only at an epoch's ends.
+    Waiting for a GPU only at the beginning and the end of an epoch leaves its steps undisturbed.
+
+    Args:
+        of_epoch: the number of steps in an epoch.
     """
     epochs: list[float] = []
     started = 0.0

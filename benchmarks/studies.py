@@ -44,13 +44,13 @@ MEAN, SPREAD, MOST = -0.01, 0.03, 0.1
 METHODS = 5
 BINS = [0, 0.05, 0.5, 0.8, 0.9, 0.95, 1]
 TRUTHS = np.linspace(-0.08, 0.04, 13)
-# With methods that stop: they do so with a chance below the first or above the second.
+# A method stops if its chance is below the first number or above the second.
 STOPS = (0.02, 0.98)
 BUDGET_SEEDS, MOST_SEEDS = 5, 15
 
 
 class Setting(NamedTuple):
-    """The metric of a study, its numbers of seeds and rows, and its effects."""
+    """The metric of a study, its numbers of seeds and of rows, and its effects."""
 
     metric: str
     seeds: int
@@ -126,9 +126,9 @@ def decided(setting: Setting, studies: int) -> pd.DataFrame:
     """Return what is named in each question, and whether it is within the margin.
 
     By the ``rule``, the reference is always full, or chosen as
-    `subtune.analysis.summary.reference_of` does. ``of reference`` and ``of best`` are whether what
-    is named truly loses at most the margin against the reference, and against the method that is
-    truly the best.
+    `subtune.analysis.candidates.reference_of` does. ``of reference`` and ``of best`` are whether
+    what is named truly loses at most the margin against the reference, and against the method that
+    is truly the best.
     """
     generator, rows = setting.generator(4), []
     for _ in range(studies):

@@ -1,4 +1,5 @@
-"""LayerNorm at four learning rates on real GLUE: Trainer in a loop, ours one by one, ours fused."""
+"""LayerNorm at four learning rates on real GLUE: the Trainer in a loop, subtune one by one and side
+by side."""
 
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ from benchmarks.products import flops_per_token
 def measure(
     glue_dir: Path, tasks: list[str], epochs: int, rows: int | None
 ) -> list[dict[str, Any]]:
-    """One row per task and way: seconds of the sweep, tokens per second, every dev score.
+    """Return one row per task and way: seconds of the sweep, tokens per second, all dev scores.
 
-    The ways take turns, and all runs side by side come in the middle, so that a machine whose speed
-    drifts is the same to all.
+    Runs side by side are measured in the middle of the others, so that a slow change of the
+    machine's speed affects all ways alike.
     """
     settings = (inputs.glue(task, glue_dir, train=rows, others=rows) for task in tasks)
     return [row for setting in settings for row in _task(setting, epochs)]

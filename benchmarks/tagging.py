@@ -1,4 +1,4 @@
-"""Part-of-speech tagging by Hugging Face's Trainer, on MiniLM: what our own scores stand beside.
+"""Part-of-speech tagging by Hugging Face's Trainer on MiniLM, to compare with subtune's scores.
 
     python -m benchmarks.tagging --ud-ewt-dir /path/to/ud_ewt --method bitfit --learning-rate 5e-3
 
@@ -31,9 +31,9 @@ from transformers.utils import logging
 from benchmarks.inputs import MAX_LENGTH, MINILM, recipe
 from benchmarks.trainer import Clock, arguments
 from subtune.core.errors import SubtuneError
+from subtune.data.readers.words import conllu_sentences
 from subtune.models.files import directory_of_package
 from subtune.tasks import TASKS
-from subtune.tasks.tokens import conll_sentences
 
 # The label of tokens that the Trainer leaves out of the loss.
 NO_LABEL = -100
@@ -167,7 +167,7 @@ def _rows(directory: Path, split: str, count: int | None) -> list[Row]:
         raise SubtuneError(
             f"--ud-ewt-dir: found no {path}, expected the treebank's split {split!r}"
         )
-    return [row for _, row in islice(conll_sentences(path, ("form", "xpos")), count)]
+    return [row for _, row in islice(conllu_sentences(path, ("form", "xpos")), count)]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The same run by Hugging Face's Trainer: what a user would write.
+"""The same run by Hugging Face's Trainer, as a user would write it.
 
-Whole tensors only: the Trainer knows no masks.
+Only whole tensors train, because the Trainer has no masks.
 """
 
 import tempfile
@@ -24,7 +24,7 @@ from benchmarks.inputs import MINILM, Setting, synchronise
 from benchmarks.outcomes import Outcome
 from subtune.models.files import directory_of_package
 from subtune.selections.kind import Whole
-from subtune.selections.specs import Recipe
+from subtune.specs.runs import Recipe
 from subtune.tasks import Task
 from subtune.tasks.metrics import compute_all
 from subtune.training.recipe import Member
@@ -41,9 +41,9 @@ def train(setting: Setting, member: Member) -> Outcome:
 
 
 def epochs(setting: Setting, member: Member, **options: Any) -> list[float]:
-    """The seconds of each of a run's epochs, evaluation left out.
+    """Return the seconds of each epoch of a run, without evaluation.
 
-    ``options`` are further ones of `TrainingArguments`.
+    ``options``: further arguments of `TrainingArguments`.
     """
     clock = Clock()
     _trained(setting, member, clock, **options)
@@ -100,7 +100,7 @@ def _scores(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, flo
 
 
 def arguments(recipe: Recipe, seed: int, folder: str, **options: Any) -> TrainingArguments:
-    """A recipe as the Trainer is told of it; ``folder`` is where it may write."""
+    """Return a recipe as the Trainer's arguments; the Trainer may write to ``folder``."""
     return TrainingArguments(
         output_dir=folder,
         learning_rate=recipe.learning_rate,

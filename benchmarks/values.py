@@ -1,4 +1,5 @@
-"""Trained values: CUDA graphs beside ordinary steps, and runs side by side beside runs alone.
+"""Differences of trained values: CUDA graphs against ordinary steps, and runs side by side
+against runs alone.
 
     python -m benchmarks.values --glue-dir /path/to/glue
 
@@ -30,9 +31,9 @@ from subtune.selections.added import Adapter, Peft
 from subtune.selections.entries import Ranked, Top
 from subtune.selections.methods import named
 from subtune.training import recipe
+from subtune.training.deltas import to_stored
 from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep
-from subtune.training.values import to_stored
 
 SHAPE = BertConfig(
     vocab_size=30_522,
@@ -125,7 +126,7 @@ def _compared(setting: inputs.Setting, method: str) -> list[dict[str, Any]]:
 
 
 class WithoutGraphs:
-    """Takes each step as it is, in place of `subtune.training.graphs.Graphs`."""
+    """Takes every step as an ordinary step; replaces `subtune.training.graphs.Graphs`."""
 
     def __init__(self, runs: int, report: Any):
         self._device = inputs.device()
@@ -180,7 +181,7 @@ def _trained(setting: inputs.Setting, members: list[Member]) -> list[dict[str, T
 
 
 def _warn(line: str, *_: Any) -> None:
-    """Print lines about what training could not do, not those about epochs."""
+    """Print the lines of the log that are not about epochs."""
     if "epoch" not in line:
         print(line, flush=True)
 
@@ -188,7 +189,7 @@ def _warn(line: str, *_: Any) -> None:
 def _differences(
     found: list[dict[str, Tensor]], expected: list[dict[str, Tensor]], start: dict[str, Tensor]
 ) -> dict[str, Any]:
-    """Compare the runs' values, by tensors' names, with expected ones and those at the start."""
+    """Compare the runs' values with expected values, relative to the change since the start."""
     ours, theirs = (
         {name: torch.stack([of[name] for of in every]) for name in start}
         for every in (found, expected)

@@ -1,9 +1,9 @@
-"""The use of each Python process, written at its end.
+"""Writes the processor time and the memory of each Python process when the process ends.
 
-Python imports this file by its name if its folder is on PYTHONPATH.
-
-A line of JSON to the file that ``USAGE`` names: ``step``, a job's rule and the table or figure that
-it makes, or what the variable ``STEP`` says; ``seconds`` of the processor; the most ``megabytes``.
+Python imports this file, because of its name, if its folder is on PYTHONPATH. It adds a line of
+JSON to the file that the variable ``USAGE`` names: ``step`` (a job's rule and the table or figure
+that it makes; otherwise the variable ``STEP``), the processor's ``seconds`` and the maximum
+``megabytes``.
 """
 
 import atexit
