@@ -4,13 +4,15 @@ import sys
 import tomllib
 from pathlib import Path
 
+from subtune.core.version import VERSION
+
 HERE = Path(__file__).parent
 PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]
 
 sys.path.insert(0, str(HERE / "_ext"))
 
 project = PROJECT["name"]
-version = release = PROJECT["version"]
+version = release = VERSION
 author = "the subtune developers"
 copyright = f"{author}, MIT licence"
 
@@ -42,7 +44,6 @@ napoleon_use_ivar = True
 autodoc_member_order = "bysource"
 # A package's page has what it defines; what it takes from its modules stands there with them.
 autodoc_default_options = {"members": True, "ignore-module-all": True}
-autodoc_preserve_defaults = True
 # Modules are headings, so that names need not begin with them.
 add_module_names = False
 python_use_unqualified_type_names = True
