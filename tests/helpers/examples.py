@@ -17,7 +17,8 @@ from subtune.models.dimensions import dimensions_by, papers_models
 from subtune.selections import Selection
 from subtune.selections.entries import Ranked, Top
 from subtune.selections.methods import METHODS
-from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
+from subtune.specs.inputs import DataSpec, ModelSpec, TokensSpec
+from subtune.specs.runs import Recipe, RunSpec
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
 
@@ -190,7 +191,7 @@ def scored(*rows) -> pd.DataFrame:
     extra |= dict.fromkeys(["smallest_rate", "largest_rate"], table["learning_rate"])
     extra |= {"plateau": None}
     extra |= {"at_edge": False, "curve": "converged", "margin": 0.02}
-    extra |= {"judged_apart": False, "fold": None, "searched": False}
+    extra |= {"share_read": 1.0, "judged_apart": False, "fold": None, "searched": False}
     return table.assign(run="r", best_epoch=1, trainable=10, train_rows=100, **extra)
 
 

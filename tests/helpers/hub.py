@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from subtune.hub import COMMITS, GLUE
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NEXT_COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
 # A file with the commit of the branch `main`.
@@ -17,7 +19,7 @@ MAIN = "main.txt"
 class Hub(http.server.BaseHTTPRequestHandler):
     """The part of the hub's API that a download uses: repository info, and files by revision.
 
-    ``root`` has the files of each repository, which are the same at `COMMIT` and `NEXT_COMMIT`.
+    ``root`` has the files of each repository, which are the same at every commit that it knows.
     """
 
     root: Path
@@ -75,7 +77,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
     def commit(self, revision: str) -> str | None:
         revision = (self.root / MAIN).read_text() if revision == "main" else revision
-        return revision if revision in (COMMIT, NEXT_COMMIT) else None
+        return revision if revision in (COMMIT, NEXT_COMMIT, COMMITS[GLUE]) else None
 
 
 @contextmanager

@@ -26,13 +26,13 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from subtune.models.encoder import load_model
+from subtune.models.loading import load_model
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import State
 from subtune.training.fisher import fisher_information
+from subtune.training.matrices import is_matrix
 from subtune.training.recipe import Member, train
-from subtune.training.values import is_matrix
 from tests.helpers import examples
 
 DEVICE = "fakegpu"

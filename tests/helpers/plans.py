@@ -13,7 +13,7 @@ BASE = {
             "models": ["minilm"],
             "tasks": ["cola", "rte", "sst2"],
             "methods": {"full": [1e-5], "layernorm": [1e-3]},
-            "fractions": {"values": [0.1, 1.0], "learning_rates": [1e-3]},
+            "fractions": {"values": [0.1, 1.0]},
             "epochs": 2,
             "batch_size": 8,
         }

@@ -54,7 +54,7 @@ class Project:
                     "models": ["tiny"],
                     "tasks": [TASK],
                     "methods": {"full": [1e-3], "bitfit": [1e-2], "layernorm": [1e-2]},
-                    "fractions": {"values": [0.25], "learning_rates": [1e-2]},
+                    "fractions": {"values": [0.25]},
                     "epochs": 2,
                     "batch_size": 8,
                     "max_length": 16,

@@ -2,7 +2,7 @@
 
 from subtune.interface.schedule import Schedule, key_of
 from subtune.selections.methods import METHODS
-from subtune.selections.specs import Fit, Fold, PlannedRun, SearchSpec
+from subtune.specs.runs import Fit, Fold, PlannedRun, SearchSpec
 from subtune.stages.stage import Stage
 from tests.helpers import examples
 

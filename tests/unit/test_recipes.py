@@ -23,9 +23,9 @@ from subtune.data import files
 from subtune.families import naming_of
 from subtune.papers import experiments
 from subtune.planning.plan import plan
-from subtune.runs.tables import meanings
+from subtune.analysis.run_table import meanings
 from subtune.selections.methods import METHODS
-from subtune.selections.specs import Recipe
+from subtune.specs.runs import Recipe
 from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES, compute_all
 from tests.helpers.examples import run_spec

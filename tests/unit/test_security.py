@@ -9,7 +9,7 @@ import torch
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.encoder import load_model
+from subtune.models.loading import load_model
 from tests.helpers import examples
 
 

@@ -20,7 +20,7 @@ from transformers import AutoModelForSequenceClassification
 import subtune
 from subtune import cli
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import snakemake_command
+from subtune.core.workflow import snakemake_command
 from subtune.interface import driver
 from subtune.interface.schedule import done_before
 from subtune.interface.workers import Workers
@@ -256,8 +256,8 @@ def undone(answer, tiny_bert, monkeypatch):
     """A function that calls again and returns the stages that the call has to do."""
     found: list = []
 
-    def look(schedule, results, *_):
-        found.extend(schedule.stages.keys() - done_before(schedule, results))
+    def look(schedule, *_):
+        found.extend(schedule.stages.keys() - done_before(schedule))
 
     monkeypatch.setattr(driver, "answer", look)
 

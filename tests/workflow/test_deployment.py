@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from subtune import cli, config
-from subtune.core import layout as sources
+from subtune.core import workflow as sources
 from subtune.planning.plan import plan as plan_of
 from tests.helpers.project import ROOT, SNAKEMAKE, printed
 

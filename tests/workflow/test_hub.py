@@ -10,11 +10,12 @@ import pytest
 
 from subtune import config
 from subtune.core.errors import SubtuneError
+from subtune.data.files import RELEASES
 from subtune.data.load import load
 from subtune.interface.tables import splits_of
 from subtune.models.fetch import fetch
 from subtune.planning.plan import plan
-from subtune.selections.specs import DataSpec, ModelSpec
+from subtune.specs.inputs import DataSpec, ModelSpec
 from subtune.tasks import TASKS
 from tests.helpers.hub import COMMIT, MAIN, NEXT_COMMIT, serving
 from tests.helpers.project import Project
@@ -92,7 +93,7 @@ def hub(root, reach):
 def rows_of(name: str, revision: str = COMMIT) -> dict[str, dict]:
     """Return the columns of each of a task's splits on the hub."""
     task = TASKS[name]
-    splits = (*task.labelled, *(task.test if task.submission else ()))
+    splits = task.labelled if name in RELEASES else (*task.labelled, *task.test)
     rows = load(DataSpec(task=task, source="hub", version=revision, splits=splits))
     return {split: rows[split].to_dict() for split in rows}
 
@@ -126,17 +127,16 @@ def test_a_model_is_downloaded_without_weights_of_other_formats(hub, tmp_path):
 
 @pytest.fixture
 def planned(tmp_path):
-    """A function that plans a run of a model and of GLUE at branches, in the same results."""
+    """A function that plans a run of a model at a branch, in the same results."""
 
-    def planned(glue: str = "main") -> tuple[set[str], str, str]:
-        """Return the runs, and the commits of the model and of GLUE."""
+    def planned() -> tuple[set[str], str]:
+        """Return the runs, and the commit of the model."""
         settings = {"models": ["tiny"], "tasks": ["rte"], "methods": {"full": [1e-3]}}
-        data = {"results": str(tmp_path / "results"), "revision": glue}
+        data = {"results": str(tmp_path / "results")}
         data["experiments"] = {"mine": settings | {"epochs": 1, "batch_size": 8}}
         made = plan(config.check(data | {"models": {"tiny": {"hub": MODEL}}}))
         [model] = made.models.values()
-        [version] = {rows.version for rows in made.datasets.values()}
-        return set(made.runs), model.version, version
+        return set(made.runs), model.version
 
     return planned
 
@@ -145,7 +145,7 @@ def test_a_branch_is_the_commit_of_the_first_plan_until_its_line_is_deleted(
     hub, reach, planned, root, tmp_path
 ):
     first = planned()
-    assert first[1:] == (COMMIT, COMMIT)
+    assert first[1] == COMMIT
     (root / MAIN).write_text(NEXT_COMMIT)
     reach(NOWHERE)
     assert planned() == first
@@ -154,8 +154,8 @@ def test_a_branch_is_the_commit_of_the_first_plan_until_its_line_is_deleted(
     commits = json.loads(kept.read_text())
     assert commits.pop(f"{MODEL}@main") == COMMIT
     kept.write_text(json.dumps(commits))
-    runs, *versions = planned()
-    assert versions == [NEXT_COMMIT, COMMIT]
+    runs, version = planned()
+    assert version == NEXT_COMMIT
     assert not runs & first[0]
 
 
@@ -176,7 +176,7 @@ def test_a_models_files_on_the_hub_say_its_pooling_once(hub, planned, root, tmp_
         (root / MODEL / "modules.json").unlink()
 
 
-def test_a_branch_that_cannot_be_planned_is_one_line(hub, reach, planned):
+def test_a_branch_that_cannot_be_planned_is_one_line(reach, planned):
     reach(NOWHERE)
     with pytest.raises(SubtuneError) as error:
         planned()
@@ -184,14 +184,11 @@ def test_a_branch_that_cannot_be_planned_is_one_line(hub, reach, planned):
     assert str(error.value).startswith(asked)
     assert "name a commit (40 hexadecimal digits), or call once with" in str(error.value)
     assert len(str(error.value).splitlines()) == 1
-    reach(hub)
-    with pytest.raises(SubtuneError, match=r"^revision: could not ask the hub for .*glue at v9"):
-        planned(glue="v9")
 
 
 def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, no_network):
     project = Project(tmp_path / "project", tiny_bert)
-    project.config |= {"source": "hub", "revision": COMMIT, "hub_cache": "downloads"}
+    project.config |= {"source": "hub", "hub_cache": "downloads"}
     project.config["models"] = {"tiny": {"hub": MODEL}}
     experiment = project.config["experiments"]["layernorm"]
     experiment |= {"tasks": ["mrpc"], "fractions": None}

@@ -6,7 +6,6 @@ import shutil
 import pytest
 import yaml
 
-from subtune.papers.shared import SUMMARY
 from tests.helpers.project import ROOT, SNAKEMAKE, TASK, printed
 
 PAGE = ROOT / "docs" / "from-another-workflow.md"
@@ -32,13 +31,6 @@ def folder(finished_project, tmp_path_factory):
 
 def test_a_rule_of_the_other_workflow_reads_the_answers(folder):
     assert (folder / "conclusion.txt").read_text() == f"title\n{TASK}\nCoLA\nall tasks\n"
-
-
-def test_snakemakes_report_has_titles_and_captions_and_needs_no_network(folder, no_network):
-    called(folder, "subtune_layernorm", "--report", "report.html", before=no_network)
-    report = (folder / "report.html").read_text()
-    assert SUMMARY.title in report and "from the highest to the lowest" in report
-    assert "which few parameters" in report.lower()
 
 
 def test_datasets_come_from_a_cache_that_folders_and_the_catalogs_workflow_share(

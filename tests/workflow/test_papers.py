@@ -20,7 +20,7 @@ EXPERIMENTS = {
         "tasks": ["rte"],
         "by_task": {"rte": {"train_rows": [8, 16], "learning_rates": RATES}},
         "methods": dict.fromkeys(["full", "bitfit", "b_q", "b_k", "b_v", "frozen"]),
-        "fisher": {"rows": 8},
+        "fisher_rows": 8,
     },
     "bitfit": {
         **SETTINGS,

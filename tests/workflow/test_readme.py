@@ -22,7 +22,7 @@ from subtune.exhibits.answers import answers_in_lines, decisions, methods_by_sco
 from subtune.models.dimensions import dimensions_in
 from subtune.selections import SELECTION
 from subtune.stages.preflight import preflight
-from subtune.tasks.task import KINDS
+from subtune.tasks.kinds import KINDS
 from tests.helpers.exhibits import results
 from tests.helpers.project import ROOT
 
@@ -172,6 +172,26 @@ def test_the_selections_fit_a_model_of_six_layers(minilm):
     assert len(selections) == 3
     for selection in selections.values():
         SELECTION.validate_python(selection).resolve(shapes, seed=0)
+
+
+def test_the_code_of_a_page_trains_a_configuration_without_snakemake(
+    tiny_bert, tmp_path, monkeypatch, capsys
+):
+    [code] = re.findall(r"```python\n(.*?)```", OWN_METHOD.read_text(), re.S)
+    monkeypatch.chdir(tmp_path)
+    own = yaml.safe_load((ROOT / "examples" / "own.yaml").read_text())
+    own["models"] = {"tiny": {"path": str(tiny_bert)}}
+    [name] = own["selections"]
+    own["selections"] = {name: {"parameters": ["encoder.layer.1.**.bias"]}}
+    files_of = own["tasks"]["weather"]["files"]
+    own["tasks"]["weather"]["files"] = {split: str(ROOT / file) for split, file in files_of.items()}
+    few = {"models": ["tiny"], "tasks": ["weather"], "seeds": [0], "epochs": 1}
+    own["experiments"]["mine"] |= few
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "own.yaml").write_text(yaml.safe_dump(own))
+    exec(code, {})
+    # Full fine-tuning, two methods with two learning rates, and the embeddings.
+    assert capsys.readouterr().out.count("weather") == 6
 
 
 def test_the_tasks_are_one_of_each_kind_and_read_their_files():

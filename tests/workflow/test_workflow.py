@@ -2,7 +2,9 @@
 
 import os
 import re
+import shlex
 import shutil
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -150,7 +152,7 @@ def test_a_second_call_on_the_same_results_is_refused_and_the_first_goes_on(
     assert table.exists()
 
 
-def test_a_lost_record_is_named_and_after_a_repair_its_run_alone_trains_again(
+def test_a_lost_record_is_named_and_after_a_deletion_its_run_alone_trains_again(
     finished_project, tmp_path, monkeypatch, capsys
 ):
     copied = finished_project.copy(tmp_path / "project")
@@ -161,8 +163,9 @@ def test_a_lost_record_is_named_and_after_a_repair_its_run_alone_trains_again(
         copied.run(copied.config, "--forcerun", "runs", "--show-failed-logs")
     assert f"runs/{run} is missing; `subtune verify" in str(error.value)
     monkeypatch.chdir(copied.directory)
-    assert cli.main(["verify", "--results", "results", "--repair"]) == 0
-    assert "Call snakemake as before" in capsys.readouterr().out
+    assert cli.main(["verify", "--results", "results"]) == 1
+    command = capsys.readouterr().err.splitlines()[-1]
+    subprocess.run(shlex.split(command), check=True)
     assert cli.main(["plan", "mine.yaml"]) == 0
     assert "Recorded so far: 11 of 12 runs." in capsys.readouterr().out
     copied.run(copied.config, "--", "results/runs.csv")
