@@ -54,7 +54,7 @@ def with_papers(config: Config) -> Config:
 
 
 def score_columns(config: Config, experiment: Experiment) -> list[dict[str, Any]]:
-    """Return an experiment's `ScoreColumn`s as plain values, without titles.
+    """Return the score columns (`ScoreColumn`) of an experiment as plain values, without titles.
 
     Titles are left out because they change no score.
     """
