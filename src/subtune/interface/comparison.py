@@ -113,8 +113,8 @@ def compare(
                 _continue(place, question, say)
             else:
                 _configure(place, question, say)
-            configuration = config.read(place / CONFIGURATION)
-            plan = plan_file.made(config.parsed(place / CONFIGURATION))
+            data = config.parsed(place / CONFIGURATION)
+            configuration, plan = config.check(data), plan_file.made(data)
             schedule = schedule_of(plan, configuration.assumptions.on_gpu)
         clock = driver.Clock(began, began + 60 * question.options.minutes)
         driver.answer(schedule, place, clock, configuration.jobs_at_once or 1, lock)
