@@ -123,27 +123,29 @@ def _judged_apart(table: pd.DataFrame, store: Path, columns: Sequence[ScoreColum
     judged = table[table["decides"] & table["judges"] & table["value"].notna()]
     for _, runs in judged.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
         column = column_of[runs["column"].iloc[0]]
+        curves = {}
+        if runs["fold"].notna().any():
+            curves = {run: _curve(store, run, column) for run in runs["run"].unique()}
         for row, run, fold in zip(runs.index, runs["run"], runs["fold"], strict=True):
             others = [] if pd.isna(fold) else runs.loc[runs["fold"] != fold, "run"].tolist()
             if others:
-                found = _by_other_folds(store, run, others, column)
+                found = _by_other_folds(curves[run], [curves[name] for name in others])
             else:
                 found = _by_other_parts(store, run, column)
             table.loc[row, [*found]] = [*found.values()]
     return table
 
 
-def _by_other_folds(
-    store: Path, run: str, others: Sequence[str], column: ScoreColumn
-) -> dict[str, Any]:
+def _curve(store: Path, run: str, column: ScoreColumn) -> list[float]:
+    """Return a run's score of every epoch in one column."""
+    return [epoch[column.in_history] for epoch in records.read_epochs(store, run)]
+
+
+def _by_other_folds(curve: Sequence[float], others: Sequence[Sequence[float]]) -> dict[str, Any]:
     """Return a run's score at the epoch with the highest mean score of the other folds' runs."""
-    curves = [
-        [epoch[column.in_history] for epoch in records.read_epochs(store, name)]
-        for name in (run, *others)
-    ]
-    epochs = min(map(len, curves))
-    best = int(np.mean([curve[:epochs] for curve in curves[1:]], axis=0).argmax())
-    return {"value": curves[0][best], "judged_at": str(best + 1), "judged_apart": True}
+    epochs = min(map(len, [curve, *others]))
+    best = int(np.mean([other[:epochs] for other in others], axis=0).argmax())
+    return {"value": curve[best], "judged_at": str(best + 1), "judged_apart": True}
 
 
 def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, Any]:
