@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import inputs, trainer
-from benchmarks.outcomes import Outcome, ours
 from benchmarks.products import flops_per_token
+from benchmarks.trainer import Outcome
+from subtune.training.recipe import Member
+from subtune.training.sweeps import train_sweep
 
 
 def measure(
@@ -55,3 +57,17 @@ def _task(setting: inputs.Setting, epochs: int) -> list[dict[str, Any]]:
 
 def _seconds(outcomes: list[Outcome]) -> float:
     return sum(outcome.seconds for outcome in outcomes)
+
+
+def ours(setting: inputs.Setting, members: list[Member]) -> list[Outcome]:
+    """Train the members as a job trains a sweep; return their outcomes."""
+    named = {str(number): member for number, member in enumerate(members)}
+    results = dict(
+        train_sweep(setting.model, setting.examples, setting.task, named, lambda line: None)
+    )
+    return [
+        Outcome(
+            results[name].best.first_score, sum(row["seconds"] for row in results[name].history)
+        )
+        for name in named
+    ]
