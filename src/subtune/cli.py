@@ -404,7 +404,7 @@ def export(
         adapter: write a LoRA run as PEFT adapter
     """
     from subtune import config as configs
-    from subtune.core.writing import require_new
+    from subtune.core.files import require_new
     from subtune.interface.results import CONFIGURATION
     from subtune.interface.workflow import run_to_export
     from subtune.runs import records

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from subtune.core.errors import SubtuneError, one_line, reason_of
-from subtune.core.writing import write_text
+from subtune.core.files import write_text
 
 GLUE = "nyu-mll/glue"
 SQUAD = "rajpurkar/squad"

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import pandas as pd
 
 from subtune.core.errors import SubtuneError
-from subtune.core.package_data import path_of
+from subtune.core.files import package_file
 
 TableName = Literal["runs", "scores", "summary", "answers"]
 # The type of pandas for each type in the file.
@@ -42,7 +42,7 @@ class Column(NamedTuple):
     meaning: str
 
 
-_TEXT = path_of("subtune.analysis", "columns.csv").read_text(encoding="utf-8")
+_TEXT = package_file("subtune.analysis", "columns.csv").read_text(encoding="utf-8")
 COLUMNS = [Column(**row) for row in csv.DictReader(_TEXT.splitlines())]
 
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
-from subtune.core.content_ids import State, fingerprint, state_of
 from subtune.core.errors import SubtuneError, one_of
+from subtune.core.files import FileState, file_state, hash_files
 from subtune.data.readers import reader_of
 from subtune.data.readers.glue import glue_rows
 from subtune.data.readers.text import ending_of, is_directory, is_file
@@ -169,7 +169,7 @@ def columns_of(
             for training or scores.
     """
     paths = tuple((split, tuple(files)) for split, files in by_split.items())
-    states = tuple(state_of(path) for _, files in paths for path in files)
+    states = tuple(file_state(path) for _, files in paths for path in files)
     return dict(_read_once(task, paths, source, states))
 
 
@@ -178,7 +178,7 @@ def _read_once(
     task: TaskSpec,
     by_split: tuple[tuple[str, tuple[Path, ...]], ...],
     source: str,
-    states: tuple[State, ...],
+    states: tuple[FileState, ...],
 ) -> dict[str, Columns]:
     columns = {}
     for split, files in by_split:
@@ -209,7 +209,7 @@ def version_of(paths: Mapping[str, Sequence[Path]]) -> str:
     """
     files = [path for split in sorted(paths) for path in paths[split]]
     try:
-        return fingerprint(*files)
+        return hash_files(*files)
     except OSError as error:
         reason = str(error.strerror).lower()
         raise SubtuneError(f"{error.filename}: {reason}, expected a file to read") from None

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subtune.core.errors import SubtuneError, cut
-from subtune.core.package_data import path_of
+from subtune.core.files import package_file
 from subtune.data import files
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.hub import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
@@ -34,7 +34,7 @@ TRIED = 200
 
 def mini_rows(task: Task) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of every split of a mini task. Test rows have no labels."""
-    text = path_of("subtune.data", f"minitasks/{task.name}.jsonl").read_text(encoding="utf-8")
+    text = package_file("subtune.data", f"minitasks/{task.name}.jsonl").read_text(encoding="utf-8")
     splits: dict[str, list[dict[str, Any]]] = {}
     for line in text.splitlines():
         row = json.loads(line)

@@ -13,8 +13,8 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
 from subtune.analysis.claims import interval_of
 from subtune.analysis.intervals import Interval
 from subtune.core.errors import SubtuneError, printable
+from subtune.core.files import package_file
 from subtune.core.layout import Layout
-from subtune.core.package_data import path_of
 from subtune.exhibits.output import escaped, share
 from subtune.families.base import MEAN_CLASSIFICATION, is_classifier
 from subtune.models.dimensions import dimensions_in
@@ -66,7 +66,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     facts |= {"provenance": records.read_provenance(store, run), "outcome": outcome}
     facts |= {"seeds": seeds, "scores": scores} | code
     facts |= _sizes(outcome["trainable"], records.read_sizes(store, run), shapes)
-    template = path_of("subtune.exhibits", "templates/model_card.md").read_text("utf-8")
+    template = package_file("subtune.exhibits", "templates/model_card.md").read_text("utf-8")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
 
 

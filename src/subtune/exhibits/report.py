@@ -18,7 +18,7 @@ from subtune.analysis.candidates import METHOD, QUESTION, title_with_mask
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.columns import read
 from subtune.analysis.summary import from_the_smallest
-from subtune.core.package_data import path_of
+from subtune.core.files import package_file
 from subtune.exhibits.answers import in_brief, losses_of
 from subtune.exhibits.findings import short
 from subtune.exhibits.output import DIVERGED, DOTS_PER_INCH, EMPTY, interval, number
@@ -52,7 +52,7 @@ def page(
     """
     template = _environment().get_template("page.html")
     style, script = (
-        path_of("subtune.exhibits", f"templates/page.{ending}").read_text("utf-8")
+        package_file("subtune.exhibits", f"templates/page.{ending}").read_text("utf-8")
         for ending in ("css", "js")
     )
     return template.render(

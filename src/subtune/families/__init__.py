@@ -4,14 +4,14 @@ subtune has its own forward pass for some families, which are called packed: bat
 padding. For all others it runs transformers' code, and a `Naming` gives each parameter its role.
 """
 
-from subtune.core.package_data import read_yaml
+from subtune.core.files import read_package_yaml
 from subtune.families.base import BERT, ROBERTA, XLM_ROBERTA, Naming
 
 # Families that subtune computes without padding, by the ``model_type`` in ``config.json``.
 FAMILIES = {family.model_type: family for family in (BERT, ROBERTA, XLM_ROBERTA)}
 NAMINGS = {
     model_type: Naming(**fields)
-    for fields in read_yaml("subtune.families", "namings.yaml")
+    for fields in read_package_yaml("subtune.families", "namings.yaml")
     for model_type in fields["model_types"]
 }
 

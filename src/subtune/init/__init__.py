@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from subtune.core.package_data import read_yaml
+from subtune.core.files import read_package_yaml
 
 # The keys of `defaults.yaml`, where comments explain them.
-DEFAULTS = SimpleNamespace(**read_yaml("subtune.init", "defaults.yaml"))
+DEFAULTS = SimpleNamespace(**read_package_yaml("subtune.init", "defaults.yaml"))

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 
 from subtune.config.schema import HUB_MODELS, REPOSITORY
-from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, cut, placed
+from subtune.core.ids import Value
 from subtune.data.readers.text import is_directory
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.init import DEFAULTS

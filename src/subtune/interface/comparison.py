@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import yaml
 
 from subtune import config
-from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError, listed, one_line
+from subtune.core.files import drafts
+from subtune.core.ids import canonical_json, content_id
 from subtune.core.layout import Layout
-from subtune.core.writing import drafts
 from subtune.data.readers.text import is_directory
 from subtune.init.first_configuration import EXPERIMENT, init
 from subtune.init.messages import sheet_lines
@@ -154,7 +154,7 @@ def _question(
 
 def _place(question: Question, results: str | Path | None) -> Path:
     """Return the directory of the results."""
-    own = f"{question.name}-{id_of(canonical(question.identity))[:6]}"
+    own = f"{question.name}-{content_id(canonical_json(question.identity))[:6]}"
     return Path(results or Path("results") / own).resolve()
 
 

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from subtune.core.errors import SubtuneError, cut, listed, one_of
+from subtune.core.files import require_new
 from subtune.core.layout import Layout
-from subtune.core.writing import require_new
 from subtune.interface.workflow import run_to_export
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from subtune.core.content_ids import id_of
+from subtune.core.ids import content_id
 from subtune.planning.jobs import part_of_shared_steps
 from subtune.runs.search import next_rates
 from subtune.specs.runs import Fit, PlannedRun, RunSpec, SearchSpec
@@ -254,7 +254,7 @@ def _trained(schedule: Schedule, searches: Collection[str], runs: list[RunSpec])
     """Return the stage that trains some runs of searches."""
     stages = [schedule.stages["search", id] for id in searches]
     ids = [run.id for run in runs]
-    name = f"search-{id_of(' '.join(ids))}"
+    name = f"search-{content_id(' '.join(ids))}"
     stage = _of_runs(stages[0], [PlannedRun(run=run) for run in runs])
     # The search removes its own folder of checkpoints when it has all runs.
     checkpoints = Path(stage.resources["checkpoints"]) / name

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from subtune.config.schema import REPOSITORY
-from subtune.core.content_ids import fingerprint, id_of
 from subtune.core.errors import SubtuneError, cut, listed, one_line
+from subtune.core.files import hash_files
+from subtune.core.ids import content_id
 from subtune.core.layout import Layout
 from subtune.data.readers.text import ending_of, is_file
 from subtune.hub import pinned
@@ -185,13 +186,13 @@ def _split(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
             raise SubtuneError(f"{key}: found no file {cut(str(rows))!r}, expected one{share}")
         # Rows in another encoding are written to a new file in UTF-8.
         own = None if how.get("encoding") else path
-        return Split(fingerprint(path), lambda results: _read(path, how), own)
+        return Split(hash_files(path), lambda results: _read(path, how), own)
     if not hasattr(rows, "columns") and not hasattr(rows, "features"):
         raise SubtuneError(
             f"{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a Dataset, "
             "the name of a dataset on the hub, or for dev a share of the training rows such as 0.2"
         )
-    return Split(id_of(_json_lines(_frame(rows))), lambda results: _frame(rows))
+    return Split(content_id(_json_lines(_frame(rows))), lambda results: _frame(rows))
 
 
 def _divided(train: Split, share: float) -> dict[str, Split]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subtune.core.errors import SubtuneError
-from subtune.core.package_data import read_yaml
+from subtune.core.files import read_package_yaml
 from subtune.families import FAMILIES
 from subtune.families.base import (
     SEQUENCE_CLASSIFICATION,
@@ -137,7 +137,7 @@ def shapes_for(
 
 def papers_models() -> dict[str, dict[str, Any]]:
     """Return the fields of ``config.json`` that decide shapes, for each model of the papers."""
-    return read_yaml("subtune.models", "sizes.json")
+    return read_package_yaml("subtune.models", "sizes.json")
 
 
 def dimensions_by(fields: Mapping[str, Any]) -> Dimensions:

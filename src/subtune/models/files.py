@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 from safetensors import safe_open
 
-from subtune.core.content_ids import fingerprint
 from subtune.core.errors import SubtuneError, one_line
+from subtune.core.files import hash_files
 from subtune.families import FAMILIES, first_position, naming_of
 from subtune.families.base import (
     LAYERS,
@@ -249,7 +249,7 @@ def weights_of(directory: Path) -> list[Path]:
 
 def version_of(directory: Path) -> str:
     """Return the content hash of a model's files."""
-    return fingerprint(*files_of(directory))
+    return hash_files(*files_of(directory))
 
 
 def stored_names(

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from subtune.analysis import statistics
 from subtune.analysis.claims import Claim
 from subtune.analysis.printed import AVERAGE
-from subtune.core.package_data import read_yaml
+from subtune.core.files import read_package_yaml
 
 # Tables of the Fisher information of one model on every task.
 INFORMATION = (
@@ -280,7 +280,7 @@ def read_claims(package: str, *own: ModuleType) -> tuple[Claim, ...]:
     functions: dict[str, Any] = {}
     for module in (statistics, *own):
         functions |= inspect.getmembers(module, inspect.isfunction)
-    rows = [dict(row) for row in read_yaml(package, "claims.yaml")]
+    rows = [dict(row) for row in read_package_yaml(package, "claims.yaml")]
     for row in rows:
         for name in functions.keys() & row:
             row |= {"units": functions[name], "of": row.pop(name)}

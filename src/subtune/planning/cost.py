@@ -22,8 +22,8 @@ import numpy as np
 from subtune.config import Config
 from subtune.config.schema import Pace, Trains
 from subtune.core.errors import SubtuneError, one_of
+from subtune.core.files import read_package_yaml
 from subtune.core.layout import Layout
-from subtune.core.package_data import read_yaml
 from subtune.data.batches import EVALUATION_TOKENS, GPU_EVALUATION_TOKENS
 from subtune.families.base import Dimensions
 from subtune.models.dimensions import (
@@ -143,7 +143,7 @@ def fitted(steps: Iterable[Step]) -> Pace:
 @cache
 def measured_steps() -> dict[str, dict[Trains, list[Step]]]:
     """Return the steps of `steps.yaml`, by device and by what trains."""
-    table = read_yaml("subtune.planning", "steps.yaml")
+    table = read_package_yaml("subtune.planning", "steps.yaml")
     devices: dict[str, dict[Trains, list[Step]]] = {}
     for device, rows in table["devices"].items():
         devices[device] = {}
@@ -161,7 +161,8 @@ def pace_of_device(device: str) -> dict[Trains, Pace]:
     Raises:
         SubtuneError: nothing was measured on this device.
     """
-    devices, ratios = measured_steps(), read_yaml("subtune.planning", "steps.yaml")["ratios"]
+    devices = measured_steps()
+    ratios = read_package_yaml("subtune.planning", "steps.yaml")["ratios"]
     if device not in {*devices, *ratios}:
         known = one_of(device, [*devices, *ratios])
         raise SubtuneError(f"assumptions.device: {known}, or the `pace` of another device")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from subtune.config import Config
-from subtune.core.content_ids import Value
+from subtune.core.ids import Value
 from subtune.selections.kind import Work
 from subtune.specs.runs import Fit, RunSpec
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from subtune.config import Config
-from subtune.core.content_ids import id_of
+from subtune.core.ids import content_id
 from subtune.planning.inputs import labels_of, model_and_location, test_tokens, train_tokens
 from subtune.planning.jobs import Load, Sweep, shared_steps, split_runs, split_searches
 from subtune.planning.runs import Grid, Planned
@@ -197,7 +197,7 @@ def plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
 
 def _key_of(searches: tuple[str, ...]) -> str:
     """Return the key of a job of searches."""
-    return searches[0] if len(searches) == 1 else id_of(" ".join(searches))
+    return searches[0] if len(searches) == 1 else content_id(" ".join(searches))
 
 
 def _add_fishers(plan: Plan, config: Config, name: str, model: str) -> dict[str, FisherSpec]:

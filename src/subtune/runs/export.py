@@ -15,8 +15,8 @@ from torch import Tensor
 from transformers import AutoModel, PretrainedConfig
 
 from subtune.core.errors import SubtuneError
+from subtune.core.files import new_directory
 from subtune.core.layout import Layout
-from subtune.core.writing import new_directory
 from subtune.families.base import is_added, is_classifier, is_norm
 from subtune.models.encoder import Encoder
 from subtune.models.files import (

@@ -15,8 +15,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from subtune.core.errors import SubtuneError, one_line
+from subtune.core.files import require_new
 from subtune.core.machine import prepare
-from subtune.core.writing import require_new
 from subtune.data.batches import EVALUATION_TOKENS
 from subtune.data.readers.text import ending_of
 from subtune.families.base import HEADS, SEQUENCE_CLASSIFICATION

@@ -37,10 +37,10 @@ import pandas as pd
 import safetensors.numpy
 from pyarrow.parquet import ParquetFile
 
-from subtune.core.content_ids import canonical, checksum, id_of
 from subtune.core.errors import SubtuneError
+from subtune.core.files import checksum, new_directory
+from subtune.core.ids import canonical_json, content_id
 from subtune.core.layout import Layout
-from subtune.core.writing import new_directory
 from subtune.specs.runs import RunSpec
 
 CHECKSUMS = "checksums.json"
@@ -117,7 +117,7 @@ def read_spec(store: Path, run: str) -> RunSpec:
     path = store / run / "spec.json"
     try:
         data = json.loads(_read(path))
-        written = id_of(canonical(data))
+        written = content_id(canonical_json(data))
     except ValueError:
         raise _damage(store, f"{path} is not a run spec") from None
     if written != run:

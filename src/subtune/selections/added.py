@@ -5,8 +5,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 
-from subtune.core.content_ids import Value, canonical
 from subtune.core.errors import SubtuneError
+from subtune.core.ids import Value, canonical_json
 from subtune.families.base import (
     ADDED,
     LAYERS,
@@ -151,7 +151,7 @@ class PeftSettings(Value):
         if not isinstance(given, dict) or isinstance(given.get("fields_as_json"), tuple):
             return given
         try:
-            fields = [(name, canonical(given[name])) for name in sorted(given)]
+            fields = [(name, canonical_json(given[name])) for name in sorted(given)]
         except (TypeError, ValueError):
             raise ValueError("expected text, finite numbers, true, false, null and lists") from None
         own = {"type": given["type"]} if "type" in given else {}

@@ -17,8 +17,8 @@ import numpy as np
 import safetensors.numpy
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, one_line
+from subtune.core.ids import Value
 from subtune.families.base import is_pretrained
 from subtune.selections.kind import (
     AbstractSelection,

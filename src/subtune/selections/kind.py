@@ -15,8 +15,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
+from subtune.core.ids import Value
 from subtune.families.base import is_classifier, is_norm
 
 # Tensor name to the rank of each of its entries, from 0.

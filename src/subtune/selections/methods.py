@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, one_of
-from subtune.core.package_data import read_yaml
+from subtune.core.files import read_package_yaml
+from subtune.core.ids import Value
 from subtune.selections import NamedSelection, Selection
 from subtune.selections.added import Lora
 from subtune.selections.entries import Draw, Random
@@ -32,7 +32,7 @@ class _Resource(Value):
     titles: dict[str, str]
 
 
-_PAPERS = _Resource.model_validate(read_yaml("subtune.selections", "methods.yaml"))
+_PAPERS = _Resource.model_validate(read_package_yaml("subtune.selections", "methods.yaml"))
 # The one parameter that a method trains in every layer, by the method's name.
 LAYER_PARAMETERS = _PAPERS.layer_parameters
 COMBINATIONS = _PAPERS.combinations

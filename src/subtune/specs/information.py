@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from subtune.core.content_ids import Value
+from subtune.core.ids import Value
 from subtune.selections.kind import WholeTensors
 from subtune.specs.inputs import Labels, ModelSpec, TokensSpec
 

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from subtune.core.content_ids import Value
+from subtune.core.ids import Value
 from subtune.tasks import Task, TaskSpec
 
 DATA_VERSION = 1

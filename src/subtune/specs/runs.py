@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from subtune.core.content_ids import Value
+from subtune.core.ids import Value
 from subtune.selections import Selection
 from subtune.specs.inputs import Labels, ModelSpec, TokensSpec
 

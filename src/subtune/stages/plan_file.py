@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from subtune.core.errors import SubtuneError, one_line
-from subtune.core.writing import write_text
+from subtune.core.files import write_text
 from subtune.stages.stage import Stage, digest_of, text_of
 
 # The environment variable with the paths of a call's plans as JSON: one for each workflow module.

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from subtune.core.files import drafts
 from subtune.core.jobs import report, stop_requests
 from subtune.core.machine import prepare
-from subtune.core.writing import drafts
 from subtune.stages.plan_file import require_current
 from subtune.stages.stage import Stage
 

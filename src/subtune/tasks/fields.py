@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from subtune.core.content_ids import Value
+from subtune.core.ids import Value
 
 
 def default_kind(labels: Sequence[str] | None) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from subtune.core.content_ids import Value
-from subtune.core.package_data import read_yaml
+from subtune.core.files import read_package_yaml
+from subtune.core.ids import Value
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.spec import TaskSpec
 
@@ -115,7 +115,7 @@ class Task(TaskSpec):
 
 TASKS: dict[str, Task] = {
     name: Task(name=name, **fields)
-    for name, fields in read_yaml("subtune.tasks", "tasks.yaml").items()
+    for name, fields in read_package_yaml("subtune.tasks", "tasks.yaml").items()
 }
 
 

@@ -22,8 +22,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from subtune.core.files import flush
 from subtune.core.jobs import StoppedError
-from subtune.core.writing import flush
 from subtune.training.limits import CHECKPOINTS_KEPT
 
 # Raise the number if a state's contents change. Files with another ending are ignored.

@@ -13,8 +13,8 @@ import pytest
 
 from subtune import cli
 from subtune.analysis.predictions import require_scores_of_predictions
-from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError
+from subtune.core.ids import canonical_json, content_id
 from subtune.core.layout import Layout
 from subtune.runs import recording, records, tables
 from tests.helpers import examples
@@ -230,7 +230,7 @@ def test_whole_records_have_no_problems(results, capsys):
 def test_a_record_of_an_earlier_version_is_not_damaged_and_is_left_out(results, capsys):
     fields = json.loads((results / "runs" / FIRST / "spec.json").read_text())
     fields["search_seed"] = 1
-    earlier = id_of(canonical(fields))
+    earlier = content_id(canonical_json(fields))
     path = shutil.copytree(results / "runs" / FIRST, results / "runs" / earlier)
     (path / "spec.json").write_text(json.dumps(fields))
     records.write_checksums(path)

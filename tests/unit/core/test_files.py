@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.core.writing import drafts, new_directory
+from subtune.core.files import drafts, new_directory
 
 
 @contextmanager

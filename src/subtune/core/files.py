@@ -1,15 +1,19 @@
-"""Files and directories that appear under their names completely or not at all."""
+"""Files: written completely or not at all, hashed, and read from inside the package."""
 
+import hashlib
 import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from glob import escape
+from importlib import resources
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import yaml
 from safetensors import SafetensorError
 
 from subtune.core.errors import SubtuneError, reason_of
@@ -117,3 +121,45 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def checksum(content: bytes) -> str:
+    """Return the hash of a file's content."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+# The size of a file, and the time of its last change in nanoseconds.
+FileState = tuple[int, int]
+
+
+def file_state(path: Path) -> FileState:
+    """Return the state of a file, which differs if its content has changed."""
+    about = path.stat()
+    return about.st_size, about.st_mtime_ns
+
+
+def hash_files(*paths: Path) -> str:
+    """Return the hash of the content of files, in the order given. Their paths do not matter."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        digest.update(_digest(path, file_state(path)))
+    return digest.hexdigest()
+
+
+@cache
+def _digest(path: Path, state: FileState) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").digest()
+
+
+def package_file(package: str, name: str):
+    """Return the path of a file in a package."""
+    return resources.files(package) / name
+
+
+@cache
+def read_package_yaml(package: str, name: str) -> Any:
+    """Return the content of a package's YAML file."""
+    text = package_file(package, name).read_text(encoding="utf-8")
+    # If libyaml is installed, its loader is ten times as fast.
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))

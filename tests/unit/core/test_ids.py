@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from subtune.core.content_ids import Value, fingerprint
+from subtune.core.files import hash_files
+from subtune.core.ids import Value
 from subtune.selections import SELECTION, added, entries
 from subtune.selections.kind import WholeTensors
 from subtune.selections.methods import METHODS
@@ -217,5 +218,5 @@ def test_a_fingerprint_is_of_content_not_of_place(tmp_path):
     one, same, other = (tmp_path / name for name in "abc")
     for path, content in ((one, "x"), (same, "x"), (other, "y")):
         path.write_text(content)
-    assert fingerprint(one) == fingerprint(same) != fingerprint(other)
-    assert fingerprint(one, other) != fingerprint(other, one)
+    assert hash_files(one) == hash_files(same) != hash_files(other)
+    assert hash_files(one, other) != hash_files(other, one)

@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
@@ -33,7 +32,7 @@ class Value(BaseModel):
 
     def canonical(self) -> str:
         """Return `written` as JSON with sorted keys and without spaces."""
-        return canonical(self.written())
+        return canonical_json(self.written())
 
     def replaced(self, **fields: Any) -> Self:
         """Return the same value with other fields."""
@@ -44,7 +43,7 @@ class Value(BaseModel):
     @cached_property
     def id(self) -> str:
         """The first 12 hexadecimal digits of the SHA-256 of the canonical JSON."""
-        return id_of(self.canonical())
+        return content_id(self.canonical())
 
 
 def _written(content: Any) -> Any:
@@ -55,42 +54,13 @@ def _written(content: Any) -> Any:
     return content
 
 
-def canonical(data: Any) -> str:
+def canonical_json(data: Any) -> str:
     """Return JSON with sorted keys and without spaces."""
     return json.dumps(
         data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
 
 
-def id_of(canonical_json: str) -> str:
-    """Return the content id of canonical JSON."""
-    return hashlib.sha256(canonical_json.encode()).hexdigest()[:ID_LENGTH]
-
-
-def checksum(content: bytes) -> str:
-    """Return the hash of a file's content."""
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-# The size of a file, and the time of its last change in nanoseconds.
-State = tuple[int, int]
-
-
-def state_of(path: Path) -> State:
-    """Return the state of a file, which differs if its content has changed."""
-    about = path.stat()
-    return about.st_size, about.st_mtime_ns
-
-
-def fingerprint(*paths: Path) -> str:
-    """Return the hash of the content of files, in the order given. Their paths do not matter."""
-    digest = hashlib.blake2b(digest_size=16)
-    for path in paths:
-        digest.update(_digest(path, state_of(path)))
-    return digest.hexdigest()
-
-
-@cache
-def _digest(path: Path, state: State) -> bytes:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "blake2b").digest()
+def content_id(text: str) -> str:
+    """Return the first 12 hexadecimal digits of a text's SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
