@@ -12,9 +12,8 @@ from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.models.files import directory_of_package
 from subtune.models.loading import load_model
+from subtune.runs.spec import DataSpec, Recipe
 from subtune.selections.methods import named
-from subtune.specs.inputs import DataSpec
-from subtune.specs.runs import Recipe
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import Member

@@ -21,9 +21,8 @@ import yaml
 from benchmarks import inputs
 from subtune.core.machine import device_name, keep_freed_memory
 from subtune.models.files import directory_of_package, version_of
+from subtune.runs.spec import DataSpec, ModelSpec, RunSpec, TokensSpec
 from subtune.selections.methods import named
-from subtune.specs.inputs import DataSpec, ModelSpec, TokensSpec
-from subtune.specs.runs import RunSpec
 from subtune.tasks import TASKS
 from subtune.training.job import Job
 

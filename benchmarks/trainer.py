@@ -23,8 +23,8 @@ from transformers import (
 
 from benchmarks.inputs import MINILM, Setting, synchronise
 from subtune.models.files import directory_of_package
+from subtune.runs.spec import Recipe
 from subtune.selections.kind import Whole
-from subtune.specs.runs import Recipe
 from subtune.tasks import Task
 from subtune.tasks.metrics import compute_all
 from subtune.training.recipe import Member

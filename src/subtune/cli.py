@@ -242,12 +242,12 @@ def check(config: Path = Path("config.yaml"), /) -> None:
     Args:
         config: default: config.yaml
     """
-    from subtune import config as configs
+    from subtune.config import check_config, parse_config_file
     from subtune.hub import UnreachableError
     from subtune.stages import plan_file
 
-    data = configs.parsed(config)
-    experiments = f"{config}: {len(configs.check(data).experiments)} experiment(s)"
+    data = parse_config_file(config)
+    experiments = f"{config}: {len(check_config(data).experiments)} experiment(s)"
     try:
         plan = plan_file.current(data)
     except UnreachableError as error:
@@ -262,9 +262,9 @@ def check(config: Path = Path("config.yaml"), /) -> None:
 @_command("schema")
 def schema() -> None:
     """Print the configuration's JSON schema."""
-    from subtune import config as configs
+    from subtune.config import Config
 
-    print(_as_json(configs.Config.model_json_schema()))
+    print(_as_json(Config.model_json_schema()))
 
 
 @_command("params bitfit layernorm --labels 3")
@@ -284,12 +284,12 @@ def params(
         labels: outputs of the classifier; default: 2
         json: print JSON, for programs
     """
-    from subtune import config as configs
+    from subtune.config import read_config
     from subtune.interface.printed import counted, parameter_lines, tensor_lines
 
     if labels < 1:
         raise SubtuneError(f"--labels: found {labels}, expected at least 1")
-    selections = configs.read(config).selections if config else {}
+    selections = read_config(config).selections if config else {}
     counts = counted(method, selections, model, labels)
     if json:
         _print_json(counts.drop(columns="problem"))
@@ -307,14 +307,14 @@ def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
         config: default: config.yaml
         json: print JSON, for programs
     """
-    from subtune import config as configs
+    from subtune.config import read_config
     from subtune.interface.printed import plan_lines
     from subtune.papers.experiments import with_information, with_papers
-    from subtune.planning.cost import Estimates, cost_table
-    from subtune.planning.plan import plan as planned_runs
+    from subtune.plan.cost import Estimates, cost_table
+    from subtune.plan.plan import make_plan
 
-    checked = with_papers(configs.read(config))
-    planned = planned_runs(checked)
+    checked = with_papers(read_config(config))
+    planned = make_plan(checked)
     estimates = Estimates(checked, planned)
     table = cost_table(checked, planned, estimates, with_information(checked))
     if json:
@@ -403,14 +403,14 @@ def export(
         config: configuration of a cross-validated run, whose method is trained on all rows
         adapter: write a LoRA run as PEFT adapter
     """
-    from subtune import config as configs
+    from subtune.config import read_config
     from subtune.core.files import require_new
     from subtune.interface.results import CONFIGURATION
     from subtune.interface.workflow import run_to_export
     from subtune.runs import records
 
     require_new(to)
-    place = results or Path(configs.read(config).results if config else "results")
+    place = results or Path(read_config(config).results if config else "results")
     found = records.find(Path(Layout(str(place)).records()), run)
     # An adapter names its local base by an absolute path.
     layout = Layout(str(place.resolve()))

@@ -14,11 +14,10 @@ from subtune.config import Config, Experiment
 from subtune.data.load import split_from_rows, tokenize
 from subtune.families.base import HEADS, component_of
 from subtune.models.dimensions import dimensions_by, papers_models
+from subtune.runs.spec import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.selections import Selection
 from subtune.selections.entries import Ranked, Top
 from subtune.selections.methods import METHODS
-from subtune.specs.inputs import DataSpec, ModelSpec, TokensSpec
-from subtune.specs.runs import Recipe, RunSpec
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
 

@@ -2,8 +2,8 @@
 
 import copy
 
-from subtune import config
-from subtune.planning.plan import plan as plan_of
+from subtune.config import check_config
+from subtune.plan.plan import make_plan
 
 BASE = {
     "source": "builtin",
@@ -25,7 +25,7 @@ def plan(of_all=None, **changes):
     """Plan `BASE` with other sections, ``of_all``, and other settings of its experiment."""
     data = copy.deepcopy(BASE) | (of_all or {})
     data["experiments"]["layernorm"] |= changes
-    return plan_of(config.check(data))
+    return make_plan(check_config(data))
 
 
 def new_runs(base, other):

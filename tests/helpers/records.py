@@ -9,8 +9,8 @@ import pandas as pd
 from subtune.models.files import version_of
 from subtune.models.loading import load_model
 from subtune.runs import recording, records
+from subtune.runs.spec import Fit, RunSpec
 from subtune.selections.methods import METHODS
-from subtune.specs.runs import Fit, RunSpec
 from tests.helpers import examples
 
 

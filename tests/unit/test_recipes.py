@@ -18,14 +18,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from subtune import config, papers
+from subtune.config import check_config
+from subtune import papers
 from subtune.data import files
 from subtune.families import naming_of
 from subtune.papers import experiments
-from subtune.planning.plan import plan
+from subtune.plan.plan import make_plan
 from subtune.analysis.run_table import meanings
 from subtune.selections.methods import METHODS
-from subtune.specs.runs import Recipe
+from subtune.runs.spec import Recipe
 from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES, compute_all
 from tests.helpers.examples import run_spec
@@ -46,10 +47,10 @@ assert rows["label"] == [0, 1]
 
 given = yaml.safe_load(Path("toys.yaml").read_text())
 given["experiments"]["toys"]["beta2"] = 0.98
-checked = experiments.with_papers(config.check(given))
+checked = experiments.with_papers(check_config(given))
 exhibits = experiments.exhibits_of(checked, checked.experiments["toys"])
 assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= set(exhibits)
-assert {of.run.recipe.beta2 for of in plan(checked).runs.values()} == {0.98}
+assert {of.run.recipe.beta2 for of in make_plan(checked).runs.values()} == {0.98}
 
 new_test = "tests/unit/exhibits/test_score_bars.py"
 assert pytest.main(["-q", "-p", "no:cacheprovider", new_test]) == 0

@@ -10,9 +10,10 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from subtune import cli, config
+from subtune import cli
+from subtune.config import check_config
 from subtune.core import workflow as sources
-from subtune.planning.plan import plan as plan_of
+from subtune.plan.plan import make_plan
 from tests.helpers.project import ROOT, SNAKEMAKE, printed
 
 PAGE = ROOT / "docs" / "cluster.md"
@@ -116,16 +117,16 @@ def test_jobs_in_other_environments_find_the_workflows_own_code(tmp_path, monkey
 
 def test_settings_of_machines_change_no_run():
     data = yaml.safe_load((ROOT / "config.yaml").read_text())
-    before = plan_of(config.check(data))
+    before = make_plan(check_config(data))
     changes = {"assumptions": {"device": "A100"}, "checkpoint_minutes": 1, "hub_cache": "x"}
-    after = plan_of(config.check(data | changes))
+    after = make_plan(check_config(data | changes))
     assert before.runs.keys() == after.runs.keys()
     assert before.sweeps.keys() == after.sweeps.keys()
 
 
 def test_a_cpu_trains_the_runs_of_a_gpu_in_other_jobs():
     data = yaml.safe_load((ROOT / "config.yaml").read_text())
-    on_gpu = plan_of(config.check(data))
-    on_cpu = plan_of(config.check(data | {"assumptions": {"device": "CPU core"}}))
+    on_gpu = make_plan(check_config(data))
+    on_cpu = make_plan(check_config(data | {"assumptions": {"device": "CPU core"}}))
     assert on_gpu.runs.keys() == on_cpu.runs.keys()
     assert on_gpu.sweeps.keys() != on_cpu.sweeps.keys()

@@ -8,14 +8,14 @@ import datasets
 import huggingface_hub
 import pytest
 
-from subtune import config
+from subtune.config import check_config
 from subtune.core.errors import SubtuneError
 from subtune.data.files import RELEASES
 from subtune.data.load import load
 from subtune.interface.tables import splits_of
 from subtune.models.fetch import fetch
-from subtune.planning.plan import plan
-from subtune.specs.inputs import DataSpec, ModelSpec
+from subtune.plan.plan import make_plan
+from subtune.runs.spec import DataSpec, ModelSpec
 from subtune.tasks import TASKS
 from tests.helpers.hub import COMMIT, MAIN, NEXT_COMMIT, serving
 from tests.helpers.project import Project
@@ -134,7 +134,7 @@ def planned(tmp_path):
         settings = {"models": ["tiny"], "tasks": ["rte"], "methods": {"full": [1e-3]}}
         data = {"results": str(tmp_path / "results")}
         data["experiments"] = {"mine": settings | {"epochs": 1, "batch_size": 8}}
-        made = plan(config.check(data | {"models": {"tiny": {"hub": MODEL}}}))
+        made = make_plan(check_config(data | {"models": {"tiny": {"hub": MODEL}}}))
         [model] = made.models.values()
         return set(made.runs), model.version
 

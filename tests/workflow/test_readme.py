@@ -13,8 +13,9 @@ import pytest
 import yaml
 from snakemake.cli import get_profile_dir, parse_args, parse_config
 
-from subtune import cli, config
+from subtune import cli
 from subtune.analysis.scores import read_scores
+from subtune.config import check_config, read_config
 from subtune.config.schema import OwnTask
 from subtune.data import files
 from subtune.exhibits import output
@@ -96,7 +97,7 @@ def _check_snakemake(arguments: list[str]) -> None:
         if "config" in yaml.safe_load(Path(path).read_text()):
             configured = [path]
     data = yaml.safe_load(Path(configured[0]).read_text())
-    checked = config.check(data.get("config", data) | parse_config(options.config))
+    checked = check_config(data.get("config", data) | parse_config(options.config))
     preflight(checked)
     asked = {*options.targets, *options.until, *options.forcerun}
     assert asked <= RULES | checked.experiments.keys()
@@ -141,7 +142,7 @@ def test_init_says_which_command_runs_its_configuration(tmp_path, monkeypatch, c
     [command] = re.findall(r"^    (.*subtune'? run .*)$", said, re.MULTILINE)
     check(command)
     [answers] = re.findall(r"results/\S+\.md", said)
-    assert Path(answers).parent == Path(config.read(Path("first words.yaml")).results)
+    assert Path(answers).parent == Path(read_config(Path("first words.yaml")).results)
 
 
 def test_the_answer_shown_is_that_of_the_recorded_scores(tmp_path, monkeypatch):
@@ -207,7 +208,7 @@ def test_the_tasks_are_one_of_each_kind_and_read_their_files():
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("examples/*.yaml")), ids=lambda path: path.stem)
 def test_an_example_is_a_valid_configuration(path):
-    assert config.read(path).experiments
+    assert read_config(path).experiments
 
 
 @pytest.mark.parametrize("name", ["own", "own-words-and-questions"])

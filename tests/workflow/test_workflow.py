@@ -13,9 +13,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from subtune import cli, config
-from subtune.planning.cost import Estimates
-from subtune.planning.plan import plan
+from subtune import cli
+from subtune.config import read_config
+from subtune.plan.cost import Estimates
+from subtune.plan.plan import make_plan
 from tests.helpers.project import BIN, RETURNED, TASK, Project, job_counts
 from tests.helpers.tables import require_taken
 
@@ -184,8 +185,8 @@ def test_the_plan_compares_itself_with_what_was_measured(finished_project, monke
 
 def test_a_job_asks_for_more_memory_than_it_takes(finished_project, monkeypatch):
     monkeypatch.chdir(finished_project.directory)
-    checked = config.read(Path("mine.yaml"))
-    planned = plan(checked)
+    checked = read_config(Path("mine.yaml"))
+    planned = make_plan(checked)
     estimates = Estimates(checked, planned)
     for path in Path("results/benchmarks/train").glob("*.tsv"):
         took = float(pd.read_csv(path, sep="\t")["max_rss"].iloc[0])

@@ -12,10 +12,10 @@ from subtune.config.checks import lines_of, problems_of
 from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError
 
-__all__ = ["Config", "Experiment", "check", "parsed", "read"]
+__all__ = ["Config", "Experiment", "check_config", "parse_config_file", "read_config"]
 
 
-def check(data: Mapping[str, Any]) -> Config:
+def check_config(data: Mapping[str, Any]) -> Config:
     """Validate a parsed ``config.yaml``.
 
     Raises:
@@ -31,23 +31,23 @@ def check(data: Mapping[str, Any]) -> Config:
     return config
 
 
-def read(path: Path) -> Config:
+def read_config(path: Path) -> Config:
     """Read and validate a configuration file, or a profile with a configuration as ``config``.
 
     Raises:
         SubtuneError: the file is missing, not YAML, or not a valid configuration.
     """
-    return check(parsed(path))
+    return check_config(parse_config_file(path))
 
 
-def parsed(path: Path) -> Mapping[str, Any]:
+def parse_config_file(path: Path) -> Mapping[str, Any]:
     """Return the content of a configuration file, or of ``config`` in a profile, unchecked.
 
     Raises:
         SubtuneError: the file is missing, or not YAML with keys and values.
     """
     try:
-        data = load(path)
+        data = parse_yaml(path)
     except FileNotFoundError:
         raise SubtuneError(f"found no configuration file {str(path)!r}") from None
     except OSError as error:
@@ -80,7 +80,7 @@ class _UniqueKeys(yaml.SafeLoader):
         return node
 
 
-def load(path: Path) -> Any:
+def parse_yaml(path: Path) -> Any:
     """Parse a YAML file, and refuse repeated keys in a mapping and other encodings than UTF-8."""
     with path.open(encoding="utf-8") as file:
         try:
@@ -92,4 +92,4 @@ def load(path: Path) -> Any:
 def require_unique_keys(path: Path) -> None:
     """Refuse repeated keys in a mapping of another program's YAML file."""
     with contextlib.suppress(yaml.YAMLError):
-        load(path)
+        parse_yaml(path)

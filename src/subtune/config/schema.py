@@ -17,11 +17,10 @@ from pydantic import (
 
 from subtune.core.errors import cut, one_of
 from subtune.data.files import RELEASES
+from subtune.runs.spec import LEARNING_RATES_BELOW, ClassWeights, Fold, Labels, Precision
 from subtune.selections import NamedSelection
 from subtune.selections.entries import SCOPES, Fraction, Scope
 from subtune.selections.methods import MASKED_METHOD, named
-from subtune.specs.inputs import Labels
-from subtune.specs.runs import LEARNING_RATES_BELOW, ClassWeights, Fold, Precision
 from subtune.tasks import TASKS, Task
 from subtune.tasks.fields import default_kind
 from subtune.tasks.kinds import KINDS

@@ -7,7 +7,7 @@ import numpy as np
 
 from subtune.core.errors import one_line
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.specs.runs import Fold
+from subtune.runs.spec import Fold
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 

@@ -14,7 +14,7 @@ from subtune.core.files import FileState, file_state, hash_files
 from subtune.data.readers import reader_of
 from subtune.data.readers.glue import glue_rows
 from subtune.data.readers.text import ending_of, is_directory, is_file
-from subtune.specs.inputs import DataSpec
+from subtune.runs.spec import DataSpec
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
 from subtune.tasks.task_kind import Columns, PlacedRow, numbered
 

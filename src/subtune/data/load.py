@@ -13,7 +13,7 @@ from subtune.data.sources import OF_GLUE, REPOSITORIES, TRIED, Repository, mini_
 from subtune.hub import snapshot
 from subtune.models.files import TOKENIZER, has_one_end, has_token_types, longest_text, read_config
 from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share
-from subtune.specs.inputs import DataSpec
+from subtune.runs.spec import DataSpec
 from subtune.tasks import TASKS, TaskSpec
 from subtune.tasks.sentences import texts_apart
 from subtune.tasks.task_kind import Row, numbered

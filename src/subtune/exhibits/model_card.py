@@ -21,7 +21,7 @@ from subtune.models.dimensions import dimensions_in
 from subtune.models.files import README, has_token_types, head_by, read_config
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import records, tables
-from subtune.specs.runs import Fit, RunSpec
+from subtune.runs.spec import Fit, RunSpec
 
 
 def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:

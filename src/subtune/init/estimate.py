@@ -6,8 +6,8 @@ from subtune.config import Config
 from subtune.core import machine
 from subtune.init.messages import Times
 from subtune.init.starting_model import StartingModel
-from subtune.planning.cost import Estimates
-from subtune.planning.plan import plan
+from subtune.plan.cost import Estimates
+from subtune.plan.plan import make_plan
 from subtune.tasks.task import TaskSize
 
 # A plan needs a commit of each model on the hub. For an estimate any commit will do.
@@ -31,7 +31,7 @@ def estimate(
         The sizes of the tasks, and the time, or None if the model's size is unknown.
     """
     config = _without_hub(config, model.name)
-    planned = plan(config, sizes)
+    planned = make_plan(config, sizes)
     planned.sizes = {key: size.replaced(tokens=tokens) for key, size in planned.sizes.items()}
     estimates = Estimates(config, planned)
     if estimates.unknown_models:

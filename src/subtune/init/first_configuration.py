@@ -8,7 +8,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 import yaml
 
-from subtune import config
+from subtune.config import check_config, read_config
 from subtune.core.errors import SubtuneError, one_line, one_of
 from subtune.core.layout import Layout
 from subtune.data import files
@@ -104,7 +104,7 @@ def next_steps(target: Path) -> Iterator[str]:
     """Yield lines about training a configuration that `init` has written."""
     yield f"{target} contains all of this, with comments on what to change. To train:"
     yield f"    {command(target)}"
-    layout = Layout(config.read(target).results)
+    layout = Layout(read_config(target).results)
     answers = layout.summary("answers", "md")
     yield f"The answer is then in {answers}, and everything on one page in {layout.report()}"
 
@@ -229,7 +229,7 @@ def _first_in_time(
         cut_share = messages.share_read(found.lengths(chosen.max_length))
         text = text_of(settings=chosen, cut_share=cut_share)
         tokens = found.counts.clip(max=chosen.max_length).mean()
-        checked = config.check(yaml.safe_load(text))
+        checked = check_config(yaml.safe_load(text))
         sizes, times = estimate(checked, found.model, sizes, tokens)
         if times is None or times.all <= 60 * minutes:
             break

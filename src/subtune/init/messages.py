@@ -15,7 +15,7 @@ from subtune.init.settings import Settings
 from subtune.init.starting_model import StartingModel
 from subtune.init.tables import is_number
 from subtune.models.tokenizer import unknown_lines
-from subtune.planning.cost import in_words
+from subtune.plan.cost import in_words
 
 # The most columns or classes in a line, and the most texts that are listed.
 NAMED, SHOWN = 12, 3

@@ -27,9 +27,9 @@ from subtune.models.encoder import Encoder, shapes_of
 from subtune.models.files import has_one_end, has_token_types, read_config
 from subtune.models.loading import load_model
 from subtune.models.tokenizer import read_tokenizer
-from subtune.planning.cost import FORWARD_PASSES, KINDS, Step, fitted
+from subtune.plan.cost import FORWARD_PASSES, KINDS, Step, fitted
+from subtune.runs.spec import Precision, Recipe
 from subtune.selections.methods import METHODS
-from subtune.specs.runs import Precision, Recipe
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper

@@ -25,8 +25,8 @@ from subtune.models.files import (
     read_config,
 )
 from subtune.models.tokenizer import read_tokenizer, unknown_share
+from subtune.runs.spec import Labels
 from subtune.selections.methods import METHODS
-from subtune.specs.inputs import Labels
 from subtune.tasks import TaskSpec
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from subtune import config
+from subtune.config import check_config, parse_config_file, read_config
 from subtune.core.errors import SubtuneError, listed, one_line
 from subtune.core.files import drafts
 from subtune.core.ids import canonical_json, content_id
@@ -113,8 +113,8 @@ def compare(
                 _continue(place, question, say)
             else:
                 _configure(place, question, say)
-            data = config.parsed(place / CONFIGURATION)
-            configuration, plan = config.check(data), plan_file.made(data)
+            data = parse_config_file(place / CONFIGURATION)
+            configuration, plan = check_config(data), plan_file.made(data)
             schedule = schedule_of(plan, configuration.assumptions.on_gpu)
         clock = driver.Clock(began, began + 60 * question.options.minutes)
         driver.answer(schedule, place, clock, configuration.jobs_at_once or 1, lock)
@@ -200,7 +200,7 @@ def _continue(place: Path, question: Question, say: Say | None) -> None:
             f"--results with another directory plans for {minutes:g}"
         )
         _say_all([line], say)
-    written = config.read(place / CONFIGURATION)
+    written = read_config(place / CONFIGURATION)
     if Path(written.results) != place:
         raise SubtuneError(
             f"results: {place} was {written.results} before; move it back to continue, or "

@@ -11,8 +11,8 @@ from subtune.core.layout import Layout
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import dimensions
 from subtune.models.files import sequence_head
-from subtune.planning.cost import Estimates, measured
-from subtune.planning.plan import Plan
+from subtune.plan.cost import Estimates, measured
+from subtune.plan.plan import Plan
 from subtune.runs.records import is_recorded
 from subtune.selections import NamedSelection
 from subtune.selections.methods import COMBINATIONS, METHODS, named

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from subtune.core.ids import content_id
-from subtune.planning.jobs import part_of_shared_steps
+from subtune.plan.jobs import part_of_shared_steps
 from subtune.runs.search import next_rates
-from subtune.specs.runs import Fit, PlannedRun, RunSpec, SearchSpec
+from subtune.runs.spec import Fit, PlannedRun, RunSpec, SearchSpec
 from subtune.stages.plan_file import StagePlan
 from subtune.stages.stage import Stage, files
 
@@ -32,7 +32,7 @@ class Schedule:
 
     Attributes:
         stages: the stages by kind and id. Each comes after those that make its inputs.
-        facts: the columns of each planned run (`subtune.planning.plan.Planned.facts`).
+        facts: the columns of each planned run (`subtune.plan.plan.Planned.facts`).
         on_gpu: whether the stages train on a GPU.
     """
 

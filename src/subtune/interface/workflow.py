@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from subtune import config as configs
+from subtune.config import parse_config_file, read_config
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.layout import Layout
 from subtune.core.machine import count_cores, count_jobs_at_once
@@ -100,14 +100,14 @@ def run_to_export(results: Path, run: str, configuration: Path) -> str:
             f"run {run} is cross-validated, so its method first trains on all rows: found no "
             f"{configuration}, expected the run's configuration as --config"
         )
-    own = configs.read(configuration).results
+    own = read_config(configuration).results
     if Path(own).resolve() != results.resolve():
         raise SubtuneError(
             f"--config: found {configuration} with the results {own}, expected one with the "
             f"results {results}, where run {run} is; call from the folder to which the "
             "configuration's paths are relative"
         )
-    stage = plan_file.made(configs.parsed(configuration)).stages["refit"].get("/".join(names))
+    stage = plan_file.made(parse_config_file(configuration)).stages["refit"].get("/".join(names))
     if not stage:
         raise SubtuneError(
             f"{configuration}: found no {names[-1]} on {names[2]} in {names[0]}, expected the "

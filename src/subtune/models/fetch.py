@@ -19,7 +19,7 @@ from subtune.models.files import (
     version_of,
 )
 from subtune.models.tokenizer import read_tokenizer
-from subtune.specs.inputs import ModelSpec
+from subtune.runs.spec import ModelSpec
 
 
 def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:

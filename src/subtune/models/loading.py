@@ -9,8 +9,7 @@ from subtune.families import FAMILIES
 from subtune.families.base import is_classifier
 from subtune.models.encoder import Encoder, transformers_config
 from subtune.models.files import Pooling, head_by, read_config, stored_names, weights_of
-from subtune.specs.information import FisherSpec
-from subtune.specs.runs import RunSpec
+from subtune.runs.spec import FisherSpec, RunSpec
 
 
 def model_of(spec: RunSpec | FisherSpec, directory: str) -> Encoder:

@@ -19,7 +19,7 @@ from subtune.exhibits.results import Results
 from subtune.glue_server import submissions
 from subtune.papers.paper import DATA, INFORMATION, Figure, Needs, Paper, Table
 from subtune.papers.shared import SUBMISSION, all_exhibits
-from subtune.planning.plan import Plan
+from subtune.plan.plan import Plan
 from subtune.tasks.task import columns_of
 
 

@@ -31,9 +31,9 @@ from subtune.models.files import (
 from subtune.models.loading import model_of
 from subtune.models.transformers_models import quiet, transposed_in, with_values
 from subtune.runs import records
+from subtune.runs.spec import Fit, RunSpec
 from subtune.selections import Selection
 from subtune.selections.added import Adapter, Lora, Peft, PeftSettings
-from subtune.specs.runs import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
 from subtune.training.deltas import AddedUpdate, Delta, applied, from_stored, to_stored

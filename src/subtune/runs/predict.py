@@ -39,7 +39,7 @@ from subtune.models.loading import load_model
 from subtune.models.tokenizer import read_tokenizer
 from subtune.models.transformers_models import AUTO_CLASSES, quiet, with_values
 from subtune.runs.export import ADAPTER, REGRESSION, SPEC
-from subtune.specs.runs import RunSpec
+from subtune.runs.spec import RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.tasks.sentences import texts_apart

@@ -12,7 +12,7 @@ import pandas as pd
 from subtune.data.batches import divided
 from subtune.models.encoder import Encoder
 from subtune.runs import records
-from subtune.specs.runs import RunSpec
+from subtune.runs.spec import RunSpec
 from subtune.tasks.examples import Examples
 from subtune.training.deltas import applied, from_stored
 from subtune.training.evaluation import logits_of

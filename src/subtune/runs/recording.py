@@ -21,7 +21,7 @@ from subtune.core.machine import device_name
 from subtune.core.version import VERSION
 from subtune.models.encoder import Encoder
 from subtune.runs import records
-from subtune.specs.runs import Fit, RunSpec
+from subtune.runs.spec import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training import embeddings

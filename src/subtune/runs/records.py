@@ -41,7 +41,7 @@ from subtune.core.errors import SubtuneError
 from subtune.core.files import checksum, new_directory
 from subtune.core.ids import canonical_json, content_id
 from subtune.core.layout import Layout
-from subtune.specs.runs import RunSpec
+from subtune.runs.spec import RunSpec
 
 CHECKSUMS = "checksums.json"
 DELTA = "delta.safetensors"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from subtune.runs import records
-from subtune.specs.runs import LEARNING_RATES_BELOW, RunSpec, SearchSpec
+from subtune.runs.spec import LEARNING_RATES_BELOW, RunSpec, SearchSpec
 
 # A search tries at most this many learning rates beyond the ends of its list.
 OUTWARD = 4

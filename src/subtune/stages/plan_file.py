@@ -140,10 +140,10 @@ def _unchanged(data: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _planned(data: Mapping[str, Any]) -> dict[str, Any]:
     """Plan a configuration, and return the content of its plan's file."""
-    from subtune import config
+    from subtune.config import check_config
     from subtune.stages import planned, preflight
 
-    checked, plan, forms = preflight.preflight(config.check(data))
+    checked, plan, forms = preflight.preflight(check_config(data))
     notes = list(preflight.try_tokenizers(plan))
     every = [*planned.Stages(checked, plan, forms).all()]
     stages: dict[str, dict[str, Stage]] = {}

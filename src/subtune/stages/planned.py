@@ -19,10 +19,9 @@ from subtune.papers.shared import (
     SUMMARIES,
     SUMMARY,
 )
-from subtune.planning.cost import Cost, Estimates
-from subtune.planning.plan import Plan
-from subtune.specs.information import FisherSpec
-from subtune.specs.runs import RunSpec
+from subtune.plan.cost import Cost, Estimates
+from subtune.plan.plan import Plan
+from subtune.runs.spec import FisherSpec, RunSpec
 from subtune.stages.preflight import places_of
 from subtune.stages.stage import Paths, Stage, digest_of, files, text_of
 

@@ -12,8 +12,8 @@ from subtune.data.files import paths_of
 from subtune.glue_server import form, returned_scores
 from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share
 from subtune.papers import experiments
-from subtune.planning.plan import Plan, plan
-from subtune.specs.inputs import DataSpec
+from subtune.plan.plan import Plan, make_plan
+from subtune.runs.spec import DataSpec
 
 
 def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
@@ -28,7 +28,7 @@ def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
     config = experiments.with_papers(config)
     papers = {name: experiments.paper_of(e) for name, e in config.experiments.items()}
     forms = [row for name, paper in papers.items() for row in form(config, name, paper.metrics)]
-    planned = plan(config)
+    planned = make_plan(config)
     if config.test_scores:
         returned_scores(Path(config.test_scores), forms)
     return config, planned, forms

@@ -14,8 +14,7 @@ from subtune.stages.stage import Stage
 
 if TYPE_CHECKING:
     from subtune.models.encoder import Encoder
-    from subtune.specs.information import FisherSpec
-    from subtune.specs.runs import RunSpec
+    from subtune.runs.spec import FisherSpec, RunSpec
 
 
 def run_stage(stage: Stage, threads: int = 1) -> None:
@@ -43,7 +42,7 @@ def _dataset(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     """Read the rows of one task, and write all its splits as Arrow."""
     from subtune.data import files
     from subtune.data.load import load
-    from subtune.specs.inputs import DataSpec
+    from subtune.runs.spec import DataSpec
 
     spec = DataSpec.model_validate(stage.spec)
     place = [stage.resources[name] for name in ("glue_dir", "files", "directory")]
@@ -56,7 +55,7 @@ def _dataset(stage: Stage, outputs: dict[str, str], threads: int) -> None:
 def _model(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     """Put one pretrained model's files into a folder that loads without a network."""
     from subtune.models.fetch import fetch
-    from subtune.specs.inputs import ModelSpec
+    from subtune.runs.spec import ModelSpec
 
     spec = ModelSpec.model_validate(stage.spec)
     fetch(spec, stage.resources["place"], Path(outputs["model"]))
@@ -65,7 +64,7 @@ def _model(stage: Stage, outputs: dict[str, str], threads: int) -> None:
 def _tokens(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     """Write the token ids of one task as an Arrow folder of splits."""
     from subtune.data.load import read, tokenize
-    from subtune.specs.inputs import TokensSpec
+    from subtune.runs.spec import TokensSpec
 
     spec = TokensSpec.model_validate(stage.spec)
     rows, model = Path(_one(stage, "rows")), Path(_one(stage, "model"))
@@ -80,7 +79,7 @@ def _fisher(stage: Stage, outputs: dict[str, str], threads: int) -> None:
 
     from subtune.data.load import read
     from subtune.models.encoder import shapes_of
-    from subtune.specs.information import FisherSpec
+    from subtune.runs.spec import FisherSpec
     from subtune.training import fisher
 
     spec = FisherSpec.model_validate(stage.spec)
@@ -103,8 +102,8 @@ def _ranking(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     """
     import safetensors.numpy
 
+    from subtune.runs.spec import RankingSpec
     from subtune.selections.entries import rank_files
-    from subtune.specs.information import RankingSpec
 
     of = RankingSpec.model_validate(stage.spec).of
     ranks = rank_files(of, [Path(path) for path in stage.inputs["fishers"]])
@@ -114,7 +113,7 @@ def _ranking(stage: Stage, outputs: dict[str, str], threads: int) -> None:
 def _search(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     """Search for learning rates, and write each with every rate that was tried."""
     from subtune.runs.search import search
-    from subtune.specs.runs import SearchSpec
+    from subtune.runs.spec import SearchSpec
 
     specs = map(SearchSpec.model_validate, stage.spec["searches"])
     with _training(stage, threads) as train:
@@ -133,8 +132,8 @@ def _train(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     import pandas as pd
 
     from subtune.runs import records
+    from subtune.runs.spec import PlannedRun
     from subtune.runs.tables import read_searches
-    from subtune.specs.runs import PlannedRun
 
     store = Path(stage.resources["store"])
     found = read_searches(map(Path, stage.inputs["searches"]))
@@ -160,7 +159,7 @@ def _refit(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     import pandas as pd
 
     from subtune.analysis import scores
-    from subtune.planning.refits import refit_of
+    from subtune.plan.refits import refit_of
 
     asked = stage.spec
     chosen = scores.read_scores(_one(stage, "chosen"))
@@ -294,7 +293,7 @@ def _test_predictions(stage: Stage, outputs: dict[str, str], threads: int) -> No
     from subtune.analysis import scores
     from subtune.data.load import read
     from subtune.runs import recorded_models, records
-    from subtune.specs.runs import Fit
+    from subtune.runs.spec import Fit
 
     store = Path(stage.resources["store"])
     best = scores.best_of_seeds(scores.read_scores(_one(stage, "chosen")))

@@ -20,9 +20,9 @@ from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.operations import DropoutMasks
 from subtune.models.packing import micro_batches, pack
+from subtune.runs.spec import Recipe
 from subtune.selections.entries import DiffPruningSettings
 from subtune.selections.kind import Entries, Indices, Whole
-from subtune.specs.runs import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State

@@ -20,8 +20,7 @@ from subtune.data.batches import in_length_order
 from subtune.models.encoder import Encoder
 from subtune.models.forward import hidden_states
 from subtune.models.packing import micro_batches, pack
-from subtune.specs.inputs import ModelSpec
-from subtune.specs.runs import Fit
+from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads
 from subtune.training.deltas import ChangedTensor

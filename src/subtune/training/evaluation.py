@@ -21,7 +21,7 @@ from subtune.models.encoder import Encoder
 from subtune.models.forward import logits
 from subtune.models.operations import PerRun, TableRows, Weight
 from subtune.models.packing import micro_batches, pack
-from subtune.specs.runs import Precision
+from subtune.runs.spec import Precision
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.labels import Unit

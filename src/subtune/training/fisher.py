@@ -32,7 +32,7 @@ from subtune.families.base import is_embedding, is_key_bias, is_norm
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packing import Packed, pack
-from subtune.specs.inputs import Labels
+from subtune.runs.spec import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.labels import with_training_labels

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from subtune.data.batches import divided
 from subtune.models.encoder import Encoder, shapes_of, with_adapters
+from subtune.runs.spec import Fit, Fold, Recipe, RunSpec
 from subtune.selections.added import Adapter, Peft
 from subtune.selections.entries import DiffPruning
 from subtune.selections.kind import Entries
-from subtune.specs.runs import Fit, Fold, Recipe, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training import embeddings

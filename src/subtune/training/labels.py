@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from subtune.core.errors import SubtuneError, placed
-from subtune.specs.inputs import Labels
-from subtune.specs.runs import Fit, Recipe
+from subtune.runs.spec import Fit, Labels, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.deltas import ChangedTensor, Delta

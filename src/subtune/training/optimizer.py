@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
-from subtune.specs.runs import Recipe
+from subtune.runs.spec import Recipe
 
 
 class AdamW:

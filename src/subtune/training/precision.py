@@ -8,7 +8,7 @@ import torch
 
 from subtune.families.base import is_embedding
 from subtune.models.encoder import Encoder
-from subtune.specs.runs import Precision
+from subtune.runs.spec import Precision
 
 
 @contextmanager

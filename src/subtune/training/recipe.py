@@ -14,8 +14,8 @@ from subtune.models.encoder import Encoder, shapes_of, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.operations import DropoutMasks
 from subtune.models.packing import Packed, micro_batches, pack, rows_read
+from subtune.runs.spec import Recipe
 from subtune.selections.kind import Entries, count
-from subtune.specs.runs import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from subtune.specs.runs import Recipe
+from subtune.runs.spec import Recipe
 from subtune.training.checkpoints import State
 from subtune.training.evaluation import Evaluation
 from subtune.training.optimizer import AdamW

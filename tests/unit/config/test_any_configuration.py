@@ -7,7 +7,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from subtune import config
+from subtune.config import Config, check_config, read_config
 from subtune.core.errors import SubtuneError
 from subtune.stages.preflight import preflight
 from tests.helpers.messages import assert_message
@@ -35,7 +35,7 @@ def nested(scalars):
 
 
 VALUES = nested(SCALARS)
-SECTIONS = sorted(config.Config.model_fields)
+SECTIONS = sorted(Config.model_fields)
 
 
 def said(function, *arguments):
@@ -53,7 +53,7 @@ def said(function, *arguments):
 def test_any_yaml_gives_a_configuration_or_lines_that_say_what_is_wrong(tmp_path_factory, given):
     path = tmp_path_factory.getbasetemp() / "any.yaml"
     path.write_text(yaml.safe_dump(given, allow_unicode=True), encoding="utf-8")
-    for line in said(config.read, path):
+    for line in said(read_config, path):
         assert_message(line, place="", found="")
 
 
@@ -113,7 +113,7 @@ def places(value, place=()):
 
 def test_the_configuration_that_is_changed_is_good(directory, tiny_bert, monkeypatch):
     monkeypatch.chdir(directory)
-    assert preflight(config.check(good(tiny_bert)))[1].runs
+    assert preflight(check_config(good(tiny_bert)))[1].runs
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -129,4 +129,4 @@ def test_any_value_anywhere_gives_a_plan_or_clear_lines(directory, tiny_bert, mo
         inner[data.draw(KEYS)] = inner.pop(place[-1])
     else:
         inner[place[-1]] = data.draw(VALUES)
-    said(lambda: preflight(config.check(changed)))
+    said(lambda: preflight(check_config(changed)))

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from subtune import cli, config
-from subtune.config import load
+from subtune import cli
+from subtune.config import check_config, parse_yaml
 from subtune.core.errors import SubtuneError
-from subtune.planning.plan import plan as plan_of
+from subtune.plan.plan import make_plan
 from tests.helpers.messages import assert_message, refused
 from tests.helpers.project import ROOT
 
@@ -60,7 +60,7 @@ def changed(path, value):
 
 def message(data):
     with pytest.raises(SubtuneError) as error:
-        config.check(data)
+        check_config(data)
     return str(error.value)
 
 
@@ -185,7 +185,7 @@ def test_a_task_is_not_titled_as_another_column_of_a_table(title):
     experiment = {**GOOD["experiments"]["layernorm"], "tasks": ["rte", "mood"]}
     data = {**GOOD, "tasks": {"mood": own}, "experiments": {"mine": experiment}}
     with pytest.raises(SubtuneError, match="found 'mood' with the title"):
-        config.check(data)
+        check_config(data)
 
 
 def test_every_mistake_is_named_at_once():
@@ -206,14 +206,14 @@ def test_every_mistake_is_named_at_once():
 def test_what_is_no_model_is_found_out_before_any_work(source, message, tmp_path):
     source = {key: value.replace("EMPTY", str(tmp_path)) for key, value in source.items()}
     with pytest.raises(SubtuneError, match=message):
-        plan_of(config.check(changed("models.minilm", source)))
+        make_plan(check_config(changed("models.minilm", source)))
 
 
 def test_a_text_longer_than_a_model_takes_is_found_out_before_any_work(tiny_bert):
     data = changed("models.minilm", {"path": str(tiny_bert)})
     data["experiments"]["layernorm"]["max_length"] = 65
     with refused("experiments.layernorm.max_length: found 65", "at most 64"):
-        plan_of(config.check(data))
+        make_plan(check_config(data))
 
 
 NOT_A_CONFIGURATION = {
@@ -243,7 +243,7 @@ def test_the_command_says_that_a_file_is_missing(capsys):
 def test_a_key_may_stand_beside_the_one_that_it_is_merged_over(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text("a: &a {x: 1, y: 1}\nb: {<<: *a, x: 2}\n")
-    assert load(path)["b"] == {"x": 2, "y": 1}
+    assert parse_yaml(path)["b"] == {"x": 2, "y": 1}
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_task_that_a_source_does_not_have_is_refused(task, source, instead):
     place = f"experiments.layernorm.tasks: found {task!r}, which `source: {source}` does not have"
     assert_message(message(data), place, f", expected {instead}")
     if task != "wnli":
-        assert config.check(data | {"directories": {task: "here"}}).directories == {task: "here"}
+        assert check_config(data | {"directories": {task: "here"}}).directories == {task: "here"}
 
 
 def test_the_schema_for_editors_is_up_to_date(capsys):

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from subtune import config
+from subtune.config import check_config
 from subtune.core.errors import SubtuneError
-from subtune.planning.plan import plan as plan_of
+from subtune.plan.plan import make_plan
 from subtune.tasks.kinds import KINDS
 
 CONLLU = """# text = It runs .
@@ -60,7 +60,7 @@ def settings(tmp_path, case, content=None, ending=None, **changes):
 
 
 def planned(data):
-    return plan_of(config.check(data))
+    return make_plan(check_config(data))
 
 
 @pytest.mark.parametrize("case", [NAMED, NUMBERED, LISTS, ANSWERS], ids=lambda case: case[0])

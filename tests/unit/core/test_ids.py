@@ -12,17 +12,17 @@ from pydantic import TypeAdapter
 
 from subtune.core.files import hash_files
 from subtune.core.ids import Value
+from subtune.runs import spec
 from subtune.selections import SELECTION, added, entries
 from subtune.selections.kind import WholeTensors
 from subtune.selections.methods import METHODS
-from subtune.specs import information, inputs, runs
 from subtune.tasks import TASKS, TaskSpec
 from tests.helpers.examples import recipe, run_spec
 
 # Every default of every value that has an id. Defaults are left out of ids and of records, so an
 # old record would be read with a new default.
 FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
-    inputs.ModelSpec: {"repository": None, "pooling": None},
+    spec.ModelSpec: {"repository": None, "pooling": None},
     TaskSpec: {
         "label": "label",
         "labels": None,
@@ -31,17 +31,17 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
         "sheet": None,
         "merge_labels": False,
     },
-    inputs.DataSpec: {"data_version": 1},
-    inputs.TokensSpec: {"doc_stride": None, "apart": False, "tokens_version": 1},
-    information.FisherSpec: {
+    spec.DataSpec: {"data_version": 1},
+    spec.TokensSpec: {"doc_stride": None, "apart": False, "tokens_version": 1},
+    spec.FisherSpec: {
         "rows": None,
         "seed": 0,
         "in_full": None,
         "labels": "raw",
         "fisher_version": 1,
     },
-    information.RankingSpec: {"ranking_version": 1},
-    runs.Recipe: {
+    spec.RankingSpec: {"ranking_version": 1},
+    spec.Recipe: {
         "train_rows": None,
         "patience": None,
         "labels": "raw",
@@ -49,11 +49,11 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
         "refit": None,
         "class_weights": None,
     },
-    runs.Fold: {"partition": 0, "rows": None},
-    runs.Fit: {"train_rows": None, "fold": None, "refit": None, "class_weights": None},
-    runs.RunSpec: {"recipe_version": 5},
-    runs.SearchSpec: {"search_version": 1},
-    runs.PlannedRun: {"search": None},
+    spec.Fold: {"partition": 0, "rows": None},
+    spec.Fit: {"train_rows": None, "fold": None, "refit": None, "class_weights": None},
+    spec.RunSpec: {"recipe_version": 5},
+    spec.SearchSpec: {"search_version": 1},
+    spec.PlannedRun: {"search": None},
     WholeTensors: {"without": None},
     entries.Draw: {"as_many_as": None, "count": None, "within": ("**",)},
     entries.Lines: {"whole": None},
@@ -76,11 +76,11 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
     entries.Ranked: {},
     entries.Top: {},
 }
-COMPUTED_DEFAULTS = {TaskSpec: ["kind"], inputs.DataSpec: ["splits"]}
+COMPUTED_DEFAULTS = {TaskSpec: ["kind"], spec.DataSpec: ["splits"]}
 ADVICE = """
 The default of a field of {} has changed, or the field has gone. Ids and records leave defaults
 out: an old record would now be read with another value. Keep the default; or raise the version of
-its stage in `subtune/specs/`, have `subtune.runs.records` give records of the versions
+its stage in `subtune/runs/spec.py`, have `subtune.runs.records` give records of the versions
 before it the old default, and only then change this table. A new field is a new row here."""
 
 
@@ -99,14 +99,14 @@ def test_no_computed_default_changes():
     numbers = {"name": "t", "text": ("a",), "metrics": ("pearsonr",)}
     assert TaskSpec(**words).kind == "classification", ADVICE.format("TaskSpec")
     assert TaskSpec(**numbers).kind == "regression", ADVICE.format("TaskSpec")
-    data = inputs.DataSpec(task=TASKS["mnli"], source="hub", version="1")
+    data = spec.DataSpec(task=TASKS["mnli"], source="hub", version="1")
     splits = ("train", "validation_matched", "validation_mismatched")
     assert data.splits == splits, ADVICE.format("DataSpec")
 
 
 def test_every_value_that_has_an_id_stands_in_the_table_of_defaults():
     found: set[Any] = set()
-    pending: list[Any] = [runs.PlannedRun, runs.SearchSpec, information.RankingSpec]
+    pending: list[Any] = [spec.PlannedRun, spec.SearchSpec, spec.RankingSpec]
     while pending:
         kind = pending.pop()
         if isinstance(kind, type) and issubclass(kind, Value) and kind not in found:
@@ -121,13 +121,13 @@ def test_an_id_does_not_change_between_versions_of_this_package():
 
 
 WHOLE = WholeTensors(parameters=("**.bias",), without=("pooler.**",))
-MODEL = inputs.ModelSpec(source="hub", repository="a/b", version="1")
+MODEL = spec.ModelSpec(source="hub", repository="a/b", version="1")
 DATA = [
-    inputs.DataSpec(task=TASKS[task], source="hub", version="1")
+    spec.DataSpec(task=TASKS[task], source="hub", version="1")
     for task in ("rte", "stsb", "mnli", "squad", "ud_ewt")
 ]
-TOKENS = inputs.TokensSpec(data=DATA[0], tokenizer="t", max_length=8)
-FISHER = information.FisherSpec(model=MODEL, tokens=TOKENS)
+TOKENS = spec.TokensSpec(data=DATA[0], tokenizer="t", max_length=8)
+FISHER = spec.FisherSpec(model=MODEL, tokens=TOKENS)
 RECIPES = [
     recipe(**changes)
     for changes in (
@@ -141,24 +141,21 @@ RECIPES = [
         {"precision": "bf16"},
         {"train_rows": 5},
         {"class_weights": "balanced"},
-        {"fold": runs.Fold(of=5, number=0)},
+        {"fold": spec.Fold(of=5, number=0)},
     )
 ]
 EMBEDDINGS = METHODS["embeddings"]
-FITTED = run_spec().replaced(selection=EMBEDDINGS, recipe=runs.Fit(train_rows=5))
+FITTED = run_spec().replaced(selection=EMBEDDINGS, recipe=spec.Fit(train_rows=5))
 SPECS = [
     *(MODEL, MODEL.replaced(pooling="mean"), MODEL.replaced(version="2")),
     *(*DATA, DATA[0].replaced(splits=("test",))),
     *(TOKENS, TOKENS.replaced(doc_stride=3), TOKENS.replaced(apart=True)),
     *(FISHER, FISHER.replaced(rows=5), FISHER.replaced(in_full=WHOLE)),
-    *(
-        information.RankingSpec(of=WHOLE, fishers=fishers)
-        for fishers in ((FISHER,), (FISHER, FISHER))
-    ),
+    *(spec.RankingSpec(of=WHOLE, fishers=fishers) for fishers in ((FISHER,), (FISHER, FISHER))),
     *(*RECIPES, *(run_spec().replaced(recipe=recipe) for recipe in RECIPES)),
     *(run_spec(), run_spec(task="cola"), run_spec(WHOLE), FITTED, FITTED.refitted(3)),
-    *(runs.PlannedRun(run=run_spec(), search=search) for search in (None, "s", "t")),
-    *(runs.SearchSpec(run=run_spec(), rates=rates) for rates in ((0.01, 0.1), (0.01, 0.2))),
+    *(spec.PlannedRun(run=run_spec(), search=search) for search in (None, "s", "t")),
+    *(spec.SearchSpec(run=run_spec(), rates=rates) for rates in ((0.01, 0.1), (0.01, 0.2))),
 ]
 SELECTIONS = [*METHODS.values(), WHOLE, entries.Top(top=entries.Ranked(ranking="r", fraction=0.1))]
 
@@ -211,7 +208,7 @@ def test_two_values_have_one_id_only_if_they_are_equal():
 )
 def test_an_id_ignores_how_a_task_is_shown(change):
     task = TASKS["stsb"].model_copy(update=change)
-    assert inputs.DataSpec(task=task, source="hub", version="1").id == DATA[1].id
+    assert spec.DataSpec(task=task, source="hub", version="1").id == DATA[1].id
 
 
 def test_a_fingerprint_is_of_content_not_of_place(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.data.batches import divided, rows_of_folds
-from subtune.specs.runs import Fold
+from subtune.runs.spec import Fold
 from subtune.tasks import TASKS
 from tests.helpers import examples
 from tests.helpers.examples import examples_of, packable

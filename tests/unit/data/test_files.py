@@ -8,7 +8,7 @@ from subtune.core.errors import SubtuneError
 from subtune.data import files
 from subtune.data.files import require_version, version_of
 from subtune.data.load import load
-from subtune.specs.inputs import DataSpec
+from subtune.runs.spec import DataSpec
 from subtune.tasks import TASKS, Task
 from tests.helpers.messages import refused
 

@@ -14,7 +14,7 @@ from subtune.data import files
 from subtune.data.load import load, read, split_from_rows, tokenize
 from subtune.data.sources import MINI_TASKS, mini_columns, mini_rows, mini_version
 from subtune.models.files import TOKENIZER
-from subtune.specs.inputs import DataSpec
+from subtune.runs.spec import DataSpec
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 from tests.helpers import examples

@@ -11,14 +11,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from snakemake.common.configfile import load_configfile
 
-from subtune import cli, config
+from subtune import cli
+from subtune.config import check_config, read_config
 from subtune.config.schema import Pace
 from subtune.core import machine
 from subtune.init import pace
 from subtune.init.configuration_text import quoted
 from subtune.init.pace import Measured
-from subtune.planning.cost import Estimates
-from subtune.planning.plan import plan as plan_of
+from subtune.plan.cost import Estimates
+from subtune.plan.plan import make_plan
 from tests.helpers.messages import assert_message
 from tests.helpers.tables import glue_csv, write
 
@@ -66,8 +67,8 @@ def written(call):
         status, said, problem = call(f"{arguments} --to {MINE}")
         assert (status, problem) == (0, "")
         assert len(MINE.read_text().splitlines()) <= 45
-        checked = config.read(MINE)
-        return checked, plan_of(checked), said
+        checked = read_config(MINE)
+        return checked, make_plan(checked), said
 
     return written
 
@@ -216,7 +217,7 @@ def test_a_model_on_the_hub_is_not_asked_for(call, monkeypatch):
     monkeypatch.setattr("huggingface_hub.HfApi.repo_info", lambda *of, **others: pytest.fail())
     status, said, problem = call(f"{FILMS} --model someone/some-model")
     assert (status, problem) == (0, "")
-    assert config.read(Path("films.yaml")).models["some-model"].hub == "someone/some-model"
+    assert read_config(Path("films.yaml")).models["some-model"].hub == "someone/some-model"
     assert "tokens, guessed from their words" in said
     assert "time: not known before someone/some-model is downloaded" in said
 
@@ -299,7 +300,7 @@ def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(
     places = "--train '{train}' --dev \"{validation}\"".format(**files)
     path = here / "größe.yaml"
     assert call(f"{places} {columns} --model '{model}' --to {path}")[::2] == (0, "")
-    checked = config.read(path)
+    checked = read_config(path)
     task = checked.tasks["123"]
     assert (task.text, task.label, {*task.labels}) == (("a: b", "²"), "yes", {*labels})
     assert task.files == files
@@ -309,7 +310,7 @@ def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(
     assert checked.experiments["mine"].precision == "bf16"
     as_snakemake_reads = json.loads(json.dumps(load_configfile(path)))
     assert as_snakemake_reads == yaml.safe_load(path.read_text("utf-8"))
-    assert config.check(as_snakemake_reads) == checked
+    assert check_config(as_snakemake_reads) == checked
 
 
 @pytest.mark.parametrize(

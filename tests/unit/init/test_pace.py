@@ -7,7 +7,7 @@ import pytest
 from subtune.init import pace
 from subtune.init.pace import measured
 from subtune.init.starting_model import model_called
-from subtune.planning.cost import Step
+from subtune.plan.cost import Step
 from subtune.tasks import TASKS
 
 METHODS = ("full", "bitfit", "lora-I", "frozen")

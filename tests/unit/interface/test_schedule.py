@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from subtune.interface.schedule import next_stages
-from subtune.specs.runs import PlannedRun
+from subtune.runs.spec import PlannedRun
 from subtune.stages.stage import Stage
 from tests.helpers.stages import PLACES, comparison
 

@@ -14,7 +14,7 @@ from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.interface import workflow
 from subtune.interface.workflow import run_to_export
-from subtune.specs.runs import Fold
+from subtune.runs.spec import Fold
 from subtune.stages import plan_file
 from subtune.stages.plan_file import StagePlan
 from subtune.stages.stage import Stage

@@ -9,7 +9,7 @@ from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import files
 from subtune.models.fetch import fetch
 from subtune.models.loading import load_model
-from subtune.specs.inputs import ModelSpec
+from subtune.runs.spec import ModelSpec
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 
 from subtune import papers
 from subtune.papers import experiments
-from subtune.planning.plan import plan
+from subtune.plan.plan import make_plan
 from tests.helpers.examples import config, experiment, scored
 from tests.helpers.exhibits import results
 
@@ -126,7 +126,7 @@ def test_an_exhibit_is_of_its_own_tasks_alone():
 def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
     settings = experiment(paper="bitfit", train_rows=[16, "all"], max_length=64)
     made = config(settings, models={"minilm": {"path": str(tiny_bert)}})
-    planned = plan(made)
+    planned = make_plan(made)
     [run] = experiments.scored_on_training_rows(made, planned, "mine")
     assert planned.runs[run].run.recipe.train_rows is None
 

@@ -4,11 +4,12 @@ import re
 
 import pytest
 
-from subtune import config, papers
+from subtune import papers
 from subtune.analysis.printed import exhibit_scores
+from subtune.config import read_config
 from subtune.papers.experiments import exhibits_of, paper_of, with_information, with_papers
-from subtune.planning.cost import Estimates, cost_table
-from subtune.planning.plan import plan
+from subtune.plan.cost import Estimates, cost_table
+from subtune.plan.plan import make_plan
 from subtune.selections.methods import METHODS, is_built_in
 from tests.helpers.project import ROOT
 
@@ -18,7 +19,7 @@ DAY = ROOT / "examples" / "papers-in-a-day.yaml"
 
 @pytest.fixture(scope="module")
 def at_scale():
-    return plan(config.read(ROOT / "config.yaml"))
+    return make_plan(read_config(ROOT / "config.yaml"))
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +29,12 @@ def planned(at_scale):
 
 @pytest.fixture(scope="module")
 def day():
-    return with_papers(config.read(DAY))
+    return with_papers(read_config(DAY))
 
 
 @pytest.fixture(scope="module")
 def plan_of_day(day):
-    return plan(day)
+    return make_plan(day)
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -131,7 +132,7 @@ def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
             ]
         }
 
-    assert shown(day) == shown(with_papers(config.read(ROOT / "config.yaml")))
+    assert shown(day) == shown(with_papers(read_config(ROOT / "config.yaml")))
     costs = Estimates(day, plan_of_day)
     every = cost_table(day, plan_of_day, costs, with_information(day)).iloc[-1]
     assert every["hours"] <= 24 and every["sweeps"] <= 50

@@ -14,11 +14,10 @@ from subtune.core.errors import SubtuneError
 from subtune.data.batches import divided
 from subtune.data.load import load, tokenize
 from subtune.models.loading import load_model
-from subtune.planning.refits import refit_of
+from subtune.plan.refits import refit_of
 from subtune.runs import recorded_models, recording, records, tables
+from subtune.runs.spec import DataSpec, Fit, Fold
 from subtune.selections.methods import METHODS
-from subtune.specs.inputs import DataSpec
-from subtune.specs.runs import Fit, Fold
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.embeddings import tokens_pooled

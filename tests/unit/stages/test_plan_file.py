@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from subtune.planning import inputs
+from subtune.plan import inputs
 from subtune.stages import plan_file
 from subtune.stages.plan_file import current, made, path_of, read
 
@@ -116,7 +116,7 @@ def test_each_job_of_a_workflow_with_several_configurations_reads_its_own_plan(s
 
 
 def test_what_a_job_imports_takes_no_time():
-    slow = {"pandas", "pydantic", "torch", "matplotlib", "subtune.config", "subtune.planning"}
+    slow = {"pandas", "pydantic", "torch", "matplotlib", "subtune.config", "subtune.plan"}
     code = "import sys, subtune.stages.plan_file, subtune.core.jobs; print(*sys.modules)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     assert not slow & {*printed.split()}

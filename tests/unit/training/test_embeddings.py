@@ -16,8 +16,7 @@ from subtune.data.load import tokenize
 from subtune.models.encoder import Encoder
 from subtune.models.forward import hidden_states
 from subtune.models.loading import load_model
-from subtune.specs.inputs import ModelSpec
-from subtune.specs.runs import Fit
+from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import embeddings

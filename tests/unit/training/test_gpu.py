@@ -11,7 +11,7 @@ from subtune.families.base import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
 from subtune.models.encoder import Encoder, shapes_of
 from subtune.models.injected import injected
 from subtune.models.loading import load_model
-from subtune.specs.inputs import ModelSpec
+from subtune.runs.spec import ModelSpec
 from subtune.tasks import TASKS
 from subtune.training import embeddings, recipe
 from subtune.training.checkpoints import Checkpoints, Keeper

@@ -6,13 +6,22 @@ from functools import cached_property
 
 from subtune.config import Config
 from subtune.core.ids import content_id
-from subtune.planning.inputs import labels_of, model_and_location, test_tokens, train_tokens
-from subtune.planning.jobs import Load, Sweep, shared_steps, split_runs, split_searches
-from subtune.planning.runs import Grid, Planned
+from subtune.plan.grid import Grid, Planned
+from subtune.plan.inputs import labels_of, model_and_location, test_tokens, train_tokens
+from subtune.plan.jobs import Load, Sweep, shared_steps, split_runs, split_searches
+from subtune.runs.spec import (
+    DataSpec,
+    FisherSpec,
+    Fit,
+    Fold,
+    ModelSpec,
+    PlannedRun,
+    RankingSpec,
+    RunSpec,
+    SearchSpec,
+    TokensSpec,
+)
 from subtune.selections.kind import Work, require_whole
-from subtune.specs.information import FisherSpec, RankingSpec
-from subtune.specs.inputs import DataSpec, ModelSpec, TokensSpec
-from subtune.specs.runs import Fit, Fold, PlannedRun, RunSpec, SearchSpec
 from subtune.tasks.task import TaskSize
 
 
@@ -118,7 +127,7 @@ class Plan:
         return loads
 
     def shared_steps(self, run: str) -> Hashable:
-        """Return the run's `subtune.planning.jobs.shared_steps`."""
+        """Return the run's `subtune.plan.jobs.shared_steps`."""
         return shared_steps(self.loads[run], self.on_gpu)
 
     def sweeps_of(self, experiment: str, **names: str) -> list[str]:
@@ -167,7 +176,7 @@ class Plan:
         return [p for p in runs if p.train_rows == largest[p.model, p.task]]
 
 
-def plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
+def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
     """Return the plan of every stage of every experiment.
 
     Args:

@@ -32,9 +32,9 @@ from subtune.models.files import (
     version_of,
     weights_of,
 )
+from subtune.runs.spec import DataSpec, Labels, ModelSpec, TokensSpec
 from subtune.selections.added import Peft
 from subtune.selections.kind import Work
-from subtune.specs.inputs import DataSpec, Labels, ModelSpec, TokensSpec
 from subtune.tasks import Task
 from subtune.tasks.task import TaskSize
 

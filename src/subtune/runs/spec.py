@@ -1,25 +1,141 @@
-"""Specs of runs, and of searches for their learning rates."""
+"""Specs: the values that decide each stage's result, from a dataset's rows to a run.
+
+Each stage's code has a version, which stands here. Raise the version when the same spec no longer
+gives the same result. Ids and records leave out fields that have their default, so a default never
+changes without a new version.
+"""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from subtune.core.ids import Value
 from subtune.selections import Selection
-from subtune.specs.inputs import Labels, ModelSpec, TokensSpec
+from subtune.selections.kind import WholeTensors
+from subtune.tasks import Task, TaskSpec
 
+DATA_VERSION = 1
+TOKENS_VERSION = 1
+FISHER_VERSION = 1
+RANKING_VERSION = 1
 RECIPE_VERSION = 5
 SEARCH_VERSION = 1
 
 # All learning rates of configurations and searches are below this one.
 LEARNING_RATES_BELOW = 10
 
+# A regression trains on its labels as they are, or on labels with mean 0 and deviation 1.
+Labels = Literal["raw", "standard"]
 # ``tf32`` is fp32 whose products GPUs may shorten to 10 bits of mantissa.
 Precision = Literal["fp32", "tf32", "bf16"]
 # The loss may give rarer label words larger weights.
 ClassWeights = Literal["balanced"]
 LearningRate = Annotated[float, Field(gt=0)]
+
+
+class ModelSpec(Value):
+    """A pretrained model, and the tokens of a text that its sequence classifier reads.
+
+    The path of local files is not part of the value, nor is the model's name in a configuration.
+
+    Attributes:
+        repository: the model's name on the hub.
+        version: a commit of the repository, or a hash of local files.
+        pooling: whether the classifier reads the first token or the mean of all tokens. Default:
+            the tokens that transformers' class reads, which is the first one in most encoders.
+    """
+
+    source: Literal["hub", "files"]
+    repository: str | None = None
+    version: str
+    pooling: Literal["first", "mean"] | None = None
+
+
+class DataSpec(Value):
+    """Rows of some splits of one task. The path of local files is not part of the value.
+
+    Attributes:
+        version: a commit of the hub, or a hash of the splits' files.
+        splits: the names of the splits; default: those for training and evaluation.
+    """
+
+    task: TaskSpec
+    source: Literal["hub", "tsv", "builtin", "files"]
+    version: str
+    splits: tuple[str, ...] = Field(default_factory=lambda data: data["task"].labelled)
+    data_version: int = DATA_VERSION
+
+    @field_validator("task", mode="before")
+    @classmethod
+    def _without_presentation(cls, task: Any) -> Any:
+        return task.spec() if isinstance(task, Task) else task
+
+    @property
+    def key(self) -> str:
+        return f"{self.task.name}-{self.id}"
+
+
+class TokensSpec(Value):
+    """A task's token ids.
+
+    Attributes:
+        tokenizer: the content id of the model whose tokenizer is used.
+        max_length: the largest number of tokens of an example.
+        doc_stride: the number of tokens from the start of an example to the start of the next one,
+            if a row longer than ``max_length`` is split into overlapping examples.
+        apart: whether each text of a pair is a separate example.
+    """
+
+    data: DataSpec
+    tokenizer: str
+    max_length: int = Field(ge=4, le=512)
+    doc_stride: int | None = Field(default=None, ge=1)
+    apart: bool = False
+    tokens_version: int = TOKENS_VERSION
+
+    @property
+    def key(self) -> str:
+        return f"{self.data.task.name}-{self.id}"
+
+
+class FisherSpec(Value):
+    """The Fisher information of a model's parameters on one task, before fine-tuning.
+
+    Vectors have the information of every entry. So have the matrices that ``in_full`` selects; all
+    other matrices have only the sum over their entries.
+
+    Attributes:
+        rows: the number of training examples that are sampled; default: all.
+        seed: the seed of the sample and of the untrained classifier.
+        in_full: the selected matrices.
+        labels: the labels of a `Recipe`.
+    """
+
+    model: ModelSpec
+    tokens: TokensSpec
+    rows: int | None = Field(default=None, ge=1)
+    seed: int = 0
+    in_full: WholeTensors | None = None
+    labels: Labels = "raw"
+    fisher_version: int = FISHER_VERSION
+
+    @property
+    def key(self) -> str:
+        return f"{self.tokens.data.task.name}-{self.id}"
+
+
+class RankingSpec(Value):
+    """A ranking of selected entries by Fisher information, which is summed over tasks.
+
+    Attributes:
+        of: the selection of the entries.
+        fishers: the information of each task.
+    """
+
+    of: WholeTensors
+    fishers: tuple[FisherSpec, ...]
+    ranking_version: int = RANKING_VERSION
 
 
 class Fold(Value):

@@ -14,12 +14,20 @@ from typing import Any, NamedTuple
 from subtune.config import Config, Experiment
 from subtune.config.schema import Rate
 from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.runs.spec import (
+    FisherSpec,
+    Fit,
+    Fold,
+    PlannedRun,
+    RankingSpec,
+    Recipe,
+    RunSpec,
+    SearchSpec,
+)
 from subtune.selections import Selection
 from subtune.selections.added import Embeddings
 from subtune.selections.entries import Ranked, Scope, Top
 from subtune.selections.kind import require_whole
-from subtune.specs.information import FisherSpec, RankingSpec
-from subtune.specs.runs import Fit, Fold, PlannedRun, Recipe, RunSpec, SearchSpec
 from subtune.tasks.task import TEST, TaskSize
 
 # Outside papers, a search is scored on one of this many folds of the training rows, if possible.

@@ -34,12 +34,10 @@ from subtune.models.dimensions import (
     numbers_per_token,
 )
 from subtune.models.files import head_by
-from subtune.planning.jobs import RUNS_OF_A_SEARCH
-from subtune.planning.plan import Plan
+from subtune.plan.jobs import RUNS_OF_A_SEARCH
+from subtune.plan.plan import Plan
+from subtune.runs.spec import FisherSpec, Fit, RunSpec, TokensSpec
 from subtune.selections.kind import Work
-from subtune.specs.information import FisherSpec
-from subtune.specs.inputs import TokensSpec
-from subtune.specs.runs import Fit, RunSpec
 from subtune.training.limits import CHECKPOINTS_KEPT, CPU_TOKENS
 
 if TYPE_CHECKING:
@@ -143,7 +141,7 @@ def fitted(steps: Iterable[Step]) -> Pace:
 @cache
 def measured_steps() -> dict[str, dict[Trains, list[Step]]]:
     """Return the steps of `steps.yaml`, by device and by what trains."""
-    table = read_package_yaml("subtune.planning", "steps.yaml")
+    table = read_package_yaml("subtune.plan", "steps.yaml")
     devices: dict[str, dict[Trains, list[Step]]] = {}
     for device, rows in table["devices"].items():
         devices[device] = {}
@@ -162,7 +160,7 @@ def pace_of_device(device: str) -> dict[Trains, Pace]:
         SubtuneError: nothing was measured on this device.
     """
     devices = measured_steps()
-    ratios = read_package_yaml("subtune.planning", "steps.yaml")["ratios"]
+    ratios = read_package_yaml("subtune.plan", "steps.yaml")["ratios"]
     if device not in {*devices, *ratios}:
         known = one_of(device, [*devices, *ratios])
         raise SubtuneError(f"assumptions.device: {known}, or the `pace` of another device")

@@ -7,13 +7,13 @@ from collections import Counter
 
 import pytest
 
-from subtune import config
+from subtune.config import check_config
 from subtune.config.schema import SEARCHED
 from subtune.core.errors import SubtuneError
-from subtune.planning.cost import Estimates
-from subtune.planning.plan import plan as plan_of
+from subtune.plan.cost import Estimates
+from subtune.plan.plan import make_plan
+from subtune.runs.spec import Fit, Fold
 from subtune.selections.entries import Top
-from subtune.specs.runs import Fit, Fold
 from tests.helpers.plans import (
     BASE,
     embedded,
@@ -274,10 +274,10 @@ def plan_table(tmp_path):
                 csv.writer(file).writerows([("text", "label"), *rows[number:]])
         models, experiment = BASE["models"], EXPERIMENT | changes
         tasks = {"mood": task | {"files": paths}}
-        checked = config.check(
+        checked = check_config(
             {"models": models, "tasks": tasks, "experiments": {"mine": experiment}}
         )
-        return checked, plan_of(checked)
+        return checked, make_plan(checked)
 
     return planned
 

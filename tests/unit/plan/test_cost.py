@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoTokenizer
 
-from subtune import config
+from subtune.config import check_config
 from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
 from subtune.data import files
@@ -19,7 +19,7 @@ from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.dimensions import bytes_of_a_run, dimensions_of, papers_models
 from subtune.models.loading import load_model
-from subtune.planning.cost import (
+from subtune.plan.cost import (
     COPIES_OF_TRAINED,
     TOTAL,
     Cost,
@@ -31,13 +31,11 @@ from subtune.planning.cost import (
     pace_of,
     pace_of_device,
 )
-from subtune.planning.jobs import Sweep
-from subtune.planning.plan import Plan, Planned
-from subtune.planning.plan import plan as plan_of
+from subtune.plan.jobs import Sweep
+from subtune.plan.plan import Plan, Planned, make_plan
+from subtune.runs.spec import DataSpec, PlannedRun
 from subtune.selections.kind import Work
 from subtune.selections.methods import METHODS
-from subtune.specs.inputs import DataSpec
-from subtune.specs.runs import PlannedRun
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.tasks.task import TaskSize
@@ -48,8 +46,8 @@ from tests.helpers.project import ROOT
 
 
 def estimates(data: dict) -> tuple[Estimates, Plan]:
-    checked = config.check(data)
-    plan = plan_of(checked)
+    checked = check_config(data)
+    plan = make_plan(checked)
     return Estimates(checked, plan), plan
 
 
@@ -172,8 +170,8 @@ def test_a_device_without_measured_steps_is_refused():
 @pytest.fixture(scope="module")
 def three_seeds():
     """The papers' configuration with three seeds, its plan and costs."""
-    checked = config.check(papers(seeds=[0, 1, 2], precision="bf16"))
-    plan = plan_of(checked)
+    checked = check_config(papers(seeds=[0, 1, 2], precision="bf16"))
+    plan = make_plan(checked)
     return checked, plan, Estimates(checked, plan)
 
 

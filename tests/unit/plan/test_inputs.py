@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 
-from subtune import config
+from subtune.config import check_config
 from subtune.core.errors import SubtuneError
 from subtune.data.sources import size_of
 from subtune.hub import COMMITS, GLUE, SQUAD
-from subtune.planning import inputs
-from subtune.planning.plan import plan as plan_of
+from subtune.plan import inputs
+from subtune.plan.plan import make_plan
 from tests.helpers.plans import BASE, own_task, plan
 
 
@@ -167,5 +167,5 @@ def test_a_plan_reads_each_task_once(tmp_path, monkeypatch):
     monkeypatch.setattr(inputs, "size_of", counted)
     experiment = BASE["experiments"]["layernorm"] | {"tasks": ["mood"], "fractions": None}
     of_all = {"experiments": {"one": experiment, "two": experiment}}
-    plan_of(config.check(BASE | {"tasks": {"mood": own_task(tmp_path)}} | of_all))
+    make_plan(check_config(BASE | {"tasks": {"mood": own_task(tmp_path)}} | of_all))
     assert read == ["mood"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
-from subtune.specs.runs import RunSpec
+from subtune.runs.spec import RunSpec
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subtune import config
-from subtune.planning.jobs import COST_OF_MATRICES, FEW_EXAMPLES, VARYING, split_runs
-from subtune.planning.plan import Plan, Planned
-from subtune.planning.plan import plan as plan_of
+from subtune.config import check_config
+from subtune.plan.jobs import COST_OF_MATRICES, FEW_EXAMPLES, VARYING, split_runs
+from subtune.plan.plan import Plan, Planned, make_plan
+from subtune.runs.spec import Fold, PlannedRun
 from subtune.selections.methods import METHODS
-from subtune.specs.runs import Fold, PlannedRun
 from subtune.tasks.task import TaskSize
 from tests.helpers import examples
 from tests.helpers.plans import BASE, embedded, plan
@@ -138,7 +137,7 @@ def test_two_experiments_share_the_runs_they_have_in_common(epochs, apart):
     data["experiments"]["layernorm"]["epochs"] = epochs
     data["experiments"]["again"] = copy.deepcopy(data["experiments"]["layernorm"])
     data["experiments"]["again"]["methods"]["bitfit"] = [1e-3]
-    both = plan_of(config.check(data))
+    both = make_plan(check_config(data))
     assert len(both.runs) == len(plan().runs) + 3
     runs = [run for sweep in both.sweeps.values() for run in sweep.runs]
     assert len(runs) == len(set(runs)) == len(both.runs)
