@@ -125,7 +125,7 @@ def compare(
         revision: commit, branch or tag of a dataset on the hub
         results: default: a new directory below results
     """
-    from subtune.exhibits.answers import answers_in_lines
+    from subtune.exhibits.answer_tables import answers_in_lines
     from subtune.interface import comparison
 
     found = comparison.compare(

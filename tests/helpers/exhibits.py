@@ -5,7 +5,7 @@ from typing import Any
 
 from subtune import papers
 from subtune.analysis.predictions import NO_ROWS
-from subtune.exhibits.results import Results
+from subtune.exhibits.output import Results
 from subtune.papers.shared import all_exhibits
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import Task, columns_of

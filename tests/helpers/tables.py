@@ -8,7 +8,7 @@ import pandas as pd
 
 from subtune.data import files
 from subtune.data.readers.glue import glue_rows as glue_rows_of
-from subtune.glue_server import FILES
+from subtune.exhibits.glue_server import FILES
 from subtune.tasks import TASKS
 
 

@@ -7,8 +7,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from subtune.analysis.scores import read_scores
-from subtune.exhibits import output, report
-from subtune.exhibits.answers import in_brief
+from subtune.exhibits import output, page
+from subtune.exhibits.answer_tables import in_brief
 
 
 def runs(**columns):
@@ -69,8 +69,8 @@ def section(tmp_path):
 
 def write_page(section, folder):
     """Write the page of an experiment."""
-    path = folder / "report.html"
-    html = report.page([], [section], runs(), "results: results\n")
+    path = folder / "page.html"
+    html = page.page([], [section], runs(), "results: results\n")
     path.write_text(html, encoding="utf-8")
     return path
 
@@ -79,7 +79,7 @@ def test_a_run_that_diverged_has_no_score_and_no_curve(section):
     epochs = pd.array([None, 1], "Int64")
     scores = read_scores(section["scores"]).assign(value=[float("nan"), 0.5], best_epoch=epochs)
     curves = pd.read_csv(section["curves"]).assign(score=[float("nan"), float("nan"), 0.5, 0.5])
-    first, second = report.runs_of(scores, curves)
+    first, second = page.runs_of(scores, curves)
     assert (first["score"], first["curve"]) == ("diverged", "")
     assert second["score"] == "0.5000" and "svg" in second["curve"]
 
@@ -90,13 +90,13 @@ def html(section, tmp_path):
 
 
 def test_cost_is_added_by_experiment_and_what_is_shared_counts_once():
-    one, other, total = report.cost(runs())
+    one, other, total = page.cost(runs())
     assert (one["hours"], other["hours"], total["hours"]) == ("1.50", "1.00", "2.00")
     assert total["device"] == "CPU X, not recorded (1 of 3 runs)"
 
 
 def test_origin_names_every_commit_and_version_once():
-    rows = dict(report.origin(runs()))
+    rows = dict(page.origin(runs()))
     assert rows["commit of subtune"] == "abc, abc-dirty, not recorded (1 of 3 runs)"
     assert rows["torch"] == "2.13.0, not recorded (1 of 3 runs)"
 
@@ -108,15 +108,15 @@ def test_text_from_a_table_is_text_on_the_page(html):
 
 
 def test_a_curve_has_its_range_in_words_and_stays_in_its_frame():
-    image = report.sparkline([0.5, 0.7, 0.6], best_epoch=2)
+    image = page.sparkline([0.5, 0.7, 0.6], best_epoch=2)
     assert "0.5000 to 0.7000 in 3 epochs, best in epoch 2" in image
     points = re.findall(r"([\d.]+),([\d.]+)", image)
     assert all(0 <= float(x) <= 96 and 0 <= float(y) <= 24 for x, y in points)
-    assert report.sparkline([0.5], 1) and report.sparkline([0.5, 0.5], 1)
+    assert page.sparkline([0.5], 1) and page.sparkline([0.5, 0.5], 1)
 
 
 def test_a_numbered_exhibit_is_named_as_in_the_paper(section):
-    assert [*map(report.heading, section["exhibits"])] == [
+    assert [*map(page.heading, section["exhibits"])] == [
         "Table 2. Dev scores",
         "Figure 1. Change",
     ]

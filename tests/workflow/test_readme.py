@@ -19,7 +19,7 @@ from subtune.config import check_config, read_config
 from subtune.config.schema import OwnTask
 from subtune.data import files
 from subtune.exhibits import output
-from subtune.exhibits.answers import answers_in_lines, decisions, methods_by_score
+from subtune.exhibits.answer_tables import answers_in_lines, decisions, methods_by_score
 from subtune.models.dimensions import dimensions_in
 from subtune.selections import SELECTION
 from subtune.stages.preflight import preflight

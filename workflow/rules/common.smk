@@ -154,8 +154,8 @@ def keep_comparisons_away():
 
 def print_answers(written):
     """Print the answers and how many claims hold, from files that this call has written."""
-    from subtune.exhibits.answers import answers_in_lines
-    from subtune.exhibits.findings import papers_in_lines
+    from subtune.exhibits.answer_tables import answers_in_lines
+    from subtune.exhibits.tables import papers_in_lines
 
     papers = {}
     for name, citation in SETTINGS["papers"].items():

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.candidates import (
+from subtune.analysis.answer import (
     FULL,
     METHOD,
     NO_DIFFERENCE,

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from subtune.exhibits.output import COLUMN, new_figure, panels_of, without_numbers
-from subtune.exhibits.results import Results, Style
+from subtune.exhibits.output import COLUMN, Results, Style, new_figure, panels_of, without_numbers
 from subtune.families.base import in_order
 from subtune.selections.methods import LAYER_PARAMETERS, title_of
 

@@ -262,7 +262,7 @@ def _few_words(
 ) -> str:
     """Return the answer so far, or an empty text. Note how long it takes."""
     # Importing it takes seconds, once.
-    import subtune.exhibits.answers  # noqa: F401
+    import subtune.exhibits.answer_tables  # noqa: F401
 
     before = time.monotonic()
     with contextlib.suppress(SubtuneError, OSError):

@@ -96,10 +96,10 @@ def few_words(
     given_up: Collection[str],
 ) -> str:
     """Return the answer so far in a few words."""
-    from subtune.analysis.answers import answers
+    from subtune.analysis.answer import answers
     from subtune.analysis.predictions import read_row_scores
     from subtune.analysis.scores import read_scores
-    from subtune.exhibits.answers import in_few_words
+    from subtune.exhibits.answer_tables import in_few_words
     from subtune.stages.run import run_stage
 
     found = []

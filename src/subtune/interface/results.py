@@ -61,8 +61,8 @@ class Comparison:
         """Return the figure of scores against trained parameters."""
         from subtune.analysis.predictions import read_row_scores
         from subtune.config.schema import Style
-        from subtune.exhibits.front import score_by_parameters
-        from subtune.exhibits.results import Results
+        from subtune.exhibits.figures import score_by_parameters
+        from subtune.exhibits.output import Results
         from subtune.papers import NO_PAPER
 
         if "ipykernel" in sys.modules:
@@ -167,7 +167,7 @@ class Comparison:
         return self.answer
 
     def _repr_html_(self) -> str:
-        from subtune.exhibits.report import data_address, markdown_table
+        from subtune.exhibits.page import data_address, markdown_table
 
         picture = data_address(Path(self._layout.summary("front", "png")))
         answer = Path(self._layout.summary("answers", "md")).read_text(encoding="utf-8")

@@ -10,13 +10,12 @@ import pandas as pd
 from subtune import papers
 from subtune.analysis import parameters
 from subtune.analysis.claims import claims_table
-from subtune.analysis.printed import reproduction
 from subtune.analysis.scores import read_scores, train_and_dev
 from subtune.config import Config, Experiment
 from subtune.core.errors import SubtuneError, one_of
-from subtune.exhibits.output import save_figure, write_table
-from subtune.exhibits.results import Results
-from subtune.glue_server import submissions
+from subtune.exhibits.glue_server import submissions
+from subtune.exhibits.output import Results, save_figure, write_table
+from subtune.exhibits.score_tables import reproduction
 from subtune.papers.paper import DATA, INFORMATION, Figure, Needs, Paper, Table
 from subtune.papers.shared import SUBMISSION, all_exhibits
 from subtune.plan.plan import Plan

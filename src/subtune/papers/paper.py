@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 
 from subtune.analysis import statistics
 from subtune.analysis.claims import Claim
-from subtune.analysis.printed import AVERAGE
 from subtune.core.files import read_package_yaml
+from subtune.exhibits.score_tables import AVERAGE
 
 # Tables of the Fisher information of one model on every task.
 INFORMATION = (

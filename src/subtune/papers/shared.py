@@ -6,16 +6,16 @@ from typing import Any
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.scores import PLATEAU
 from subtune.analysis.statistics import paired_tests
-from subtune.exhibits.answers import decisions, methods_by_score
-from subtune.exhibits.findings import checklist, choices, contents, metrics
-from subtune.exhibits.front import score_by_parameters
-from subtune.exhibits.heat_maps import parameter_changes
-from subtune.exhibits.methods import comparison, scores_by_train_rows
-from subtune.exhibits.plots import (
+from subtune.exhibits.answer_tables import decisions, methods_by_score
+from subtune.exhibits.figures import (
     learning_curves,
     reproduction,
+    score_by_parameters,
     score_by_train_rows,
 )
+from subtune.exhibits.heat_maps import parameter_changes
+from subtune.exhibits.score_tables import comparison, scores_by_train_rows
+from subtune.exhibits.tables import checklist, choices, contents, metrics
 from subtune.papers.paper import Figure, Needs, Paper, Table
 
 SEVERAL_SEEDS = "one standard deviation over seeds, if there are several"
@@ -39,7 +39,7 @@ def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -
     """Return a table of dev scores above those that a paper's exhibits print.
 
     Args:
-        options: options of `subtune.exhibits.methods.comparison`.
+        options: options of `subtune.exhibits.score_tables.comparison`.
     """
     return Table(name, title, COMPARED, lambda results: comparison(results, exhibits, **options))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from subtune.config import Config
 from subtune.core.layout import FIGURE_ENDINGS, TABLE_ENDINGS, Layout
-from subtune.glue_server import submissions
+from subtune.exhibits.glue_server import submissions
 from subtune.papers import experiments
 from subtune.papers.paper import Figure, Table
 from subtune.papers.shared import (

@@ -9,7 +9,7 @@ from subtune.config import Config
 from subtune.core.errors import placed
 from subtune.core.layout import Layout
 from subtune.data.files import paths_of
-from subtune.glue_server import form, returned_scores
+from subtune.exhibits.glue_server import form, returned_scores
 from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share
 from subtune.papers import experiments
 from subtune.plan.plan import Plan, make_plan
@@ -20,7 +20,7 @@ def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
     """Return the configuration with its papers, its plan, and the forms for the GLUE server.
 
     Check the files and models that the configuration names. The forms have the rows of
-    `subtune.glue_server.form` for all experiments.
+    `subtune.exhibits.glue_server.form` for all experiments.
 
     Raises:
         SubtuneError: a file or model is missing or wrong.

@@ -244,10 +244,9 @@ def _summary(stage: Stage, outputs: dict[str, list[str]], threads: int) -> None:
     from subtune.analysis.predictions import read_row_scores
     from subtune.analysis.scores import read_scores
     from subtune.analysis.summary import merged_experiments
-    from subtune.exhibits.answers import decisions, methods_by_score
-    from subtune.exhibits.front import score_by_parameters
-    from subtune.exhibits.output import save_figure, write_table
-    from subtune.exhibits.results import Results
+    from subtune.exhibits.answer_tables import decisions, methods_by_score
+    from subtune.exhibits.figures import score_by_parameters
+    from subtune.exhibits.output import Results, save_figure, write_table
     from subtune.papers import NO_PAPER
 
     tables = {
@@ -278,7 +277,7 @@ def _report_page(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     import pandas as pd
     import yaml
 
-    from subtune.exhibits.report import page
+    from subtune.exhibits.page import page
 
     config = yaml.safe_dump(stage.spec["config"], sort_keys=False, allow_unicode=True)
     runs = pd.read_parquet(_one(stage, "runs"))
@@ -316,8 +315,8 @@ def _submissions(stage: Stage, outputs: dict[str, Any], threads: int) -> None:
     """Write zip files for the GLUE server, a table of their contents, and a form for scores."""
     import pandas as pd
 
-    from subtune import glue_server
     from subtune.analysis import scores
+    from subtune.exhibits import glue_server
     from subtune.exhibits.output import write_table
     from subtune.papers.shared import SUBMISSION
 
@@ -337,8 +336,8 @@ def _submissions(stage: Stage, outputs: dict[str, Any], threads: int) -> None:
 
 def _test_scores(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     """Write the scores that the GLUE server returned for an experiment's chosen runs."""
-    from subtune import glue_server
     from subtune.analysis import scores
+    from subtune.exhibits import glue_server
 
     entered = glue_server.returned_scores(Path(_one(stage, "entered")), stage.spec["forms"])
     entered = entered[entered["experiment"] == stage.spec["experiment"]]

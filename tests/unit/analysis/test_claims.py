@@ -19,7 +19,7 @@ from subtune.analysis.claims import (
     UNDECIDED,
     Interval,
 )
-from subtune.exhibits.findings import checklist
+from subtune.exhibits.tables import checklist
 from subtune.papers.layernorm.claims import bias_minus_weight, rank_of_layers
 from tests.helpers.examples import scored
 

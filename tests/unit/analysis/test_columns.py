@@ -5,8 +5,8 @@ import pytest
 from subtune.analysis.columns import DTYPES, columns_of, declared, read
 from subtune.analysis.summary import summary
 from subtune.core.errors import SubtuneError
-from subtune.exhibits.answers import decisions
-from subtune.exhibits.results import SCORES
+from subtune.exhibits.answer_tables import decisions
+from subtune.exhibits.output import SCORES
 from tests.helpers.exhibits import results
 from tests.unit.analysis.test_summary import runs
 

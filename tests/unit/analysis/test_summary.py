@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.analysis import intervals, summary
-from subtune.analysis.answers import ALL_TASKS
+from subtune.analysis.answer import ALL_TASKS
 from subtune.analysis.predictions import NO_ROWS, NUMBERS
-from subtune.exhibits.answers import decisions, methods_by_score
+from subtune.exhibits.answer_tables import decisions, methods_by_score
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import results
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune.exhibits import output
-from subtune.exhibits.report import markdown_table
+from subtune.exhibits.page import markdown_table
 
 
 def test_a_table_is_written_in_three_formats(tmp_path):

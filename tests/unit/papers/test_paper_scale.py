@@ -5,8 +5,8 @@ import re
 import pytest
 
 from subtune import papers
-from subtune.analysis.printed import exhibit_scores
 from subtune.config import read_config
+from subtune.exhibits.score_tables import exhibit_scores
 from subtune.papers.experiments import exhibits_of, paper_of, with_information, with_papers
 from subtune.plan.cost import Estimates, cost_table
 from subtune.plan.plan import make_plan

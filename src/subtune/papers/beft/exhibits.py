@@ -1,7 +1,7 @@
 """Tables of BEFT."""
 
-from subtune.exhibits.findings import choice_by_information
-from subtune.exhibits.methods import scores_by_train_rows
+from subtune.exhibits.score_tables import scores_by_train_rows
+from subtune.exhibits.tables import choice_by_information
 from subtune.papers.beft import claims
 from subtune.papers.paper import Needs, Paper, Table, read_claims
 

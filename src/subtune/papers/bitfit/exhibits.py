@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from subtune.exhibits.findings import best_learning_rates
-from subtune.exhibits.methods import generalisation_gap
-from subtune.exhibits.plots import score_by_train_rows
+from subtune.exhibits.figures import score_by_train_rows
+from subtune.exhibits.score_tables import generalisation_gap
+from subtune.exhibits.tables import best_learning_rates
 from subtune.papers.bitfit import claims
 from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
 from subtune.papers.shared import (

@@ -1,6 +1,6 @@
 """Tables and figures of BitFit+."""
 
-from subtune.exhibits.findings import repeat_variance
+from subtune.exhibits.tables import repeat_variance
 from subtune.papers.bitfit_plus import claims
 from subtune.papers.paper import Needs, Paper, Table, read_claims
 from subtune.papers.shared import changes, dev_scores

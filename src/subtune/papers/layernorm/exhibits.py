@@ -1,12 +1,12 @@
 """Tables and figures of the LayerNorm paper."""
 
-from subtune.exhibits.findings import component_ranking, kruskal_wallis
+from subtune.exhibits.figures import score_by_fraction
 from subtune.exhibits.heat_maps import (
     component_changes,
     global_information,
     information_by_task,
 )
-from subtune.exhibits.plots import score_by_fraction
+from subtune.exhibits.tables import component_ranking, kruskal_wallis
 from subtune.papers.layernorm import claims
 from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
 from subtune.papers.shared import SEVERAL_SEEDS, dev_scores, metrics_of_tasks, test_scores

@@ -1,6 +1,6 @@
 """Tables and figures of SPAFIT."""
 
-from subtune.exhibits.methods import methods_and_parameters
+from subtune.exhibits.score_tables import methods_and_parameters
 from subtune.papers.paper import Paper, Table, read_claims
 from subtune.papers.shared import dev_scores
 from subtune.papers.spafit import claims

@@ -8,18 +8,17 @@ from typing import Any
 import pandas as pd
 
 from subtune.analysis import parameters, statistics
-from subtune.analysis.candidates import title_with_mask
+from subtune.analysis.answer import title_with_mask
 from subtune.analysis.claims import (
     DOES_NOT_HOLD,
     HOLDS,
     NOT_PRINTED,
     UNDECIDED,
 )
-from subtune.analysis.printed import exhibit_scores
 from subtune.analysis.scores import whole_methods
 from subtune.analysis.summary import remarks
-from subtune.exhibits.output import DIVERGED, EMPTY, Styled, interval, number, wrapped
-from subtune.exhibits.results import Results
+from subtune.exhibits.output import DIVERGED, EMPTY, Results, Styled, interval, number, wrapped
+from subtune.exhibits.score_tables import exhibit_scores
 
 
 def metrics(results: Results) -> pd.DataFrame:
@@ -95,7 +94,7 @@ def contents(parts: pd.DataFrame) -> pd.DataFrame:
     """Return a row per file: the run that predicted it, or why all its predictions are equal.
 
     Args:
-        parts: columns ``submission``, and those of `subtune.glue_server.CONTENTS`.
+        parts: columns ``submission``, and those of `subtune.exhibits.glue_server.CONTENTS`.
     """
     return pd.DataFrame(
         {

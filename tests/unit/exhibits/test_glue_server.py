@@ -4,12 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from subtune import glue_server, papers
-from subtune.analysis.printed import exhibit_scores
+from subtune import papers
 from subtune.core.errors import SubtuneError
 from subtune.data import files
 from subtune.data.readers.glue import glue_rows
-from subtune.glue_server import FILES, in_words
+from subtune.exhibits import glue_server
+from subtune.exhibits.glue_server import FILES, in_words
+from subtune.exhibits.score_tables import exhibit_scores
 from subtune.tasks import TASKS
 from tests.helpers.examples import config, experiment
 from tests.helpers.exhibits import made

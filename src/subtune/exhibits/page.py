@@ -13,15 +13,14 @@ import pandas as pd
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from subtune.analysis.answers import ALL_TASKS
-from subtune.analysis.candidates import METHOD, QUESTION, title_with_mask
+from subtune.analysis.answer import ALL_TASKS, METHOD, QUESTION, title_with_mask
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.columns import read
 from subtune.analysis.summary import from_the_smallest
 from subtune.core.files import package_file
-from subtune.exhibits.answers import in_brief, losses_of
-from subtune.exhibits.findings import short
+from subtune.exhibits.answer_tables import in_brief, losses_of
 from subtune.exhibits.output import DIVERGED, DOTS_PER_INCH, EMPTY, interval, number
+from subtune.exhibits.tables import short
 
 # Byte offsets of a PNG's width, and page pixels per inch.
 WIDTH_IN_PNG = slice(16, 20)

@@ -7,13 +7,21 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.answers import ALL_TASKS, Answer, answers
-from subtune.analysis.candidates import FULL, METHOD, Candidate, title_with_mask
+from subtune.analysis.answer import (
+    ALL_TASKS,
+    FULL,
+    METHOD,
+    Answer,
+    Candidate,
+    answers,
+    title_with_mask,
+)
 from subtune.analysis.columns import columns_of, read, typed
 from subtune.analysis.summary import from_the_smallest, remarks
 from subtune.exhibits.output import (
     DIVERGED,
     EMPTY,
+    Results,
     Styled,
     escaped,
     interval,
@@ -21,7 +29,6 @@ from subtune.exhibits.output import (
     share,
     wrapped,
 )
-from subtune.exhibits.results import Results
 from subtune.selections.methods import title_of
 
 MISSING = {

@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from subtune.analysis.answers import answers
+from subtune.analysis.answer import answers
 from subtune.exhibits import output
-from subtune.exhibits.answers import (
+from subtune.exhibits.answer_tables import (
     answers_in_lines,
     chance_in_words,
     decisions,
