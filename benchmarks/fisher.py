@@ -29,9 +29,9 @@ from transformers.utils import logging
 
 from benchmarks import inputs, products
 from benchmarks.scaling import SHAPES
+from subtune.methods.names import METHODS
+from subtune.methods.selection import require_whole
 from subtune.models.encoder import new_classifier, shapes_of
-from subtune.selections.kind import require_whole
-from subtune.selections.methods import METHODS
 from subtune.tasks.examples import Examples
 from subtune.training.fisher import fisher_information
 

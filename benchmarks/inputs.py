@@ -8,12 +8,11 @@ import datasets
 import torch
 
 from subtune.data.load import load, tokenize
+from subtune.methods.names import named
 from subtune.models import encoder
-from subtune.models.encoder import Encoder
+from subtune.models.encoder import Encoder, load_model
 from subtune.models.files import directory_of_package
-from subtune.models.loading import load_model
 from subtune.runs.spec import DataSpec, Recipe
-from subtune.selections.methods import named
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import Member

@@ -20,9 +20,9 @@ import yaml
 
 from benchmarks import inputs
 from subtune.core.machine import device_name, keep_freed_memory
+from subtune.methods.names import named
 from subtune.models.files import directory_of_package, version_of
 from subtune.runs.spec import DataSpec, ModelSpec, RunSpec, TokensSpec
-from subtune.selections.methods import named
 from subtune.tasks import TASKS
 from subtune.training.job import Job
 

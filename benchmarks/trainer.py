@@ -22,9 +22,9 @@ from transformers import (
 )
 
 from benchmarks.inputs import MINILM, Setting, synchronise
+from subtune.methods.selection import Whole
 from subtune.models.files import directory_of_package
 from subtune.runs.spec import Recipe
-from subtune.selections.kind import Whole
 from subtune.tasks import Task
 from subtune.tasks.metrics import compute_all
 from subtune.training.recipe import Member

@@ -25,11 +25,11 @@ from transformers.utils import logging
 from benchmarks import inputs
 from benchmarks.lines import Lines
 from subtune.core.errors import reason_of
+from subtune.methods import Selection
+from subtune.methods.added import Adapter, Peft
+from subtune.methods.names import named
+from subtune.methods.single_entries import Ranked, Top
 from subtune.models.encoder import Encoder, shapes_of, with_adapters
-from subtune.selections import Selection
-from subtune.selections.added import Adapter, Peft
-from subtune.selections.entries import Ranked, Top
-from subtune.selections.methods import named
 from subtune.training import recipe
 from subtune.training.deltas import to_stored
 from subtune.training.recipe import Member
@@ -158,7 +158,7 @@ def _with_modules(model: Encoder, selection: Selection) -> Encoder:
             return with_adapters(model, settings, 0)
         case Peft(peft=settings):
             # Importing PEFT takes seconds.
-            from subtune.models.injected import injected
+            from subtune.models.peft import injected
 
             return injected(model, settings, 0)
     return model

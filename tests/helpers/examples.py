@@ -12,12 +12,13 @@ import pandas as pd
 from subtune import tasks
 from subtune.config import Config, Experiment
 from subtune.data.load import split_from_rows, tokenize
-from subtune.families.base import HEADS, component_of
+from subtune.methods import Selection
+from subtune.methods.names import METHODS
+from subtune.methods.roles import component_of
+from subtune.methods.single_entries import Ranked, Top
 from subtune.models.dimensions import dimensions_by, papers_models
+from subtune.models.families import HEADS
 from subtune.runs.spec import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
-from subtune.selections import Selection
-from subtune.selections.entries import Ranked, Top
-from subtune.selections.methods import METHODS
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
 

@@ -73,7 +73,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "qwen2": DECODER,
     "qwen3": DECODER | {"head_dim": 16},
 }
-# Families that `subtune.families` does not describe.
+# Families that `subtune.methods.roles` does not describe.
 UNDESCRIBED: dict[str, dict[str, Any]] = {
     "bart": {
         "d_model": 32,

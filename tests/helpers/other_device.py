@@ -26,7 +26,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from subtune.models.loading import load_model
+from subtune.models.encoder import load_model
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import State

@@ -2,8 +2,8 @@
 
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 
-from subtune.models.injected import UNFIT
-from subtune.selections import SELECTION
+from subtune.methods import SELECTION
+from subtune.models.peft import UNFIT
 
 # Fields that these types need for models of width 32. All others have only defaults.
 FIELDS = {

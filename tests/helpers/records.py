@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from subtune.methods.names import METHODS
+from subtune.models.encoder import load_model
 from subtune.models.files import version_of
-from subtune.models.loading import load_model
 from subtune.runs import recording, records
 from subtune.runs.spec import Fit, RunSpec
-from subtune.selections.methods import METHODS
 from tests.helpers import examples
 
 

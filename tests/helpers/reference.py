@@ -13,8 +13,8 @@ from transformers import (
     PretrainedConfig,
 )
 
-from subtune.families import FAMILIES
-from subtune.families.base import (
+from subtune.models.families import (
+    FAMILIES,
     MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,

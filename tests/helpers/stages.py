@@ -1,8 +1,8 @@
 """The stages of a small comparison."""
 
 from subtune.interface.schedule import Schedule, key_of
+from subtune.methods.names import METHODS
 from subtune.runs.spec import Fit, Fold, PlannedRun, SearchSpec
-from subtune.selections.methods import METHODS
 from subtune.stages.stage import Stage
 from tests.helpers import examples
 

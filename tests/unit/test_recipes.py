@@ -21,11 +21,11 @@ import yaml
 from subtune.config import check_config
 from subtune import papers
 from subtune.data import files
-from subtune.families import naming_of
+from subtune.methods.roles import naming_of
 from subtune.papers import experiments
 from subtune.plan.plan import make_plan
 from subtune.analysis.run_table import meanings
-from subtune.selections.methods import METHODS
+from subtune.methods.names import METHODS
 from subtune.runs.spec import Recipe
 from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES, compute_all

@@ -8,8 +8,8 @@ import torch
 
 from subtune import cli
 from subtune.core.errors import SubtuneError
-from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.loading import load_model
+from subtune.models.encoder import load_model
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from tests.helpers import examples
 
 

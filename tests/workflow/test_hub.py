@@ -13,7 +13,7 @@ from subtune.core.errors import SubtuneError
 from subtune.data.files import RELEASES
 from subtune.data.load import load
 from subtune.interface.tables import splits_of
-from subtune.models.fetch import fetch
+from subtune.models.files import fetch
 from subtune.plan.plan import make_plan
 from subtune.runs.spec import DataSpec, ModelSpec
 from subtune.tasks import TASKS

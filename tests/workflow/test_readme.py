@@ -20,8 +20,8 @@ from subtune.config.schema import OwnTask
 from subtune.data import files
 from subtune.exhibits import output
 from subtune.exhibits.answer_tables import answers_in_lines, decisions, methods_by_score
+from subtune.methods import SELECTION
 from subtune.models.dimensions import dimensions_in
-from subtune.selections import SELECTION
 from subtune.stages.preflight import preflight
 from subtune.tasks.kinds import KINDS
 from tests.helpers.exhibits import results

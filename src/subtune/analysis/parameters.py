@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 
 from subtune.analysis.scores import whole_methods
-from subtune.families.base import Component, component_of, in_order
+from subtune.methods.names import LAYER_PARAMETERS
+from subtune.methods.roles import Component, component_of, in_order
 from subtune.runs import records
-from subtune.selections.methods import LAYER_PARAMETERS
 
 
 def with_places(table: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from subtune.analysis import predictions
 from subtune.analysis.columns import declared, read, typed
-from subtune.families.base import is_classifier
+from subtune.methods.roles import is_classifier
 from subtune.runs import records
 from subtune.tasks import metrics
 from subtune.tasks.task import ScoreColumn

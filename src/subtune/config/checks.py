@@ -15,9 +15,9 @@ from subtune.config.schema import PATTERNS_IN_WORDS, Config, Experiment
 from subtune.core.errors import SubtuneError, cut, key_path, one_of, text_of
 from subtune.data.files import RELEASES
 from subtune.data.sources import MINI_TASKS, is_on_hub
-from subtune.selections.added import Embeddings
-from subtune.selections.kind import require_whole
-from subtune.selections.methods import is_built_in
+from subtune.methods.added import Embeddings
+from subtune.methods.names import is_built_in
+from subtune.methods.selection import require_whole
 from subtune.tasks import TASKS, Task
 
 # Headings in tables of scores that are not titles of tasks.

@@ -17,10 +17,10 @@ from pydantic import (
 
 from subtune.core.errors import cut, one_of
 from subtune.data.files import RELEASES
+from subtune.methods import NamedSelection
+from subtune.methods.names import MASKED_METHOD, named
+from subtune.methods.single_entries import SCOPES, Fraction, Scope
 from subtune.runs.spec import LEARNING_RATES_BELOW, ClassWeights, Fold, Labels, Precision
-from subtune.selections import NamedSelection
-from subtune.selections.entries import SCOPES, Fraction, Scope
-from subtune.selections.methods import MASKED_METHOD, named
 from subtune.tasks import TASKS, Task
 from subtune.tasks.fields import default_kind
 from subtune.tasks.kinds import KINDS

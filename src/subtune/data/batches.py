@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from subtune.core.errors import one_line
-from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs.spec import Fold
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples

@@ -11,8 +11,8 @@ from subtune.core.jobs import report
 from subtune.data import files
 from subtune.data.sources import OF_GLUE, REPOSITORIES, TRIED, Repository, mini_columns
 from subtune.hub import snapshot
-from subtune.models.files import TOKENIZER, has_one_end, has_token_types, longest_text, read_config
-from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share
+from subtune.models.files import has_one_end, has_token_types, longest_text, read_config
+from subtune.models.tokenizer import TOKENIZER, read_tokenizer, unknown_lines, unknown_share
 from subtune.runs.spec import DataSpec
 from subtune.tasks import TASKS, TaskSpec
 from subtune.tasks.sentences import texts_apart

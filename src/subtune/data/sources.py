@@ -18,8 +18,8 @@ import numpy as np
 from subtune.core.errors import SubtuneError, cut
 from subtune.core.files import package_file
 from subtune.data import files
-from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.hub import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import DIAGNOSTIC, Task
 from subtune.tasks.task import USUAL_SIZE, TaskSize
 from subtune.tasks.task_kind import NO_LABEL, Columns, Row, numbered

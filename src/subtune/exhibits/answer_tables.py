@@ -29,7 +29,7 @@ from subtune.exhibits.output import (
     share,
     wrapped,
 )
-from subtune.selections.methods import title_of
+from subtune.methods.names import title_of
 
 MISSING = {
     "full": "Full fine-tuning is not among the methods: add `full`.",

@@ -23,7 +23,7 @@ from subtune.exhibits.output import (
     without_numbers,
 )
 from subtune.exhibits.score_tables import AVERAGE
-from subtune.selections.methods import title_of
+from subtune.methods.names import title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from subtune.analysis.scores import best_of_seeds
 from subtune.config import Config, Experiment
 from subtune.core.errors import SubtuneError, placed
 from subtune.data.readers.delimited import delimited_rows
-from subtune.selections.added import Embeddings
+from subtune.methods.added import Embeddings
 from subtune.tasks import DIAGNOSTIC, TASKS
 from subtune.tasks.metrics import COEFFICIENTS
 from subtune.tasks.task import columns_of

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from subtune.exhibits.output import COLUMN, Results, Style, new_figure, panels_of, without_numbers
-from subtune.families.base import in_order
-from subtune.selections.methods import LAYER_PARAMETERS, title_of
+from subtune.methods.names import LAYER_PARAMETERS, title_of
+from subtune.methods.roles import in_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +51,7 @@ def component_changes(results: Results, style: Style) -> "Figure":
 def parameter_changes(results: Results, style: Style, method: str, task: str) -> "Figure":
     """Draw the mean |change| of each parameter (rows) in each layer (columns), a panel per model.
 
-    Parameters are named as in `subtune.selections.methods.LAYER_PARAMETERS`.
+    Parameters are named as in `subtune.methods.names.LAYER_PARAMETERS`.
     """
     changes = results["parameter_changes"]
     changes = changes[(changes["method"] == method) & (changes["task"] == task)]

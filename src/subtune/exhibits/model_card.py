@@ -16,8 +16,9 @@ from subtune.core.errors import SubtuneError, printable
 from subtune.core.files import package_file
 from subtune.core.layout import Layout
 from subtune.exhibits.output import escaped, share
-from subtune.families.base import MEAN_CLASSIFICATION, is_classifier
+from subtune.methods.roles import is_classifier
 from subtune.models.dimensions import dimensions_in
+from subtune.models.families import MEAN_CLASSIFICATION
 from subtune.models.files import README, has_token_types, head_by, read_config
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import records, tables

@@ -7,9 +7,9 @@ import pandas as pd
 from subtune.analysis.scores import trained_beside_classifier, whole_methods
 from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
 from subtune.exhibits.output import EMPTY, MARK, Results, Styled, cell
+from subtune.methods import SELECTION
+from subtune.methods.names import title_of
 from subtune.models.dimensions import dimensions_in, parameter_counts
-from subtune.selections import SELECTION
-from subtune.selections.methods import title_of
 from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import columns_of

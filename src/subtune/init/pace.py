@@ -23,13 +23,12 @@ from subtune.core import machine
 from subtune.core.jobs import StoppedError
 from subtune.core.machine import is_out_of_memory
 from subtune.init.starting_model import StartingModel
-from subtune.models.encoder import Encoder, shapes_of
+from subtune.methods.names import METHODS
+from subtune.models.encoder import Encoder, load_model, shapes_of
 from subtune.models.files import has_one_end, has_token_types, read_config
-from subtune.models.loading import load_model
 from subtune.models.tokenizer import read_tokenizer
 from subtune.plan.cost import FORWARD_PASSES, KINDS, Step, fitted
 from subtune.runs.spec import Precision, Recipe
-from subtune.selections.methods import METHODS
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper

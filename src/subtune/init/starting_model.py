@@ -16,6 +16,7 @@ from subtune.data.readers.text import is_directory
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.init import DEFAULTS
 from subtune.init.tables import named_like
+from subtune.methods.names import METHODS
 from subtune.models.dimensions import AnyDimensions, dimensions_of, parameter_counts
 from subtune.models.files import (
     Pooling,
@@ -26,7 +27,6 @@ from subtune.models.files import (
 )
 from subtune.models.tokenizer import read_tokenizer, unknown_share
 from subtune.runs.spec import Labels
-from subtune.selections.methods import METHODS
 from subtune.tasks import TaskSpec
 
 

@@ -8,14 +8,14 @@ import pandas as pd
 from subtune.config import Config
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.methods import NamedSelection
+from subtune.methods.names import COMBINATIONS, METHODS, named
 from subtune.models import dimensions
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.files import sequence_head
 from subtune.plan.cost import Estimates, measured
 from subtune.plan.plan import Plan
 from subtune.runs.records import is_recorded
-from subtune.selections import NamedSelection
-from subtune.selections.methods import COMBINATIONS, METHODS, named
 
 
 def counted(

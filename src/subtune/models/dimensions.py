@@ -11,18 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from subtune.core.errors import SubtuneError
 from subtune.core.files import read_package_yaml
-from subtune.families import FAMILIES
-from subtune.families.base import (
-    SEQUENCE_CLASSIFICATION,
-    Dimensions,
-    Shape,
-    is_classifier,
-    is_embedding,
-)
+from subtune.methods import Selection
+from subtune.methods.added import Adapter, Peft, PeftSettings
+from subtune.methods.roles import Shape, is_classifier, is_embedding
+from subtune.methods.selection import LAYER_NUMBER, Entries, LowRank, Shapes, Whole, count
+from subtune.models.families import FAMILIES, SEQUENCE_CLASSIFICATION, Dimensions
 from subtune.models.files import CONFIG, read_config, sequence_head
-from subtune.selections import Selection
-from subtune.selections.added import Adapter, Peft, PeftSettings
-from subtune.selections.kind import LAYER_NUMBER, Entries, LowRank, Shapes, Whole, count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,13 +100,13 @@ def _shapes_with_peft(
     dimensions: AnyDimensions, settings: PeftSettings, outputs: int, head: str
 ) -> tuple[dict[str, Shape], dict[str, str]]:
     # Importing PEFT takes seconds, so planning imports it only if a method needs it.
-    from subtune.models import injected, transformers_models
+    from subtune.models import peft, transformers_models
 
     if isinstance(dimensions, Dimensions):
         config = transformers_models.config_by(dimensions, outputs)
     else:
         config = dimensions.config(outputs)
-    return injected.shapes_with(config, dimensions.exported_names(head), settings, head)
+    return peft.shapes_with(config, dimensions.exported_names(head), settings, head)
 
 
 def shapes_for(

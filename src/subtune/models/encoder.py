@@ -1,7 +1,7 @@
-"""A model in memory: a pretrained encoder or decoder with a head.
+"""A model in memory, loaded from a directory: a pretrained encoder or decoder with a head.
 
-`subtune.models.loading` reads it from files. Its parameters have canonical names, the same in every
-family (`subtune.families.base`).
+Its parameters have canonical names, the same in every
+family (`subtune.methods.roles`).
 """
 
 from collections.abc import Mapping
@@ -10,15 +10,17 @@ from itertools import product
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig
 
 from subtune.core.errors import one_line
-from subtune.families import FAMILIES
-from subtune.families.base import HEADS, MEAN_CLASSIFICATION, Family, Shape, is_classifier
-from subtune.models.files import CONFIG
+from subtune.methods.added import AdapterSettings
+from subtune.methods.roles import Shape, is_classifier
+from subtune.models.families import FAMILIES, HEADS, MEAN_CLASSIFICATION, Family
+from subtune.models.files import CONFIG, Pooling, head_by, read_config, stored_names, weights_of
 from subtune.models.operations import Fused
-from subtune.selections.added import AdapterSettings
+from subtune.runs.spec import FisherSpec, RunSpec
 from subtune.tasks.examples import Reads
 
 # Fields of ``config.json`` that an earlier use of the model has set, with their defaults. They
@@ -195,3 +197,41 @@ def transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
         if hasattr(part, name):
             setattr(part, name, value)
     return config
+
+
+def model_of(spec: RunSpec | FisherSpec, directory: str) -> Encoder:
+    """Return the model of a stage, loaded from a directory, with the head of the stage's task."""
+    task = spec.tokens.data.task
+    return load_model(Path(directory), task.of_kind.head, task.outputs, spec.model.pooling)
+
+
+def load_model(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
+    """Return the model in a directory, in float32 and with a classifier of zeros.
+
+    Args:
+        directory: a directory with the model's files.
+        head: the head of the task's kind, a key of `HEADS`.
+        outputs: the number of the head's outputs.
+        pooling: the tokens that a sequence classifier reads; default: those of transformers' class.
+
+    Raises:
+        SubtuneError: a weight is missing or cannot be read, or the model has no such pooling.
+    """
+    fields = read_config(directory)
+    head = head_by(pooling, head, fields)
+    if fields["model_type"] not in FAMILIES:
+        # Transformers' code takes seconds to import; our own forward pass does not need it.
+        from subtune.models import transformers_models
+
+        return transformers_models.load(directory, head, outputs, pooling)
+    dimensions = FAMILIES[fields["model_type"]].dimensions(fields)
+    paths = weights_of(directory)
+    stored = stored_names(paths, dimensions, head)
+    tensors = {name: tensor for path in paths for name, tensor in load_file(path).items()}
+    parameters = {
+        name: torch.zeros(shape)
+        if is_classifier(name)
+        else tensors[stored[name]].to(torch.float32, copy=True)
+        for name, shape in dimensions.shapes(outputs, head).items()
+    }
+    return Encoder(transformers_config(directory, outputs), parameters, head)

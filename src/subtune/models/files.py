@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -10,15 +11,17 @@ from safetensors import safe_open
 
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.files import hash_files
-from subtune.families import FAMILIES, first_position, naming_of
-from subtune.families.base import (
-    LAYERS,
+from subtune.hub import snapshot
+from subtune.methods.roles import LAYERS, Shape, first_position, naming_of
+from subtune.models.families import (
+    FAMILIES,
     MEAN_CLASSIFICATION,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
     Dimensions,
-    Shape,
 )
+from subtune.models.tokenizer import OTHER_TOKENIZER_FILES, TOKENIZER, VOCABULARIES, read_tokenizer
+from subtune.runs.spec import ModelSpec
 
 CONFIG = "config.json"
 # The default padding id of RoBERTa and similar families.
@@ -39,23 +42,7 @@ WEIGHTS = "model.safetensors"
 # The file that says which weight is in which file, if there are several.
 INDEX = "model.safetensors.index.json"
 SHARDS = "model-*.safetensors"
-TOKENIZER = "tokenizer.json"
 README = "README.md"
-TOKENIZER_CONFIG = "tokenizer_config.json"
-OTHER_TOKENIZER_FILES = (
-    TOKENIZER_CONFIG,
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "spm.model",
-    "tokenizer.model",
-    "sentencepiece.bpe.model",
-    "spiece.model",
-)
-# One of these files has the vocabulary, if there is no `tokenizer.json`.
-VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
 
 
 class Packaged(NamedTuple):
@@ -329,3 +316,35 @@ def shapes_in(path: Path) -> dict[str, Shape]:
     with one_line(f"{path} cannot be read, {expected}"), safe_open(path, framework="numpy") as file:
         names = file.keys()
         return {name: tuple(file.get_slice(name).get_shape()) for name in names}
+
+
+def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
+    """Put a model's files into ``target``: downloaded, or copied from a local directory.
+
+    Raises:
+        SubtuneError: the hub cannot be reached, the files are not a usable model, or a local
+            directory changed after it was planned.
+    """
+    source = Path(name_or_path)
+    if spec.source == "hub":
+        weights, others = (WEIGHTS, INDEX, SHARDS), (README, MODULES, POOLING)
+        source = snapshot(
+            name_or_path,
+            spec.version,
+            [CONFIG, *weights, TOKENIZER, *OTHER_TOKENIZER_FILES, *others],
+            repo_type="model",
+            name=f"could not download model {name_or_path}",
+            instead="name a local `path`",
+        )
+    # The version covers neither the model card nor the pooling. The spec has the pooling.
+    beside = [source / README]
+    if spec.pooling:
+        beside += [source / MODULES, *source.glob(POOLING)]
+    for path in [*files_of(source), *filter(Path.is_file, beside)]:
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    if spec.source == "files" and version_of(target) != spec.version:
+        raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
+    if not (target / TOKENIZER).is_file():
+        read_tokenizer(target).save(str(target / TOKENIZER))

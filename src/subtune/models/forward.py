@@ -12,14 +12,13 @@ Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from subtune.families import first_position
-from subtune.families.base import KEY, LAYERS, is_key_bias
+from subtune.methods.added import down_and_up
+from subtune.methods.roles import KEY, LAYERS, first_position, is_key_bias
 from subtune.models.attention import bucket_attention, jagged_attention
 from subtune.models.encoder import Encoder
 from subtune.models.operations import (
@@ -29,33 +28,16 @@ from subtune.models.operations import (
     SparseEntries,
     TableRows,
     Weight,
+    activation,
     lookup,
     sparse_embedding,
     sparse_linear,
     stacked_linear,
 )
 from subtune.models.packing import WORDS, Packed, means_of_examples
-from subtune.selections.added import down_and_up
 
 # A function that gets a module's name, input and output.
 Watch = Callable[[str, Tensor, Tensor], None]
-# Common activations. Importing transformers' own takes a second.
-ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "gelu": functional.gelu,
-    "linear": lambda x: x,
-    "relu": torch.relu,
-    "tanh": torch.tanh,
-}
-
-
-@cache
-def activation(name: str) -> Callable[[Tensor], Tensor]:
-    """Return transformers' activation of this name."""
-    if name in ACTIVATIONS:
-        return ACTIVATIONS[name]
-    from transformers.activations import ACT2FN
-
-    return ACT2FN[name]
 
 
 @dataclass(frozen=True)

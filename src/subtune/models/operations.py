@@ -9,16 +9,30 @@ Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``r`` rank, ``e``
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
+from transformers import PretrainedConfig
+
+from subtune.core.errors import reason_of
+from subtune.methods.roles import LAYERS
 
 # A draw of 64 bits decides four values of a dropout mask, by sixteen bits each.
 LANES = 4
 STEPS = 1 << 16
+
+
+# Common activations. Importing transformers' own takes a second.
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "gelu": functional.gelu,
+    "linear": lambda x: x,
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+}
 
 
 @dataclass(frozen=True)
@@ -86,6 +100,16 @@ class Fused(NamedTuple):
 
     activated: Callable[[Tensor, Tensor], Tensor]
     added_and_normed: Callable[[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor], Tensor]
+
+
+@cache
+def activation(name: str) -> Callable[[Tensor], Tensor]:
+    """Return transformers' activation of this name."""
+    if name in ACTIVATIONS:
+        return ACTIVATIONS[name]
+    from transformers.activations import ACT2FN
+
+    return ACT2FN[name]
 
 
 def in_products(x: Tensor) -> Tensor:
@@ -238,3 +262,90 @@ class DropoutMasks:
         self._bits.state = bits
         for generator, state in zip(self.generators, states, strict=True):
             generator.set_state(state)
+
+
+def fuse_operations(
+    config: PretrainedConfig, parameters: Mapping[str, Tensor], report: Callable[[str], None]
+) -> Fused | None:
+    """Return compiled operations for the training steps of a packed family's model.
+
+    Without compiling, every bias, activation, dropout mask, sum and LayerNorm is a kernel that
+    reads and writes all tokens of all runs. Compiling took ten seconds on an H200, so short
+    trainings do not compile. It needs a C compiler and Python's headers, which some machines lack:
+    if it fails, report why, and return None.
+    """
+    fused = _fused(config.hidden_act, config.layer_norm_eps)
+    try:
+        _require_working(fused, parameters)
+    except Exception as error:
+        report(f"operations are not compiled, which takes longer: {reason_of(error)}")
+        return None
+    return fused
+
+
+def _require_working(fused: Fused, parameters: Mapping[str, Tensor]) -> None:
+    """Compile the operations and their backward passes, for two runs and a few tokens.
+
+    Raises:
+        Exception: torch cannot compile them.
+    """
+    parts = ("dense.weight", "dense.bias", "LayerNorm.weight", "LayerNorm.bias")
+    matrix, bias, weight, shift = (parameters[f"{LAYERS}0.output.{part}"] for part in parts)
+    wide_bias = parameters[f"{LAYERS}0.intermediate.dense.bias"]
+
+    def tokens(width: int, dtype: torch.dtype) -> Tensor:
+        return torch.zeros(2, 8, width, dtype=dtype, device=matrix.device, requires_grad=True)
+
+    def per_run(vector: Tensor) -> Tensor:
+        return vector.repeat(2, 1, 1).requires_grad_()
+
+    outputs, inputs = matrix.shape
+    activated = fused.activated(tokens(inputs, matrix.dtype), per_run(wide_bias))
+    normed = fused.added_and_normed(
+        tokens(outputs, matrix.dtype),
+        per_run(bias),
+        torch.ones(8, outputs, device=matrix.device),
+        tokens(outputs, bias.dtype),
+        per_run(weight),
+        per_run(shift),
+    )
+    (activated.sum() + normed.sum()).backward()
+
+
+# Cached, because new functions would be compiled again for every group of runs.
+@cache
+def _fused(activation_name: str, eps: float) -> Fused:
+    activate = activation(activation_name)
+    # A vector is shared or each run's own, and trains or not: torch compiles each case.
+    torch._dynamo.config.recompile_limit = 64
+
+    def activated(y: Tensor, bias: Tensor) -> Tensor:
+        # The next product reads the products' dtype.
+        return activate(y + bias).to(y.dtype)
+
+    def added_and_normed(
+        y: Tensor,
+        bias: Tensor,
+        mask: Tensor | None,
+        residual: Tensor,
+        weight: Tensor,
+        shift: Tensor,
+    ) -> Tensor:
+        x = y + bias if mask is None else (y + bias) * mask
+        normalised = functional.layer_norm(x + residual, residual.shape[-1:], eps=eps)
+        return torch.addcmul(shift, normalised, weight)
+
+    return Fused(_for_any_size(activated), _for_any_size(added_and_normed))
+
+
+def _for_any_size(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return the function, compiled once for all numbers of tokens and runs."""
+    compiled = torch.compile(function)
+
+    def call(*operands: Tensor | None) -> Tensor:
+        for tensor in operands:
+            for dimension in range(tensor.ndim - 1 if tensor is not None else 0):
+                torch._dynamo.maybe_mark_dynamic(tensor, dimension)
+        return compiled(*operands)
+
+    return call

@@ -1,4 +1,4 @@
-"""A model's tokenizer, and the share of tokens that it does not know."""
+"""A model's tokenizer, its files, and the share of tokens that it does not know."""
 
 import json
 from collections import Counter
@@ -10,8 +10,23 @@ from tokenizers import Tokenizer
 from tokenizers.models import Unigram
 
 from subtune.core.errors import SubtuneError, cut, one_line
-from subtune.models.files import TOKENIZER
 
+TOKENIZER = "tokenizer.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+OTHER_TOKENIZER_FILES = (
+    TOKENIZER_CONFIG,
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "spm.model",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+)
+# One of these files has the vocabulary, if there is no `tokenizer.json`.
+VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
 # Users are told if the share of unknown tokens is larger.
 MOST_UNKNOWN = 0.2
 # The number of letters of each text on which a tokenizer is tried.

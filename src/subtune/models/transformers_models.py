@@ -21,20 +21,17 @@ from transformers.utils.logging import (
 )
 
 from subtune.core.errors import SubtuneError, one_line
-from subtune.families import naming_of
-from subtune.families.base import (
+from subtune.methods.roles import Shape, is_classifier, is_key_bias, naming_of
+from subtune.methods.selection import LAYER_NUMBER
+from subtune.models.encoder import Encoder, TransformersModule, transformers_config
+from subtune.models.families import (
     MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
     Dimensions,
-    Shape,
-    is_classifier,
-    is_key_bias,
 )
-from subtune.models.encoder import Encoder, TransformersModule, transformers_config
 from subtune.models.files import CONFIG, INDEX, NO_POOLING, WEIGHTS, Pooling, require_same
-from subtune.selections.kind import LAYER_NUMBER
 
 AUTO_CLASSES = {
     SEQUENCE_CLASSIFICATION: transformers.AutoModelForSequenceClassification,
@@ -45,7 +42,7 @@ AUTO_CLASSES = {
 
 
 def load(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
-    """Return a model as `subtune.models.loading.load_model` does.
+    """Return a model as `subtune.models.encoder.load_model` does.
 
     Raises:
         SubtuneError: transformers has no such model with this head, or a weight is missing or

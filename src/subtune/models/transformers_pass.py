@@ -21,8 +21,8 @@ from torch.overrides import TorchFunctionMode
 
 from subtune.core.errors import SubtuneError, reason_of
 from subtune.core.machine import is_out_of_memory
-from subtune.families.base import QUESTION_ANSWERING
 from subtune.models.encoder import Encoder, TransformersModule
+from subtune.models.families import QUESTION_ANSWERING
 from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun, SparseEntries, Weight
 from subtune.models.packing import Packed
 

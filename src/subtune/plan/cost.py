@@ -25,7 +25,7 @@ from subtune.core.errors import SubtuneError, one_of
 from subtune.core.files import read_package_yaml
 from subtune.core.layout import Layout
 from subtune.data.batches import EVALUATION_TOKENS, GPU_EVALUATION_TOKENS
-from subtune.families.base import Dimensions
+from subtune.methods.selection import Work
 from subtune.models.dimensions import (
     AnyDimensions,
     bytes_of_a_run,
@@ -33,11 +33,11 @@ from subtune.models.dimensions import (
     fields_of,
     numbers_per_token,
 )
+from subtune.models.families import Dimensions
 from subtune.models.files import head_by
 from subtune.plan.jobs import RUNS_OF_A_SEARCH
 from subtune.plan.plan import Plan
 from subtune.runs.spec import FisherSpec, Fit, RunSpec, TokensSpec
-from subtune.selections.kind import Work
 from subtune.training.limits import CHECKPOINTS_KEPT, CPU_TOKENS
 
 if TYPE_CHECKING:

@@ -13,7 +13,11 @@ from typing import Any, NamedTuple
 
 from subtune.config import Config, Experiment
 from subtune.config.schema import Rate
-from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.methods import Selection
+from subtune.methods.added import Embeddings
+from subtune.methods.selection import require_whole
+from subtune.methods.single_entries import Ranked, Scope, Top
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs.spec import (
     FisherSpec,
     Fit,
@@ -24,10 +28,6 @@ from subtune.runs.spec import (
     RunSpec,
     SearchSpec,
 )
-from subtune.selections import Selection
-from subtune.selections.added import Embeddings
-from subtune.selections.entries import Ranked, Scope, Top
-from subtune.selections.kind import require_whole
 from subtune.tasks.task import TEST, TaskSize
 
 # Outside papers, a search is scored on one of this many folds of the training rows, if possible.

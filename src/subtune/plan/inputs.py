@@ -15,10 +15,12 @@ from subtune.core.errors import SubtuneError, placed
 from subtune.core.layout import Layout
 from subtune.data import files
 from subtune.data.sources import OF_GLUE, REPOSITORIES, mini_version, size_of
-from subtune.families import naming_of
-from subtune.families.base import Dimensions
 from subtune.hub import COMMITS, file_at, pinned, remembered
+from subtune.methods.added import Peft
+from subtune.methods.roles import naming_of
+from subtune.methods.selection import Work
 from subtune.models.dimensions import OtherDimensions, dimensions_of, fields_of, shapes_for
+from subtune.models.families import Dimensions
 from subtune.models.files import (
     NO_POOLING,
     Pooling,
@@ -33,8 +35,6 @@ from subtune.models.files import (
     weights_of,
 )
 from subtune.runs.spec import DataSpec, Labels, ModelSpec, TokensSpec
-from subtune.selections.added import Peft
-from subtune.selections.kind import Work
 from subtune.tasks import Task
 from subtune.tasks.task import TaskSize
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from subtune.config import Config
 from subtune.core.ids import Value
+from subtune.methods.selection import Work
 from subtune.runs.spec import Fit, RunSpec
-from subtune.selections.kind import Work
 
 # The cost of a training example if matrices train, relative to one where many runs share them.
 COST_OF_MATRICES = 6

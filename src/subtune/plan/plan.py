@@ -6,6 +6,7 @@ from functools import cached_property
 
 from subtune.config import Config
 from subtune.core.ids import content_id
+from subtune.methods.selection import Work, require_whole
 from subtune.plan.grid import Grid, Planned
 from subtune.plan.inputs import labels_of, model_and_location, test_tokens, train_tokens
 from subtune.plan.jobs import Load, Sweep, shared_steps, split_runs, split_searches
@@ -21,7 +22,6 @@ from subtune.runs.spec import (
     SearchSpec,
     TokensSpec,
 )
-from subtune.selections.kind import Work, require_whole
 from subtune.tasks.task import TaskSize
 
 

@@ -17,23 +17,22 @@ from transformers import AutoModel, PretrainedConfig
 from subtune.core.errors import SubtuneError
 from subtune.core.files import new_directory
 from subtune.core.layout import Layout
-from subtune.families.base import is_added, is_classifier, is_norm
-from subtune.models.encoder import Encoder
+from subtune.methods import Selection
+from subtune.methods.added import Adapter, Lora, Peft, PeftSettings
+from subtune.methods.roles import is_added, is_classifier, is_norm
+from subtune.models.encoder import Encoder, model_of
 from subtune.models.files import (
     MINILM,
     OTHER_TOKENIZER_FILES,
     README,
     TOKENIZER,
-    TOKENIZER_CONFIG,
     has_one_end,
     has_token_types,
 )
-from subtune.models.loading import model_of
+from subtune.models.tokenizer import TOKENIZER_CONFIG
 from subtune.models.transformers_models import quiet, transposed_in, with_values
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
-from subtune.selections import Selection
-from subtune.selections.added import Adapter, Lora, Peft, PeftSettings
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
 from subtune.training.deltas import AddedUpdate, Delta, applied, from_stored, to_stored
@@ -144,7 +143,7 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
     Raises:
         SubtuneError: the run trained something else, or an error of `export_model`.
     """
-    from subtune.models.injected import with_modules
+    from subtune.models.peft import with_modules
 
     spec, delta, model = _trained(layout, run)
     settings = _settings_of_peft(spec.selection, delta, model)

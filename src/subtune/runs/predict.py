@@ -19,8 +19,9 @@ from subtune.core.files import require_new
 from subtune.core.machine import prepare
 from subtune.data.batches import EVALUATION_TOKENS
 from subtune.data.readers.text import ending_of
-from subtune.families.base import HEADS, SEQUENCE_CLASSIFICATION
 from subtune.hub import snapshot
+from subtune.models.encoder import load_model
+from subtune.models.families import HEADS, SEQUENCE_CLASSIFICATION
 from subtune.models.files import (
     CONFIG,
     INDEX,
@@ -35,7 +36,6 @@ from subtune.models.files import (
     read_config,
     version_of,
 )
-from subtune.models.loading import load_model
 from subtune.models.tokenizer import read_tokenizer
 from subtune.models.transformers_models import AUTO_CLASSES, quiet, with_values
 from subtune.runs.export import ADAPTER, REGRESSION, SPEC

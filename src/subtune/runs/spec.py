@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from subtune.core.ids import Value
-from subtune.selections import Selection
-from subtune.selections.kind import WholeTensors
+from subtune.methods import Selection
+from subtune.methods.selection import WholeTensors
 from subtune.tasks import Task, TaskSpec
 
 DATA_VERSION = 1

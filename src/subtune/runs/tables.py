@@ -10,8 +10,8 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
+from subtune.methods.names import name_of, with_mask
 from subtune.runs import records
-from subtune.selections.methods import name_of, with_mask
 
 
 def with_runs(

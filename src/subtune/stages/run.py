@@ -54,7 +54,7 @@ def _dataset(stage: Stage, outputs: dict[str, str], threads: int) -> None:
 
 def _model(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     """Put one pretrained model's files into a folder that loads without a network."""
-    from subtune.models.fetch import fetch
+    from subtune.models.files import fetch
     from subtune.runs.spec import ModelSpec
 
     spec = ModelSpec.model_validate(stage.spec)
@@ -102,8 +102,8 @@ def _ranking(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     """
     import safetensors.numpy
 
+    from subtune.methods.single_entries import rank_files
     from subtune.runs.spec import RankingSpec
-    from subtune.selections.entries import rank_files
 
     of = RankingSpec.model_validate(stage.spec).of
     ranks = rank_files(of, [Path(path) for path in stage.inputs["fishers"]])
@@ -359,7 +359,7 @@ def _finished(stage: Stage) -> list[list[Path]]:
 
 def _loaded(stage: Stage, spec: "RunSpec | FisherSpec", threads: int) -> "Encoder":
     """Return a stage's model with a head for the spec's task, on the device that computes."""
-    from subtune.models.loading import model_of
+    from subtune.models.encoder import model_of
 
     return model_of(spec, _one(stage, "model")).to(prepare(threads))
 
@@ -371,8 +371,8 @@ def _training(stage: Stage, threads: int) -> "Iterator[Callable[[Sequence[RunSpe
     At the end without an error, the checkpoints are removed.
     """
     from subtune.data.load import read
+    from subtune.methods.single_entries import read_ranks
     from subtune.runs.recording import train_and_record
-    from subtune.selections.entries import read_ranks
     from subtune.training.checkpoints import Checkpoints
 
     resources = stage.resources

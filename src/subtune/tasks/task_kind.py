@@ -66,7 +66,7 @@ class TaskKind(ABC):
         has_label_columns: true if each label word may have a column, and a row no label.
         labels_are: the end of the message that all labels are the same; empty if they may be.
         reader: the name of the files' reader in `subtune.data.readers.READERS`.
-        head: a name in `subtune.families.base`.
+        head: a name in `subtune.models.families`.
         problem_type: the problem type of exported models in transformers.
         overlaps: true if long rows are cut into overlapping examples.
     """

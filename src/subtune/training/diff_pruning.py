@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 
 from subtune.data.batches import by_length, shuffled
-from subtune.families.base import is_classifier
+from subtune.methods.roles import is_classifier
+from subtune.methods.selection import Entries, Indices, Whole
+from subtune.methods.single_entries import DiffPruningSettings
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.operations import DropoutMasks
 from subtune.models.packing import micro_batches, pack
 from subtune.runs.spec import Recipe
-from subtune.selections.entries import DiffPruningSettings
-from subtune.selections.kind import Entries, Indices, Whole
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State

@@ -28,7 +28,7 @@ from torch.nn import functional
 
 from subtune.core.machine import is_out_of_memory
 from subtune.data.batches import EVALUATION_TOKENS, GPU_EVALUATION_TOKENS, in_length_order
-from subtune.families.base import is_embedding, is_key_bias, is_norm
+from subtune.methods.roles import is_embedding, is_key_bias, is_norm
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packing import Packed, pack

@@ -11,9 +11,9 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from subtune.methods.selection import Entries, Indices, LowRank, Whole
 from subtune.models.encoder import Encoder
 from subtune.models.operations import LowRankUpdate, PerRun, Weight
-from subtune.selections.kind import Entries, Indices, LowRank, Whole
 from subtune.training.deltas import (
     LORA_A,
     LORA_B,

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from subtune.core.errors import SubtuneError, reason_of
-from subtune.families.base import is_classifier
+from subtune.methods.roles import is_classifier
+from subtune.methods.selection import LowRank
 from subtune.models.dimensions import bytes_of_a_run
 from subtune.models.encoder import Encoder, shapes_of, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.operations import DropoutMasks
 from subtune.models.packing import pack
-from subtune.selections.kind import LowRank
 from subtune.tasks.examples import Examples
 from subtune.training.limits import CPU_TOKENS
 from subtune.training.matrices import is_matrix

@@ -7,11 +7,11 @@ import numpy as np
 from torch import Tensor
 
 from subtune.data.batches import divided
+from subtune.methods.added import Adapter, Peft
+from subtune.methods.selection import Entries
+from subtune.methods.single_entries import DiffPruning
 from subtune.models.encoder import Encoder, shapes_of, with_adapters
 from subtune.runs.spec import Fit, Fold, Recipe, RunSpec
-from subtune.selections.added import Adapter, Peft
-from subtune.selections.entries import DiffPruning
-from subtune.selections.kind import Entries
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training import embeddings
@@ -111,7 +111,7 @@ def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:
             return with_adapters(pretrained, settings, spec.seed)
         case Peft(peft=settings):
             # Importing PEFT takes seconds and is only needed here.
-            from subtune.models.injected import injected
+            from subtune.models.peft import injected
 
             return injected(pretrained, settings, spec.seed)
     return pretrained

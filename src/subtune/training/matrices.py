@@ -13,10 +13,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from subtune.families.base import is_added, is_classifier
+from subtune.methods.roles import is_added, is_classifier
+from subtune.methods.selection import Entry, Indices, LowRank
 from subtune.models.encoder import Encoder
 from subtune.models.operations import PerRun, SparseEntries, TableRows, Weight
-from subtune.selections.kind import Entry, Indices, LowRank
 from subtune.training.deltas import ChangedEntries, ChangedTensor, Delta
 from subtune.training.trained_weights import TrainedWeights
 

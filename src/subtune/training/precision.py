@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from subtune.families.base import is_embedding
+from subtune.methods.roles import is_embedding
 from subtune.models.encoder import Encoder
 from subtune.runs.spec import Precision
 

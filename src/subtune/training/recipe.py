@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from subtune.data.batches import by_length, shuffled
+from subtune.methods.selection import Entries, count
 from subtune.models.encoder import Encoder, shapes_of, with_new_classifier
 from subtune.models.forward import logits
-from subtune.models.operations import DropoutMasks
+from subtune.models.operations import DropoutMasks, fuse_operations
 from subtune.models.packing import Packed, micro_batches, pack, rows_read
 from subtune.runs.spec import Recipe
-from subtune.selections.kind import Entries, count
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State
@@ -168,10 +168,9 @@ class _Group:
         training = self._training
         tokens = int(training.examples.lengths[training.index].sum()) * self._recipe.epochs
         if self._model.transformers is None and tokens * len(self.runs) >= TOKENS_WORTH_COMPILING:
-            # Importing torch's compiler takes seconds.
-            from subtune.models.fused import with_fused_operations
-
-            self._in_steps = with_fused_operations(self._frozen, report)
+            model = self._frozen
+            fused = fuse_operations(model.config, model.parameters, report)
+            self._in_steps = replace(model, fused=fused)
 
     def batches_left(self) -> list[np.ndarray]:
         """Return this epoch's remaining batches, as places in the index of the training set."""

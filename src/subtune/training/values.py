@@ -26,9 +26,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from subtune.methods.selection import Entries, Indices
 from subtune.models.encoder import Encoder
 from subtune.models.operations import Weight
-from subtune.selections.kind import Entries, Indices
 from subtune.training.deltas import Delta
 from subtune.training.flat import FlatTensors
 from subtune.training.matrices import is_matrix, matrix_of

@@ -8,8 +8,8 @@ from scipy.optimize import least_squares
 
 from subtune import papers
 from subtune.analysis import parameters
+from subtune.methods.names import LAYER_PARAMETERS
 from subtune.runs import records
-from subtune.selections.methods import LAYER_PARAMETERS
 from tests.helpers import examples
 from tests.helpers.examples import sums
 from tests.helpers.exhibits import made

@@ -12,10 +12,10 @@ from pydantic import TypeAdapter
 
 from subtune.core.files import hash_files
 from subtune.core.ids import Value
+from subtune.methods import SELECTION, added, single_entries
+from subtune.methods.names import METHODS
+from subtune.methods.selection import WholeTensors
 from subtune.runs import spec
-from subtune.selections import SELECTION, added, entries
-from subtune.selections.kind import WholeTensors
-from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS, TaskSpec
 from tests.helpers.examples import recipe, run_spec
 
@@ -55,26 +55,26 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
     spec.SearchSpec: {"search_version": 1},
     spec.PlannedRun: {"search": None},
     WholeTensors: {"without": None},
-    entries.Draw: {"as_many_as": None, "count": None, "within": ("**",)},
-    entries.Lines: {"whole": None},
-    entries.Random: {},
+    single_entries.Draw: {"as_many_as": None, "count": None, "within": ("**",)},
+    single_entries.Lines: {"whole": None},
+    single_entries.Random: {},
     added.LoraSettings: {},
     added.Lora: {"parameters": None},
     added.AdapterSettings: {"size": None, "reduction": None},
     added.Adapter: {},
-    entries.DiffPruningSettings: {
+    single_entries.DiffPruningSettings: {
         "penalty": 1.25e-7,
         "structured": True,
         "gate_learning_rate": 0.1,
         "learning_rate": None,
     },
-    entries.DiffPruning: {},
+    single_entries.DiffPruning: {},
     added.EmbeddingsSettings: {},
     added.Embeddings: {},
     added.PeftSettings: {"fields_as_json": ()},
     added.Peft: {},
-    entries.Ranked: {},
-    entries.Top: {},
+    single_entries.Ranked: {},
+    single_entries.Top: {},
 }
 COMPUTED_DEFAULTS = {TaskSpec: ["kind"], spec.DataSpec: ["splits"]}
 ADVICE = """
@@ -157,7 +157,11 @@ SPECS = [
     *(spec.PlannedRun(run=run_spec(), search=search) for search in (None, "s", "t")),
     *(spec.SearchSpec(run=run_spec(), rates=rates) for rates in ((0.01, 0.1), (0.01, 0.2))),
 ]
-SELECTIONS = [*METHODS.values(), WHOLE, entries.Top(top=entries.Ranked(ranking="r", fraction=0.1))]
+SELECTIONS = [
+    *METHODS.values(),
+    WHOLE,
+    single_entries.Top(top=single_entries.Ranked(ranking="r", fraction=0.1)),
+]
 
 
 def shuffled(content: Any, order: random.Random) -> Any:

@@ -13,7 +13,7 @@ from subtune.core.errors import SubtuneError
 from subtune.data import files
 from subtune.data.load import load, read, split_from_rows, tokenize
 from subtune.data.sources import MINI_TASKS, mini_columns, mini_rows, mini_version
-from subtune.models.files import TOKENIZER
+from subtune.models.tokenizer import TOKENIZER
 from subtune.runs.spec import DataSpec
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples

@@ -15,8 +15,8 @@ from subtune.exhibits.score_tables import (
     scores_by_train_rows,
     with_marks,
 )
+from subtune.methods.names import named
 from subtune.models.dimensions import papers_models
-from subtune.selections.methods import named
 from subtune.tasks import TASKS
 from subtune.tasks.task import columns_of
 from tests.helpers.examples import scored

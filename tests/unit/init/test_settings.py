@@ -5,7 +5,7 @@ import pytest
 
 from subtune.init import DEFAULTS
 from subtune.init.settings import choices, windows
-from subtune.selections.methods import METHODS
+from subtune.methods.names import METHODS
 from subtune.tasks.kinds import KINDS
 
 

@@ -13,8 +13,8 @@ from subtune.init.pace import Measured
 from subtune.interface import driver
 from subtune.interface.comparison import compare
 from subtune.interface.results import Comparison
+from subtune.methods.names import METHODS
 from subtune.runs.export import export_model
-from subtune.selections.methods import METHODS
 from tests.helpers.records import recorded
 
 PAIRS = [("a", "pair"), ("another", "one")]

@@ -4,10 +4,10 @@ import json
 import re
 
 from subtune import cli
-from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.methods.names import named
+from subtune.methods.selection import Whole, WholeTensors, count
 from subtune.models.dimensions import dimensions_in, trained_tensors
-from subtune.selections.kind import Whole, WholeTensors, count
-from subtune.selections.methods import named
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 
 
 def params(capsys, *arguments):

@@ -7,16 +7,12 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from subtune.core.errors import SubtuneError
-from subtune.families.base import (
-    HEADS,
-    SEQUENCE_CLASSIFICATION,
-    TOKEN_CLASSIFICATION,
-    is_classifier,
-)
+from subtune.methods.roles import is_classifier
 from subtune.models import encoder, transformers_models
 from subtune.models.dimensions import dimensions_in
+from subtune.models.encoder import load_model
+from subtune.models.families import HEADS, SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION
 from subtune.models.files import WEIGHTS, version_of
-from subtune.models.loading import load_model
 from tests.helpers import families
 
 QUERY = "encoder.layer.1.attention.self.query.weight"

@@ -5,10 +5,11 @@ import torch
 from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError
-from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import files
-from subtune.models.fetch import fetch
-from subtune.models.loading import load_model
+from subtune.models.encoder import load_model
+from subtune.models.families import SEQUENCE_CLASSIFICATION
+from subtune.models.files import fetch
+from subtune.models.tokenizer import TOKENIZER
 from subtune.runs.spec import ModelSpec
 
 
@@ -51,10 +52,10 @@ def test_weights_in_several_files_are_copied(family, directory_of, in_shards, fe
 
 def test_a_tokenizer_is_made_of_a_vocabulary(directory, fetched):
     """Older models have a vocabulary, and no file for the whole tokenizer."""
-    whole = Tokenizer.from_file(str(directory / files.TOKENIZER))
-    (directory / files.TOKENIZER).unlink()
+    whole = Tokenizer.from_file(str(directory / TOKENIZER))
+    (directory / TOKENIZER).unlink()
     words = sorted(whole.get_vocab(), key=whole.token_to_id)
     (directory / "vocab.txt").write_text("\n".join(words) + "\n")
-    made = Tokenizer.from_file(str(fetched(directory) / files.TOKENIZER))
+    made = Tokenizer.from_file(str(fetched(directory) / TOKENIZER))
     for pair in (("a good film",), ("The dog sleeps.", "he sings")):
         assert made.encode(*pair).ids == whole.encode(*pair).ids

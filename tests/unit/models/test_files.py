@@ -11,14 +11,14 @@ from transformers import AutoModel
 
 from subtune.core.errors import SubtuneError
 from subtune.data.load import tokenize
-from subtune.families.base import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION, is_classifier
+from subtune.methods.roles import is_classifier
 from subtune.models import files
-from subtune.models.encoder import with_new_classifier
+from subtune.models.encoder import load_model, with_new_classifier
+from subtune.models.families import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
 from subtune.models.files import MANY, head_by, longest_text, own_pooling
 from subtune.models.forward import logits
-from subtune.models.loading import load_model
 from subtune.models.packing import pack
-from subtune.models.tokenizer import read_tokenizer
+from subtune.models.tokenizer import TOKENIZER, read_tokenizer
 from subtune.tasks import TASKS
 from tests.helpers import examples
 
@@ -50,16 +50,16 @@ def test_files_that_are_not_those_of_the_index_are_refused(change, problem, in_s
 
 @pytest.mark.parametrize("content", ["{", '{"model": {}}'])
 def test_a_tokenizer_that_cannot_be_read_is_one_line(content, directory):
-    (directory / files.TOKENIZER).write_text(content)
+    (directory / TOKENIZER).write_text(content)
     with pytest.raises(SubtuneError, match=r"tokenizer\.json is not a readable tokenizer"):
         read_tokenizer(directory)
 
 
 def test_words_behind_the_last_row_matter_where_a_text_has_them(copied):
     directory, task = copied("llama"), TASKS["sst2"]
-    tokenizer = Tokenizer.from_file(str(directory / files.TOKENIZER))
+    tokenizer = Tokenizer.from_file(str(directory / TOKENIZER))
     tokenizer.add_special_tokens(["[BEHIND]"])
-    tokenizer.save(str(directory / files.TOKENIZER))
+    tokenizer.save(str(directory / TOKENIZER))
     assert files.files_of(directory)
     rows = examples.rows_of(task)
     assert tokenize(task, rows, directory, 24)

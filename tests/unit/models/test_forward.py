@@ -14,7 +14,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModel
 from transformers.activations import ACT2FN
 
-from subtune.families.base import (
+from subtune.models import forward, packing
+from subtune.models.dimensions import dimensions_by
+from subtune.models.encoder import load_model, with_new_classifier
+from subtune.models.families import (
     ACTIVATIONS,
     HEADS,
     MEAN_CLASSIFICATION,
@@ -22,11 +25,7 @@ from subtune.families.base import (
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
-from subtune.models import forward, packing
-from subtune.models.dimensions import dimensions_by
-from subtune.models.encoder import with_new_classifier
 from subtune.models.forward import hidden_states
-from subtune.models.loading import load_model
 from subtune.models.operations import DropoutMasks, PerRun
 from subtune.models.packing import pack
 from subtune.tasks import TASKS

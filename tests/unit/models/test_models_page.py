@@ -7,10 +7,11 @@ import yaml
 from transformers import AutoConfig
 
 from subtune.core.errors import SubtuneError
-from subtune.families import FAMILIES, NAMINGS
+from subtune.methods import SELECTION
+from subtune.methods.names import named
+from subtune.methods.roles import NAMINGS
 from subtune.models.dimensions import dimensions_in
-from subtune.selections import SELECTION
-from subtune.selections.methods import named
+from subtune.models.families import FAMILIES
 from tests.helpers.families import DECODER, SHAPE, USUAL
 from tests.helpers.project import ROOT
 
@@ -65,5 +66,5 @@ def test_the_example_fits_models_as_deep_as_the_published_ones(family, model, la
 def test_a_family_is_added_as_the_page_shows():
     [naming] = [block for block in BLOCKS["yaml"] if block.startswith("- model_types")]
     [row] = BLOCKS["python"]
-    assert naming in (ROOT / "src/subtune/families/namings.yaml").read_text()
+    assert naming in (ROOT / "src/subtune/methods/namings.yaml").read_text()
     assert row in (ROOT / "tests/helpers/families.py").read_text()

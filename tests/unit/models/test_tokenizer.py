@@ -4,8 +4,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from subtune.core.errors import SubtuneError
-from subtune.models.files import TOKENIZER
-from subtune.models.tokenizer import read_tokenizer, unknown_share
+from subtune.models.tokenizer import TOKENIZER, read_tokenizer, unknown_share
 
 TEXTS = ["good film", "ฟิล์ม ดี"]
 WORDS = {"?": 0, "good": 1, "film": 2}

@@ -11,18 +11,17 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from subtune.families.base import (
+from subtune.models.encoder import load_model, shapes_of, with_new_classifier
+from subtune.models.families import (
     MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
-from subtune.models.encoder import shapes_of, with_new_classifier
 from subtune.models.forward import hidden_states, logits
-from subtune.models.injected import injected
-from subtune.models.loading import load_model
 from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun
 from subtune.models.packing import pack
+from subtune.models.peft import injected
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
 

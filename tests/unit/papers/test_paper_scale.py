@@ -7,10 +7,10 @@ import pytest
 from subtune import papers
 from subtune.config import read_config
 from subtune.exhibits.score_tables import exhibit_scores
+from subtune.methods.names import METHODS, is_built_in
 from subtune.papers.experiments import exhibits_of, paper_of, with_information, with_papers
 from subtune.plan.cost import Estimates, cost_table
 from subtune.plan.plan import make_plan
-from subtune.selections.methods import METHODS, is_built_in
 from tests.helpers.project import ROOT
 
 PAPERS = ["layernorm", "bitfit", "bitfit_plus", "spafit"]

@@ -15,10 +15,12 @@ from subtune.core.errors import SubtuneError
 from subtune.data import files
 from subtune.data.load import load, tokenize
 from subtune.data.sources import size_of
-from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.methods.names import METHODS
+from subtune.methods.selection import Work
 from subtune.models import encoder
 from subtune.models.dimensions import bytes_of_a_run, dimensions_of, papers_models
-from subtune.models.loading import load_model
+from subtune.models.encoder import load_model
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.plan.cost import (
     COPIES_OF_TRAINED,
     TOTAL,
@@ -34,8 +36,6 @@ from subtune.plan.cost import (
 from subtune.plan.jobs import Sweep
 from subtune.plan.plan import Plan, Planned, make_plan
 from subtune.runs.spec import DataSpec, PlannedRun
-from subtune.selections.kind import Work
-from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.tasks.task import TaskSize

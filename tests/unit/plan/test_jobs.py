@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subtune.config import check_config
+from subtune.methods.names import METHODS
 from subtune.plan.jobs import COST_OF_MATRICES, FEW_EXAMPLES, VARYING, split_runs
 from subtune.plan.plan import Plan, Planned, make_plan
 from subtune.runs.spec import Fold, PlannedRun
-from subtune.selections.methods import METHODS
 from subtune.tasks.task import TaskSize
 from tests.helpers import examples
 from tests.helpers.plans import BASE, embedded, plan

@@ -10,10 +10,10 @@ import pytest
 from subtune.config import check_config
 from subtune.config.schema import SEARCHED
 from subtune.core.errors import SubtuneError
+from subtune.methods.single_entries import Top
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
 from subtune.runs.spec import Fit, Fold
-from subtune.selections.entries import Top
 from tests.helpers.plans import (
     BASE,
     embedded,

@@ -18,12 +18,12 @@ from transformers import AutoModelForSequenceClassification, PreTrainedTokenizer
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.models.loading import load_model
+from subtune.methods import SELECTION
+from subtune.methods.added import Lora, LoraSettings
+from subtune.methods.names import METHODS
+from subtune.models.encoder import load_model
 from subtune.runs import recorded_models
 from subtune.runs.export import export_adapter, export_model
-from subtune.selections import SELECTION
-from subtune.selections.added import Lora, LoraSettings
-from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.evaluation import logits_of

@@ -14,10 +14,10 @@ from peft import AutoPeftModelForSequenceClassification
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
+from subtune.methods.names import METHODS
 from subtune.models import files
 from subtune.runs import predict, records
 from subtune.runs.export import export_adapter, export_model
-from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of

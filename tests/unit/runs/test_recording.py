@@ -13,11 +13,11 @@ from subtune.analysis.run_table import table_of_runs
 from subtune.core.errors import SubtuneError
 from subtune.data.batches import divided
 from subtune.data.load import load, tokenize
-from subtune.models.loading import load_model
+from subtune.methods.names import METHODS
+from subtune.models.encoder import load_model
 from subtune.plan.refits import refit_of
 from subtune.runs import recorded_models, recording, records, tables
 from subtune.runs.spec import DataSpec, Fit, Fold
-from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.embeddings import tokens_pooled

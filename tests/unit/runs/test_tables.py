@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from subtune import cli
+from subtune.methods.names import METHODS
 from subtune.runs import records, tables
-from subtune.selections.methods import METHODS
 from tests.helpers import examples
 from tests.helpers.records import record, recorded
 

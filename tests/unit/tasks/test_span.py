@@ -8,8 +8,8 @@ from torch.nn import functional
 from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 
 from subtune.data.readers.questions import questions
-from subtune.families.base import QUESTION_ANSWERING
-from subtune.models.loading import load_model
+from subtune.models.encoder import load_model
+from subtune.models.families import QUESTION_ANSWERING
 from subtune.models.tokenizer import read_tokenizer
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples

@@ -2,8 +2,8 @@
 
 import pytest
 
-from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.loading import load_model
+from subtune.models.encoder import load_model
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from tests.helpers import examples
 

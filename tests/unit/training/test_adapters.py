@@ -6,13 +6,12 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
-from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.methods import SELECTION
+from subtune.methods.names import METHODS
+from subtune.methods.selection import count
 from subtune.models.dimensions import dimensions_in, dimensions_of, shapes_for
-from subtune.models.encoder import new_classifier, shapes_of, with_adapters
-from subtune.models.loading import load_model
-from subtune.selections import SELECTION
-from subtune.selections.kind import count
-from subtune.selections.methods import METHODS
+from subtune.models.encoder import load_model, new_classifier, shapes_of, with_adapters
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep

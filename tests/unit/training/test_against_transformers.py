@@ -19,9 +19,9 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch.nn import functional
 from transformers import get_scheduler
 
+from subtune.methods.selection import Indices, LowRank
 from subtune.models import encoder, packing
-from subtune.models.loading import load_model
-from subtune.selections.kind import Indices, LowRank
+from subtune.models.encoder import load_model
 from subtune.training import groups, recipe
 from subtune.training.deltas import applied
 from subtune.training.evaluation import Evaluation, evaluate

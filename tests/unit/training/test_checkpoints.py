@@ -12,8 +12,8 @@ import torch
 
 from subtune.core.errors import SubtuneError
 from subtune.core.jobs import StoppedError
-from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.loading import load_model
+from subtune.models.encoder import load_model
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import recording, records
 from subtune.tasks import TASKS
 from subtune.training import checkpoints, recipe
@@ -383,8 +383,8 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 import torch
-from subtune.models.loading import load_model
-from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.models.encoder import load_model
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training import sweeps
 from subtune.training.recipe import Member

@@ -8,11 +8,11 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from subtune.core.jobs import StoppedError
-from subtune.families.base import SEQUENCE_CLASSIFICATION, is_classifier
-from subtune.models.encoder import new_classifier
-from subtune.models.loading import load_model
-from subtune.selections import SELECTION
-from subtune.selections.entries import DiffPruningSettings
+from subtune.methods import SELECTION
+from subtune.methods.roles import is_classifier
+from subtune.methods.single_entries import DiffPruningSettings
+from subtune.models.encoder import load_model, new_classifier
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.deltas import applied

@@ -13,9 +13,8 @@ from transformers import AutoModel
 
 from subtune.core.errors import SubtuneError
 from subtune.data.load import tokenize
-from subtune.models.encoder import Encoder
+from subtune.models.encoder import Encoder, load_model
 from subtune.models.forward import hidden_states
-from subtune.models.loading import load_model
 from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples

@@ -14,9 +14,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch.nn.functional import cross_entropy
 
 from subtune.core.errors import SubtuneError
-from subtune.families.base import MEAN_CLASSIFICATION
-from subtune.models.encoder import with_new_classifier
-from subtune.models.loading import load_model
+from subtune.models.encoder import load_model, with_new_classifier
+from subtune.models.families import MEAN_CLASSIFICATION
 from subtune.models.operations import TableRows
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples

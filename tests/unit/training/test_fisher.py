@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.methods.single_entries import ranks, summed
 from subtune.models import encoder
-from subtune.models.loading import load_model
-from subtune.selections.entries import ranks, summed
+from subtune.models.encoder import load_model
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.training import fisher
 from subtune.training.fisher import fisher_information
 from subtune.training.precision import autocast

@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from subtune.core.jobs import StoppedError
-from subtune.families.base import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
-from subtune.models.encoder import Encoder, shapes_of
-from subtune.models.injected import injected
-from subtune.models.loading import load_model
+from subtune.models.encoder import Encoder, load_model, shapes_of
+from subtune.models.families import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
+from subtune.models.peft import injected
 from subtune.runs.spec import ModelSpec
 from subtune.tasks import TASKS
 from subtune.training import embeddings, recipe

@@ -8,11 +8,10 @@ import pytest
 import torch
 
 from subtune.core.jobs import StoppedError
-from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.encoder import shapes_of
-from subtune.models.injected import injected
-from subtune.models.loading import load_model
+from subtune.models.encoder import load_model, shapes_of
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.packing import Packed
+from subtune.models.peft import injected
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import Checkpoints, Keeper

@@ -10,14 +10,13 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
-from subtune.families.base import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
+from subtune.methods import SELECTION
+from subtune.methods.names import METHODS
 from subtune.models.dimensions import dimensions_in, parameter_counts, shapes_for
-from subtune.models.encoder import new_classifier, shapes_of
+from subtune.models.encoder import load_model, new_classifier, shapes_of
+from subtune.models.families import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
 from subtune.models.files import directory_of_package
-from subtune.models.injected import UNFIT, injected, peft_config
-from subtune.models.loading import load_model
-from subtune.selections import SELECTION
-from subtune.selections.methods import METHODS
+from subtune.models.peft import UNFIT, injected, peft_config
 from subtune.tasks import TASKS
 from subtune.training import groups
 from subtune.training.recipe import Member

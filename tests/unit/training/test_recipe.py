@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from subtune.data.batches import by_length, shuffled
-from subtune.families.base import is_key_bias
+from subtune.methods.roles import is_key_bias
+from subtune.methods.selection import Indices
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packing import pack
-from subtune.selections.kind import Indices
 from subtune.tasks import TASKS
 from subtune.training.deltas import applied
 from subtune.training.evaluation import logits_of

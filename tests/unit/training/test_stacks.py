@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from subtune.models.loading import load_model
+from subtune.models.encoder import load_model
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.deltas import to_stored

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.methods.names import METHODS
 from subtune.models import encoder, forward, transformers_pass
+from subtune.models.encoder import load_model
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.forward import logits
-from subtune.models.loading import load_model
 from subtune.models.operations import PerRun
 from subtune.models.packing import pack
 from subtune.runs import recording
-from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.training import groups, recipe, sweeps
 from subtune.training.evaluation import logits_of

@@ -11,13 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subtune.families.base import SEQUENCE_CLASSIFICATION, is_embedding
-from subtune.models.encoder import shapes_of, with_new_classifier
-from subtune.models.loading import load_model
+from subtune.methods.added import Lora, LoraSettings
+from subtune.methods.roles import is_embedding
+from subtune.methods.selection import WholeTensors, count
+from subtune.methods.single_entries import Draw, Lines, Random, Ranked, Top
+from subtune.models.encoder import load_model, shapes_of, with_new_classifier
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.operations import LowRankUpdate, PerRun, SparseEntries
-from subtune.selections.added import Lora, LoraSettings
-from subtune.selections.entries import Draw, Lines, Random, Ranked, Top
-from subtune.selections.kind import WholeTensors, count
 from subtune.training.deltas import (
     AddedUpdate,
     ChangedEntries,

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag, TypeAdapter
 
-from subtune.selections.added import Adapter, Embeddings, Lora, Peft
-from subtune.selections.entries import DiffPruning, Random, Top
-from subtune.selections.kind import WholeTensors
+from subtune.methods.added import Adapter, Embeddings, Lora, Peft
+from subtune.methods.selection import WholeTensors
+from subtune.methods.single_entries import DiffPruning, Random, Top
 
 
 def _kind_meant(value: Any) -> str:

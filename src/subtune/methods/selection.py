@@ -17,7 +17,7 @@ from pydantic import Field
 
 from subtune.core.errors import SubtuneError
 from subtune.core.ids import Value
-from subtune.families.base import is_classifier, is_norm
+from subtune.methods.roles import is_classifier, is_norm
 
 # Tensor name to the rank of each of its entries, from 0.
 Ranks = Mapping[str, np.ndarray]

@@ -7,10 +7,10 @@ import pytest
 
 from subtune import papers
 from subtune.core.errors import SubtuneError
-from subtune.families.base import is_classifier
+from subtune.methods.names import COMBINATIONS, LAYER_PARAMETERS, METHODS, name_of, named
+from subtune.methods.roles import is_classifier
+from subtune.methods.selection import LowRank, Whole, WholeTensors
 from subtune.models.dimensions import dimensions_of, papers_models, parameter_counts
-from subtune.selections.kind import LowRank, Whole, WholeTensors
-from subtune.selections.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, name_of, named
 
 
 @pytest.fixture(scope="module")

@@ -7,17 +7,18 @@ import torch
 from transformers import AutoConfig, AutoModel, PretrainedConfig
 
 from subtune.core.errors import SubtuneError
-from subtune.families import FAMILIES, NAMINGS, base
-from subtune.families.base import (
+from subtune.methods import roles
+from subtune.methods.roles import NAMINGS, is_classifier
+from subtune.models import encoder
+from subtune.models.dimensions import dimensions_by, dimensions_in
+from subtune.models.encoder import load_model
+from subtune.models.families import (
+    FAMILIES,
     HEADS,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
-    is_classifier,
 )
-from subtune.models import encoder
-from subtune.models.dimensions import dimensions_by, dimensions_in
 from subtune.models.files import longest_text, read_config
-from subtune.models.loading import load_model
 from tests.helpers.families import FIELDS
 from tests.helpers.reference import CLASSES
 
@@ -114,10 +115,10 @@ def test_every_family_is_tried():
 
 
 def test_every_module_of_a_layer_has_a_role(model):
-    places = map(base.component_of, model.parameters)
+    places = map(roles.component_of, model.parameters)
     inside = {place.component for place in places if place.layer is not None}
     # BERT has no projections of relative positions.
-    assert {name for name in inside if ".pos_" not in name} <= set(base.IN_LAYER)
+    assert {name for name in inside if ".pos_" not in name} <= set(roles.IN_LAYER)
 
 
 def test_norms_and_tables_are_known_by_their_names(model):
@@ -125,8 +126,8 @@ def test_norms_and_tables_are_known_by_their_names(model):
     for name in model.parameters:
         kind = type(module.get_submodule(model.exported_name(name).rpartition(".")[0])).__name__
         if not is_classifier(name):
-            assert base.is_norm(name) == ("Norm" in kind), name
-        assert base.is_embedding(name) == ("Embedding" in kind), name
+            assert roles.is_norm(name) == ("Norm" in kind), name
+        assert roles.is_embedding(name) == ("Embedding" in kind), name
 
 
 def test_shapes_are_known_without_weights(model, directory):

@@ -12,14 +12,13 @@ import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import fused
-from subtune.models.encoder import shapes_of, with_adapters, with_new_classifier
+from subtune.methods import SELECTION
+from subtune.models import operations
+from subtune.models.encoder import load_model, shapes_of, with_adapters, with_new_classifier
+from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.forward import logits
-from subtune.models.loading import load_model
 from subtune.models.operations import DropoutMasks
 from subtune.models.packing import pack
-from subtune.selections import SELECTION
 from subtune.training.values import TrainedValues
 from tests.helpers import examples
 
@@ -36,9 +35,9 @@ def compiler(monkeypatch):
     torch._dynamo.reset()
     counting = CompileCounterWithBackend("aot_eager")
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=counting))
-    fused._fused.cache_clear()
+    operations._fused.cache_clear()
     yield counting
-    fused._fused.cache_clear()
+    operations._fused.cache_clear()
     torch._dynamo.reset()
 
 
@@ -48,6 +47,11 @@ def model(tiny_bert):
     read = with_new_classifier(load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2), 0)
     read.config.hidden_dropout_prob = read.config.attention_probs_dropout_prob = 0.1
     return replace(read, parameters={n: v.double() for n, v in read.parameters.items()})
+
+
+def with_fused(model, report=print):
+    fused = operations.fuse_operations(model.config, model.parameters, report)
+    return replace(model, fused=fused)
 
 
 def with_entries(kind, model):
@@ -95,13 +99,13 @@ def test_compiled_operations_give_the_plain_logits_and_gradients(kind, runs, mod
     model, entries = with_entries(kind, model)
     values, batch = values_of(model, entries, runs), batch_of(model, 9)
     expected = step(model, values, batch)
-    found = step(fused.with_fused_operations(model, print), values, batch)
+    found = step(with_fused(model), values, batch)
     torch.testing.assert_close(found, expected, **EXACT)
     assert compiler.frame_count
 
 
 def test_other_numbers_of_tokens_and_runs_are_not_compiled_again(model, compiler):
-    compiled = fused.with_fused_operations(model, print)
+    compiled = with_fused(model)
 
     def compiled_for(kind, runs, lengths):
         before = compiler.frame_count
@@ -125,12 +129,12 @@ def test_without_a_compiler_a_step_has_plain_operations(model, monkeypatch):
 
         return call
 
-    fused._fused.cache_clear()
+    operations._fused.cache_clear()
     monkeypatch.setattr(torch, "compile", fails)
     lines = []
-    assert fused.with_fused_operations(model, lines.append) is model
+    assert with_fused(model, lines.append).fused is None
     assert lines == [
         "operations are not compiled, which takes longer: "
         "fatal error: Python.h: No such file or directory"
     ]
-    fused._fused.cache_clear()
+    operations._fused.cache_clear()

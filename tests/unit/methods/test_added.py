@@ -3,8 +3,8 @@
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.selections.added import Lora, LoraSettings
-from subtune.selections.kind import LowRank, Whole, count
+from subtune.methods.added import Lora, LoraSettings
+from subtune.methods.selection import LowRank, Whole, count
 from tests.helpers.examples import CLASSIFIER
 
 QUERIES = "encoder.layer.*.attention.self.query.weight"

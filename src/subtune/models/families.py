@@ -1,44 +1,17 @@
-"""Names of parameters by their roles, and the heads and sizes of packed families.
+"""The heads of models, and the families that have our own forward pass: their sizes and names.
 
-Names follow BERT: the query of layer 3 is ``encoder.layer.3.attention.self.query`` in every family,
-so that a name means the same in methods, patterns, tables and figures. If a parameter of a layer
-has no such role, its own name follows the layer's name. The prefix that transformers' models with a
-head have, such as ``bert.``, is left out. Parameters above the pretrained part begin with
-``classifier``.
+This pass is called packed, because its batches have no padding. For all other families subtune runs
+transformers' code, and a `Naming` gives each parameter its role.
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from subtune.methods.roles import KEY, LAYERS, Shape, is_classifier, is_embedding
 from subtune.tasks.examples import Reads
 
-LAYERS = "encoder.layer."
-CLASSIFIER = "classifier"
-# Prefixes of the parameters that adapters and PEFT add: trained ones, and frozen ones.
-ADDED, FIXED = "added", "fixed"
-KEY = "attention.self.key"
-# The roles in a layer, in the order of the forward pass: BERT's, and those of modules that BERT
-# lacks. A norm stands before or after attention or the feed-forward part. If there are two, the
-# norm after the part has BERT's name.
-IN_LAYER = (
-    "attention.input.LayerNorm",
-    "attention.self.qkv",
-    "attention.self.query",
-    KEY,
-    "attention.self.value",
-    "attention.query.LayerNorm",
-    "attention.key.LayerNorm",
-    "attention.output.dense",
-    "attention.output.LayerNorm",
-    "intermediate.LayerNorm",
-    "intermediate.gate",
-    "intermediate.gate_and_dense",
-    "intermediate.dense",
-    "output.dense",
-    "output.LayerNorm",
-)
 # Names of heads, which are those of transformers' classes. `MEAN_CLASSIFICATION` is a token
 # classifier whose logits are averaged over a text's tokens, which equals a linear layer on the mean
 # of the tokens' states.
@@ -53,104 +26,6 @@ HEADS: dict[str, Reads] = {
     TOKEN_CLASSIFICATION: "marked",
     QUESTION_ANSWERING: "all",
 }
-
-
-@dataclass(frozen=True)
-class Naming:
-    """The roles of the modules of a family's models.
-
-    A family without roles keeps transformers' names.
-
-    Attributes:
-        model_types: the family's names in ``config.json``.
-        layers: the part of a layer's name before the number, without the prefix of the pretrained
-            part.
-        inside: roles of a layer's modules, or of single parameters, by name.
-        outside: roles of modules outside the layers, by name.
-        pretrained_head: names of modules above the pretrained part that checkpoints also hold.
-        key_bias_cancels: whether softmax ignores the key's bias. It does if attention scores are
-            linear in keys without positions.
-        positions_behind_padding: whether positions are counted from the padding id + 1.
-        pooling_field: the field of ``config.json`` that says which tokens transformers' sequence
-            classifier reads, if there is a choice.
-    """
-
-    model_types: Iterable[str] = ()
-    layers: str = ""
-    inside: Mapping[str, str] = field(default_factory=dict)
-    outside: Mapping[str, str] = field(default_factory=dict)
-    pretrained_head: Iterable[str] = ()
-    key_bias_cancels: bool = False
-    positions_behind_padding: bool = False
-    pooling_field: str = ""
-
-    def canonical(self, name: str, backbone: str) -> str:
-        """Return the canonical name of a parameter that transformers' model calls ``name``.
-
-        ``backbone`` is the prefix of the pretrained part.
-        """
-        inner = name.removeprefix(f"{backbone}.")
-        if inner == name and not name.startswith(tuple(f"{m}." for m in self.pretrained_head)):
-            return name if name.startswith(f"{CLASSIFIER}.") else f"{CLASSIFIER}.{name}"
-        if self.layers and inner.startswith(self.layers):
-            layer, _, rest = inner.removeprefix(self.layers).partition(".")
-            return f"{LAYERS}{layer}.{_by_role(rest, self.inside)}"
-        return _by_role(inner, self.outside)
-
-
-def _by_role(name: str, roles: Mapping[str, str]) -> str:
-    """Return a parameter's name with its module's role, if the module has one."""
-    if name in roles:
-        return roles[name]
-    module, _, part = name.rpartition(".")
-    return f"{roles.get(module, module)}.{part}" if module else part
-
-
-def in_order(components: Iterable[str]) -> list[str]:
-    """Return each component once, in the order of the forward pass, with unknown ones last."""
-    names = list(dict.fromkeys(components))
-    known = [name for name in IN_LAYER if name in names]
-    return known + [name for name in names if name not in known]
-
-
-def is_embedding(name: str) -> bool:
-    """Return whether a canonical name is that of an embedding table."""
-    module = name.rpartition(".")[0].rpartition(".")[2]
-    return module.endswith(("embeddings", "embedding", "embed_tokens"))
-
-
-def is_key_bias(name: str) -> bool:
-    """Return whether a canonical name is that of a key's bias.
-
-    Unless the model does more with keys (`Naming.key_bias_cancels`), a key's bias adds the same
-    number to all scores of a query. Softmax ignores that number, so the gradient is 0. A computed
-    gradient would be rounding noise, which Adam turns into full steps.
-    """
-    return name.endswith(f".{KEY}.bias")
-
-
-def is_norm(name: str) -> bool:
-    """Return whether a name, canonical or not, is that of a norm's parameter."""
-    module = name.rpartition(".")[0].rpartition(".")[2].lower()
-    return "norm" in module or module.startswith("ln_")
-
-
-class Component(NamedTuple):
-    """The place of a parameter in the model.
-
-    Attributes:
-        component: the role of its module, such as ``attention.self.query``; outside the layers the
-            module's name.
-        layer: the number of its layer, from 0; None outside the layers.
-        part: the parameter's own name, such as ``weight``.
-    """
-
-    component: str
-    layer: int | None
-    part: str
-
-
-Shape = tuple[int, ...]
 
 
 class HeadLayer(NamedTuple):
@@ -280,33 +155,6 @@ class Family:
         return f"{exported[module]}.{part}" if module in exported else f"{self.backbone}.{name}"
 
 
-def component_of(name: str) -> Component:
-    """Split a canonical parameter name into component, layer and part."""
-    module, _, part = name.rpartition(".")
-    if module.startswith(LAYERS):
-        layer, _, component = module.removeprefix(LAYERS).partition(".")
-        return Component(component, int(layer), part)
-    return Component(module, None, part)
-
-
-def is_classifier(name: str) -> bool:
-    """Return whether a parameter or module belongs to the classifier, which is not pretrained.
-
-    Every run draws a new classifier and trains all of it, whatever the selection.
-    """
-    return name.partition(".")[0] == CLASSIFIER
-
-
-def is_added(name: str) -> bool:
-    """Return whether a parameter was added by adapters or PEFT, and trains."""
-    return name.partition(".")[0] == ADDED
-
-
-def is_pretrained(name: str) -> bool:
-    """Return whether a parameter is in the pretrained checkpoint."""
-    return name.partition(".")[0] not in (ADDED, CLASSIFIER, FIXED)
-
-
 # Transformers' names of activations that act on each number alone and have no parameters.
 ACTIVATIONS = (
     *("gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python"),
@@ -315,7 +163,6 @@ ACTIVATIONS = (
 )
 CLASSIFIER_DROPOUT = ("classifier_dropout", "hidden_dropout_prob")
 TOKEN_HEAD = (HeadLayer("classifier", "classifier", CLASSIFIER_DROPOUT),)
-
 # Devlin et al., 2019.
 BERT = Family(
     model_type="bert",
@@ -351,7 +198,6 @@ BERT = Family(
     },
     backbone="bert",
 )
-
 # Liu et al., 2019.
 ROBERTA = replace(
     BERT,
@@ -367,8 +213,9 @@ ROBERTA = replace(
     },
     backbone="roberta",
 )
-
 # Conneau et al., 2020.
 XLM_ROBERTA = replace(
     ROBERTA, model_type="xlm-roberta", defaults={**BERT.defaults, "pad_token_id": 1}
 )
+# By the ``model_type`` in ``config.json``.
+FAMILIES = {family.model_type: family for family in (BERT, ROBERTA, XLM_ROBERTA)}

@@ -7,15 +7,8 @@ from pydantic import Field, GetJsonSchemaHandler, model_validator
 
 from subtune.core.errors import SubtuneError
 from subtune.core.ids import Value, canonical_json
-from subtune.families.base import (
-    ADDED,
-    LAYERS,
-    Shape,
-    is_added,
-    is_embedding,
-    is_norm,
-)
-from subtune.selections.kind import (
+from subtune.methods.roles import ADDED, LAYERS, Shape, is_added, is_embedding, is_norm
+from subtune.methods.selection import (
     AbstractSelection,
     Entries,
     LowRank,
@@ -135,7 +128,7 @@ def down_and_up(part: str) -> tuple[str, str]:
 class PeftSettings(Value):
     """The settings of PEFT's modules.
 
-    `subtune.models.injected` checks them, because importing PEFT takes seconds.
+    `subtune.models.peft` checks them, because importing PEFT takes seconds.
 
     Attributes:
         type: PEFT's type, such as ``IA3``.

@@ -17,17 +17,15 @@ from peft.utils import ModulesToSaveWrapper
 from transformers import PretrainedConfig, PreTrainedModel
 
 from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of, reason_of
-from subtune.families.base import (
-    ADDED,
-    FIXED,
+from subtune.methods.added import PeftSettings
+from subtune.methods.roles import ADDED, FIXED, Shape, is_classifier
+from subtune.models.encoder import Encoder
+from subtune.models.families import (
     MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
-    Shape,
-    is_classifier,
 )
-from subtune.models.encoder import Encoder
 from subtune.models.transformers_models import (
     AUTO_CLASSES,
     emptied,
@@ -35,7 +33,6 @@ from subtune.models.transformers_models import (
     quiet,
     with_values,
 )
-from subtune.selections.added import PeftSettings
 
 # PEFT's task types by head. Its class for question answering does not pass token types on, so that
 # head has none here.

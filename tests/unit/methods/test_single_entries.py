@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
-from subtune.selections.entries import (
+from subtune.methods.names import METHODS
+from subtune.methods.selection import Indices, WholeTensors, count
+from subtune.methods.single_entries import (
     Draw,
     Lines,
     Random,
@@ -20,8 +22,6 @@ from subtune.selections.entries import (
     read_ranks,
     summed,
 )
-from subtune.selections.kind import Indices, WholeTensors, count
-from subtune.selections.methods import METHODS
 from tests.helpers.examples import CLASSIFIER
 
 

@@ -12,10 +12,10 @@ from functools import cache
 from subtune.core.errors import SubtuneError, one_of
 from subtune.core.files import read_package_yaml
 from subtune.core.ids import Value
-from subtune.selections import NamedSelection, Selection
-from subtune.selections.added import Lora
-from subtune.selections.entries import Draw, Random
-from subtune.selections.kind import WholeTensors
+from subtune.methods import NamedSelection, Selection
+from subtune.methods.added import Lora
+from subtune.methods.selection import WholeTensors
+from subtune.methods.single_entries import Draw, Random
 
 # Masks are fractions of this method, unless a configuration names another.
 MASKED_METHOD = "layernorm"
@@ -32,7 +32,7 @@ class _Resource(Value):
     titles: dict[str, str]
 
 
-_PAPERS = _Resource.model_validate(read_package_yaml("subtune.selections", "methods.yaml"))
+_PAPERS = _Resource.model_validate(read_package_yaml("subtune.methods", "methods.yaml"))
 # The one parameter that a method trains in every layer, by the method's name.
 LAYER_PARAMETERS = _PAPERS.layer_parameters
 COMBINATIONS = _PAPERS.combinations

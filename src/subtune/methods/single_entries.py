@@ -19,8 +19,8 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.ids import Value
-from subtune.families.base import is_pretrained
-from subtune.selections.kind import (
+from subtune.methods.roles import is_pretrained
+from subtune.methods.selection import (
     AbstractSelection,
     Entries,
     Indices,

@@ -3,11 +3,11 @@
 import pytest
 
 from subtune.core.errors import SubtuneError
+from subtune.methods import SELECTION
+from subtune.methods.names import METHODS
+from subtune.methods.selection import Whole, WholeTensors, Work, matching, require_whole
+from subtune.methods.single_entries import Ranked, Top
 from subtune.models.dimensions import dimensions_of
-from subtune.selections import SELECTION
-from subtune.selections.entries import Ranked, Top
-from subtune.selections.kind import Whole, WholeTensors, Work, matching, require_whole
-from subtune.selections.methods import METHODS
 from tests.helpers.examples import CLASSIFIER
 
 
