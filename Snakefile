@@ -35,7 +35,7 @@ rule all:
         PLAN.targets["all"],
 
 
-for experiment in stages("exhibits"):
+for experiment in jobs("exhibits"):
     require_no_rule(experiment)
 
     rule:

@@ -244,18 +244,18 @@ def check(config: Path = Path("config.yaml"), /) -> None:
     """
     from subtune.config import check_config, parse_config_file
     from subtune.hub import UnreachableError
-    from subtune.stages import plan_file
+    from subtune.steps import plan_file
 
     data = parse_config_file(config)
     experiments = f"{config}: {len(check_config(data).experiments)} experiment(s)"
     try:
-        plan = plan_file.current(data)
+        plan = plan_file.find_plan(data)
     except UnreachableError as error:
         print(f"{experiments}, no problems found, but not everything could be checked: {error}")
         return
     for line in plan.notes:
         print(line)
-    runs = sum(len(sweep.spec["runs"]) for sweep in plan.stages["train"].values())
+    runs = sum(len(sweep.spec["runs"]) for sweep in plan.jobs["train"].values())
     print(f"{experiments}, {runs:,} run(s), no problems found")
 
 

@@ -108,7 +108,7 @@ class Submitted:
             one
             for one in psutil.process_iter(["cwd", "cmdline"])
             if one.info["cwd"] == str(self.directory.resolve())
-            and "".join((one.info["cmdline"] or [])[-1:]).endswith("stage.py")
+            and "".join((one.info["cmdline"] or [])[-1:]).endswith("step.py")
         ]
 
     def log(self) -> str:

@@ -20,11 +20,11 @@ from transformers import AutoModelForSequenceClassification
 import subtune
 from subtune import cli
 from subtune.core.errors import SubtuneError
-from subtune.core.workflow import snakemake_command
 from subtune.interface import driver
 from subtune.interface.schedule import done_before
 from subtune.interface.workers import Workers
 from subtune.runs import records
+from subtune.steps.snakemake_calls import snakemake_command
 from tests.helpers.project import BIN, ROOT
 
 FILE = ROOT / "examples" / "weather-train.csv"
@@ -109,11 +109,11 @@ def completed(killed, results, tiny_bert):
     """The lines of the last call, whose first worker that trained was killed."""
     lines, start, found = [], Workers.start, []
 
-    def start_and_kill(workers, stage, log):
-        start(workers, stage, log)
-        if stage.kind == "train" and not found:
-            found.append(stage)
-            [process] = [one for one, busy in workers._busy.items() if busy is stage]
+    def start_and_kill(workers, job, log):
+        start(workers, job, log)
+        if job.kind == "train" and not found:
+            found.append(job)
+            [process] = [one for one, busy in workers._busy.items() if busy is job]
             process.kill()
 
     with pytest.MonkeyPatch.context() as patch:
@@ -147,7 +147,7 @@ def test_workers_end_with_the_call_that_started_them(killed, interrupted):
     assert killed
 
 
-def test_a_stage_whose_worker_was_killed_is_done_once_more(completed):
+def test_a_job_whose_worker_was_killed_is_done_once_more(completed):
     assert any(
         "killed, as if there were too little memory; tried again" in said for said in completed
     )
@@ -253,11 +253,11 @@ def test_an_export_trains_once_more_on_all_rows_and_finds_it_made(answer, tmp_pa
 
 @pytest.fixture
 def undone(answer, tiny_bert, monkeypatch):
-    """A function that calls again and returns the stages that the call has to do."""
+    """A function that calls again and returns the jobs that the call has to do."""
     found: list = []
 
     def look(schedule, *_):
-        found.extend(schedule.stages.keys() - done_before(schedule))
+        found.extend(schedule.jobs.keys() - done_before(schedule))
 
     monkeypatch.setattr(driver, "answer", look)
 

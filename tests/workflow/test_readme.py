@@ -22,7 +22,7 @@ from subtune.exhibits import output
 from subtune.exhibits.answer_tables import answers_in_lines, decisions, methods_by_score
 from subtune.methods import SELECTION
 from subtune.models.dimensions import dimensions_in
-from subtune.stages.preflight import preflight
+from subtune.steps.preflight import preflight
 from subtune.tasks.kinds import KINDS
 from tests.helpers.exhibits import results
 from tests.helpers.project import ROOT

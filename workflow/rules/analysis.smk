@@ -18,25 +18,25 @@ rule scores:
     conda:
         CPU
     params:
-        stage="scores/{experiment}",
+        job="scores/{experiment}",
     script:
-        STAGE
+        STEP
 
 
 rule runs:
     input:
         unpack(inputs("runs/runs")),
     output:
-        **PLAN.stage("runs/runs").outputs,
+        **PLAN.job("runs/runs").outputs,
     log:
         PATHS.log("runs"),
     localrule: True
     conda:
         CPU
     params:
-        stage="runs/runs",
+        job="runs/runs",
     script:
-        STAGE
+        STEP
 
 
 rule train_scores:
@@ -56,6 +56,6 @@ rule train_scores:
         runtime=minutes("train_scores/{sweep}"),
         gpu=1,
     params:
-        stage="train_scores/{sweep}",
+        job="train_scores/{sweep}",
     script:
-        STAGE
+        STEP

@@ -17,8 +17,8 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from subtune.core.errors import SubtuneError
 from subtune.core.jobs import skip_final_garbage_collection
 from subtune.core.layout import Layout
-from subtune.core.workflow import offer
-from subtune.stages import plan_file
+from subtune.steps.snakemake_calls import offer
+from subtune.steps import plan_file
 
 # The directory of the clone or package. If another workflow includes this one, `workflow.basedir` is the
 # other workflow's.
@@ -47,8 +47,8 @@ def planned():
             *(path for _, path in filter(None, places)),
         ]:
             require_unique_keys(Path(path))
-        plan = plan_file.made(config)
-        plan_file.offer(config)
+        plan = plan_file.write_plan(config)
+        plan_file.offer_plan(config)
     except SubtuneError as problem:
         raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
     for line in plan.notes:
@@ -56,14 +56,14 @@ def planned():
     return plan
 
 
-PLAN = planned() if workflow.is_main_process else plan_file.read(config)
+PLAN = planned() if workflow.is_main_process else plan_file.read_plan(config)
 SETTINGS, PATHS = PLAN.settings, Layout(PLAN.settings["results"])
 
 skip_final_garbage_collection()
 # Environments and containers have subtune's requirements; subtune's own code is in this directory.
 offer(HERE / "src")
 CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{SETTINGS['environment']}.yaml"
-STAGE = "../scripts/stage.py"
+STEP = "../scripts/step.py"
 
 
 def any_of(names):
@@ -82,53 +82,53 @@ wildcard_constraints:
     experiment=any_of(PLAN.targets),
 
 
-def stages(kind):
-    """Return the stages of a kind by id."""
-    return PLAN.stages.get(kind, {})
+def jobs(kind):
+    """Return the jobs of a step by id."""
+    return PLAN.jobs.get(kind, {})
 
 
-def of_stage(name, value):
-    """Return a function with which Snakemake looks up a value of a stage.
+def of_job(name, value):
+    """Return a function with which Snakemake looks up a value of a job.
 
     Args:
-        name: the stage's kind and id, which may have wildcards.
-        value: a function of the stage and of the number of the job's attempt.
+        name: the job's step and id, which may have wildcards.
+        value: a function of the job and of the number of the job's attempt.
     """
     return lambda w, attempt=1: value(
-        PLAN.stage(name.format(**dict(w.items()))), attempt
+        PLAN.job(name.format(**dict(w.items()))), attempt
     )
 
 
 def inputs(name):
-    """Return the function that looks up a stage's inputs."""
-    return of_stage(name, lambda stage, attempt: stage.inputs)
+    """Return the function that looks up a job's inputs."""
+    return of_job(name, lambda job, attempt: job.inputs)
 
 
 def memory(name):
-    """Return the function that looks up the megabytes that a stage asks for.
+    """Return the function that looks up the megabytes that a job asks for.
 
     The second attempt asks for half as much again, later attempts for twice as much as the first.
     """
-    return of_stage(
+    return of_job(
         name, lambda s, attempt: int(s.resources["mem_mb"] * min((1 + attempt) / 2, 2))
     )
 
 
 def minutes(name):
-    """Return the function that looks up the minutes that a stage asks for.
+    """Return the function that looks up the minutes that a job asks for.
 
     Each attempt asks for twice as many as the one before, up to the longest job that the cluster
     allows. A sweep that needs more time continues from its checkpoint.
     """
     most = 60 * SETTINGS["longest_job_hours"]
-    return of_stage(
+    return of_job(
         name, lambda s, attempt: min(s.resources["minutes"] * 2 ** (attempt - 1), most)
     )
 
 
 def retries(kind):
-    """Return how often a failed stage is tried again; only a download can fail by chance."""
-    return 2 if any(s.spec["source"] == "hub" for s in stages(kind).values()) else 0
+    """Return how often a failed job is tried again; only a download can fail by chance."""
+    return 2 if any(s.spec["source"] == "hub" for s in jobs(kind).values()) else 0
 
 
 def require_no_rule(experiment):
@@ -165,7 +165,7 @@ def print_answers(written):
     if papers:
         print(f"\n{papers_in_lines(papers)}", file=sys.stderr)
     shared = PATHS.summary("answers", "csv")
-    single = [PATHS.exhibit(name, "answers", "csv") for name in stages("exhibits")]
+    single = [PATHS.exhibit(name, "answers", "csv") for name in jobs("exhibits")]
     for path in [shared] if shared in written else [p for p in single if p in written]:
         print(answers_in_lines(Path(path)), file=sys.stderr)
 

@@ -1,40 +1,40 @@
 # Tables, as CSV, Markdown and LaTeX, figures, as PNG and PDF, and one page with all of them.
 
 
-for name, stage in stages("exhibits").items():
+for name, job in jobs("exhibits").items():
 
     rule:
         name:
             f"exhibits_{name}"
         input:
-            **stage.inputs,
+            **job.inputs,
         output:
-            **stage.outputs,
+            **job.outputs,
         log:
             PATHS.log(name, "exhibits"),
         localrule: True
         conda:
             CPU
         params:
-            stage=f"exhibits/{name}",
+            job=f"exhibits/{name}",
         script:
-            STAGE
+            STEP
 
 
 rule summary:
     input:
         unpack(inputs("summary/summary")),
     output:
-        **PLAN.stage("summary/summary").outputs,
+        **PLAN.job("summary/summary").outputs,
     log:
         PATHS.log("summary"),
     localrule: True
     conda:
         CPU
     params:
-        stage="summary/summary",
+        job="summary/summary",
     script:
-        STAGE
+        STEP
 
 
 rule report_page:
@@ -48,6 +48,6 @@ rule report_page:
     conda:
         CPU
     params:
-        stage="report_page/report",
+        job="report_page/report",
     script:
-        STAGE
+        STEP

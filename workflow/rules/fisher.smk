@@ -21,9 +21,9 @@ rule fisher:
         runtime=minutes("fisher/{fisher}"),
         gpu=1,
     params:
-        stage="fisher/{fisher}",
+        job="fisher/{fisher}",
     script:
-        STAGE
+        STEP
 
 
 rule ranking:
@@ -37,6 +37,6 @@ rule ranking:
     conda:
         CPU
     params:
-        stage="ranking/{ranking}",
+        job="ranking/{ranking}",
     script:
-        STAGE
+        STEP

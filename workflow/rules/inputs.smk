@@ -13,9 +13,9 @@ rule dataset:
     conda:
         CPU
     params:
-        stage="dataset/{dataset}",
+        job="dataset/{dataset}",
     script:
-        STAGE
+        STEP
 
 
 rule model:
@@ -30,9 +30,9 @@ rule model:
     conda:
         CPU
     params:
-        stage="model/{model}",
+        job="model/{model}",
     script:
-        STAGE
+        STEP
 
 
 rule tokens:
@@ -51,6 +51,6 @@ rule tokens:
         mem_mb=memory("tokens/{tokens}"),
         runtime=minutes("tokens/{tokens}"),
     params:
-        stage="tokens/{tokens}",
+        job="tokens/{tokens}",
     script:
-        STAGE
+        STEP

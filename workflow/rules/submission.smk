@@ -19,29 +19,29 @@ rule test_predictions:
         runtime=minutes("test_predictions/{experiment}/{encoder}"),
         gpu=1,
     params:
-        stage="test_predictions/{experiment}/{encoder}",
+        job="test_predictions/{experiment}/{encoder}",
     script:
-        STAGE
+        STEP
 
 
-for name, stage in stages("submissions").items():
+for name, job in jobs("submissions").items():
 
     rule:
         name:
             f"_submissions_{name}"
         input:
-            **stage.inputs,
+            **job.inputs,
         output:
-            **stage.outputs,
+            **job.outputs,
         log:
             PATHS.log(name, "submissions"),
         localrule: True
         conda:
             CPU
         params:
-            stage=f"submissions/{name}",
+            job=f"submissions/{name}",
         script:
-            STAGE
+            STEP
 
 
 rule test_scores:
@@ -55,6 +55,6 @@ rule test_scores:
     conda:
         CPU
     params:
-        stage="test_scores/{experiment}",
+        job="test_scores/{experiment}",
     script:
-        STAGE
+        STEP

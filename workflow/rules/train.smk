@@ -22,9 +22,9 @@ rule search:
         runtime=minutes("search/{search}"),
         gpu=1,
     params:
-        stage="search/{search}",
+        job="search/{search}",
     script:
-        STAGE
+        STEP
 
 
 rule train:
@@ -44,9 +44,9 @@ rule train:
         runtime=minutes("train/{sweep}"),
         gpu=1,
     params:
-        stage="train/{sweep}",
+        job="train/{sweep}",
     script:
-        STAGE
+        STEP
 
 
 # A cross-validated method, trained again on all rows; this rule runs only for `subtune export`.
@@ -70,6 +70,6 @@ rule refit:
         runtime=minutes(REFIT),
         gpu=1,
     params:
-        stage=REFIT,
+        job=REFIT,
     script:
-        STAGE
+        STEP

@@ -22,7 +22,7 @@ from subtune.core.errors import SubtuneError
 
 
 @contextlib.contextmanager
-def job(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[None]:
+def job_log(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[None]:
     """Send a job's output to a log, and keep the job from shared caches.
 
     A `SubtuneError` or a full disk ends the job with one line and no traceback.

@@ -38,7 +38,7 @@ from subtune.interface.tables import (
     splits_of,
     write_all,
 )
-from subtune.stages import plan_file
+from subtune.steps import plan_file
 
 # The file in the results with the first call's question.
 ASKED = "comparison.json"
@@ -114,7 +114,7 @@ def compare(
             else:
                 _configure(place, question, say)
             data = parse_config_file(place / CONFIGURATION)
-            configuration, plan = check_config(data), plan_file.made(data)
+            configuration, plan = check_config(data), plan_file.write_plan(data)
             schedule = schedule_of(plan, configuration.assumptions.on_gpu)
         clock = driver.Clock(began, began + 60 * question.options.minutes)
         driver.answer(schedule, place, clock, configuration.jobs_at_once or 1, lock)

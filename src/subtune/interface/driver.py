@@ -1,4 +1,4 @@
-"""The driver of a comparison: workers do its stages until the answer is complete, or time is up."""
+"""The driver of a comparison: workers do its jobs until the answer is complete, or time is up."""
 
 import contextlib
 import json
@@ -13,11 +13,11 @@ from tqdm import tqdm
 
 from subtune.core.errors import SubtuneError, listed
 from subtune.core.layout import Layout
-from subtune.interface.judgement import can_be_judged, few_words, judging_stages, recorded
-from subtune.interface.schedule import FULL, Key, Schedule, done_before, key_of, next_stages
+from subtune.interface.judgement import can_be_judged, few_words, judging_jobs, recorded
+from subtune.interface.schedule import FULL, Key, Schedule, done_before, key_of, next_jobs
 from subtune.interface.workers import LONGEST_WAIT, Ended, Workers, end_in_words
 from subtune.runs.search import recorded_scores, tried_scores
-from subtune.stages.stage import Stage, files
+from subtune.steps.job import Job, files
 
 SECONDS_BETWEEN_LINES = 30
 # The most seconds for a worker's last step and its checkpoint.
@@ -46,15 +46,15 @@ class Clock(NamedTuple):
 
 @dataclass
 class Progress:
-    """Which stages of a schedule are done, and which methods have failed.
+    """Which jobs of a schedule are done, and which methods have failed.
 
     Attributes:
-        schedule: the stages.
+        schedule: the jobs.
         results: the directory of the results.
         clock: the times at which the call began and must end.
-        done: the stages that are done.
+        done: the jobs that are done.
         given_up: the methods that are left out.
-        ended_early: the stages whose worker ended, which are done once more.
+        ended_early: the jobs whose worker ended, which are done once more.
         seconds_of_answer: how long the slowest answer so far took; 0 before the first.
     """
 
@@ -68,7 +68,7 @@ class Progress:
 
     @property
     def seconds_of_training(self) -> float:
-        """The seconds after which no stage trains, so that there is time for tables."""
+        """The seconds after which no job trains, so that there is time for tables."""
         seconds = self.clock.seconds
         kept = FIRST_SHARE * seconds
         if self.seconds_of_answer:
@@ -82,18 +82,18 @@ class Progress:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every stage is done."""
-        return len(self.done) == len(self.schedule.stages)
+        """Whether every job is done."""
+        return len(self.done) == len(self.schedule.jobs)
 
 
 def answer(schedule: Schedule, results: Path, clock: Clock, at_once: int, lock: int) -> None:
-    """Do the stages of a comparison within the clock's time, and write its tables.
+    """Do the jobs of a comparison within the clock's time, and write its tables.
 
     At the end of the time, or after an interrupt, workers write checkpoints, from which the next
     call continues, and the runs that are recorded are judged.
 
     Args:
-        at_once: the number of stages that are done side by side.
+        at_once: the number of jobs that are done side by side.
         lock: a locked file's descriptor, which workers hold until they end.
 
     Raises:
@@ -119,7 +119,7 @@ def answer(schedule: Schedule, results: Path, clock: Clock, at_once: int, lock: 
 
 
 def _train(progress: Progress, workers: Workers) -> None:
-    """Do all stages, or those for which there is time."""
+    """Do all jobs, or those for which there is time."""
     clock, next_line = progress.clock, SECONDS_BETWEEN_LINES
     while clock.passed < progress.seconds_of_training:
         _start(progress, workers)
@@ -139,7 +139,7 @@ def _scores(progress: Progress) -> dict[str, dict[float, float]]:
     for id, spec in progress.schedule.searches.items():
         key = "search", id
         if key in progress.done:
-            [path] = map(Path, files(progress.schedule.stages[key].outputs))
+            [path] = map(Path, files(progress.schedule.jobs[key].outputs))
             found[id] = tried_scores(json.loads(path.read_text(encoding="utf-8"))[id])
         else:
             found[id] = recorded_scores(spec, progress.store)
@@ -147,56 +147,56 @@ def _scores(progress: Progress) -> dict[str, dict[float, float]]:
 
 
 def _start(progress: Progress, workers: Workers) -> None:
-    """Give a stage to each free worker. A stage whose worker ended before runs alone."""
+    """Give a job to each free worker. A job whose worker ended before runs alone."""
     if not workers.free:
         return
     given_up, running = progress.given_up, workers.running
-    stages = next_stages(progress.schedule, progress.done, _scores(progress), running, given_up)
-    for stage in stages[: workers.free]:
-        alone = any(key_of(one) in progress.ended_early for one in (stage, *workers.running))
+    jobs = next_jobs(progress.schedule, progress.done, _scores(progress), running, given_up)
+    for job in jobs[: workers.free]:
+        alone = any(key_of(one) in progress.ended_early for one in (job, *workers.running))
         if alone and workers.running:
             return
-        workers.start(stage, _log(progress, stage))
+        workers.start(job, _log(progress, job))
 
 
-def _log(progress: Progress, stage: Stage) -> Path:
-    return Path(Layout(str(progress.results)).log(stage.kind, stage.id))
+def _log(progress: Progress, job: Job) -> Path:
+    return Path(Layout(str(progress.results)).log(job.step, job.id))
 
 
 def _note(progress: Progress, ended: Ended) -> None:
-    """Note that a stage is done, or that it failed."""
-    stage, key = ended.stage, key_of(ended.stage)
+    """Note that a job is done, or that it failed."""
+    job, key = ended.job, key_of(ended.job)
     if ended.exit_status is not None and key not in progress.ended_early:
         progress.ended_early.add(key)
-        line = f"{_named(progress, stage)}: {end_in_words(ended.exit_status)}"
+        line = f"{_named(progress, job)}: {end_in_words(ended.exit_status)}"
         _say(f"{line}; tried again, with nothing beside it")
     elif ended.exit_status is not None:
-        _give_up(progress, stage, end_in_words(ended.exit_status))
+        _give_up(progress, job, end_in_words(ended.exit_status))
     elif ended.error is not None:
-        _give_up(progress, stage, ended.error)
-    elif not ended.stopped and key in progress.schedule.stages:
+        _give_up(progress, job, ended.error)
+    elif not ended.stopped and key in progress.schedule.jobs:
         progress.done.add(key)
 
 
-def _named(progress: Progress, stage: Stage) -> str:
-    return listed(sorted(progress.schedule.methods_of(stage)) or [stage.kind])
+def _named(progress: Progress, job: Job) -> str:
+    return listed(sorted(progress.schedule.methods_of(job)) or [job.step])
 
 
-def _give_up(progress: Progress, stage: Stage, why: str) -> None:
-    """Leave out the methods that need a stage.
+def _give_up(progress: Progress, job: Job, why: str) -> None:
+    """Leave out the methods that need a job.
 
     Raises:
-        SubtuneError: without them there is no comparison, or the stage makes tables.
+        SubtuneError: without them there is no comparison, or the job makes tables.
     """
-    lost, methods = progress.schedule.methods_of(stage), {*progress.schedule.methods.values()}
+    lost, methods = progress.schedule.methods_of(job), {*progress.schedule.methods.values()}
     if not lost or FULL in lost or len(methods - progress.given_up - lost) < 2:
-        raise SubtuneError(why if lost == methods else f"{_named(progress, stage)}: {why}")
+        raise SubtuneError(why if lost == methods else f"{_named(progress, job)}: {why}")
     progress.given_up |= lost
-    _say(f"without {_named(progress, stage)}: {why}")
+    _say(f"without {_named(progress, job)}: {why}")
 
 
 def _stop(progress: Progress, workers: Workers) -> None:
-    """Stop all stages."""
+    """Stop all jobs."""
     for ended in workers.stop(SECONDS_TO_STOP):
         if ended.error is None and ended.exit_status is None:
             _note(progress, ended)
@@ -216,25 +216,25 @@ def _judge(progress: Progress, workers: Workers, interrupt: KeyboardInterrupt | 
             "minutes: the time is over before two methods have a run; the same call with more "
             "minutes goes on from here"
         )
-    stages = judging_stages(schedule, progress.results, runs, scores, progress.given_up)
-    tables = Schedule({key_of(stage): stage for stage in stages}, [])
+    jobs = judging_jobs(schedule, progress.results, runs, scores, progress.given_up)
+    tables = Schedule({key_of(job): job for job in jobs}, [])
     done: set[Key] = set()
-    while len(done) < len(stages):
-        for stage in next_stages(tables, done, {}, workers.running)[: workers.free]:
-            workers.start(stage, _log(progress, stage))
+    while len(done) < len(jobs):
+        for job in next_jobs(tables, done, {}, workers.running)[: workers.free]:
+            workers.start(job, _log(progress, job))
         if ended := workers.next_end(LONGEST_WAIT):
             if ended.exit_status is not None or ended.error is not None:
                 raise SubtuneError(ended.error or end_in_words(ended.exit_status or 0))
-            done.add(key_of(ended.stage))
-    for stage in stages:
-        _make_older_than_spec(stage)
+            done.add(key_of(ended.job))
+    for job in jobs:
+        _make_older_than_spec(job)
 
 
-def _make_older_than_spec(stage: Stage) -> None:
+def _make_older_than_spec(job: Job) -> None:
     """Date outputs before their spec: Snakemake and the next call then make them again."""
-    [spec] = files({"spec": stage.inputs["spec"]})
+    [spec] = files({"spec": job.inputs["spec"]})
     seconds = Path(spec).stat().st_mtime - 1
-    for path in files(stage.outputs):
+    for path in files(job.outputs):
         os.utime(path, (seconds, seconds))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from subtune.interface.schedule import TABLES, Schedule, Scores
 from subtune.runs.records import is_recorded
 from subtune.runs.search import best_rate, outcome
-from subtune.stages.stage import Paths, Stage
+from subtune.steps.job import Job, Paths
 
 # The folder in the results for the inputs of early tables.
 SO_FAR = "so_far"
@@ -44,30 +44,30 @@ def unfinished(
     }
 
 
-def judging_stages(
+def judging_jobs(
     schedule: Schedule,
     results: Path,
     runs: Mapping[str, str],
     scores: Scores,
     given_up: Collection[str],
-) -> list[Stage]:
-    """Return the stages that make tables, as if only the recorded runs were planned.
+) -> list[Job]:
+    """Return the jobs that make tables, as if only the recorded runs were planned.
 
     They read files that this function writes, in place of the files of sweeps and searches.
     """
     folder = results / SO_FAR
     sweeps, searches = [str(_write_runs(folder, runs))], _write_searches(folder, schedule, scores)
     missing = unfinished(schedule, runs, given_up)
-    stages = []
-    for stage in schedule.stages.values():
-        if stage.kind in TABLES:
+    jobs = []
+    for job in schedule.jobs.values():
+        if job.step in TABLES:
             so_far: Paths = {"sweeps": sweeps, "searches": searches}
-            inputs = {name: so_far.get(name, paths) for name, paths in stage.inputs.items()}
-            spec = {**stage.spec}
+            inputs = {name: so_far.get(name, paths) for name, paths in job.inputs.items()}
+            spec = {**job.spec}
             if "unfinished" in spec:
                 spec["unfinished"] = missing
-            stages.append(stage._replace(inputs=inputs, spec=spec))
-    return stages
+            jobs.append(job._replace(inputs=inputs, spec=spec))
+    return jobs
 
 
 def _write_runs(folder: Path, runs: Mapping[str, str]) -> Path:
@@ -100,16 +100,16 @@ def few_words(
     from subtune.analysis.predictions import read_row_scores
     from subtune.analysis.scores import read_scores
     from subtune.exhibits.answer_tables import in_few_words
-    from subtune.stages.run import run_stage
+    from subtune.steps.run import run_job
 
     found = []
-    for stage in judging_stages(schedule, results, runs, scores, given_up):
-        if stage.kind == "scores":
+    for job in judging_jobs(schedule, results, runs, scores, given_up):
+        if job.step == "scores":
             made: dict[str, Any] = {
-                name: str(results / SO_FAR / stage.id / Path(str(path)).name)
-                for name, path in stage.outputs.items()
+                name: str(results / SO_FAR / job.id / Path(str(path)).name)
+                for name, path in job.outputs.items()
             }
-            run_stage(stage._replace(outputs=made))
+            run_job(job._replace(outputs=made))
             chosen, row_scores = read_scores(made["chosen"]), read_row_scores([made["row_scores"]])
             found += answers(chosen, row_scores, unfinished(schedule, runs, given_up))
     return "; ".join(map(in_few_words, found))

@@ -1,4 +1,4 @@
-"""The order of a comparison's stages: which can start, and which of these comes first.
+"""The order of a comparison's jobs: which can start, and which of these comes first.
 
 Everything here is a value; `subtune.interface.driver` has the processes and the clock.
 """
@@ -13,14 +13,14 @@ from subtune.core.ids import content_id
 from subtune.plan.jobs import part_of_shared_steps
 from subtune.runs.search import next_rates
 from subtune.runs.spec import Fit, PlannedRun, RunSpec, SearchSpec
-from subtune.stages.plan_file import StagePlan
-from subtune.stages.stage import Stage, files
+from subtune.steps.job import Job, files
+from subtune.steps.plan_file import PlannedJobs
 
 # The method that others are compared with, which trains first.
 FULL = "full"
-# Stages that make tables, figures and the report from recorded runs.
+# Jobs that make tables, figures and the report from recorded runs.
 TABLES = ("scores", "summary", "exhibits", "runs", "report_page")
-# A stage's kind and id.
+# A job's kind and id.
 Key = tuple[str, str]
 # The scores of each search's recorded runs, by learning rate.
 Scores = Mapping[str, Mapping[float, float]]
@@ -28,15 +28,15 @@ Scores = Mapping[str, Mapping[float, float]]
 
 @dataclass(frozen=True)
 class Schedule:
-    """The stages of a comparison.
+    """The jobs of a comparison.
 
     Attributes:
-        stages: the stages by kind and id. Each comes after those that make its inputs.
+        jobs: the jobs by kind and id. Each comes after those that make its inputs.
         facts: the columns of each planned run (`subtune.plan.plan.Planned.facts`).
-        on_gpu: whether the stages train on a GPU.
+        on_gpu: whether the jobs train on a GPU.
     """
 
-    stages: dict[Key, Stage]
+    jobs: dict[Key, Job]
     facts: list[dict[str, Any]]
     on_gpu: bool = False
 
@@ -47,19 +47,19 @@ class Schedule:
 
     @cached_property
     def runs(self) -> dict[Key, list[PlannedRun]]:
-        """The runs of each stage that trains."""
+        """The runs of each job that trains."""
         return {
-            key: [PlannedRun.model_validate(run) for run in stage.spec["runs"]]
-            for key, stage in self.stages.items()
-            if stage.kind == "train"
+            key: [PlannedRun.model_validate(run) for run in job.spec["runs"]]
+            for key, job in self.jobs.items()
+            if job.step == "train"
         }
 
     @cached_property
     def searches(self) -> dict[str, SearchSpec]:
-        """The searches for learning rates, by id: each is a stage."""
+        """The searches for learning rates, by id: each is a job."""
         return {
-            id: SearchSpec.model_validate(*stage.spec["searches"])
-            for (kind, id), stage in self.stages.items()
+            id: SearchSpec.model_validate(*job.spec["searches"])
+            for (kind, id), job in self.jobs.items()
             if kind == "search"
         }
 
@@ -79,73 +79,73 @@ class Schedule:
 
     @cached_property
     def before(self) -> dict[Key, set[Key]]:
-        """The stages that make a stage's inputs."""
-        made_by = {path: key for key, stage in self.stages.items() for path in files(stage.outputs)}
+        """The jobs that make a job's inputs."""
+        made_by = {path: key for key, job in self.jobs.items() for path in files(job.outputs)}
         return {
-            key: {made_by[path] for path in files(stage.inputs) if path in made_by}
-            for key, stage in self.stages.items()
+            key: {made_by[path] for path in files(job.inputs) if path in made_by}
+            for key, job in self.jobs.items()
         }
 
-    def methods_of(self, stage: Stage) -> set[str]:
-        """Return the methods that need a stage."""
-        if stage.kind == "search":
-            return self.searchers[stage.id]
-        needing = {key_of(stage)}
+    def methods_of(self, job: Job) -> set[str]:
+        """Return the methods that need a job."""
+        if job.step == "search":
+            return self.searchers[job.id]
+        needing = {key_of(job)}
         for key, before in self.before.items():
             if before & needing and key[0] not in TABLES:
                 needing.add(key)
         runs = [run.key for key in needing for run in self.runs.get(key, ())]
-        return {self.methods[run] for run in runs} | set(stage.spec.get("methods", ()))
+        return {self.methods[run] for run in runs} | set(job.spec.get("methods", ()))
 
 
-def schedule_of(plan: StagePlan, on_gpu: bool) -> Schedule:
-    """Return the stages that make all results of a plan, on a GPU or on CPUs."""
-    every = [stage for by_id in plan.stages.values() for stage in by_id.values()]
-    made_by = {path: stage for stage in every for path in files(stage.outputs)}
-    stages: dict[Key, Stage] = {}
+def schedule_of(plan: PlannedJobs, on_gpu: bool) -> Schedule:
+    """Return the jobs that make all results of a plan, on a GPU or on CPUs."""
+    every = [job for by_id in plan.jobs.values() for job in by_id.values()]
+    made_by = {path: job for job in every for path in files(job.outputs)}
+    jobs: dict[Key, Job] = {}
 
     def add(path: str) -> None:
-        stage = made_by.get(path)
-        if stage and key_of(stage) not in stages:
-            for needed in files(stage.inputs):
+        job = made_by.get(path)
+        if job and key_of(job) not in jobs:
+            for needed in files(job.inputs):
                 add(needed)
-            stages[key_of(stage)] = stage
+            jobs[key_of(job)] = job
 
     for target in plan.targets["all"]:
         add(target)
-    facts = [fact for stage in plan.stages["scores"].values() for fact in stage.spec["runs"]]
-    return Schedule(stages, facts, on_gpu)
+    facts = [fact for job in plan.jobs["scores"].values() for fact in job.spec["runs"]]
+    return Schedule(jobs, facts, on_gpu)
 
 
-def key_of(stage: Stage) -> Key:
-    """Return a stage's kind and id."""
-    return stage.kind, stage.id
+def key_of(job: Job) -> Key:
+    """Return a job's kind and id."""
+    return job.step, job.id
 
 
 def done_before(schedule: Schedule) -> set[Key]:
-    """Return the stages whose outputs exist and are not older than any input."""
+    """Return the jobs whose outputs exist and are not older than any input."""
     done: set[Key] = set()
-    for key, stage in schedule.stages.items():
-        made = [*map(Path, files(stage.outputs))]
+    for key, job in schedule.jobs.items():
+        made = [*map(Path, files(job.outputs))]
         if schedule.before[key] <= done and all(path.exists() for path in made):
             times = [
-                path.stat().st_mtime_ns for path in map(Path, files(stage.inputs)) if path.exists()
+                path.stat().st_mtime_ns for path in map(Path, files(job.inputs)) if path.exists()
             ]
             if max(times, default=0) <= min(path.stat().st_mtime_ns for path in made):
                 done.add(key)
     return done
 
 
-def next_stages(
+def next_jobs(
     schedule: Schedule,
     done: Collection[Key],
     scores: Scores,
-    running: Collection[Stage] = (),
+    running: Collection[Job] = (),
     given_up: Collection[str] = (),
-) -> list[Stage]:
-    """Return the stages that can start, the most useful for the answer first.
+) -> list[Job]:
+    """Return the jobs that can start, the most useful for the answer first.
 
-    1. Stages that all runs need, and regressions on embeddings.
+    1. Jobs that all runs need, and regressions on embeddings.
     2. The middle learning rate of each search, then its other rates. A search writes its file once
        all its runs are trained.
     3. All runs of the first seed, then of the second, and so on.
@@ -154,25 +154,25 @@ def next_stages(
 
     Args:
         scores: the scores of each search's recorded runs.
-        running: the stages that have started.
+        running: the jobs that have started.
         given_up: the methods that are left out. Without all methods, there are no tables here.
     """
-    found: list[tuple[tuple[int, ...], Stage]] = []
-    for key, stage in schedule.stages.items():
-        if key in done or (stage.kind in TABLES and given_up):
+    found: list[tuple[tuple[int, ...], Job]] = []
+    for key, job in schedule.jobs.items():
+        if key in done or (job.step in TABLES and given_up):
             continue
-        kept = _without(schedule, stage, given_up)
-        is_asking = stage.kind == "search" and bool(_rates(schedule, stage.id, scores))
+        kept = _without(schedule, job, given_up)
+        is_asking = job.step == "search" and bool(_rates(schedule, job.id, scores))
         if kept and not is_asking and _needs(schedule, key, given_up) <= {*done}:
             found.append((_rank(schedule, key), kept))
     found += _candidates(schedule, done, scores, running, given_up)
     started = {*map(key_of, running)}
     ordered = sorted(found, key=lambda one: one[0])
-    return [stage for _, stage in ordered if key_of(stage) not in started]
+    return [job for _, job in ordered if key_of(job) not in started]
 
 
 def _needs(schedule: Schedule, key: Key, given_up: Collection[str]) -> set[Key]:
-    """Return the stages before a stage, without searches of methods that are given up."""
+    """Return the jobs before a job, without searches of methods that are given up."""
     searchers = schedule.searchers
     return {
         (kind, id)
@@ -181,30 +181,30 @@ def _needs(schedule: Schedule, key: Key, given_up: Collection[str]) -> set[Key]:
     }
 
 
-def _without(schedule: Schedule, stage: Stage, given_up: Collection[str]) -> Stage | None:
-    """Return a stage without the runs of some methods, or None if nothing is left.
+def _without(schedule: Schedule, job: Job, given_up: Collection[str]) -> Job | None:
+    """Return a job without the runs of some methods, or None if nothing is left.
 
-    Without some of its runs, the stage has no outputs.
+    Without some of its runs, the job has no outputs.
     """
-    if stage.kind == "search" and schedule.searchers[stage.id] <= {*given_up}:
+    if job.step == "search" and schedule.searchers[job.id] <= {*given_up}:
         return None
-    if stage.kind != "train":
-        return stage
-    runs = schedule.runs[key_of(stage)]
+    if job.step != "train":
+        return job
+    runs = schedule.runs[key_of(job)]
     kept = [run for run in runs if schedule.methods[run.key] not in given_up]
     if len(kept) == len(runs):
-        return stage
-    return _of_runs(stage, kept) if kept else None
+        return job
+    return _of_runs(job, kept) if kept else None
 
 
-def _of_runs(stage: Stage, runs: list[PlannedRun]) -> Stage:
-    """Return a stage that trains these runs, and has no outputs."""
+def _of_runs(job: Job, runs: list[PlannedRun]) -> Job:
+    """Return a job that trains these runs, and has no outputs."""
     found = {run.search for run in runs}
-    searches = [path for path in stage.inputs.get("searches", ()) if Path(path).stem in found]
-    return stage._replace(
-        kind="train",
+    searches = [path for path in job.inputs.get("searches", ()) if Path(path).stem in found]
+    return job._replace(
+        step="train",
         spec={"runs": [run.written() for run in runs]},
-        inputs=stage.inputs | {"searches": searches},
+        inputs=job.inputs | {"searches": searches},
         outputs={},
     )
 
@@ -214,7 +214,7 @@ def _rates(schedule: Schedule, search: str, scores: Scores) -> list[float]:
 
 
 def _rank(schedule: Schedule, key: Key) -> tuple[int, ...]:
-    """Return a stage's place in the order of `next_stages`."""
+    """Return a job's place in the order of `next_jobs`."""
     if key[0] == "train":
         runs = schedule.runs[key]
         if all(isinstance(run.run.recipe, Fit) for run in runs):
@@ -228,11 +228,11 @@ def _candidates(
     schedule: Schedule,
     done: Collection[Key],
     scores: Scores,
-    running: Collection[Stage],
+    running: Collection[Job],
     given_up: Collection[str],
-) -> Iterator[tuple[tuple[int, ...], Stage]]:
-    """Yield a stage for the runs that searches ask for; runs that share steps are in one."""
-    started = {run for stage in running for run in stage.spec.get("candidates", ())}
+) -> Iterator[tuple[tuple[int, ...], Job]]:
+    """Yield a job for the runs that searches ask for; runs that share steps are in one."""
+    started = {run for job in running for run in job.spec.get("candidates", ())}
     groups: dict[tuple, list[tuple[str, RunSpec]]] = {}
     for id, spec in schedule.searches.items():
         key, methods = ("search", id), schedule.searchers[id]
@@ -250,18 +250,18 @@ def _candidates(
         yield rank, _trained(schedule, dict(group), [run for _, run in group])
 
 
-def _trained(schedule: Schedule, searches: Collection[str], runs: list[RunSpec]) -> Stage:
-    """Return the stage that trains some runs of searches."""
-    stages = [schedule.stages["search", id] for id in searches]
+def _trained(schedule: Schedule, searches: Collection[str], runs: list[RunSpec]) -> Job:
+    """Return the job that trains some runs of searches."""
+    jobs = [schedule.jobs["search", id] for id in searches]
     ids = [run.id for run in runs]
     name = f"search-{content_id(' '.join(ids))}"
-    stage = _of_runs(stages[0], [PlannedRun(run=run) for run in runs])
+    job = _of_runs(jobs[0], [PlannedRun(run=run) for run in runs])
     # The search removes its own folder of checkpoints when it has all runs.
-    checkpoints = Path(stage.resources["checkpoints"]) / name
-    return stage._replace(
+    checkpoints = Path(job.resources["checkpoints"]) / name
+    return job._replace(
         id=name,
-        spec=stage.spec
+        spec=job.spec
         | {"candidates": ids}
         | {"methods": sorted({m for id in searches for m in schedule.searchers[id]})},
-        resources=stage.resources | {"checkpoints": str(checkpoints)},
+        resources=job.resources | {"checkpoints": str(checkpoints)},
     )

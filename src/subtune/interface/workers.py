@@ -1,4 +1,4 @@
-"""Worker processes of `subtune.compare`. They run `subtune.stages.worker`."""
+"""Worker processes of `subtune.compare`. They run `subtune.steps.worker`."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.stages.stage import Stage
+from subtune.steps.job import Job
 
 # The longest wait for a worker, after which callers read the clock again.
 LONGEST_WAIT = 1.0
@@ -25,28 +25,28 @@ SECONDS_BETWEEN_REQUESTS = 0.5
 
 
 class Ended(NamedTuple):
-    """A stage that has ended.
+    """A job that has ended.
 
     Attributes:
-        stage: the stage.
-        error: the message, if the stage failed.
-        stopped: whether the stage was asked to stop.
+        job: the job.
+        error: the message, if the job failed.
+        stopped: whether the job was asked to stop.
         exit_status: the exit status, if the worker itself ended; negative after a signal.
     """
 
-    stage: Stage
+    job: Job
     error: str | None = None
     stopped: bool = False
     exit_status: int | None = None
 
 
-def _hub_cache(stage: Stage) -> str | None:
-    """Return the folder of downloads, if a stage downloads."""
-    return stage.resources["hub_cache"] if stage.spec.get("source") == "hub" else None
+def _hub_cache(job: Job) -> str | None:
+    """Return the folder of downloads, if a job downloads."""
+    return job.resources["hub_cache"] if job.spec.get("source") == "hub" else None
 
 
 class Workers:
-    """Processes that do stages side by side. They are started when they are needed.
+    """Processes that do jobs side by side. They are started when they are needed.
 
     Workers have their own session, so that Ctrl-C reaches their caller alone. The system closes
     their pipes if the caller is killed; they then end by themselves.
@@ -62,25 +62,25 @@ class Workers:
         """
         self._number, self._results, self._folder, self._lock = number, results, folder, lock
         self._idle: list[subprocess.Popen] = []
-        self._busy: dict[subprocess.Popen, Stage] = {}
+        self._busy: dict[subprocess.Popen, Job] = {}
         self._answers: SimpleQueue[tuple[subprocess.Popen, str]] = SimpleQueue()
 
     @property
-    def running(self) -> list[Stage]:
-        """The stages that are being done."""
+    def running(self) -> list[Job]:
+        """The jobs that are being done."""
         return [*self._busy.values()]
 
     @property
     def free(self) -> int:
-        """The number of stages that can start now."""
+        """The number of jobs that can start now."""
         return self._number - len(self._busy)
 
-    def start(self, stage: Stage, log: Path) -> None:
-        """Give a stage to a worker."""
-        cache = _hub_cache(stage)
+    def start(self, job: Job, log: Path) -> None:
+        """Give a job to a worker."""
+        cache = _hub_cache(job)
         process = self._new(cache) if cache or not self._idle else self._idle.pop()
-        order = {"stage": stage._asdict(), "log": str(log)}
-        self._busy[process] = stage
+        order = {"job": job._asdict(), "log": str(log)}
+        self._busy[process] = job
         assert process.stdin is not None
         # If the worker has ended, the end of its answers says so.
         with contextlib.suppress(BrokenPipeError):
@@ -94,7 +94,7 @@ class Workers:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a") as file:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "subtune.stages.worker"],
+                [sys.executable, "-P", "-m", "subtune.steps.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
@@ -114,26 +114,26 @@ class Workers:
         self._answers.put((process, ""))
 
     def next_end(self, seconds: float) -> Ended | None:
-        """Return the next stage that ends, or None if none does within some seconds."""
+        """Return the next job that ends, or None if none does within some seconds."""
         try:
             process, line = self._answers.get(timeout=max(seconds, 0))
         except Empty:
             return None
-        stage = self._busy.pop(process, None)
+        job = self._busy.pop(process, None)
         if line:
-            if stage and _hub_cache(stage):
+            if job and _hub_cache(job):
                 process.terminate()
             else:
                 self._idle.append(process)
-            return Ended(stage, **json.loads(line)) if stage else None
+            return Ended(job, **json.loads(line)) if job else None
         status = process.wait()
-        if stage is None:
+        if job is None:
             self._idle = [other for other in self._idle if other is not process]
             return None
-        return Ended(stage, exit_status=status)
+        return Ended(job, exit_status=status)
 
     def stop(self, seconds: float) -> list[Ended]:
-        """Ask all stages to stop, and return them. After ``seconds``, kill their workers."""
+        """Ask all jobs to stop, and return them. After ``seconds``, kill their workers."""
         until, ended = time.monotonic() + seconds, []
         while self._busy and time.monotonic() < until:
             self._signal(signal.SIGUSR1)
@@ -166,15 +166,15 @@ class Workers:
                 process.stdin.close()
 
 
-def do_alone(stage: Stage, results: Path, log: Path) -> None:
-    """Do a stage in a worker, which writes a checkpoint if it is interrupted.
+def do_alone(job: Job, results: Path, log: Path) -> None:
+    """Do a job in a worker, which writes a checkpoint if it is interrupted.
 
     Raises:
-        SubtuneError: the stage failed.
+        SubtuneError: the job failed.
     """
     workers = Workers(1, results, Path.cwd())
     try:
-        workers.start(stage, log)
+        workers.start(job, log)
         while not (ended := workers.next_end(LONGEST_WAIT)):
             pass
     finally:

@@ -13,12 +13,12 @@ from subtune.config import parse_config_file, read_config
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.layout import Layout
 from subtune.core.machine import count_cores, count_jobs_at_once
-from subtune.core.workflow import snakemake_command, workflow_directory
 from subtune.interface.schedule import Schedule, done_before, key_of
 from subtune.interface.workers import do_alone
 from subtune.runs import records
-from subtune.stages import plan_file
-from subtune.stages.stage import files
+from subtune.steps import plan_file
+from subtune.steps.job import files
+from subtune.steps.snakemake_calls import snakemake_command, workflow_directory
 
 # Snakemake's options for the number of jobs at once.
 PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
@@ -107,17 +107,17 @@ def run_to_export(results: Path, run: str, configuration: Path) -> str:
             f"results {results}, where run {run} is; call from the folder to which the "
             "configuration's paths are relative"
         )
-    stage = plan_file.made(parse_config_file(configuration)).stages["refit"].get("/".join(names))
-    if not stage:
+    job = plan_file.write_plan(parse_config_file(configuration)).jobs["refit"].get("/".join(names))
+    if not job:
         raise SubtuneError(
             f"{configuration}: found no {names[-1]} on {names[2]} in {names[0]}, expected the "
             "configuration that trained the run"
         )
-    [table] = map(Path, files(stage.outputs))
-    is_made = done_before(Schedule({key_of(stage): stage}, []))
+    [table] = map(Path, files(job.outputs))
+    is_made = done_before(Schedule({key_of(job): job}, []))
     if not (is_made and records.is_recorded(store, _run_in(table))):
         print(f"training {names[-1]} once more, on the rows of all folds", file=sys.stderr)
-        do_alone(stage, results, Path(Layout(own).log(names[0], "refit", *names[1:])))
+        do_alone(job, results, Path(Layout(own).log(names[0], "refit", *names[1:])))
     return _run_in(table)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from subtune.config import Config, check_config, read_config
 from subtune.core.errors import SubtuneError
-from subtune.stages.preflight import preflight
+from subtune.steps.preflight import preflight
 from tests.helpers.messages import assert_message
 from tests.helpers.project import table
 

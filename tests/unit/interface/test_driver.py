@@ -1,4 +1,4 @@
-"""What a comparison does about stages that fail, and about workers that end."""
+"""What a comparison does about jobs that fail, and about workers that end."""
 
 import signal
 
@@ -7,9 +7,9 @@ import pytest
 from subtune.core.errors import SubtuneError
 from subtune.interface import driver
 from subtune.interface.driver import Clock, Progress
-from subtune.interface.schedule import next_stages
+from subtune.interface.schedule import next_jobs
 from subtune.interface.workers import Ended
-from tests.helpers.stages import comparison
+from tests.helpers.jobs import comparison
 
 
 @pytest.fixture
@@ -27,36 +27,36 @@ def progress(tmp_path, lines):
 
 
 @pytest.fixture
-def stages(progress):
-    """The next stage of some methods."""
-    found = next_stages(progress.schedule, progress.done, {})
-    return {"+".join(sorted(progress.schedule.methods_of(stage))): stage for stage in found}
+def jobs(progress):
+    """The next job of some methods."""
+    found = next_jobs(progress.schedule, progress.done, {})
+    return {"+".join(sorted(progress.schedule.methods_of(job))): job for job in found}
 
 
-def test_a_method_that_fails_is_left_out_with_one_line(progress, stages, lines):
-    driver._note(progress, Ended(stages["bitfit+layernorm"], error="no rows"))
+def test_a_method_that_fails_is_left_out_with_one_line(progress, jobs, lines):
+    driver._note(progress, Ended(jobs["bitfit+layernorm"], error="no rows"))
     assert lines == ["without bitfit, layernorm: no rows"]
     assert progress.given_up == {"bitfit", "layernorm"}
 
 
-def test_without_full_or_a_second_method_there_is_no_comparison(progress, stages):
+def test_without_full_or_a_second_method_there_is_no_comparison(progress, jobs):
     with pytest.raises(SubtuneError, match=r"^full: no rows$"):
-        driver._note(progress, Ended(stages["full"], error="no rows"))
-    driver._note(progress, Ended(stages["embeddings"], error="no embeddings"))
+        driver._note(progress, Ended(jobs["full"], error="no rows"))
+    driver._note(progress, Ended(jobs["embeddings"], error="no embeddings"))
     with pytest.raises(SubtuneError, match=r"^bitfit, layernorm: no rows$"):
-        driver._note(progress, Ended(stages["bitfit+layernorm"], error="no rows"))
+        driver._note(progress, Ended(jobs["bitfit+layernorm"], error="no rows"))
 
 
 def test_a_failing_table_ends_the_call_and_failing_rows_end_all_methods(progress):
-    by_id = progress.schedule.stages
+    by_id = progress.schedule.jobs
     with pytest.raises(SubtuneError, match=r"^scores: no scores$"):
         driver._note(progress, Ended(by_id["scores", "mine"], error="no scores"))
     with pytest.raises(SubtuneError, match=r"^no tokens$"):
         driver._note(progress, Ended(by_id["tokens", "t"], error="no tokens"))
 
 
-def test_a_stage_whose_worker_ended_is_done_once_more_by_itself(progress, stages, lines):
-    end = Ended(stages["embeddings"], exit_status=-signal.SIGKILL)
+def test_a_job_whose_worker_ended_is_done_once_more_by_itself(progress, jobs, lines):
+    end = Ended(jobs["embeddings"], exit_status=-signal.SIGKILL)
     driver._note(progress, end)
     assert not progress.given_up
     driver._note(progress, end)
@@ -67,8 +67,8 @@ def test_a_stage_whose_worker_ended_is_done_once_more_by_itself(progress, stages
     ]
 
 
-def test_a_stage_that_was_stopped_is_not_done(progress, stages):
-    driver._note(progress, Ended(stages["embeddings"], stopped=True))
+def test_a_job_that_was_stopped_is_not_done(progress, jobs):
+    driver._note(progress, Ended(jobs["embeddings"], stopped=True))
     assert progress.done == {("tokens", "t")}
 
 

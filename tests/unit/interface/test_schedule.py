@@ -1,14 +1,14 @@
-"""The order of a comparison's stages, from what is done and which scores are recorded."""
+"""The order of a comparison's jobs, from what is done and which scores are recorded."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from subtune.interface.schedule import next_stages
+from subtune.interface.schedule import next_jobs
 from subtune.runs.spec import PlannedRun
-from subtune.stages.stage import Stage
-from tests.helpers.stages import PLACES, comparison
+from subtune.steps.job import Job
+from tests.helpers.jobs import PLACES, comparison
 
 TOKENS = ("tokens", "t")
 # Scores of a search that has found the middle rate.
@@ -22,7 +22,7 @@ def schedule():
 
 @pytest.fixture
 def in_words(schedule):
-    """A function that names the next stages: a search's by methods and learning rates."""
+    """A function that names the next jobs: a search's by methods and learning rates."""
 
     def names(done=(), by_method=None, running=()) -> list[str]:
         scores = {
@@ -30,14 +30,14 @@ def in_words(schedule):
             for id, methods in schedule.searchers.items()
             for method in methods
         }
-        return [named(stage) for stage in next_stages(schedule, {*done}, scores, running)]
+        return [named(job) for job in next_jobs(schedule, {*done}, scores, running)]
 
-    def named(stage: Stage) -> str:
-        if not stage.id.startswith("search-"):
-            return f"{stage.kind} {stage.id}" if stage.kind != "train" else stage.id
-        runs = [PlannedRun.model_validate(run).run for run in stage.spec["runs"]]
+    def named(job: Job) -> str:
+        if not job.id.startswith("search-"):
+            return f"{job.step} {job.id}" if job.step != "train" else job.id
+        runs = [PlannedRun.model_validate(run).run for run in job.spec["runs"]]
         rates = sorted({run.recipe.learning_rate for run in runs})
-        return f"{'+'.join(stage.spec['methods'])} at {', '.join(f'{rate:g}' for rate in rates)}"
+        return f"{'+'.join(job.spec['methods'])} at {', '.join(f'{rate:g}' for rate in rates)}"
 
     return names
 
@@ -62,13 +62,13 @@ def test_each_search_begins_with_its_middle_rate_and_full_before_others(in_words
 
 
 def test_on_a_gpu_learning_rates_of_full_train_side_by_side(schedule):
-    stages = next_stages(replace(schedule, on_gpu=True), {TOKENS}, {})
-    of_full = [stage for stage in stages if stage.spec.get("methods") == ["full"]]
-    assert [len(stage.spec["runs"]) for stage in of_full] == [1, 2]
+    jobs = next_jobs(replace(schedule, on_gpu=True), {TOKENS}, {})
+    of_full = [job for job in jobs if job.spec.get("methods") == ["full"]]
+    assert [len(job.spec["runs"]) for job in of_full] == [1, 2]
 
 
 def test_a_run_that_was_started_is_not_started_again(schedule, in_words):
-    running = next_stages(schedule, {TOKENS}, {})[:2]
+    running = next_jobs(schedule, {TOKENS}, {})[:2]
     assert in_words([TOKENS], running=running)[:2] == [
         "bitfit+layernorm at 0.001",
         "full at 0.0001",
@@ -76,8 +76,8 @@ def test_a_run_that_was_started_is_not_started_again(schedule, in_words):
 
 
 def test_a_search_removes_the_checkpoints_of_its_runs(schedule):
-    for stage in next_stages(schedule, {TOKENS}, {})[1:]:
-        assert Path(stage.resources["checkpoints"]).parent == Path(PLACES["checkpoints"])
+    for job in next_jobs(schedule, {TOKENS}, {})[1:]:
+        assert Path(job.resources["checkpoints"]).parent == Path(PLACES["checkpoints"])
 
 
 def test_a_search_is_written_when_its_runs_are_recorded(schedule, in_words):
@@ -96,29 +96,29 @@ def test_then_folds_come_in_turn_and_the_tables_at_the_end(schedule, in_words):
     assert in_words(done | {("train", name) for name in folds}) == ["scores mine"]
 
 
-def test_a_method_that_is_given_up_leaves_its_stages_to_the_others(schedule):
+def test_a_method_that_is_given_up_leaves_its_jobs_to_the_others(schedule):
     done = searched(schedule)
-    stages = next_stages(schedule, done, {}, given_up={"bitfit"})
-    [first, shared, *_] = stages
+    jobs = next_jobs(schedule, done, {}, given_up={"bitfit"})
+    [first, shared, *_] = jobs
     assert first.outputs and not shared.outputs
     [left] = [PlannedRun.model_validate(run) for run in shared.spec["runs"]]
     assert schedule.methods[left.key] == "layernorm"
     assert shared.inputs["searches"] == [f"searches/{left.search}"]
-    assert all(stage.kind != "scores" for stage in stages)
+    assert all(job.step != "scores" for job in jobs)
 
 
 def test_a_search_of_a_method_that_is_given_up_is_not_waited_for(schedule):
     [bitfit] = [id for id, methods in schedule.searchers.items() if methods == {"bitfit"}]
     done = searched(schedule) - {("search", bitfit)}
-    names = [stage.id for stage in next_stages(schedule, done, {}, given_up={"bitfit"})]
+    names = [job.id for job in next_jobs(schedule, done, {}, given_up={"bitfit"})]
     assert "bitfit+layernorm 0" in names
 
 
-def test_a_stage_is_of_the_methods_that_need_it(schedule):
+def test_a_job_is_of_the_methods_that_need_it(schedule):
     every = {"full", "bitfit", "layernorm", "embeddings"}
-    assert schedule.methods_of(schedule.stages[TOKENS]) == every
-    embeddings, full, *_ = next_stages(schedule, {TOKENS}, {})
+    assert schedule.methods_of(schedule.jobs[TOKENS]) == every
+    embeddings, full, *_ = next_jobs(schedule, {TOKENS}, {})
     assert schedule.methods_of(embeddings) == {"embeddings"}
     assert schedule.methods_of(full) == {"full"}
-    searches = [stage for stage in schedule.stages.values() if stage.kind == "search"]
+    searches = [job for job in schedule.jobs.values() if job.step == "search"]
     assert [*map(schedule.methods_of, searches)] == [{"layernorm"}, {"bitfit"}, {"full"}]

@@ -15,9 +15,9 @@ from subtune.core.layout import Layout
 from subtune.interface import workflow
 from subtune.interface.workflow import run_to_export
 from subtune.runs.spec import Fold
-from subtune.stages import plan_file
-from subtune.stages.plan_file import StagePlan
-from subtune.stages.stage import Stage
+from subtune.steps import plan_file
+from subtune.steps.job import Job
+from subtune.steps.plan_file import PlannedJobs
 from tests.helpers import examples
 from tests.helpers.records import record
 
@@ -70,16 +70,16 @@ def test_a_run_that_is_not_of_cross_validation_is_exported_itself(runs, exported
 def test_a_run_on_all_rows_is_made_if_it_is_not_recorded(runs, exported, tmp_path, monkeypatch):
     fold, _, plain = runs
     made = tmp_path / "experiments/mine/data/refit/tiny/sst2/layernorm.csv"
-    stage = Stage("refit", "mine/tiny/sst2/layernorm", {}, {}, {"run": str(made)}, {})
+    job = Job("refit", "mine/tiny/sst2/layernorm", {}, {}, {"run": str(made)}, {})
     chosen = tmp_path / Layout(".").data("mine", "chosen")
-    stage = stage._replace(inputs={"chosen": str(chosen)})
-    plan = StagePlan({"refit": {stage.id: stage}}, {}, {}, [])
-    monkeypatch.setattr(plan_file, "made", lambda _: plan)
+    job = job._replace(inputs={"chosen": str(chosen)})
+    plan = PlannedJobs({"refit": {job.id: job}}, {}, {}, [])
+    monkeypatch.setattr(plan_file, "write_plan", lambda _: plan)
 
     trained = []
 
-    def do_alone(stage, *_):
-        trained.append(stage.id)
+    def do_alone(job, *_):
+        trained.append(job.id)
         made.parent.mkdir(parents=True, exist_ok=True)
         made.write_text(f"run,model\n{plain},tiny\n")
 
@@ -97,7 +97,7 @@ def test_a_run_on_all_rows_is_made_if_it_is_not_recorded(runs, exported, tmp_pat
 
 
 def test_a_method_that_is_no_longer_configured_is_not_exported(runs, exported, monkeypatch):
-    monkeypatch.setattr(plan_file, "made", lambda _: StagePlan({"refit": {}}, {}, {}, []))
+    monkeypatch.setattr(plan_file, "write_plan", lambda _: PlannedJobs({"refit": {}}, {}, {}, []))
     with pytest.raises(SubtuneError, match=r"mine.yaml: found no layernorm on sst2 in mine, exp"):
         exported(runs[0])
 

@@ -1,9 +1,9 @@
-"""The stages of a small comparison."""
+"""The jobs of a small comparison."""
 
 from subtune.interface.schedule import Schedule, key_of
 from subtune.methods.names import METHODS
 from subtune.runs.spec import Fit, Fold, PlannedRun, SearchSpec
-from subtune.stages.stage import Stage
+from subtune.steps.job import Job
 from tests.helpers import examples
 
 RATES = (1e-4, 1e-3, 1e-2)
@@ -20,30 +20,28 @@ def run_of(method: str, fold: int):
 
 def comparison() -> Schedule:
     """Return two folds of four methods, of which two share steps."""
-    searches, stages, facts = {}, [], []
-    stages.append(Stage("tokens", "t", {}, {}, {"tokens": "t"}, {}))
+    searches, jobs, facts = {}, [], []
+    jobs.append(Job("tokens", "t", {}, {}, {"tokens": "t"}, {}))
     for method in ("layernorm", "bitfit", "full"):
         spec = SearchSpec(run=run_of(method, 0), rates=RATES)
         searches[method] = spec.id
         outputs = {"searches": f"searches/{spec.id}"}
-        stages.append(
-            Stage(
-                "search", spec.id, {"searches": [spec.written()]}, {"tokens": "t"}, outputs, PLACES
-            )
+        jobs.append(
+            Job("search", spec.id, {"searches": [spec.written()]}, {"tokens": "t"}, outputs, PLACES)
         )
     for fold in (0, 1):
         for methods in (["bitfit", "layernorm"], ["full"]):
             runs = [PlannedRun(run=run_of(m, fold), search=searches[m]) for m in methods]
             inputs = {"tokens": "t", "searches": [f"searches/{searches[m]}" for m in methods]}
-            stages.append(train(f"{'+'.join(methods)} {fold}", runs, inputs))
+            jobs.append(train(f"{'+'.join(methods)} {fold}", runs, inputs))
             facts += [{"key": run.key, "method": m} for run, m in zip(runs, methods, strict=True)]
     fits = [PlannedRun(run=run_of("embeddings", fold)) for fold in (0, 1)]
     facts += [{"key": run.key, "method": "embeddings"} for run in fits]
-    stages.append(train("embeddings", fits, {"tokens": "t"}))
-    sweeps = {"sweeps": [stage.id for stage in stages if stage.kind == "train"]}
-    stages.append(Stage("scores", "mine", {"runs": facts}, sweeps, {"scores": "scores"}, {}))
-    return Schedule({key_of(stage): stage for stage in stages}, facts)
+    jobs.append(train("embeddings", fits, {"tokens": "t"}))
+    sweeps = {"sweeps": [job.id for job in jobs if job.step == "train"]}
+    jobs.append(Job("scores", "mine", {"runs": facts}, sweeps, {"scores": "scores"}, {}))
+    return Schedule({key_of(job): job for job in jobs}, facts)
 
 
-def train(id: str, runs: list[PlannedRun], inputs: dict) -> Stage:
-    return Stage("train", id, {"runs": [r.written() for r in runs]}, inputs, {"sweep": id}, PLACES)
+def train(id: str, runs: list[PlannedRun], inputs: dict) -> Job:
+    return Job("train", id, {"runs": [r.written() for r in runs]}, inputs, {"sweep": id}, PLACES)

@@ -1,4 +1,4 @@
-"""A stage of the plan: plain values, which a rule and a worker of `compare` read alike."""
+"""A job of the plan: plain values, which a rule and a worker of `compare` read alike."""
 
 import hashlib
 import json
@@ -8,14 +8,14 @@ DIGEST_LENGTH = 12
 Paths = dict[str, str | list[str]]
 
 
-class Stage(NamedTuple):
+class Job(NamedTuple):
     """One piece of work: the values that decide its result, its files, and what it needs.
 
     All values are plain JSON. Paths are relative to the folder of the call.
 
     Attributes:
-        kind: a name in `subtune.stages.run.KINDS`.
-        id: a content hash, or a name such as an experiment's. A stage with a name has its file of
+        step: a name in `subtune.steps.run.KINDS`.
+        id: a content hash, or a name such as an experiment's. A job with a name has its file of
             the plan, ``spec``, among its inputs.
         spec: all values that decide the result.
         inputs: a path or a list of paths by name.
@@ -24,7 +24,7 @@ class Stage(NamedTuple):
             places such as ``store`` and ``hub_cache``, and the ``digest`` of the file of the spec.
     """
 
-    kind: str
+    step: str
     id: str
     spec: dict[str, Any]
     inputs: Paths
@@ -33,15 +33,15 @@ class Stage(NamedTuple):
 
 
 def files(paths: Paths) -> list[str]:
-    """Return all paths of a stage's inputs or outputs, in their order."""
+    """Return all paths of a job's inputs or outputs, in their order."""
     return [
         path for value in paths.values() for path in ([value] if isinstance(value, str) else value)
     ]
 
 
-def text_of(stage: Stage) -> str:
-    """Return the values of a stage on which its result depends, as JSON."""
-    fields = stage._asdict()
+def text_of(job: Job) -> str:
+    """Return the values of a job on which its result depends, as JSON."""
+    fields = job._asdict()
     del fields["resources"]
     return json.dumps(fields, indent=1, sort_keys=True) + "\n"
 

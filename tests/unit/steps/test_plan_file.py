@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from subtune.plan import inputs
-from subtune.stages import plan_file
-from subtune.stages.plan_file import current, made, path_of, read
+from subtune.steps import plan_file
+from subtune.steps.plan_file import find_plan, plan_path, read_plan, write_plan
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def tables_read(monkeypatch):
 
 
 def test_tables_are_read_once_for_a_configuration(settings, tables_read):
-    first = made(settings)
-    assert made(settings) == first == read(settings)
+    first = write_plan(settings)
+    assert write_plan(settings) == first == read_plan(settings)
     assert tables_read == ["mine"]
 
 
@@ -42,7 +42,7 @@ def edit_the_configuration(settings):
 
 
 def edit_the_file(settings):
-    path_of(settings).write_text('{"code": ""}')
+    plan_path(settings).write_text('{"code": ""}')
 
 
 @pytest.mark.parametrize(
@@ -50,16 +50,16 @@ def edit_the_file(settings):
 )
 def test_a_plan_is_made_again_if_something_changed(settings, tables_read, minilm, edit):
     settings["models"]["minilm"]["path"] = str(shutil.copytree(minilm, "model"))
-    made(settings)
+    write_plan(settings)
     edit(settings)
-    made(settings)
+    write_plan(settings)
     assert tables_read == ["mine", "mine"]
 
 
 def test_a_plan_is_made_again_by_another_version_of_subtune(settings, tables_read, monkeypatch):
-    made(settings)
+    write_plan(settings)
     monkeypatch.setattr(plan_file, "_code", lambda: "newer")
-    made(settings)
+    write_plan(settings)
     assert tables_read == ["mine", "mine"]
 
 
@@ -68,10 +68,10 @@ def test_only_the_specs_that_a_change_concerns_are_written_again(settings):
         plans = Path("results/plans")
         return {str(p.relative_to(plans)): p.stat().st_mtime_ns for p in plans.glob("*/*")}
 
-    made(settings)
+    write_plan(settings)
     before = specs()
     settings["figures"] = {"front": {"width": 5}}
-    made(settings)
+    write_plan(settings)
     after = specs()
     changed = {name for name in before if before[name] != after[name]}
     drawn = {"exhibits/first.json", "summary/summary.json"}
@@ -79,11 +79,11 @@ def test_only_the_specs_that_a_change_concerns_are_written_again(settings):
 
 
 def test_a_check_writes_nothing(settings, tables_read):
-    assert current(settings).stages == made(settings).stages
+    assert find_plan(settings).jobs == write_plan(settings).jobs
     assert tables_read == ["mine", "mine"]
     before = {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")}
     edit_the_configuration(settings)
-    current(settings)
+    find_plan(settings)
     assert before == {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")}
 
 
@@ -93,8 +93,8 @@ def offers(monkeypatch):
     monkeypatch.setenv(plan_file.OFFERED, "[]")
 
     def planned(settings):
-        plan = made(settings)
-        plan_file.offer(settings)
+        plan = write_plan(settings)
+        plan_file.offer_plan(settings)
         return plan
 
     return planned
@@ -105,18 +105,18 @@ def test_a_job_reads_the_plan_of_its_call_though_an_edited_configuration_has_its
 ):
     edited = copy.deepcopy(settings)
     edit_the_configuration(edited)
-    made(edited)
-    assert offers(settings) == read(edited)
+    write_plan(edited)
+    assert offers(settings) == read_plan(edited)
 
 
 def test_each_job_of_a_workflow_with_several_configurations_reads_its_own_plan(settings, offers):
     other = settings | {"results": "other"}
     first, second = offers(settings), offers(other)
-    assert read(settings) == first and read(other) == second
+    assert read_plan(settings) == first and read_plan(other) == second
 
 
 def test_what_a_job_imports_takes_no_time():
     slow = {"pandas", "pydantic", "torch", "matplotlib", "subtune.config", "subtune.plan"}
-    code = "import sys, subtune.stages.plan_file, subtune.core.jobs; print(*sys.modules)"
+    code = "import sys, subtune.steps.plan_file, subtune.core.jobs; print(*sys.modules)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     assert not slow & {*printed.split()}

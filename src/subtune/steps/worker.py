@@ -1,9 +1,9 @@
-"""A worker of `subtune.compare`: does one stage after another, and ends with its caller.
+"""A worker of `subtune.compare`: does one job after another, and ends with its caller.
 
-A line of standard input is JSON: a stage, and the path of its log. The answer is a line of JSON:
-``error`` is the message of a failure or null, and ``stopped`` says whether the stage was asked to
-stop. SIGUSR1 asks a stage to stop. After SIGTERM, or if the caller is gone, the worker ends too. In
-each of these cases, a stage that trains first writes a checkpoint.
+A line of standard input is JSON: a job, and the path of its log. The answer is a line of JSON:
+``error`` is the message of a failure or null, and ``stopped`` says whether the job was asked to
+stop. SIGUSR1 asks a job to stop. After SIGTERM, or if the caller is gone, the worker ends too. In
+each of these cases, a job that trains first writes a checkpoint.
 """
 
 import contextlib
@@ -18,12 +18,12 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from subtune.core.jobs import StoppedError, job, message_of, report
-from subtune.stages.stage import Stage
+from subtune.core.jobs import StoppedError, job_log, message_of, report
+from subtune.steps.job import Job
 
 
 def main() -> None:
-    """Do the stages of standard input."""
+    """Do the jobs of standard input."""
     # Libraries may print; only answers go to the caller.
     answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -44,7 +44,7 @@ def main() -> None:
             os.environ["HF_HOME"] = private
         _import_libraries()
         while order := orders.get():
-            answer = _answer(Stage(**order["stage"]), Path(order["log"]))
+            answer = _answer(Job(**order["job"]), Path(order["log"]))
             if ends:
                 break
             with contextlib.suppress(BrokenPipeError):
@@ -62,20 +62,20 @@ def _read(orders: SimpleQueue[dict[str, Any] | None]) -> None:
 
 
 def _import_libraries() -> None:
-    """Import what takes seconds, while no stage has come."""
+    """Import what takes seconds, while no job has come."""
     import datasets  # noqa: F401
     import torch  # noqa: F401
     import transformers  # noqa: F401
 
 
-def _answer(stage: Stage, log: Path) -> dict[str, Any]:
-    """Do a stage, and return the answer."""
-    from subtune.stages.run import run_stage
+def _answer(job: Job, log: Path) -> dict[str, Any]:
+    """Do a job, and return the answer."""
+    from subtune.steps.run import run_job
 
     log.parent.mkdir(parents=True, exist_ok=True)
-    with job(log, stage.resources.get("hub_cache")):
+    with job_log(log, job.resources.get("hub_cache")):
         try:
-            run_stage(stage)
+            run_job(job)
         except StoppedError as error:
             report(str(error))
             return {"error": None, "stopped": True}

@@ -1,4 +1,4 @@
-"""Does stages, one function per kind. Each function imports only what its kind needs."""
+"""Does jobs, one function per kind. Each function imports only what its kind needs."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -9,71 +9,71 @@ from typing import TYPE_CHECKING, Any
 from subtune.core.files import drafts
 from subtune.core.jobs import report, stop_requests
 from subtune.core.machine import prepare
-from subtune.stages.plan_file import require_current
-from subtune.stages.stage import Stage
+from subtune.steps.job import Job
+from subtune.steps.plan_file import require_current
 
 if TYPE_CHECKING:
     from subtune.models.encoder import Encoder
     from subtune.runs.spec import FisherSpec, RunSpec
 
 
-def run_stage(stage: Stage, threads: int = 1) -> None:
-    """Do a stage in this process, and write its outputs.
+def run_job(job: Job, threads: int = 1) -> None:
+    """Do a job in this process, and write its outputs.
 
     Outputs are written under temporary names and then renamed, so an output is whole or absent.
-    Lines about the work go to `subtune.core.jobs.report`; `subtune.core.jobs.job` sends them to a
-    log. While a stage trains, `subtune.core.jobs.SIGNALS` ask it to stop: it writes a checkpoint,
-    from which the stage continues the next time.
+    Lines about the work go to `subtune.core.jobs.report`; `subtune.core.jobs.job_log` sends them to
+    a log. While a job trains, `subtune.core.jobs.SIGNALS` ask it to stop: it writes a checkpoint,
+    from which the job continues the next time.
 
     Args:
-        threads: the number of threads of a stage that computes.
+        threads: the number of threads of a job that computes.
 
     Raises:
         StoppedError: training was asked to stop.
         SubtuneError: an input cannot be used, an output cannot be written, or a later call has
-            planned the stage with other settings.
+            planned the job with other settings.
     """
-    with drafts(stage.outputs) as outputs:
-        KINDS[stage.kind](stage, outputs, threads)
-        require_current(stage)
+    with drafts(job.outputs) as outputs:
+        KINDS[job.step](job, outputs, threads)
+        require_current(job)
 
 
-def _dataset(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+def _dataset(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Read the rows of one task, and write all its splits as Arrow."""
     from subtune.data import files
     from subtune.data.load import load
     from subtune.runs.spec import DataSpec
 
-    spec = DataSpec.model_validate(stage.spec)
-    place = [stage.resources[name] for name in ("glue_dir", "files", "directory")]
+    spec = DataSpec.model_validate(job.spec)
+    place = [job.resources[name] for name in ("glue_dir", "files", "directory")]
     rows = load(spec, *place)
     files.require_version(spec, files.paths_of(spec.task, spec.source, spec.splits, *place))
     report(", ".join(f"{split}: {len(rows[split])} rows" for split in rows))
     rows.save_to_disk(outputs["rows"])
 
 
-def _model(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+def _model(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Put one pretrained model's files into a folder that loads without a network."""
     from subtune.models.files import fetch
     from subtune.runs.spec import ModelSpec
 
-    spec = ModelSpec.model_validate(stage.spec)
-    fetch(spec, stage.resources["place"], Path(outputs["model"]))
+    spec = ModelSpec.model_validate(job.spec)
+    fetch(spec, job.resources["place"], Path(outputs["model"]))
 
 
-def _tokens(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+def _tokens(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the token ids of one task as an Arrow folder of splits."""
     from subtune.data.load import read, tokenize
     from subtune.runs.spec import TokensSpec
 
-    spec = TokensSpec.model_validate(stage.spec)
-    rows, model = Path(_one(stage, "rows")), Path(_one(stage, "model"))
+    spec = TokensSpec.model_validate(job.spec)
+    rows, model = Path(_one(job, "rows")), Path(_one(job, "model"))
     settings = spec.max_length, spec.doc_stride, spec.apart
     tokens = tokenize(spec.data.task, read(rows), model, *settings)
     tokens.save_to_disk(outputs["tokens"])
 
 
-def _fisher(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+def _fisher(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write Fisher information of one task: of vectors' entries, and sums of tensors."""
     import safetensors.numpy
 
@@ -82,10 +82,10 @@ def _fisher(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     from subtune.runs.spec import FisherSpec
     from subtune.training import fisher
 
-    spec = FisherSpec.model_validate(stage.spec)
+    spec = FisherSpec.model_validate(job.spec)
     task = spec.tokens.data.task
-    model = _loaded(stage, spec, threads)
-    tokens = read(Path(_one(stage, "tokens")))["train"]
+    model = _loaded(job, spec, threads)
+    tokens = read(Path(_one(job, "tokens")))["train"]
     in_full = spec.in_full.names(shapes_of(model)) if spec.in_full else []
     information = fisher.fisher_information(
         model, tokens, task, spec.rows, spec.seed, in_full=in_full, labels=spec.labels
@@ -95,7 +95,7 @@ def _fisher(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     report(f"{task.name}: Fisher information over {spec.rows or len(tokens)} rows")
 
 
-def _ranking(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+def _ranking(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Rank entries by Fisher information, and write each entry's rank.
 
     The first ⌈f·n⌉ of a ranking are the mask of fraction f.
@@ -105,29 +105,29 @@ def _ranking(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     from subtune.methods.single_entries import rank_files
     from subtune.runs.spec import RankingSpec
 
-    of = RankingSpec.model_validate(stage.spec).of
-    ranks = rank_files(of, [Path(path) for path in stage.inputs["fishers"]])
+    of = RankingSpec.model_validate(job.spec).of
+    ranks = rank_files(of, [Path(path) for path in job.inputs["fishers"]])
     safetensors.numpy.save_file(ranks, outputs["ranking"])
 
 
-def _search(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+def _search(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Search for learning rates, and write each with every rate that was tried."""
     from subtune.runs.search import search
     from subtune.runs.spec import SearchSpec
 
-    specs = map(SearchSpec.model_validate, stage.spec["searches"])
-    with _training(stage, threads) as train:
-        found = search(specs, Path(stage.resources["store"]), train)
+    specs = map(SearchSpec.model_validate, job.spec["searches"])
+    with _training(job, threads) as train:
+        found = search(specs, Path(job.resources["store"]), train)
         for id, outcome in found.items():
             report(f"search {id} found learning rate {outcome['learning_rate']:g}")
         text = json.dumps(found, indent=2)
         Path(outputs["searches"]).write_text(f"{text}\n", encoding="utf-8")
 
 
-def _train(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+def _train(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Train the runs of one sweep, and write a record of each and a table of them.
 
-    Records and checkpoints are no outputs, so an interrupted stage keeps them.
+    Records and checkpoints are no outputs, so an interrupted job keeps them.
     """
     import pandas as pd
 
@@ -135,14 +135,14 @@ def _train(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     from subtune.runs.spec import PlannedRun
     from subtune.runs.tables import read_searches
 
-    store = Path(stage.resources["store"])
-    found = read_searches(map(Path, stage.inputs["searches"]))
+    store = Path(job.resources["store"])
+    found = read_searches(map(Path, job.inputs["searches"]))
     rates = {search: outcome["learning_rate"] for search, outcome in found.items()}
-    planned = [PlannedRun.model_validate(run) for run in stage.spec["runs"]]
+    planned = [PlannedRun.model_validate(run) for run in job.spec["runs"]]
     runs = {run.key: run.with_found_rate(rates) for run in planned}
     missing = [spec for spec in runs.values() if not records.is_recorded(store, spec.id)]
     report(f"{len(runs)} runs: {len(runs) - len(missing)} on record, {len(missing)} to train")
-    with _training(stage, threads) as train:
+    with _training(job, threads) as train:
         if missing:
             train([*runs.values()])
     # `compare` trains a sweep or search in parts, which have no table.
@@ -154,35 +154,35 @@ def _train(stage: Stage, outputs: dict[str, str], threads: int) -> None:
         pd.json_normalize(rows).to_csv(outputs["sweep"], index=False)
 
 
-def _refit(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+def _refit(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Train a cross-validated method on the rows of all folds, and write a table with its run."""
     import pandas as pd
 
     from subtune.analysis import scores
     from subtune.plan.refits import refit_of
 
-    asked = stage.spec
-    chosen = scores.read_scores(_one(stage, "chosen"))
+    asked = job.spec
+    chosen = scores.read_scores(_one(job, "chosen"))
     chosen = chosen[(chosen["model"] == asked["model"]) & (chosen["task"] == asked["task"])]
-    spec = refit_of(chosen, Path(stage.resources["store"]), asked["method"])
-    with _training(stage, threads) as train:
+    spec = refit_of(chosen, Path(job.resources["store"]), asked["method"])
+    with _training(job, threads) as train:
         train([spec])
         names = {"model": asked["model"], "method": asked["method"], "fraction": 1.0, "scope": None}
         pd.DataFrame([{"run": spec.id} | names]).to_csv(outputs["run"], index=False)
 
 
-def _train_scores(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+def _train_scores(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Score recorded runs on their training rows, and write one row per run."""
     import pandas as pd
 
     from subtune.data.load import read
     from subtune.runs import recorded_models, records
 
-    store = Path(stage.resources["store"])
-    runs = records.runs_of_sweep(Path(_one(stage, "sweep")))
-    specs = [records.read_spec(store, runs[key]) for key in stage.spec["keys"]]
-    model = _loaded(stage, specs[0], threads)
-    rows = read(Path(_one(stage, "tokens")))["train"]
+    store = Path(job.resources["store"])
+    runs = records.runs_of_sweep(Path(_one(job, "sweep")))
+    specs = [records.read_spec(store, runs[key]) for key in job.spec["keys"]]
+    model = _loaded(job, specs[0], threads)
+    rows = read(Path(_one(job, "tokens")))["train"]
     scores = [
         {"run": spec.id} | recorded_models.score_on_training_rows(store, spec, model, rows)
         for spec in specs
@@ -190,21 +190,21 @@ def _train_scores(stage: Stage, outputs: dict[str, str], threads: int) -> None:
     pd.DataFrame(scores).to_csv(outputs["scores"], index=False)
 
 
-def _scores(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+def _scores(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the numbers of an experiment's runs.
 
     Scores of all runs; scores at the best learning rates, on the most training rows and on every
     number of rows; scores of parts of the dev rows; learning curves; and changes of parameters. The
-    stage fails if a chosen run's recorded predictions do not give its recorded score.
+    job fails if a chosen run's recorded predictions do not give its recorded score.
     """
     from subtune.analysis import curves, parameters, scores
     from subtune.analysis.predictions import require_scores_of_predictions, row_scores
     from subtune.runs.tables import with_runs
     from subtune.tasks.task import ScoreColumn
 
-    asked, store = stage.spec, Path(stage.resources["store"])
+    asked, store = job.spec, Path(job.resources["store"])
     columns = [ScoreColumn(**column) for column in asked["columns"]]
-    planned = with_runs(asked["runs"], *_finished(stage))
+    planned = with_runs(asked["runs"], *_finished(job))
     every = scores.collect(planned, store, columns, not asked["paper"])
     best = scores.choose(every)
     require_scores_of_predictions(best["run"], store)
@@ -224,22 +224,22 @@ def _scores(stage: Stage, outputs: dict[str, str], threads: int) -> None:
         table.to_csv(outputs[name], index=False)
 
 
-def _exhibits(stage: Stage, outputs: dict[str, list[str]], threads: int) -> None:
+def _exhibits(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     """Make an experiment's tables and figures, and their data.
 
-    One stage makes all, because most of the time is the start of Python and its libraries.
+    One job makes all, because most of the time is the start of Python and its libraries.
     """
     from subtune.papers.experiments import read_results, write_exhibit
 
-    about = stage.spec
-    results = read_results(about, stage.inputs)
+    about = job.spec
+    results = read_results(about, job.inputs)
     for name, path in zip(about["tables"], outputs["numbers"], strict=True):
         results[name].to_csv(path, index=False)
     for name in about["exhibits"]:
         write_exhibit(name, about, results, outputs[name])
 
 
-def _summary(stage: Stage, outputs: dict[str, list[str]], threads: int) -> None:
+def _summary(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     """Make the answers, a table and a figure of all experiments together."""
     from subtune.analysis.predictions import read_row_scores
     from subtune.analysis.scores import read_scores
@@ -250,42 +250,42 @@ def _summary(stage: Stage, outputs: dict[str, list[str]], threads: int) -> None:
     from subtune.papers import NO_PAPER
 
     tables = {
-        "chosen": merged_experiments([read_scores(path) for path in stage.inputs["chosen"]]),
-        "row_scores": read_row_scores(stage.inputs["row_scores"]),
+        "chosen": merged_experiments([read_scores(path) for path in job.inputs["chosen"]]),
+        "row_scores": read_row_scores(job.inputs["row_scores"]),
     }
-    asked = stage.spec
+    asked = job.spec
     results = Results(tables, asked["tasks"], NO_PAPER.printed, unfinished=asked["unfinished"])
     write_table(decisions(results), outputs["answers"])
     write_table(methods_by_score(results), outputs["summary"])
     save_figure(score_by_parameters(results, asked["style"]), outputs["front"])
 
 
-def _runs(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+def _runs(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the table of all runs, and the meanings of its columns."""
     from subtune.analysis.run_table import meanings, table_of_runs
     from subtune.runs.tables import with_runs
 
-    planned = with_runs(stage.spec["planned"], *_finished(stage))
-    table = table_of_runs(Path(stage.resources["store"]), planned)
+    planned = with_runs(job.spec["planned"], *_finished(job))
+    table = table_of_runs(Path(job.resources["store"]), planned)
     table.to_csv(outputs["csv"], index=False)
     table.to_parquet(outputs["parquet"], index=False)
     meanings(list(table)).to_csv(outputs["columns"], index=False)
 
 
-def _report_page(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+def _report_page(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write one page with all tables, figures, costs and origins, which opens without a network."""
     import pandas as pd
     import yaml
 
     from subtune.exhibits.page import page
 
-    config = yaml.safe_dump(stage.spec["config"], sort_keys=False, allow_unicode=True)
-    runs = pd.read_parquet(_one(stage, "runs"))
-    html = page(stage.spec["answer"], stage.spec["sections"], runs, config)
+    config = yaml.safe_dump(job.spec["config"], sort_keys=False, allow_unicode=True)
+    runs = pd.read_parquet(_one(job, "runs"))
+    html = page(job.spec["answer"], job.spec["sections"], runs, config)
     Path(outputs["page"]).write_text(html, encoding="utf-8")
 
 
-def _test_predictions(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+def _test_predictions(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Predict the test rows with a model's chosen runs, and write the logits, run by run."""
     import pandas as pd
 
@@ -294,24 +294,24 @@ def _test_predictions(stage: Stage, outputs: dict[str, str], threads: int) -> No
     from subtune.runs import recorded_models, records
     from subtune.runs.spec import Fit
 
-    store = Path(stage.resources["store"])
-    best = scores.best_of_seeds(scores.read_scores(_one(stage, "chosen")))
-    best = best[best["model"] == stage.spec["model"]].dropna(subset=["value"])
+    store = Path(job.resources["store"])
+    best = scores.best_of_seeds(scores.read_scores(_one(job, "chosen")))
+    best = best[best["model"] == job.spec["model"]].dropna(subset=["value"])
     predicted = [recorded_models.NO_PREDICTIONS]
-    for name, tokens in zip(stage.spec["tasks"], stage.inputs["tokens"], strict=True):
+    for name, tokens in zip(job.spec["tasks"], job.inputs["tokens"], strict=True):
         runs = best.loc[best["task"] == name, "run"].unique()
         specs = [records.read_spec(store, run) for run in runs]
         # A regression on embeddings reads other tokens.
         specs = [spec for spec in specs if not isinstance(spec.recipe, Fit)]
         if specs:
-            model = _loaded(stage, specs[0], threads)
+            model = _loaded(job, specs[0], threads)
             predicted.append(
                 recorded_models.predict_test_rows(store, specs, model, read(Path(tokens)))
             )
     pd.concat(predicted, ignore_index=True).to_parquet(outputs["predictions"], index=False)
 
 
-def _submissions(stage: Stage, outputs: dict[str, Any], threads: int) -> None:
+def _submissions(job: Job, outputs: dict[str, Any], threads: int) -> None:
     """Write zip files for the GLUE server, a table of their contents, and a form for scores."""
     import pandas as pd
 
@@ -320,10 +320,10 @@ def _submissions(stage: Stage, outputs: dict[str, Any], threads: int) -> None:
     from subtune.exhibits.output import write_table
     from subtune.papers.shared import SUBMISSION
 
-    best = scores.best_of_seeds(scores.read_scores(_one(stage, "chosen")))
-    predicted = {path: pd.read_parquet(path) for path in stage.inputs["predicted"]}
+    best = scores.best_of_seeds(scores.read_scores(_one(job, "chosen")))
+    predicted = {path: pd.read_parquet(path) for path in job.inputs["predicted"]}
     parts = []
-    for submission, path in zip(stage.spec["submissions"], outputs["zips"], strict=True):
+    for submission, path in zip(job.spec["submissions"], outputs["zips"], strict=True):
         runs = best[best["model"] == submission["model"]]
         runs = runs[runs["method"] == submission["method"]]
         predictions, part = glue_server.submission(predicted[submission["predicted"]], runs)
@@ -331,41 +331,41 @@ def _submissions(stage: Stage, outputs: dict[str, Any], threads: int) -> None:
         parts.append(part.assign(submission=f"{submission['name']}.zip"))
     contents = {"submission": pd.concat(parts, ignore_index=True)}
     write_table(SUBMISSION.make(contents), outputs["contents"])
-    pd.DataFrame(stage.spec["form"]).to_csv(outputs["form"], index=False)
+    pd.DataFrame(job.spec["form"]).to_csv(outputs["form"], index=False)
 
 
-def _test_scores(stage: Stage, outputs: dict[str, str], threads: int) -> None:
+def _test_scores(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the scores that the GLUE server returned for an experiment's chosen runs."""
     from subtune.analysis import scores
     from subtune.exhibits import glue_server
 
-    entered = glue_server.returned_scores(Path(_one(stage, "entered")), stage.spec["forms"])
-    entered = entered[entered["experiment"] == stage.spec["experiment"]]
-    chosen = scores.read_scores(_one(stage, "chosen"))
+    entered = glue_server.returned_scores(Path(_one(job, "entered")), job.spec["forms"])
+    entered = entered[entered["experiment"] == job.spec["experiment"]]
+    chosen = scores.read_scores(_one(job, "chosen"))
     glue_server.as_chosen(chosen, entered).to_csv(outputs["scores"], index=False)
 
 
-def _one(stage: Stage, name: str) -> str:
+def _one(job: Job, name: str) -> str:
     """Return the path of an input that is one file or folder."""
-    path = stage.inputs[name]
+    path = job.inputs[name]
     assert isinstance(path, str)
     return path
 
 
-def _finished(stage: Stage) -> list[list[Path]]:
+def _finished(job: Job) -> list[list[Path]]:
     """Return the tables of finished sweeps, and the outputs of their searches."""
-    return [[*map(Path, stage.inputs[name])] for name in ("sweeps", "searches")]
+    return [[*map(Path, job.inputs[name])] for name in ("sweeps", "searches")]
 
 
-def _loaded(stage: Stage, spec: "RunSpec | FisherSpec", threads: int) -> "Encoder":
-    """Return a stage's model with a head for the spec's task, on the device that computes."""
+def _loaded(job: Job, spec: "RunSpec | FisherSpec", threads: int) -> "Encoder":
+    """Return a job's model with a head for the spec's task, on the device that computes."""
     from subtune.models.encoder import model_of
 
-    return model_of(spec, _one(stage, "model")).to(prepare(threads))
+    return model_of(spec, _one(job, "model")).to(prepare(threads))
 
 
 @contextmanager
-def _training(stage: Stage, threads: int) -> "Iterator[Callable[[Sequence[RunSpec]], None]]":
+def _training(job: Job, threads: int) -> "Iterator[Callable[[Sequence[RunSpec]], None]]":
     """Yield a function that trains and records runs, until a signal asks it to stop.
 
     At the end without an error, the checkpoints are removed.
@@ -375,14 +375,14 @@ def _training(stage: Stage, threads: int) -> "Iterator[Callable[[Sequence[RunSpe
     from subtune.runs.recording import train_and_record
     from subtune.training.checkpoints import Checkpoints
 
-    resources = stage.resources
+    resources = job.resources
     read_once: list[Any] = []
 
     def train(specs: "Sequence[RunSpec]") -> None:
         if not read_once:
-            ranked = {Path(p).stem: read_ranks(Path(p)) for p in stage.inputs.get("rankings", ())}
-            tokens = read(Path(_one(stage, "tokens")))
-            read_once.extend([_loaded(stage, specs[0], threads), tokens, ranked])
+            ranked = {Path(p).stem: read_ranks(Path(p)) for p in job.inputs.get("rankings", ())}
+            tokens = read(Path(_one(job, "tokens")))
+            read_once.extend([_loaded(job, specs[0], threads), tokens, ranked])
         model, tokens, ranked = read_once
         store = Path(resources["store"])
         train_and_record(specs, store, model, tokens, ranked, report, checkpoints=checkpoints)
@@ -394,8 +394,8 @@ def _training(stage: Stage, threads: int) -> "Iterator[Callable[[Sequence[RunSpe
         checkpoints.clear()
 
 
-# By kind, the function that does a stage. Its arguments: stage, drafts of its outputs, threads.
-KINDS: dict[str, Callable[[Stage, Any, int], None]] = {
+# By kind, the function that does a job. Its arguments: job, drafts of its outputs, threads.
+KINDS: dict[str, Callable[[Job, Any, int], None]] = {
     "dataset": _dataset,
     "model": _model,
     "tokens": _tokens,

@@ -1,4 +1,4 @@
-"""Makes the stages of a configuration from its plan."""
+"""Makes the jobs of a configuration from its plan."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ from subtune.papers.shared import (
 from subtune.plan.cost import Cost, Estimates
 from subtune.plan.plan import Plan
 from subtune.runs.spec import FisherSpec, RunSpec
-from subtune.stages.preflight import places_of
-from subtune.stages.stage import Paths, Stage, digest_of, files, text_of
+from subtune.steps.job import Job, Paths, digest_of, files, text_of
+from subtune.steps.preflight import places_of
 
-# Minutes for which the stage of a task's token ids asks.
+# Minutes for which the job of a task's token ids asks.
 TOKENS_MINUTES = 30
 
 
 @dataclass(frozen=True)
-class Stages:
-    """The stages of a configuration with papers, its plan, and the forms for the GLUE server."""
+class Jobs:
+    """The jobs of a configuration with papers, its plan, and the forms for the GLUE server."""
 
     config: Config
     plan: Plan
@@ -53,8 +53,8 @@ class Stages:
             for name, experiment in self.config.experiments.items()
         }
 
-    def all(self) -> Iterator[Stage]:
-        """Yield every stage, each after those that make its inputs."""
+    def all(self) -> Iterator[Job]:
+        """Yield every job, each after those that make its inputs."""
         yield from self._inputs()
         yield from self._fishers()
         yield from self._searches()
@@ -70,14 +70,14 @@ class Stages:
 
     def _named(
         self, kind: str, id: str, spec: Any, inputs: Paths, outputs: Paths, **resources: Any
-    ) -> Stage:
-        """Return a stage with a name as id, whose spec is a file among its inputs."""
+    ) -> Job:
+        """Return a job with a name as id, whose spec is a file among its inputs."""
         own: Paths = {"spec": self.paths.spec(kind, id)}
-        stage = Stage(kind, id, spec, own | inputs, outputs, resources)
-        return stage._replace(resources=resources | {"digest": digest_of(text_of(stage))})
+        job = Job(kind, id, spec, own | inputs, outputs, resources)
+        return job._replace(resources=resources | {"digest": digest_of(text_of(job))})
 
     def _computing(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
-        """Return the resources of a stage that computes."""
+        """Return the resources of a job that computes."""
         needed = {"mem_mb": self.estimates.memory(spec), "minutes": self.estimates.minutes(cost)}
         return needed | {"store": self.paths.records()}
 
@@ -87,17 +87,17 @@ class Stages:
             "model": self.paths.model(run.model.id),
         }
 
-    def _inputs(self) -> Iterator[Stage]:
-        """Yield the stages of rows, models and token ids."""
+    def _inputs(self) -> Iterator[Job]:
+        """Yield the jobs of rows, models and token ids."""
         hub = {"hub_cache": self.config.hub_cache or self.paths.hub_cache()}
         for key, rows in self.plan.datasets.items():
             places = hub | places_of(self.config, rows)
             outputs: Paths = {"rows": self.paths.dataset(key)}
-            yield Stage("dataset", key, rows.written(), {}, outputs, places)
+            yield Job("dataset", key, rows.written(), {}, outputs, places)
         for id, model in self.plan.models.items():
             outputs = {"model": self.paths.model(id)}
             places = hub | {"place": self.plan.locations[id]}
-            yield Stage("model", id, model.written(), {}, outputs, places)
+            yield Job("model", id, model.written(), {}, outputs, places)
         for key, tokens in self.plan.tokens.items():
             needed = {"mem_mb": self.estimates.tokens_memory(key), "minutes": TOKENS_MINUTES}
             inputs: Paths = {
@@ -105,10 +105,10 @@ class Stages:
                 "model": self.paths.model(tokens.tokenizer),
             }
             outputs = {"tokens": self.paths.tokens(key)}
-            yield Stage("tokens", key, tokens.written(), inputs, outputs, needed)
+            yield Job("tokens", key, tokens.written(), inputs, outputs, needed)
 
-    def _fishers(self) -> Iterator[Stage]:
-        """Yield the stages of Fisher information and of rankings by it."""
+    def _fishers(self) -> Iterator[Job]:
+        """Yield the jobs of Fisher information and of rankings by it."""
         for key, fisher in self.plan.fishers.items():
             outputs: Paths = {
                 "entries": self.paths.fisher_entries(key),
@@ -116,21 +116,21 @@ class Stages:
             }
             needed = self._computing(fisher, self.estimates.fisher(key))
             inputs = self._tokens_and_model(fisher)
-            yield Stage("fisher", key, fisher.written(), inputs, outputs, needed)
+            yield Job("fisher", key, fisher.written(), inputs, outputs, needed)
         for id, ranking in self.plan.rankings.items():
             inputs = {"fishers": [self.paths.fisher_entries(f.key) for f in ranking.fishers]}
             outputs = {"ranking": self.paths.ranking(id)}
-            yield Stage("ranking", id, ranking.written(), inputs, outputs, {})
+            yield Job("ranking", id, ranking.written(), inputs, outputs, {})
 
     def _training(self, name: str, run: RunSpec, cost: Cost) -> dict[str, Any]:
-        """Return the resources of a stage that trains; ``name`` is that of its checkpoints."""
+        """Return the resources of a job that trains; ``name`` is that of its checkpoints."""
         return self._computing(run, cost) | {
             "checkpoints": self.paths.checkpoints(name),
             "checkpoint_minutes": self.config.checkpoint_minutes,
         }
 
-    def _searches(self) -> Iterator[Stage]:
-        """Yield the stages that search for learning rates."""
+    def _searches(self) -> Iterator[Job]:
+        """Yield the jobs that search for learning rates."""
         for key, ids in self.plan.search_jobs.items():
             searches = [self.plan.searches[id] for id in ids]
             first, rankings = searches[0].run, {s.run.selection.ranking for s in searches}
@@ -139,10 +139,10 @@ class Stages:
             outputs: Paths = {"searches": self.paths.searches(key)}
             needed = self._training(f"search-{key}", first, self.estimates.search_job(key))
             spec = {"searches": [search.written() for search in searches]}
-            yield Stage("search", key, spec, inputs, outputs, needed)
+            yield Job("search", key, spec, inputs, outputs, needed)
 
-    def _sweeps(self) -> Iterator[Stage]:
-        """Yield the stages that train, and those that score runs on their training rows."""
+    def _sweeps(self) -> Iterator[Job]:
+        """Yield the jobs that train, and those that score runs on their training rows."""
         for key, sweep in self.plan.sweeps.items():
             first = self.plan.first_run(key)
             inputs = self._tokens_and_model(first)
@@ -151,7 +151,7 @@ class Stages:
             outputs: Paths = {"sweep": self.paths.sweep(key)}
             needed = self._training(key, first, self.estimates.sweep(key))
             spec = {"runs": [self.plan.runs[run].written() for run in sweep.runs]}
-            yield Stage("train", key, spec, inputs, outputs, needed)
+            yield Job("train", key, spec, inputs, outputs, needed)
             if scored := self._scored_on_training_rows(key):
                 inputs = self._tokens_and_model(first) | {"sweep": self.paths.sweep(key)}
                 outputs = {"scores": self.paths.train_scores(key)}
@@ -169,8 +169,8 @@ class Stages:
     def _scored_on_training_rows(self, sweep: str) -> list[str]:
         return [run for run in self.plan.sweeps[sweep].runs if run in self._scored]
 
-    def _scores(self, name: str) -> Stage:
-        """Return the stage of an experiment's numbers."""
+    def _scores(self, name: str) -> Job:
+        """Return the job of an experiment's numbers."""
         experiment = self.config.experiments[name]
         spec = {
             "runs": [
@@ -196,8 +196,8 @@ class Stages:
             "searches": [*map(self.paths.searches, self.plan.search_jobs_of(*sweeps))],
         }
 
-    def _refits(self, name: str) -> Iterator[Stage]:
-        """Yield stages that train a cross-validated method on all rows, for `subtune export`."""
+    def _refits(self, name: str) -> Iterator[Job]:
+        """Yield jobs that train a cross-validated method on all rows, for `subtune export`."""
         runs = {
             (planned.model, planned.task, planned.method): planned.run
             for planned in self.plan.experiments[name]
@@ -212,10 +212,10 @@ class Stages:
             [sweep, *_] = self.plan.sweeps_of(name, model=model, task=task, method=method)
             checkpoints = f"refit-{id.replace('/', '-')}"
             resources = self._training(checkpoints, run, self.estimates.sweep(sweep))
-            yield Stage("refit", id, names, inputs, outputs, resources)
+            yield Job("refit", id, names, inputs, outputs, resources)
 
-    def _tests(self, name: str) -> Iterator[Stage]:
-        """Yield the stages of test rows that the GLUE server scores."""
+    def _tests(self, name: str) -> Iterator[Job]:
+        """Yield the jobs of test rows that the GLUE server scores."""
         experiment = self.config.experiments[name]
         chosen: Paths = {"chosen": self.paths.data(name, "chosen")}
         if self.config.test_scores:
@@ -270,8 +270,8 @@ class Stages:
         printed = [self.paths.data(name, exhibit.name)] if exhibit is REPRODUCTION else []
         return self._files(name, exhibit) + printed
 
-    def _exhibits(self, name: str) -> Stage:
-        """Return the stage of an experiment's tables and figures."""
+    def _exhibits(self, name: str) -> Job:
+        """Return the job of an experiment's tables and figures."""
         experiment = self.config.experiments[name]
         fishers = self.plan.experiment_fishers[name].values()
         read = fishers if experiments.paper_of(experiment).shows_information() else ()
@@ -292,8 +292,8 @@ class Stages:
         spec = experiments.about(self.config, self.plan, name)
         return self._named("exhibits", name, spec, inputs, outputs)
 
-    def _summary(self) -> Stage:
-        """Return the stage of the answers, and of a table and a figure of all experiments."""
+    def _summary(self) -> Job:
+        """Return the job of the answers, and of a table and a figure of all experiments."""
         names, tasks = self.config.experiments, self.config.all_tasks()
         asked = chain(*(experiment.tasks for experiment in names.values()))
         spec = {
@@ -315,8 +315,8 @@ class Stages:
     def _summary_files(self, exhibit: Table) -> list[str]:
         return [self.paths.summary(exhibit.name, ending) for ending in _endings(exhibit)]
 
-    def _runs(self) -> Stage:
-        """Return the stage of the table of all runs."""
+    def _runs(self) -> Job:
+        """Return the job of the table of all runs."""
         spec = {
             "planned": [
                 planned.facts | {"experiment": name, "flops": self.estimates.run(planned.key).flops}
@@ -329,8 +329,8 @@ class Stages:
         inputs = self._finished(self.plan.sweeps)
         return self._named("runs", "runs", spec, inputs, outputs, store=self.paths.records())
 
-    def _report_page(self) -> Stage:
-        """Return the stage of the page with all tables and figures."""
+    def _report_page(self) -> Job:
+        """Return the job of the page with all tables and figures."""
         # The tables and figures over all experiments are shown only if there are several.
         over_all = SUMMARIES if len(self.exhibits) > 1 else ()
         answer = [_in_page(exhibit, self._summary_files(exhibit)) for exhibit in over_all]
@@ -358,14 +358,14 @@ class Stages:
         return self._named("report_page", "report", spec, inputs, {"page": self.paths.report()})
 
 
-def targets_of(stages: Iterable[Stage]) -> dict[str, list[str]]:
+def targets_of(jobs: Iterable[Job]) -> dict[str, list[str]]:
     """Return the files that each experiment asks for, and those of ``all``."""
     targets: dict[str, list[str]] = {"all": []}
-    for stage in stages:
-        asked = files(stage.outputs)
-        if stage.kind in ("exhibits", "submissions"):
-            targets.setdefault(stage.id, []).extend(asked)
-        if stage.kind in ("exhibits", "submissions", "summary", "runs", "report_page"):
+    for job in jobs:
+        asked = files(job.outputs)
+        if job.step in ("exhibits", "submissions"):
+            targets.setdefault(job.id, []).extend(asked)
+        if job.step in ("exhibits", "submissions", "summary", "runs", "report_page"):
             targets["all"].extend(asked)
     return targets
 
@@ -385,7 +385,7 @@ def _in_page(exhibit: Table, paths: list[str]) -> dict[str, Any]:
 
 
 def settings_of(config: Config) -> dict[str, Any]:
-    """Return the settings that rules need beside the stages."""
+    """Return the settings that rules need beside the jobs."""
     papers = {n: experiments.paper_of(e).citation for n, e in config.experiments.items() if e.paper}
     return {
         "results": config.results,

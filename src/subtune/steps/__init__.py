@@ -1,0 +1,1 @@
+"""Jobs: the plan as a file, and the one function that does a job, whoever asks."""
