@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from subtune.core.ids import content_id
-from subtune.plan.jobs import part_of_shared_steps
 from subtune.runs.search import next_rates
 from subtune.runs.spec import Fit, PlannedRun, RunSpec, SearchSpec
 from subtune.steps.job import Job, files
@@ -243,8 +242,7 @@ def _candidates(
             is_first = not scores.get(id) and rate == spec.rates[len(spec.rates) // 2]
             rank = 2 if is_first else 3, FULL not in methods
             if run.id not in started:
-                part = part_of_shared_steps(run, run.selection.work(), schedule.on_gpu)
-                alike = rank, run.model.id, run.tokens.id, run.recipe.epochs, part
+                alike = rank, run.step_key(run.selection.work(), schedule.on_gpu)
                 groups.setdefault(alike, []).append((id, run))
     for (rank, *_), group in groups.items():
         yield rank, _trained(schedule, dict(group), [run for _, run in group])

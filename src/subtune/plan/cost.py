@@ -334,14 +334,14 @@ class Estimates:
         shared = {run: self._shared(run) for run in runs}
         numbers, found = Counter(shared.values()), dict[str, float]()
         for run, key in shared.items():
-            number = 1 if key == run else rates * numbers[key]
+            number = 1 if isinstance(key, str) else rates * numbers[key]
             found[run] = number / max(1, math.ceil(number / self._most_side_by_side(run)))
         return found
 
     def _shared(self, run: str) -> Hashable:
-        """Return what is equal in runs that share steps. For other runs, it is their key."""
+        """Return what is equal in runs that share steps, or a name of a run that shares none."""
         is_packed = isinstance(self._dimensions(self._plan.runs[run].run.model.id), Dimensions)
-        return self._plan.shared_steps(run) if self._plan.on_gpu or is_packed else run
+        return self._plan.step_key(run) if self._plan.on_gpu or is_packed else run
 
     def _most_side_by_side(self, run: str) -> float:
         """Return the largest number of runs like this one that train side by side."""

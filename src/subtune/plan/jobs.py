@@ -58,25 +58,6 @@ class Load(NamedTuple):
         return self.run.model.id, self.run.tokens.id, recipe
 
 
-def part_of_shared_steps(spec: RunSpec, work: Work, on_gpu: bool) -> Hashable:
-    """Return the part of a selection that is equal in runs that share steps.
-
-    On a GPU these runs train the same matrices. On a CPU, a run that trains matrices shares no
-    steps. Runs of Diff pruning never share steps, because each has its own initial values.
-    """
-    if work is Work.DIFFERENCES or (work.trains_matrices and not on_gpu):
-        return spec.id
-    return spec.selection if on_gpu and work not in (Work.NOTHING, Work.VECTORS) else None
-
-
-def shared_steps(load: Load, on_gpu: bool) -> Hashable:
-    """Return what is equal in runs of a job that share steps. Other runs have their keys."""
-    part = part_of_shared_steps(load.run, load.work, on_gpu)
-    if part == load.run.id:
-        return load.key
-    return load.run.seed, load.run.recipe.fold, load.run.recipe.epochs, load.work, part
-
-
 def split_runs(loads: Iterable[Load], config: Config) -> Iterator[Sweep]:
     """Yield the runs of each job.
 
@@ -129,11 +110,8 @@ def _jobs_that_share_steps(loads: list[Load], config: Config) -> list[list[Load]
     """
 
     def shared(load: Load) -> Hashable:
-        run = load.run
-        if isinstance(run.recipe, Fit):
-            return None
-        part = part_of_shared_steps(run, load.work, config.assumptions.on_gpu)
-        return run.seed, run.recipe.fold, run.recipe.epochs, part
+        is_fit = isinstance(load.run.recipe, Fit)
+        return None if is_fit else load.run.step_key(load.work, config.assumptions.on_gpu)
 
     return _groups(loads, shared)
 
@@ -154,7 +132,9 @@ def _jobs_within_limits(loads: list[Load], config: Config, times: int = 1) -> It
 
     groups = [loads]
     if is_too_large(loads):
-        groups = _groups(loads, lambda load: shared_steps(load, config.assumptions.on_gpu))
+        groups = _groups(
+            loads, lambda load: load.run.step_key(load.work, config.assumptions.on_gpu)
+        )
     job: list[Load] = []
     # Small groups fill the last jobs.
     for group in sorted(groups, key=len, reverse=True):

@@ -9,7 +9,7 @@ from subtune.core.ids import content_id
 from subtune.methods.selection import Work, require_whole
 from subtune.plan.grid import Grid, Planned
 from subtune.plan.inputs import labels_of, model_and_location, test_tokens, train_tokens
-from subtune.plan.jobs import Load, Sweep, shared_steps, split_runs, split_searches
+from subtune.plan.jobs import Load, Sweep, split_runs, split_searches
 from subtune.runs.spec import (
     DataSpec,
     FisherSpec,
@@ -126,9 +126,9 @@ class Plan:
             loads[key] = Load(key, spec, self.work(key), examples, names)
         return loads
 
-    def shared_steps(self, run: str) -> Hashable:
-        """Return the run's `subtune.plan.jobs.shared_steps`."""
-        return shared_steps(self.loads[run], self.on_gpu)
+    def step_key(self, run: str) -> Hashable:
+        """Return the `RunSpec.step_key` of a run."""
+        return self.runs[run].run.step_key(self.work(run), self.on_gpu)
 
     def sweeps_of(self, experiment: str, **names: str) -> list[str]:
         """Return the keys of the sweeps with an experiment's runs.

@@ -5,14 +5,14 @@ gives the same result. Ids and records leave out fields that have their default,
 changes without a new version.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from subtune.core.ids import Value
 from subtune.methods import Selection
-from subtune.methods.selection import WholeTensors
+from subtune.methods.selection import WholeTensors, Work
 from subtune.tasks import Task, TaskSpec
 
 DATA_VERSION = 1
@@ -225,6 +225,32 @@ class RunSpec(Value):
         """The recipe of a run that trains."""
         assert isinstance(self.recipe, Recipe)
         return self.recipe
+
+    def batch_key(self) -> Hashable:
+        """Return what is equal in runs that train on the same batches in the same order.
+
+        Only the selection and the learning rate may differ.
+        """
+        recipe = self.recipe.model_dump_json(exclude={"learning_rate"})
+        return self.model.id, self.tokens.id, recipe, self.seed
+
+    def step_key(self, work: Work, on_gpu: bool) -> Hashable:
+        """Return what is equal in runs that share training steps.
+
+        They have the same batches and the same kind of work. Runs that train vectors may train
+        different ones; all other runs have the same selection. The key of a run that shares no
+        steps is its id: each run of Diff pruning has its own initial values, and on a CPU sharing
+        saves no time if matrices train.
+
+        Args:
+            work: the kind of what the selection trains. A mask only has its ranking's id, so its
+                kind is that of the ranked entries.
+            on_gpu: whether the run trains on a GPU.
+        """
+        if work is Work.DIFFERENCES or (work.trains_matrices and not on_gpu):
+            return self.id
+        same = None if work in (Work.NOTHING, Work.VECTORS) else self.selection
+        return self.batch_key(), work, same
 
     def with_learning_rate(self, learning_rate: float) -> "RunSpec":
         """Return the run that differs only in its learning rate."""

@@ -65,8 +65,7 @@ def group_runs(
 def _shared_settings(model: Encoder, member: Member, run: str) -> tuple:
     """Return what all runs of a group have in common: batches, dropout and the work of a step.
 
-    `subtune.plan.jobs.part_of_shared_steps` tells the same from a spec, before a model and
-    masks are known.
+    `RunSpec.step_key` tells the same from a spec, before a model and masks are known.
     """
     entries, recipe = member.entries, member.recipe
     matrices = {name: type(e) for name, e in entries.items() if is_matrix(model, name, e)}

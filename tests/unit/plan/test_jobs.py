@@ -120,7 +120,7 @@ def test_diff_pruning_trains_alone_on_every_machine():
     for machine in (CPU, GPU):
         methods = {"diff-prune": [1e-5, 2e-5]}
         made = plan(machine, methods=methods, tasks=["cola"], fractions=None)
-        assert [made.shared_steps(run) for run in made.runs] == [*made.runs]
+        assert [made.step_key(run) for run in made.runs] == [*made.runs]
 
 
 def test_sweeps_do_not_depend_on_other_methods_searches():
