@@ -7,7 +7,7 @@ from pathlib import Path
 import datasets
 import torch
 
-from subtune.data.load import load, tokenize
+from subtune.data.load import load_rows, tokenize
 from subtune.methods.names import named
 from subtune.models import encoder
 from subtune.models.encoder import Encoder, load_model
@@ -34,7 +34,7 @@ class Setting:
 
     @property
     def examples(self) -> dict[str, Examples]:
-        return {split: Examples(self.tokens[split]) for split in self.task.labelled}
+        return {split: Examples(self.tokens[split]) for split in self.task.labelled_splits}
 
     @property
     def steps(self) -> int:
@@ -64,7 +64,7 @@ def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int |
 
 def data(name: str, glue_dir: Path) -> datasets.DatasetDict:
     """Return the rows of a GLUE task."""
-    return load(DataSpec(task=TASKS[name], source="tsv", version="benchmark"), str(glue_dir))
+    return load_rows(DataSpec(task=TASKS[name], source="tsv", version="benchmark"), str(glue_dir))
 
 
 def members(

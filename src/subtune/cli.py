@@ -243,7 +243,7 @@ def check(config: Path = Path("config.yaml"), /) -> None:
         config: default: config.yaml
     """
     from subtune.config import check_config, parse_config_file
-    from subtune.hub import UnreachableError
+    from subtune.core.hub import UnreachableError
     from subtune.steps import plan_file
 
     data = parse_config_file(config)
@@ -419,8 +419,8 @@ def export(
         config = own if own.is_file() else Path("config.yaml")
     found = run_to_export(place, found, config)
     # Loads transformers, which takes seconds.
-    from subtune.exhibits.model_card import model_card
-    from subtune.runs.export import export_adapter, export_model
+    from subtune.share.card import model_card
+    from subtune.share.export import export_adapter, export_model
 
     write = export_adapter if adapter else export_model
     write(layout, found, to, partial(model_card, layout, found, to.name))
@@ -454,9 +454,9 @@ def predict(
     """
     import pandas as pd
 
-    from subtune.data.readers import reader_of
-    from subtune.data.readers.text import ending_of
-    from subtune.runs import predict as predictions
+    from subtune.data.sources import task_reader
+    from subtune.data.text_files import file_ending
+    from subtune.share import predict as predictions
 
     predictions.require_csv(to)
     spec = predictions.exported_spec(model)
@@ -466,8 +466,8 @@ def predict(
             raise SubtuneError(f"--text, --text2: the model reads {listed(task.text)} alone")
         names = zip((text, text2), task.text, strict=False)
         task = task.replaced(text=tuple(new or old for new, old in names))
-    reader = reader_of(task)
-    if ending_of(table) not in reader.endings:
+    reader = task_reader(task)
+    if file_ending(table) not in reader.endings:
         raise SubtuneError(f"{table}: {one_of(table.suffix, reader.endings)}")
     placed_rows = list(reader.read(task, table, False))
     rows = pd.DataFrame([row for _, row in placed_rows])

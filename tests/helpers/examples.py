@@ -11,7 +11,7 @@ import pandas as pd
 
 from subtune import tasks
 from subtune.config import Config, Experiment
-from subtune.data.load import split_from_rows, tokenize
+from subtune.data.load import make_split, tokenize
 from subtune.methods import Selection
 from subtune.methods.names import METHODS
 from subtune.methods.roles import component_of
@@ -49,7 +49,7 @@ def rows_of(task: Task, rows: int = 12, evaluation: int = 6) -> datasets.Dataset
     make = {"tokens": tagged, "span": questions}.get(task.kind, labelled)
 
     def split(count: int, seed: int) -> datasets.Dataset:
-        return split_from_rows(task, make(task, count, seed, rng), labelled=True, source="example")
+        return make_split(task, make(task, count, seed, rng), labelled=True, source="example")
 
     splits = {name: split(evaluation, 10 + i) for i, name in enumerate(task.evaluation)}
     return datasets.DatasetDict({"train": split(rows, 0), **splits})
@@ -122,7 +122,8 @@ def packable(input_ids, labels, token_types=None, reads=None) -> Examples:
 def examples_of(task: Task, tokens: datasets.DatasetDict, head="") -> dict[str, Examples]:
     """The labelled splits as a head reads them; default: that of the task's kind."""
     return {
-        split: Examples(tokens[split], HEADS[head or task.of_kind.head]) for split in task.labelled
+        split: Examples(tokens[split], HEADS[head or task.of_kind.head])
+        for split in task.labelled_splits
     }
 
 

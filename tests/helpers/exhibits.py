@@ -8,7 +8,7 @@ from subtune.analysis.predictions import NO_ROWS
 from subtune.exhibits.output import Results
 from subtune.papers.shared import all_exhibits
 from subtune.tasks.metrics import TITLES
-from subtune.tasks.task import Task, columns_of
+from subtune.tasks.task import Task, list_score_columns
 
 
 def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
@@ -16,7 +16,7 @@ def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
     return {
         task.name: {
             "title": task.title,
-            "columns": {column.key: column.title for column in columns_of([task], {})},
+            "columns": {column.key: column.title for column in list_score_columns([task], {})},
             "metrics": task.metric_titles(),
             "evaluation": task.evaluation,
             "source": "builtin data",

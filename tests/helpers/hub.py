@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from subtune.hub import COMMITS, GLUE
+from subtune.core.hub import COMMITS, GLUE
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NEXT_COMMIT = "89abcdef0123456789abcdef0123456789abcdef"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.data import files
-from subtune.data.readers.glue import glue_rows as glue_rows_of
+from subtune.data import sources
+from subtune.data.glue import glue_rows as glue_rows_of
 from subtune.exhibits.glue_server import FILES
 from subtune.tasks import TASKS
 
@@ -20,7 +20,7 @@ def write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]])
 
 def glue_rows(glue_dir: Path, task: str, split: str) -> list[dict[str, str]]:
     """Real rows of one of GLUE's tasks, with the columns that they have on the hub."""
-    path = files.glue_path(glue_dir, TASKS[task], split)
+    path = sources.glue_file(glue_dir, TASKS[task], split)
     return list(glue_rows_of(path, TASKS[task], labelled=True))
 
 
@@ -33,10 +33,10 @@ def glue_csv(
         rows: of each file, the first so many.
     """
     columns = (*TASKS[task].text, "label")
-    files = {"train": f"{task}-train.csv", "validation": f"{task}-dev.csv"}
+    sources = {"train": f"{task}-train.csv", "validation": f"{task}-dev.csv"}
     train, dev = (
         write(directory / name, columns, glue_rows(glue_dir, task, split)[:rows])
-        for split, name in files.items()
+        for split, name in sources.items()
     )
     return train, dev
 

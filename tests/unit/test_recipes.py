@@ -20,7 +20,7 @@ import yaml
 
 from subtune.config import check_config
 from subtune import papers
-from subtune.data import files
+from subtune.data import sources
 from subtune.methods.roles import naming_of
 from subtune.papers import experiments
 from subtune.plan.plan import make_plan
@@ -41,8 +41,8 @@ assert list(meanings(["seconds_per_epoch"])["meaning"]) == ["the mean seconds of
 assert run_spec().id == OLD_ID
 assert run_spec(beta2=0.98).id != OLD_ID
 
-by_split = files.official_paths(".", TASKS["cb"])
-rows = files.columns_of(TASKS["cb"], by_split)["train"]
+by_split = sources.official_files(".", TASKS["cb"])
+rows = sources.read_columns(TASKS["cb"], by_split)["train"]
 assert rows["label"] == [0, 1]
 
 given = yaml.safe_load(Path("toys.yaml").read_text())

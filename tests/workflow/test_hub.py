@@ -10,8 +10,8 @@ import pytest
 
 from subtune.config import check_config
 from subtune.core.errors import SubtuneError
-from subtune.data.files import RELEASES
-from subtune.data.load import load
+from subtune.data.load import load_rows
+from subtune.data.sources import RELEASES
 from subtune.interface.tables import splits_of
 from subtune.models.files import fetch
 from subtune.plan.plan import make_plan
@@ -36,7 +36,7 @@ def root(tmp_path_factory, tiny_bert) -> Path:
     for split, labels in (("train", [1, 0]), ("validation", [1, 1]), ("test", [-1, -1])):
         names = None if split == "test" else ["not_equivalent", "equivalent"]
         write(shard(glue / "mrpc", split), names, **texts, label=labels, idx=[7, 9])
-    splits = [*TASKS["mnli"].labelled, "test_matched", "test_mismatched"]
+    splits = [*TASKS["mnli"].labelled_splits, "test_matched", "test_mismatched"]
     for path in [*(shard(glue / "mnli", split) for split in splits), shard(glue / "ax", "test")]:
         label = 0 if "test_m" not in path.name and path.parent.name == "mnli" else -1
         folder = path.parent.name
@@ -93,8 +93,8 @@ def hub(root, reach):
 def rows_of(name: str, revision: str = COMMIT) -> dict[str, dict]:
     """Return the columns of each of a task's splits on the hub."""
     task = TASKS[name]
-    splits = task.labelled if name in RELEASES else (*task.labelled, *task.test)
-    rows = load(DataSpec(task=task, source="hub", version=revision, splits=splits))
+    splits = task.labelled_splits if name in RELEASES else (*task.labelled_splits, *task.test)
+    rows = load_rows(DataSpec(task=task, source="hub", version=revision, splits=splits))
     return {split: rows[split].to_dict() for split in rows}
 
 

@@ -17,13 +17,13 @@ from subtune import cli
 from subtune.analysis.scores import read_scores
 from subtune.config import check_config, read_config
 from subtune.config.schema import OwnTask
-from subtune.data import files
+from subtune.data import sources
 from subtune.exhibits import output
 from subtune.exhibits.answer_tables import answers_in_lines, decisions, methods_by_score
 from subtune.methods import SELECTION
 from subtune.models.dimensions import dimensions_in
 from subtune.steps.preflight import preflight
-from subtune.tasks.kinds import KINDS
+from subtune.tasks.task import KINDS
 from tests.helpers.exhibits import results
 from tests.helpers.project import ROOT
 
@@ -135,8 +135,8 @@ def test_init_says_which_command_runs_its_configuration(tmp_path, monkeypatch, c
     head, *rows = Path(train).read_text().splitlines(keepends=True)
     Path("train.csv").write_text(head + "".join(rows[:-9]))
     Path("test.csv").write_text(head + "".join(rows[-9:]))
-    files = ["--train", "train.csv", "--dev", dev, "--test", "test.csv"]
-    assert cli.main(["init", *files, "--model", str(tiny_bert), "--to", "first words.yaml"]) == 0
+    sources = ["--train", "train.csv", "--dev", dev, "--test", "test.csv"]
+    assert cli.main(["init", *sources, "--model", str(tiny_bert), "--to", "first words.yaml"]) == 0
     said = capsys.readouterr().out
     assert "test.csv: 9 rows to judge by, which choose nothing" in said
     [command] = re.findall(r"^    (.*subtune'? run .*)$", said, re.MULTILINE)
@@ -202,7 +202,7 @@ def test_the_tasks_are_one_of_each_kind_and_read_their_files():
     # The other tasks name files that only readers have.
     for name in ("weather", "recipes", "shops"):
         paths = {split: (ROOT / path,) for split, path in tasks[name].files.items()}
-        columns = files.columns_of(tasks[name].task(name), paths)
+        columns = sources.read_columns(tasks[name].task(name), paths)
         assert all(columns[split]["idx"] for split in ("train", "validation"))
 
 

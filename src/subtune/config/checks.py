@@ -13,8 +13,7 @@ from pydantic_core import ErrorDetails
 
 from subtune.config.schema import PATTERNS_IN_WORDS, Config, Experiment
 from subtune.core.errors import SubtuneError, cut, key_path, one_of, text_of
-from subtune.data.files import RELEASES
-from subtune.data.sources import MINI_TASKS, is_on_hub
+from subtune.data.sources import MINI_TASKS, RELEASES, is_on_hub
 from subtune.methods.added import Embeddings
 from subtune.methods.names import is_built_in
 from subtune.methods.selection import require_whole

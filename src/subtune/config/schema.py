@@ -16,15 +16,13 @@ from pydantic import (
 )
 
 from subtune.core.errors import cut, one_of
-from subtune.data.files import RELEASES
+from subtune.data.sources import RELEASES
 from subtune.methods import NamedSelection
 from subtune.methods.names import MASKED_METHOD, named
 from subtune.methods.single_entries import SCOPES, Fraction, Scope
 from subtune.runs.spec import LEARNING_RATES_BELOW, ClassWeights, Fold, Labels, Precision
 from subtune.tasks import TASKS, Task
-from subtune.tasks.fields import default_kind
-from subtune.tasks.kinds import KINDS
-from subtune.tasks.task import TEST
+from subtune.tasks.task import KINDS, TEST, default_kind
 
 ALL_ROWS: Literal["all"] = "all"
 # Kinds of steps, by what they train. A step's time is estimated by its kind.

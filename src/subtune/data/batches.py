@@ -21,18 +21,20 @@ GPU_EVALUATION_TOKENS_OF_RUNS = 65536
 BINS = 10
 
 
-def shuffled(n: int, batch_size: int, generator: np.random.Generator) -> list[np.ndarray]:
+def shuffled_batches(n: int, batch_size: int, generator: np.random.Generator) -> list[np.ndarray]:
     """Return one epoch's batches, in random order. The last one may be smaller."""
     order = generator.permutation(n)
     return [order[start : start + batch_size] for start in range(0, n, batch_size)]
 
 
-def by_length(index: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def sort_by_length(index: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return a batch's examples sorted by length. Their order affects only the padding."""
     return index[np.argsort(lengths[index], kind="stable")]
 
 
-def in_length_order(lengths: np.ndarray, tokens: int = EVALUATION_TOKENS) -> Iterator[np.ndarray]:
+def evaluation_batches(
+    lengths: np.ndarray, tokens: int = EVALUATION_TOKENS
+) -> Iterator[np.ndarray]:
     """Yield batches for evaluation, sorted by length, of about ``tokens`` tokens each."""
     order = np.argsort(lengths, kind="stable")
     start = 0
@@ -44,9 +46,9 @@ def in_length_order(lengths: np.ndarray, tokens: int = EVALUATION_TOKENS) -> Ite
         start = end
 
 
-def divided(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
+def split_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
     """Return the training examples outside a fold, and the fold's examples, which are scored."""
-    judging = rows_of_folds(train, task, fold.of, fold.partition)[fold.number]
+    judging = fold_rows(train, task, fold.of, fold.partition)[fold.number]
     others = np.setdiff1d(np.arange(train.rows), judging)
     if fold.rows is not None:
         judging = np.sort(np.random.default_rng(fold.partition).permutation(judging)[: fold.rows])
@@ -55,7 +57,7 @@ def divided(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Exam
 
 # Dividing many rows takes a minute, and the runs of a job ask for every fold.
 @lru_cache(maxsize=4)
-def rows_of_folds(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
+def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
     """Return the indices of each fold's rows in the training split, in ascending order.
 
     Rows with the same token ids are in the same fold. Every fold has about the same share of each

@@ -7,19 +7,19 @@ from typing import Any
 import datasets
 
 from subtune.core.errors import SubtuneError, one_line
+from subtune.core.hub import download_snapshot
 from subtune.core.jobs import report
-from subtune.data import files
+from subtune.data import sources
 from subtune.data.sources import OF_GLUE, REPOSITORIES, TRIED, Repository, mini_columns
-from subtune.hub import snapshot
 from subtune.models.files import has_one_end, has_token_types, longest_text, read_config
 from subtune.models.tokenizer import TOKENIZER, read_tokenizer, unknown_lines, unknown_share
 from subtune.runs.spec import DataSpec
 from subtune.tasks import TASKS, TaskSpec
-from subtune.tasks.sentences import texts_apart
-from subtune.tasks.task_kind import Row, numbered
+from subtune.tasks.sentences import separate_texts
+from subtune.tasks.task_kind import Row, number_rows
 
 
-def load(
+def load_rows(
     spec: DataSpec,
     glue_dir: str | None = None,
     paths: Mapping[str, str] | None = None,
@@ -35,11 +35,11 @@ def load(
     if spec.source == "builtin":
         columns = mini_columns(TASKS[task.name])
     else:
-        by_split = files.paths_of(task, spec.source, spec.splits, glue_dir, paths, directory)
-        columns = files.columns_of(task, by_split, spec.source)
+        by_split = sources.find_files(task, spec.source, spec.splits, glue_dir, paths, directory)
+        columns = sources.read_columns(task, by_split, spec.source)
     return datasets.DatasetDict(
         {
-            split: datasets.Dataset.from_dict(columns[split], features(task))
+            split: datasets.Dataset.from_dict(columns[split], dataset_features(task))
             for split in spec.splits
             if split in columns
         }
@@ -49,7 +49,7 @@ def load(
 def _download(task: TaskSpec, revision: str, splits: Sequence[str]) -> datasets.DatasetDict:
     repository = REPOSITORIES.get(task.name, OF_GLUE)
     patterns = {split: repository.pattern(task.name, split) for split in splits}
-    folder = snapshot(
+    folder = download_snapshot(
         repository.name,
         revision,
         [*patterns.values()],
@@ -62,27 +62,29 @@ def _download(task: TaskSpec, revision: str, splits: Sequence[str]) -> datasets.
         parquet = sorted(str(path) for path in folder.glob(pattern))
         if not parquet:
             raise SubtuneError(f"source: {repository.name} at {revision} has no {pattern}")
-        result[split] = read_parquet(task, repository, parquet, labelled=split in task.labelled)
+        result[split] = read_hub_split(
+            task, repository, parquet, labelled=split in task.labelled_splits
+        )
     return datasets.DatasetDict(result)
 
 
-def read_parquet(
+def read_hub_split(
     task: TaskSpec, repository: Repository, paths: Sequence[str], *, labelled: bool
 ) -> datasets.Dataset:
     """Return one split of a repository, from its Parquet files."""
     rows = datasets.Dataset.from_parquet(list(paths))
     if repository.row is not None:
         rows = map(repository.row, rows)
-        return split_from_rows(task, rows, labelled=labelled, source=repository.name)
+        return make_split(task, rows, labelled=labelled, source=repository.name)
     # GLUE's labels are numbers on the hub.
     new_names = dict(zip(task.text, ("text_a", "text_b"), strict=False))
     new_names |= dict.fromkeys(task.label_columns, "label")
     rows = rows.rename_columns({old: new for old, new in new_names.items() if old != new})
-    columns = features(task)
+    columns = dataset_features(task)
     return rows.select_columns(list(columns)).cast(columns)
 
 
-def features(task: TaskSpec) -> datasets.Features:
+def dataset_features(task: TaskSpec) -> datasets.Features:
     """Return the columns of every dataset: ``idx``, and those of the task's kind."""
     types = {"idx": "int32", **task.of_kind.columns(task)}
     return datasets.Features({name: _feature(kind) for name, kind in types.items()})
@@ -92,15 +94,15 @@ def _feature(kind: Any) -> Any:
     return datasets.List(_feature(*kind)) if isinstance(kind, list) else datasets.Value(kind)
 
 
-def split_from_rows(
+def make_split(
     task: TaskSpec, rows: Iterable[Row], *, labelled: bool, source: str
 ) -> datasets.Dataset:
     """Return one split from rows of cells, with the columns of the task's kind."""
-    columns = task.of_kind.from_rows(task, numbered(rows), labelled=labelled, source=source)
-    return datasets.Dataset.from_dict(columns, features=features(task))
+    columns = task.of_kind.from_rows(task, number_rows(rows), labelled=labelled, source=source)
+    return datasets.Dataset.from_dict(columns, features=dataset_features(task))
 
 
-def read(directory: Path) -> datasets.DatasetDict:
+def read_splits(directory: Path) -> datasets.DatasetDict:
     """Return the splits of rows or token ids that another job wrote."""
     with one_line(f"{directory} is damaged; delete it, and call snakemake again"):
         return datasets.DatasetDict.load_from_disk(str(directory))
@@ -138,7 +140,7 @@ def tokenize(
 
     def encode(batch: dict[str, list], numbers: list[int]) -> dict[str, list]:
         if apart:
-            batch = texts_apart(batch)
+            batch = separate_texts(batch)
         encoded = task.of_kind.encode(tokenizer, batch, max_length, doc_stride)
         if apart:
             encoded["row"] = [number for number in numbers for _ in task.text]

@@ -14,11 +14,11 @@ import pandas as pd
 from subtune.analysis.scores import best_of_seeds
 from subtune.config import Config, Experiment
 from subtune.core.errors import SubtuneError, placed
-from subtune.data.readers.delimited import delimited_rows
+from subtune.data.text_files import delimited_rows
 from subtune.methods.added import Embeddings
 from subtune.tasks import DIAGNOSTIC, TASKS
 from subtune.tasks.metrics import COEFFICIENTS
-from subtune.tasks.task import columns_of
+from subtune.tasks.task import list_score_columns
 
 HEADER = ("index", "prediction")
 # Tasks whose labels are words in the server's files; the labels of others are numbers.
@@ -112,7 +112,9 @@ def form(config: Config, name: str, metrics: Mapping[str, str]) -> list[dict[str
         metrics: the metric that is shown, for tasks where it is not the first.
     """
     experiment, tasks = config.experiments[name], config.all_tasks()
-    columns = columns_of([tasks[t] for t in experiment.tasks if config.is_submitted(t)], metrics)
+    columns = list_score_columns(
+        [tasks[t] for t in experiment.tasks if config.is_submitted(t)], metrics
+    )
     return [
         dict(zip(FORM, (name, model, method, column.key, column.metric, None), strict=True))
         for model, method in submissions(config, experiment).values()

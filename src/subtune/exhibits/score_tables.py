@@ -12,7 +12,7 @@ from subtune.methods.names import title_of
 from subtune.models.dimensions import dimensions_in, parameter_counts
 from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES
-from subtune.tasks.task import columns_of
+from subtune.tasks.task import list_score_columns
 
 # The metric of a mean over tasks.
 AVERAGE = "average"
@@ -153,7 +153,7 @@ def _task_titles(results: Results, printed_tasks: Collection[str]) -> dict[str, 
     """Return the headings of our score columns, then of further tasks that the paper prints."""
     titles = results.column_titles
     others = [TASKS[task] for task in printed_tasks if task not in titles]
-    return titles | {column.key: column.title for column in columns_of(others, {})}
+    return titles | {column.key: column.title for column in list_score_columns(others, {})}
 
 
 def _printed_rows(results: Results, exhibits: Collection[str], test: bool) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from typing import Any
 from subtune.core.errors import SubtuneError, cut, listed
 from subtune.init import DEFAULTS
 from subtune.init.tables import Table, is_number, number_in
-from subtune.tasks.sentences import flag_in
+from subtune.tasks.labels import parse_flag
 
 # One label column, or several of 0 and 1.
 Columns = str | tuple[str, ...]
@@ -31,7 +31,7 @@ def label_columns(table: Table) -> Columns:
             return by_folded[name]
     reasons = {column: reason_against(table, column) for column in table.columns}
     possible = [column for column, reason in reasons.items() if reason is None]
-    flags = tuple(c for c in table.columns if None not in map(flag_in, table.cells(c)))
+    flags = tuple(c for c in table.columns if None not in map(parse_flag, table.cells(c)))
     if len(flags) > 1 and {*possible} <= {*flags}:
         return flags
     if len(possible) == 1:

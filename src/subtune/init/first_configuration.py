@@ -11,8 +11,8 @@ import yaml
 from subtune.config import check_config, read_config
 from subtune.core.errors import SubtuneError, one_line, one_of
 from subtune.core.layout import Layout
-from subtune.data import files
-from subtune.data.sources import size_of_columns
+from subtune.data import sources
+from subtune.data.sources import measure_columns
 from subtune.init import DEFAULTS, messages, settings, tables
 from subtune.init.columns import Columns, label_columns, text_columns
 from subtune.init.configuration_text import command, configuration_text
@@ -68,7 +68,9 @@ def init(request: Request) -> Iterator[str]:
     found = look(request)
     yield from messages.look_lines(found.look)
     task = task_of(request, found)
-    columns = files.columns_of(task, files.own_paths(found.paths, task, may_lack="validation"))
+    columns = sources.read_columns(
+        task, sources.user_task_files(found.paths, task, may_lack="validation")
+    )
     yield f"metrics: {', '.join(task.metrics)}"
     folds, rows = None, len(columns["train"]["label"])
     if "validation" not in found.paths:
@@ -200,7 +202,7 @@ def _most_folds(found: Found, task: Task, columns: Mapping[str, Rows]) -> int:
     Raises:
         SubtuneError: the rows cannot be divided.
     """
-    size = size_of_columns(task, columns)
+    size = measure_columns(task, columns)
     folds = size.most_folds(DEFAULTS.seeds)
     if folds < 2 and size.scarcest:
         raise SubtuneError(

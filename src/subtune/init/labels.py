@@ -12,8 +12,7 @@ from subtune.init import DEFAULTS
 from subtune.init.columns import Columns
 from subtune.init.request import Kind
 from subtune.init.tables import Table, number_in
-from subtune.tasks.labels import folded
-from subtune.tasks.sentences import flag_in, words_in
+from subtune.tasks.labels import fold_label, parse_flag, parse_labels
 
 
 def names_of(label: Columns) -> tuple[str, ...]:
@@ -30,13 +29,13 @@ def labels_in(row: Mapping[str, Any], label: Columns, kind: Kind | None) -> tupl
         kind: kind of task; only multi-label rows have several labels, or an empty set of labels.
     """
     if not isinstance(label, str):
-        flags = [flag_in(row.get(name)) for name in label]
+        flags = [parse_flag(row.get(name)) for name in label]
         return None if None in flags else tuple(sorted(compress(label, flags)))
     cell = row.get(label)
     if kind == "multilabel":
-        words = words_in(cell)
+        words = parse_labels(cell)
         return None if words is None else tuple(sorted(words))
-    return (cell.strip(),) if isinstance(cell, str) and folded(cell) else None
+    return (cell.strip(),) if isinstance(cell, str) and fold_label(cell) else None
 
 
 def guessed_kind(table: Table, label: Columns) -> Kind:
@@ -51,10 +50,10 @@ def _are_lists(cells: Sequence[Any]) -> bool:
     """Return whether cells are lists: most are, or ``|`` or ``;`` joins few different words."""
     given = [cell for cell in cells if cell]
     lists = [c for c in given if not isinstance(c, str) or c.lstrip().startswith("[")]
-    if 2 * len([cell for cell in lists if words_in(cell) is not None]) > len(given):
+    if 2 * len([cell for cell in lists if parse_labels(cell) is not None]) > len(given):
         return True
     different = {cell for cell in given if isinstance(cell, str)}
-    words = {word for cell in different for word in words_in(cell) or ()}
+    words = {word for cell in different for word in parse_labels(cell) or ()}
     return any("|" in cell or ";" in cell for cell in different) and len(words) < len(different)
 
 
@@ -87,7 +86,7 @@ def without_signs(label: str) -> str:
 
     Equal numbers, such as ``1`` and ``1.0``, become the same text.
     """
-    plain = folded(unicodedata.normalize("NFKC", label))
+    plain = fold_label(unicodedata.normalize("NFKC", label))
     number = number_in(plain)
     between_words = re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", plain)
     return between_words.strip(" .'\"") if number is None else str(number)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from subtune.core.errors import listed
-from subtune.data.readers.tables import with_labels
+from subtune.data.table_files import drop_unlabelled_rows
 from subtune.init.columns import Columns, ids_or_dates
 from subtune.init.labels import (
     Kind,
@@ -22,7 +22,7 @@ from subtune.init.labels import (
     without_signs,
 )
 from subtune.init.tables import Table, number_in
-from subtune.tasks.labels import folded
+from subtune.tasks.labels import fold_label
 
 # The share of rows on which one of two methods is right and the other wrong. The median over pairs
 # of methods was 0.08 to 0.15 in runs of MiniLM on SST-2, CoLA and MRPC.
@@ -200,7 +200,7 @@ def _rows(
     for split, table in tables.items():
         placed, left_out[split] = table.rows, list[str]()
         if kind != "multilabel":
-            placed, left_out[split] = with_labels(placed, *names_of(label))
+            placed, left_out[split] = drop_unlabelled_rows(placed, *names_of(label))
         where = "" if split == "train" else f" of {table.path}"
         rows[split] = [
             Row(
@@ -218,12 +218,12 @@ def _merged(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
     counts = Counter(word for row in chain(*rows.values()) for word in row.labels or ())
     names: dict[str, str] = {}
     for word, _ in counts.most_common():
-        names.setdefault(folded(word), word)
+        names.setdefault(fold_label(word), word)
 
     def merged(row: Row) -> Row:
         if row.labels is None:
             return row
-        return row._replace(labels=tuple(sorted({names[folded(word)] for word in row.labels})))
+        return row._replace(labels=tuple(sorted({names[fold_label(word)] for word in row.labels})))
 
     return {split: [*map(merged, kept)] for split, kept in rows.items()}
 

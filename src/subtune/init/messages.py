@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from subtune.core.errors import listed, shown
-from subtune.data.readers.excel import sheets
-from subtune.data.readers.text import ending_of
+from subtune.data.table_files import sheet_names
+from subtune.data.text_files import file_ending
 from subtune.init import DEFAULTS
 from subtune.init.labels import names_of, order
 from subtune.init.look import Lengths, Look, Part
@@ -71,7 +71,7 @@ def _file_lines(look: Look) -> Iterator[str]:
 
 def sheet_lines(path: Path) -> Iterator[str]:
     """Yield a line if an Excel file has unread sheets."""
-    if ending_of(path) == ".xlsx" and len(names := sheets(path)) > 1:
+    if file_ending(path) == ".xlsx" and len(names := sheet_names(path)) > 1:
         every = listed(names, NAMED, "and")
         yield f"{path}: sheet {shown(names[0])} of {every} (the first; --sheet names another)"
 

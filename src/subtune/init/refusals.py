@@ -3,11 +3,11 @@
 from itertools import chain
 
 from subtune.core.errors import SubtuneError, cut, listed
-from subtune.data.readers.tables import FEW
+from subtune.data.table_files import FEW
 from subtune.init import DEFAULTS
 from subtune.init.labels import names_of
 from subtune.init.look import Look
-from subtune.tasks.labels import folded
+from subtune.tasks.labels import fold_label
 
 
 def require_labels(look: Look) -> None:
@@ -37,7 +37,7 @@ def _require_one_spelling(look: Look, column: str) -> None:
     """Refuse labels that differ only in capitals or invisible characters."""
     spellings: dict[str, str] = {}
     for word in chain(*look.near_equal):
-        other = spellings.setdefault(folded(word), word)
+        other = spellings.setdefault(fold_label(word), word)
         if other != word:
             paths = [part.path for part in look.parts.values() if {word, other} & {*part.labels}]
             # `repr` shows some characters that look like others, or like none.

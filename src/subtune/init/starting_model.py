@@ -12,8 +12,8 @@ import numpy as np
 from subtune.config.schema import HUB_MODELS, REPOSITORY
 from subtune.core.errors import SubtuneError, cut, placed
 from subtune.core.ids import Value
-from subtune.data.readers.text import is_directory
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
+from subtune.data.text_files import is_directory
 from subtune.init import DEFAULTS
 from subtune.init.tables import named_like
 from subtune.methods.names import METHODS

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from subtune.config.checks import HEADINGS
 from subtune.core.errors import SubtuneError, one_of
-from subtune.data.readers.tables import FORMATS, rows_of
-from subtune.data.readers.text import ending_of
+from subtune.data.table_files import FORMATS, read_table
+from subtune.data.text_files import file_ending
 from subtune.tasks import TASKS
-from subtune.tasks.sentences import with_point
+from subtune.tasks.labels import with_decimal_point
 
 # The most characters of a name, without the ending that is added if the name is taken.
 LONGEST = 56
@@ -48,10 +48,10 @@ def read(path: Path, encoding: str | None = None, sheet: str | None = None) -> T
     Raises:
         SubtuneError: the file is missing, is not in the format of its extension, or has no rows.
     """
-    if ending_of(path) not in FORMATS:
+    if file_ending(path) not in FORMATS:
         raise SubtuneError(f"{path}: {one_of(path.suffix, FORMATS)} as the ending")
     # Unclosed quotation marks are found later, once the label column is known.
-    rows = [*rows_of(path, encoding=encoding, sheet=sheet)]
+    rows = [*read_table(path, encoding=encoding, sheet=sheet)]
     if not rows:
         raise SubtuneError(f"{path}: found no rows, expected at least one")
     return Table(path, tuple(dict.fromkeys(column for _, row in rows for column in row)), rows)
@@ -60,7 +60,7 @@ def read(path: Path, encoding: str | None = None, sheet: str | None = None) -> T
 def number_in(text: str) -> float | None:
     """Return the finite number in a text, or None."""
     try:
-        number = float(with_point(text))
+        number = float(with_decimal_point(text))
     except ValueError:
         return None
     return number if math.isfinite(number) else None

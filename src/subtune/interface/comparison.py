@@ -21,7 +21,7 @@ from subtune.core.errors import SubtuneError, listed, one_line
 from subtune.core.files import drafts
 from subtune.core.ids import canonical_json, content_id
 from subtune.core.layout import Layout
-from subtune.data.readers.text import is_directory
+from subtune.data.text_files import is_directory
 from subtune.init.first_configuration import EXPERIMENT, init
 from subtune.init.messages import sheet_lines
 from subtune.init.request import Options, Request, with_options

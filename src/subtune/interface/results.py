@@ -89,7 +89,7 @@ class Comparison:
             SubtuneError: there is no such method, or ``to`` exists.
         """
         # Importing transformers takes seconds.
-        from subtune.runs.export import export_model
+        from subtune.share.export import export_model
 
         runs = self._chosen[self._chosen["decides"]].dropna(subset="value")
         if method not in set(runs["method"]):
@@ -119,7 +119,7 @@ class Comparison:
         """
         import pandas as pd
 
-        from subtune.runs import predict
+        from subtune.share import predict
 
         model = Path(self._exports.name) / method
         if not model.exists():

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Union
 from subtune.config.schema import REPOSITORY
 from subtune.core.errors import SubtuneError, cut, listed, one_line
 from subtune.core.files import hash_files
+from subtune.core.hub import pin_revision
 from subtune.core.ids import content_id
 from subtune.core.layout import Layout
-from subtune.data.readers.text import ending_of, is_file
-from subtune.hub import pinned
+from subtune.data.text_files import file_ending, is_file
 from subtune.init import tables
 from subtune.init.tables import named_like, task_named_after
 from subtune.tasks import TASKS
@@ -151,7 +151,7 @@ def name_of(train: Any) -> str:
 
 def _is_on_hub(rows: Any) -> bool:
     is_name = isinstance(rows, str) and not Path(rows).exists() and ON_HUB.fullmatch(rows)
-    return bool(is_name) and ending_of(Path(rows)) not in tables.FORMATS
+    return bool(is_name) and file_ending(Path(rows)) not in tables.FORMATS
 
 
 def _name_among(names: Sequence[str], key: str, splits: Mapping[str, Any], where: str) -> str:
@@ -170,7 +170,9 @@ def _downloaded(reference: str, revision: str | None, results: Path) -> Mapping[
     assert match
     repository, subset = match["repository"], match["subset"]
     kept = Path(Layout(str(results)).pinned())
-    commit = pinned(repository, revision, "dataset", kept, f"train: no file {reference!r} here")
+    commit = pin_revision(
+        repository, revision, "dataset", kept, f"train: no file {reference!r} here"
+    )
     import datasets
 
     advice = "a subset is named after a colon, as in nyu-mll/glue:cola"

@@ -11,7 +11,7 @@ from safetensors import safe_open
 
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.files import hash_files
-from subtune.hub import snapshot
+from subtune.core.hub import download_snapshot
 from subtune.methods.roles import LAYERS, Shape, first_position, naming_of
 from subtune.models.families import (
     FAMILIES,
@@ -328,7 +328,7 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
     source = Path(name_or_path)
     if spec.source == "hub":
         weights, others = (WEIGHTS, INDEX, SHARDS), (README, MODULES, POOLING)
-        source = snapshot(
+        source = download_snapshot(
             name_or_path,
             spec.version,
             [CONFIG, *weights, TOKENIZER, *OTHER_TOKENIZER_FILES, *others],

@@ -19,7 +19,7 @@ from subtune.exhibits.score_tables import reproduction
 from subtune.papers.paper import DATA, INFORMATION, Figure, Needs, Paper, Table
 from subtune.papers.shared import SUBMISSION, all_exhibits
 from subtune.plan.plan import Plan
-from subtune.tasks.task import columns_of
+from subtune.tasks.task import list_score_columns
 
 
 def with_papers(config: Config) -> Config:
@@ -58,7 +58,7 @@ def score_columns(config: Config, experiment: Experiment) -> list[dict[str, Any]
     Titles are left out because they change no score.
     """
     tasks = [config.all_tasks()[name] for name in experiment.tasks]
-    columns = [asdict(column) for column in columns_of(tasks, paper_of(experiment).metrics)]
+    columns = [asdict(column) for column in list_score_columns(tasks, paper_of(experiment).metrics)]
     for column in columns:
         del column["title"]
     return columns
@@ -149,7 +149,9 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
         "tasks": {
             task: {
                 "title": tasks[task].title,
-                "columns": {column.key: column.title for column in columns_of([tasks[task]], {})},
+                "columns": {
+                    column.key: column.title for column in list_score_columns([tasks[task]], {})
+                },
                 "metrics": tasks[task].metric_titles(),
                 "evaluation": [*tasks[task].evaluation],
                 "source": "files" if task in users else f"{config.source} data",

@@ -232,7 +232,7 @@ class Grid:
         has_test = TEST in run.tokens.data.task.evaluation
         dev_rows_compare = not (self.experiment.paper or fold or has_test)
         if dev_rows_compare and self.size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:
-            scored = self.size.divided(SEARCH_FOLDS, others=0).evaluation_rows
+            scored = self.size.for_cv_fold(SEARCH_FOLDS, others=0).evaluation_rows
             # A search is scored on at most as many rows as it trains on.
             limit = train_rows if train_rows < scored else None
             fold = Fold(of=SEARCH_FOLDS, number=0, rows=limit)

@@ -1,6 +1,6 @@
 """Inputs of runs: models, rows of tasks and token ids.
 
-Their versions are hashes of local files, or commits of the hub, which `subtune.hub` stores.
+Their versions are hashes of local files, or commits of the hub, which `subtune.core.hub` stores.
 """
 
 from collections.abc import Iterable
@@ -12,10 +12,10 @@ from typing import Literal
 from subtune.config import Config, Experiment
 from subtune.config.schema import ModelSource
 from subtune.core.errors import SubtuneError, placed
+from subtune.core.hub import COMMITS, fetch_text, pin_revision, remember_answer
 from subtune.core.layout import Layout
-from subtune.data import files
-from subtune.data.sources import OF_GLUE, REPOSITORIES, mini_version, size_of
-from subtune.hub import COMMITS, file_at, pinned, remembered
+from subtune.data import sources
+from subtune.data.sources import OF_GLUE, REPOSITORIES, mini_version, task_size
 from subtune.methods.added import Peft
 from subtune.methods.roles import naming_of
 from subtune.methods.selection import Work
@@ -54,7 +54,7 @@ def model_and_location(config: Config, name: str, model: str) -> tuple[ModelSpec
     kept = Path(Layout(config.results).pinned())
     if source.hub:
         location = source.hub
-        version = pinned(location, source.revision, "model", kept, f"models.{model}.revision")
+        version = pin_revision(location, source.revision, "model", kept, f"models.{model}.revision")
         spec = ModelSpec(source="hub", repository=source.hub, version=version)
     else:
         with placed(f"models.{model}"):
@@ -78,9 +78,9 @@ def _pooling_of(
         return source.pooling
     if not source.hub:
         return pooling_in(Path(location))
-    read = partial(file_at, location, version, f"models.{model}.pooling")
+    read = partial(fetch_text, location, version, f"models.{model}.pooling")
     question = f"pooling of {location}@{version}"
-    answer = remembered(kept, question, lambda: own_pooling(read) or "first")
+    answer = remember_answer(kept, question, lambda: own_pooling(read) or "first")
     return "mean" if answer == "mean" else None
 
 
@@ -100,11 +100,11 @@ def train_tokens(
         SubtuneError: a local file is missing, or has rows that cannot be trained on.
     """
     experiment = config.experiments[name]
-    rows = _data_spec(config, task, task.labelled, experiment.folds)
+    rows = _data_spec(config, task, task.labelled_splits, experiment.folds)
     if rows.key not in sizes:
         # This reads all rows of a user's files.
         own = config.tasks[task.name].files if task.name in config.tasks else {}
-        sizes[rows.key] = size_of(task, rows.source, own, config.directories.get(task.name))
+        sizes[rows.key] = task_size(task, rows.source, own, config.directories.get(task.name))
     folds, scarcest = experiment.folds, sizes[rows.key].scarcest
     if folds and scarcest and scarcest[1] < folds:
         raise SubtuneError(
@@ -195,17 +195,17 @@ def _data_spec(
     source = "files" if own or directory else config.source
     if source in ("tsv", "files"):
         if own:
-            paths = files.own_paths(own.files, task, task.evaluation[0] if folds else "")
+            paths = sources.user_task_files(own.files, task, task.evaluation[0] if folds else "")
         else:
-            every = (*task.labelled, *task.test)
-            paths = files.paths_of(task, source, every, config.glue_dir, directory=directory)
+            every = (*task.labelled_splits, *task.test)
+            paths = sources.find_files(task, source, every, config.glue_dir, directory=directory)
         paths = {split: paths[split] for split in splits if split in paths}
-        version = files.version_of(paths)
+        version = sources.files_version(paths)
         splits = paths
     elif source == "hub":
         repository = REPOSITORIES.get(task.name, OF_GLUE)
         kept = Path(Layout(config.results).pinned())
-        version = pinned(repository.name, None, "dataset", kept, "source")
+        version = pin_revision(repository.name, None, "dataset", kept, "source")
     else:
         version = mini_version(task)
     return DataSpec(task=task, source=source, version=version, splits=tuple(splits))

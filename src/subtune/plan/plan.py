@@ -93,16 +93,16 @@ class Plan:
         if fold is None:
             return size
         others = size.evaluation_rows if len(tokens.data.task.evaluation) > 1 else 0
-        return size.divided(fold.of, others, fold.rows)
+        return size.for_cv_fold(fold.of, others, fold.rows)
 
     def rows_of(self, run: str) -> int:
         """Return the number of a run's training rows."""
         tokens, recipe = self.runs[run].run.tokens, self.runs[run].run.recipe
-        return self.size_of(tokens, recipe.fold).rows_within(recipe.train_rows)
+        return self.size_of(tokens, recipe.fold).limit_train_rows(recipe.train_rows)
 
     def examples_of_a_row(self, tokens: TokensSpec) -> int:
         """Return the number of examples of an average row."""
-        return self.size_of(tokens).examples_of_a_row(tokens.max_length, tokens.doc_stride)
+        return self.size_of(tokens).examples_per_row(tokens.max_length, tokens.doc_stride)
 
     def work(self, run: str) -> Work:
         """Return a run's work, by which its cost is estimated."""

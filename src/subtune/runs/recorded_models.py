@@ -9,7 +9,7 @@ import datasets
 import numpy as np
 import pandas as pd
 
-from subtune.data.batches import divided
+from subtune.data.batches import split_fold
 from subtune.models.encoder import Encoder
 from subtune.runs import records
 from subtune.runs.spec import RunSpec
@@ -41,7 +41,7 @@ def score_on_training_rows(
         return nan
     every = Examples(split, model.reads)
     if spec.recipe.fold:
-        every, _ = divided(every, task, spec.recipe.fold)
+        every, _ = split_fold(every, task, spec.recipe.fold)
     training = examples_that_train(every, spec.recipe, np.random.default_rng(spec.seed))
     examples = every.part(np.sort(training))
     logits = _logits(trained_model(store, spec, model), examples, spec)

@@ -87,7 +87,7 @@ def _examples(spec: RunSpec, model: Encoder, tokens: datasets.DatasetDict) -> di
     reads = model.reads
     if isinstance(spec.recipe, Fit):
         reads = embeddings.tokens_pooled(spec.model, model)
-    splits = [split for split in spec.tokens.data.task.labelled if split in tokens]
+    splits = [split for split in spec.tokens.data.task.labelled_splits if split in tokens]
     return {split: Examples(tokens[split], reads) for split in splits}
 
 

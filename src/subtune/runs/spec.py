@@ -63,7 +63,7 @@ class DataSpec(Value):
     task: TaskSpec
     source: Literal["hub", "tsv", "builtin", "files"]
     version: str
-    splits: tuple[str, ...] = Field(default_factory=lambda data: data["task"].labelled)
+    splits: tuple[str, ...] = Field(default_factory=lambda data: data["task"].labelled_splits)
     data_version: int = DATA_VERSION
 
     @field_validator("task", mode="before")

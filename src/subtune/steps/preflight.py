@@ -8,7 +8,7 @@ from typing import Any
 from subtune.config import Config
 from subtune.core.errors import placed
 from subtune.core.layout import Layout
-from subtune.data.files import paths_of
+from subtune.data.sources import find_files
 from subtune.exhibits.glue_server import form, returned_scores
 from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share
 from subtune.papers import experiments
@@ -59,7 +59,7 @@ def named_files(config: Config, plan: Plan) -> set[Path]:
         found.add(Path(config.test_scores))
     for rows in plan.datasets.values():
         places = places_of(config, rows)
-        paths = {*chain(*paths_of(rows.task, rows.source, rows.splits, **places).values())}
+        paths = {*chain(*find_files(rows.task, rows.source, rows.splits, **places).values())}
         found |= paths
         if official := places["glue_dir"] or places["directory"]:
             # A test file that is added later changes its folder.

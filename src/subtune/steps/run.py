@@ -40,14 +40,16 @@ def run_job(job: Job, threads: int = 1) -> None:
 
 def _dataset(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Read the rows of one task, and write all its splits as Arrow."""
-    from subtune.data import files
-    from subtune.data.load import load
+    from subtune.data import sources
+    from subtune.data.load import load_rows
     from subtune.runs.spec import DataSpec
 
     spec = DataSpec.model_validate(job.spec)
     place = [job.resources[name] for name in ("glue_dir", "files", "directory")]
-    rows = load(spec, *place)
-    files.require_version(spec, files.paths_of(spec.task, spec.source, spec.splits, *place))
+    rows = load_rows(spec, *place)
+    sources.require_unchanged_files(
+        spec, sources.find_files(spec.task, spec.source, spec.splits, *place)
+    )
     report(", ".join(f"{split}: {len(rows[split])} rows" for split in rows))
     rows.save_to_disk(outputs["rows"])
 
@@ -63,13 +65,13 @@ def _model(job: Job, outputs: dict[str, str], threads: int) -> None:
 
 def _tokens(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the token ids of one task as an Arrow folder of splits."""
-    from subtune.data.load import read, tokenize
+    from subtune.data.load import read_splits, tokenize
     from subtune.runs.spec import TokensSpec
 
     spec = TokensSpec.model_validate(job.spec)
     rows, model = Path(_one(job, "rows")), Path(_one(job, "model"))
     settings = spec.max_length, spec.doc_stride, spec.apart
-    tokens = tokenize(spec.data.task, read(rows), model, *settings)
+    tokens = tokenize(spec.data.task, read_splits(rows), model, *settings)
     tokens.save_to_disk(outputs["tokens"])
 
 
@@ -77,7 +79,7 @@ def _fisher(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write Fisher information of one task: of vectors' entries, and sums of tensors."""
     import safetensors.numpy
 
-    from subtune.data.load import read
+    from subtune.data.load import read_splits
     from subtune.models.encoder import shapes_of
     from subtune.runs.spec import FisherSpec
     from subtune.training import fisher
@@ -85,7 +87,7 @@ def _fisher(job: Job, outputs: dict[str, str], threads: int) -> None:
     spec = FisherSpec.model_validate(job.spec)
     task = spec.tokens.data.task
     model = _loaded(job, spec, threads)
-    tokens = read(Path(_one(job, "tokens")))["train"]
+    tokens = read_splits(Path(_one(job, "tokens")))["train"]
     in_full = spec.in_full.names(shapes_of(model)) if spec.in_full else []
     information = fisher.fisher_information(
         model, tokens, task, spec.rows, spec.seed, in_full=in_full, labels=spec.labels
@@ -175,14 +177,14 @@ def _train_scores(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Score recorded runs on their training rows, and write one row per run."""
     import pandas as pd
 
-    from subtune.data.load import read
+    from subtune.data.load import read_splits
     from subtune.runs import recorded_models, records
 
     store = Path(job.resources["store"])
     runs = records.runs_of_sweep(Path(_one(job, "sweep")))
     specs = [records.read_spec(store, runs[key]) for key in job.spec["keys"]]
     model = _loaded(job, specs[0], threads)
-    rows = read(Path(_one(job, "tokens")))["train"]
+    rows = read_splits(Path(_one(job, "tokens")))["train"]
     scores = [
         {"run": spec.id} | recorded_models.score_on_training_rows(store, spec, model, rows)
         for spec in specs
@@ -290,7 +292,7 @@ def _test_predictions(job: Job, outputs: dict[str, str], threads: int) -> None:
     import pandas as pd
 
     from subtune.analysis import scores
-    from subtune.data.load import read
+    from subtune.data.load import read_splits
     from subtune.runs import recorded_models, records
     from subtune.runs.spec import Fit
 
@@ -306,7 +308,7 @@ def _test_predictions(job: Job, outputs: dict[str, str], threads: int) -> None:
         if specs:
             model = _loaded(job, specs[0], threads)
             predicted.append(
-                recorded_models.predict_test_rows(store, specs, model, read(Path(tokens)))
+                recorded_models.predict_test_rows(store, specs, model, read_splits(Path(tokens)))
             )
     pd.concat(predicted, ignore_index=True).to_parquet(outputs["predictions"], index=False)
 
@@ -370,7 +372,7 @@ def _training(job: Job, threads: int) -> "Iterator[Callable[[Sequence[RunSpec]],
 
     At the end without an error, the checkpoints are removed.
     """
-    from subtune.data.load import read
+    from subtune.data.load import read_splits
     from subtune.methods.single_entries import read_ranks
     from subtune.runs.recording import train_and_record
     from subtune.training.checkpoints import Checkpoints
@@ -381,7 +383,7 @@ def _training(job: Job, threads: int) -> "Iterator[Callable[[Sequence[RunSpec]],
     def train(specs: "Sequence[RunSpec]") -> None:
         if not read_once:
             ranked = {Path(p).stem: read_ranks(Path(p)) for p in job.inputs.get("rankings", ())}
-            tokens = read(Path(_one(job, "tokens")))
+            tokens = read_splits(Path(_one(job, "tokens")))
             read_once.extend([_loaded(job, specs[0], threads), tokens, ranked])
         model, tokens, ranked = read_once
         store = Path(resources["store"])

@@ -1,6 +1,5 @@
 """Tasks and kinds of task: a module per kind."""
 
-from subtune.tasks.spec import TaskSpec
-from subtune.tasks.task import DIAGNOSTIC, TASKS, Task
+from subtune.tasks.task import DIAGNOSTIC, TASKS, Task, TaskSpec
 
 __all__ = ["DIAGNOSTIC", "TASKS", "Task", "TaskSpec"]

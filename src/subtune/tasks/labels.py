@@ -1,15 +1,19 @@
 """Labels as users write them in cells."""
 
+from __future__ import annotations
+
 import ast
 import contextlib
 import json
 import re
 import unicodedata
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from subtune.core.errors import SubtuneError, one_of
-from subtune.tasks.fields import TaskFields
+
+if TYPE_CHECKING:
+    from subtune.tasks.task import TaskSpec
 
 # Invisible characters outside of the category Cf; and spaces and letters that look like others.
 ALIKE = dict.fromkeys((0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10)), "")
@@ -20,19 +24,19 @@ DECIMAL_COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d+,\d+")
 FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 
-def with_point(number: str) -> str:
+def with_decimal_point(number: str) -> str:
     """Return a number with a decimal point for a comma, unless it may separate thousands."""
     return number.replace(",", ".") if DECIMAL_COMMA.fullmatch(number.strip()) else number
 
 
 @lru_cache(maxsize=10_000)
-def folded(label: str) -> str:
+def fold_label(label: str) -> str:
     """Return a label without capitals, invisible characters and differences of Unicode's forms."""
     plain = unicodedata.normalize("NFC", label.translate(ALIKE).casefold())
     return "".join(letter for letter in plain if unicodedata.category(letter) != "Cf").strip()
 
 
-def number_of(text: str, task: TaskFields, place: str) -> int:
+def label_number(text: str, task: TaskSpec, place: str) -> int:
     """Return the number of a label word.
 
     If no label word contains a digit, the words' numbers, from 0, are also accepted.
@@ -42,23 +46,23 @@ def number_of(text: str, task: TaskFields, place: str) -> int:
     """
     text, words = text.strip(), task.labels or ()
     if task.merge_labels:
-        text, words = folded(text), tuple(map(folded, words))
+        text, words = fold_label(text), tuple(map(fold_label, words))
     numbers = {word: number for number, word in enumerate(words)}
     if not any(letter.isdigit() for word in words for letter in word):
         numbers |= {str(number): number for number in range(len(words))}
     if text not in numbers:
-        is_alike = folded(text) in map(folded, words)
+        is_alike = fold_label(text) in map(fold_label, words)
         hint = "; `merge_labels` ignores capitals and invisible characters" if is_alike else ""
         raise SubtuneError(f"{place}: label: {one_of(text, numbers)}{hint}")
     return numbers[text]
 
 
-def flag_in(cell: Any) -> int | None:
+def parse_flag(cell: Any) -> int | None:
     """Return a cell's value, 0 or 1, or None."""
     return FLAGS.get(str(cell).strip().casefold())
 
 
-def words_in(cell: Any) -> list[str] | None:
+def parse_labels(cell: Any) -> list[str] | None:
     """Return the labels in a cell, or None if it cannot be read.
 
     A cell is a list, a list as JSON or Python writes it, or labels separated by ``|`` or ``;``.

@@ -77,7 +77,7 @@ def correlation(name: str) -> Callable[[Sequence, Sequence], float]:
     return compute
 
 
-def normalised(text: str) -> str:
+def normalise_answer(text: str) -> str:
     """Return the text in lower case, without punctuation, articles and repeated spaces.
 
     Punctuation is removed first and leaves no space: "well-known" becomes one word, and the "a" of
@@ -100,7 +100,7 @@ def exact_match(prediction: str, answers: Sequence[str]) -> float:
 
     An empty prediction equals an answer that has only articles and punctuation.
     """
-    return float(normalised(prediction) in map(normalised, answers))
+    return float(normalise_answer(prediction) in map(normalise_answer, answers))
 
 
 def f1_of_words(prediction: str, answers: Sequence[str]) -> float:
@@ -109,10 +109,10 @@ def f1_of_words(prediction: str, answers: Sequence[str]) -> float:
     A repeated word counts as often as it is in both. Without common words F1 is 0, even for two
     empty texts.
     """
-    predicted = Counter(normalised(prediction).split())
+    predicted = Counter(normalise_answer(prediction).split())
     best = 0.0
     for answer in answers:
-        accepted = Counter(normalised(answer).split())
+        accepted = Counter(normalise_answer(answer).split())
         if shared := (predicted & accepted).total():
             best = max(best, 2 * shared / (predicted.total() + accepted.total()))
     return best

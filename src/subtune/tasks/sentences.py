@@ -16,8 +16,7 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, shown
 from subtune.tasks.examples import Examples
-from subtune.tasks.fields import TaskFields
-from subtune.tasks.labels import flag_in, number_of, with_point, words_in
+from subtune.tasks.labels import label_number, parse_flag, parse_labels, with_decimal_point
 from subtune.tasks.metrics import METRICS
 from subtune.tasks.task_kind import (
     NO_CHARACTER,
@@ -32,12 +31,14 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
+    from subtune.tasks.task import TaskSpec
+
 TEXTS = ("text_a", "text_b")
 # The largest number whose squared errors can be summed in float32.
 LARGEST_NUMBER = 1e9
 
 
-def texts_apart(pairs: Columns) -> Columns:
+def separate_texts(pairs: Columns) -> Columns:
     """Return pairs of texts as rows with one text; the two texts of a pair are neighbours."""
     texts = zip(*(pairs[name] for name in TEXTS), strict=True)
     labels = [label for label in pairs["label"] for _ in TEXTS]
@@ -54,17 +55,17 @@ class Sentences(TaskKind):
     label_type: ClassVar[str | list[str]]
 
     @abstractmethod
-    def parse_label(self, task: TaskFields, text: str, place: str) -> Any:
+    def parse_label(self, task: TaskSpec, text: str, place: str) -> Any:
         """Return a label as a number or numbers.
 
         Raises:
             SubtuneError: the text at ``place`` is not a label of the task.
         """
 
-    def columns(self, task: TaskFields) -> Mapping[str, Any]:
+    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
         return dict.fromkeys(TEXTS[: len(task.text)], "string") | {"label": self.label_type}
 
-    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
+    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
         """Return one or two texts, and the label."""
         texts = [self._text_in(row, column, place) for column in task.text]
         if not "".join(texts).strip():
@@ -73,12 +74,12 @@ class Sentences(TaskKind):
             raise SubtuneError(f"{place}: found {no_character[0]!r}, expected text")
         return (*texts, self.label_of(task, row, place) if labelled else self.no_label(task))
 
-    def label_of(self, task: TaskFields, row: Row, place: str) -> Any:
+    def label_of(self, task: TaskSpec, row: Row, place: str) -> Any:
         """Return a row's label by `parse_label`."""
         [column] = task.label_columns
         return self.parse_label(task, self._text_in(row, column, place), place)
 
-    def no_label(self, task: TaskFields) -> Any:
+    def no_label(self, task: TaskSpec) -> Any:
         """Return -1, which means a missing label, as on the hub."""
         return NO_LABEL
 
@@ -138,8 +139,8 @@ class Classification(Sentences):
     problem_type = "single_label_classification"
     label_type = "int32"
 
-    def parse_label(self, task: TaskFields, text: str, place: str) -> int:
-        return number_of(text, task, place)
+    def parse_label(self, task: TaskSpec, text: str, place: str) -> int:
+        return label_number(text, task, place)
 
     def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         return table.filter(like="logit_").to_numpy().argmax(axis=1), table["label"].to_numpy()
@@ -155,17 +156,17 @@ class Regression(Sentences):
     problem_type = "regression"
     label_type = "float32"
 
-    def outputs(self, task: TaskFields) -> int:
+    def outputs(self, task: TaskSpec) -> int:
         return 1
 
     def nats(self, outputs: int) -> float:
         """Return ½: for a variance of 1, log p is −½·(y−ŷ)² plus a constant."""
         return 0.5
 
-    def parse_label(self, task: TaskFields, text: str, place: str) -> float:
+    def parse_label(self, task: TaskSpec, text: str, place: str) -> float:
         text = text.strip()
         try:
-            score = float(with_point(text))
+            score = float(with_decimal_point(text))
         except ValueError:
             found = f"found {text!r}, expected a number such as 2.5"
             raise SubtuneError(f"{place}: label: {found}") from None
@@ -206,32 +207,32 @@ class MultiLabel(Sentences):
         """
         return float(outputs)
 
-    def label_of(self, task: TaskFields, row: Row, place: str) -> list[int]:
+    def label_of(self, task: TaskSpec, row: Row, place: str) -> list[int]:
         """Return 0 or 1 for each label word."""
         if isinstance(task.label, str):
             return self.parse_label(task, row[task.label], place)
-        flags: dict[str, Any] = {column: flag_in(row[column]) for column in task.label}
+        flags: dict[str, Any] = {column: parse_flag(row[column]) for column in task.label}
         if wrong := [column for column, flag in flags.items() if flag is None]:
             found = shown(row[wrong[0]])
             raise SubtuneError(f"{place}: column {wrong[0]!r}: found {found}, expected 0 or 1")
         return [*flags.values()]
 
-    def parse_label(self, task: TaskFields, text: Any, place: str) -> list[int]:
+    def parse_label(self, task: TaskSpec, text: Any, place: str) -> list[int]:
         """Return 0 or 1 for each label word, from the words in a cell."""
-        words, known = words_in(text), task.labels or ()
+        words, known = parse_labels(text), task.labels or ()
         if words is None:
             found = shown(text)
             raise SubtuneError(
                 f'{place}: label: found {found}, expected a list such as ["{known[0]}"], or '
                 f"labels between '|' or ';'"
             )
-        numbers = [number_of(word, task, place) for word in words]
+        numbers = [label_number(word, task, place) for word in words]
         return [int(number in numbers) for number in range(len(known))]
 
-    def no_label(self, task: TaskFields) -> list[int]:
+    def no_label(self, task: TaskSpec) -> list[int]:
         return [NO_LABEL] * len(task.labels or ())
 
-    def require_sound(self, task: TaskFields, split: str, path: Path, columns: Columns) -> None:
+    def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
         """Refuse training rows that all have the same labels."""
         if split == "train" and len(set(map(tuple, columns["label"]))) == 1:
             [*words] = np.compress(columns["label"][0], task.labels or ())
@@ -243,7 +244,7 @@ class MultiLabel(Sentences):
         counts = np.where(labels, labels.sum(0), np.inf)
         return np.where(labels.any(1), counts.argmin(1), NO_LABEL)
 
-    def balanced(self, task: TaskFields, labels: np.ndarray) -> np.ndarray:
+    def balanced(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
         """Return the ratio of rows without a label to rows with it, ``[o]``."""
         with_label = labels.sum(0)
         require_some(task, with_label, len(labels))

@@ -15,13 +15,14 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from subtune.tasks.examples import Examples
-from subtune.tasks.fields import TaskFields
 from subtune.tasks.metrics import METRICS
 from subtune.tasks.task_kind import Columns, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
+
+    from subtune.tasks.task import TaskSpec
 
 # The largest numbers of tokens of a question and of a predicted answer, as in BERT's code.
 LONGEST_QUESTION = 64
@@ -46,18 +47,18 @@ class Span(TaskKind):
     head = "question_answering"
     overlaps = True
 
-    def outputs(self, task: TaskFields) -> int:
+    def outputs(self, task: TaskSpec) -> int:
         return 2
 
     def nats(self, outputs: int) -> float:
         """Return 2: log p is the sum over start and end, and the loss is their mean."""
         return 2.0
 
-    def columns(self, task: TaskFields) -> Mapping[str, Any]:
+    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
         texts = {"question": "string", "context": "string", "answers": ["string"]}
         return texts | {"label": ["int32"]}
 
-    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
+    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
         """Return question, context, and the texts and starts of the accepted answers."""
         accepted = row[self.label] if labelled else {"text": [], "answer_start": []}
         return (*(row[text] for text in task.text), accepted["text"], accepted["answer_start"])

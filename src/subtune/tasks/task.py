@@ -1,19 +1,124 @@
-"""Built-in and other tasks, with their sizes and their columns in tables of scores."""
+"""Tasks: the fields that decide results, the built-in tasks, their sizes and columns of scores."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from pydantic import Field, model_validator
+
 from subtune.core.files import read_package_yaml
 from subtune.core.ids import Value
 from subtune.tasks.metrics import TITLES
-from subtune.tasks.spec import TaskSpec
+from subtune.tasks.sentences import Classification, MultiLabel, Regression
+from subtune.tasks.span import Span
+from subtune.tasks.task_kind import TaskKind
+from subtune.tasks.tokens import Tokens
 
+# All kinds of task. Other packages name none of them.
+KINDS: dict[str, TaskKind] = {
+    kind.name: kind for kind in (Classification(), MultiLabel(), Regression(), Tokens(), Span())
+}
 # The split of a user's own task on which the runs that `validation` selected are scored.
 TEST = "test"
 # GLUE's diagnostic set, whose labels are MNLI's.
 DIAGNOSTIC = "diagnostic"
+
+
+def default_kind(labels: Sequence[str] | None) -> str:
+    """Return the kind of a task that names none."""
+    return "classification" if labels else "regression"
+
+
+class TaskSpec(Value):
+    """The fields of a task that affect results, checked against its kind.
+
+    Attributes:
+        name: the task's name in configurations.
+        text: the columns of the texts.
+        label: the label column, or a column of 0 and 1 for each label word.
+        labels: the label words in the order of their numbers.
+        kind: a name in `KINDS`.
+        metrics: the first one, on the first split of ``evaluation``, selects the epoch of a record
+            and, unless a paper shows another metric, the epochs and learning rates of tables.
+        evaluation: the splits that are scored.
+        encoding: the encoding of text files.
+        sheet: the sheet of Excel files.
+        merge_labels: count label words as one if `subtune.tasks.labels.fold_label` makes them
+            equal.
+    """
+
+    name: str
+    text: tuple[str, ...]
+    label: str | tuple[str, ...] = "label"
+    labels: tuple[str, ...] | None = Field(default=None, min_length=2)
+    kind: str = Field(
+        default_factory=lambda data: default_kind(data.get("labels")),
+        # Label words distinguish these kinds, so ids do not include their names.
+        exclude_if=lambda kind: kind in ("classification", "regression"),
+    )
+    metrics: tuple[str, ...]
+    evaluation: tuple[str, ...] = ("validation",)
+    encoding: str | None = None
+    sheet: str | None = None
+    merge_labels: bool = False
+
+    @property
+    def of_kind(self) -> TaskKind:
+        """The task's kind, which knows all that differs between kinds."""
+        return KINDS[self.kind]
+
+    @property
+    def outputs(self) -> int:
+        """The head's width, such as the number of label words."""
+        return self.of_kind.outputs(self)
+
+    @property
+    def labelled_splits(self) -> tuple[str, ...]:
+        """The splits whose rows have labels: the training and evaluation splits."""
+        return ("train", *self.evaluation)
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The label columns: one, or one for each label word."""
+        return (self.label,) if isinstance(self.label, str) else self.label
+
+    def columns_read(self, labelled: bool) -> tuple[str, ...]:
+        """Return the columns that are read from rows with or without labels."""
+        return (*self.text, *self.label_columns) if labelled else self.text
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Self:
+        kind = self.of_kind
+        if kind.has_label_words != (self.labels is not None):
+            expected = "label words" if kind.has_label_words else "none"
+            raise _mistake("labels", self.labels, expected)
+        if not isinstance(self.label, str) and not kind.has_label_columns:
+            raise _mistake("label", self.label, "one column")
+        if not isinstance(self.label, str) and len(self.label) != self.outputs:
+            expected = f"one column or one for each of {self.outputs} labels"
+            raise _mistake("label", self.label, expected)
+        if kind.text and self.text != kind.text:
+            raise _mistake("text", self.text, f"{', '.join(kind.text)}, or no `text`")
+        if kind.text and self.label != kind.label:
+            raise _mistake("label", self.label, f"{kind.label!r}, or no `label`")
+        if len(self.text) not in kind.text_columns:
+            expected = "1 or 2 columns" if 2 in kind.text_columns else "1 column"
+            raise _mistake("text", self.text, expected)
+        if not self.metrics or not set(self.metrics) <= set(kind.metrics):
+            known = f"some of those of {kind.name!r} tasks: {', '.join(kind.metrics)}"
+            raise _mistake("metrics", self.metrics, known)
+        if kind.has_label_words and "f1" in self.metrics and self.outputs > 2:
+            raise ValueError(
+                f"metrics: 'f1' needs exactly two labels, found {self.outputs} labels, "
+                "expected accuracy, f1_macro or matthews_correlation"
+            )
+        return self
+
+
+def _mistake(key: str, found: str | tuple[str, ...] | None, expected: str) -> ValueError:
+    listed = repr(found) if isinstance(found, str) else ", ".join(found or ()) or "none"
+    return ValueError(f"{key}: found {listed}, expected {expected}")
 
 
 class TaskSize(Value):
@@ -46,7 +151,7 @@ class TaskSize(Value):
         """Return the number of folds that the rows can be divided into, at most ``most``."""
         return min(most, self.scarcest[1]) if self.scarcest else most
 
-    def divided(self, folds: int, others: int, most: int | None = None) -> Self:
+    def for_cv_fold(self, folds: int, others: int, most: int | None = None) -> Self:
         """Return the size for a run that does not train on one of the folds, but is scored on it.
 
         Args:
@@ -60,11 +165,11 @@ class TaskSize(Value):
             evaluation_rows=min(judging, most or judging) + others,
         )
 
-    def rows_within(self, limit: int | None) -> int:
+    def limit_train_rows(self, limit: int | None) -> int:
         """Return the number of training rows, at most ``limit``."""
         return min(limit or self.train_rows, self.train_rows)
 
-    def examples_of_a_row(self, max_length: int, doc_stride: int | None) -> int:
+    def examples_per_row(self, max_length: int, doc_stride: int | None) -> int:
         """Return the number of examples that an average row is cut into.
 
         Args:
@@ -148,7 +253,7 @@ class ScoreColumn:
         return f"{self.split}/{self.metric}"
 
 
-def columns_of(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[ScoreColumn]:
+def list_score_columns(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[ScoreColumn]:
     """Return columns in the order of the tasks. The first column of a task decides.
 
     Args:

@@ -18,11 +18,12 @@ from tokenizers import Tokenizer
 from subtune.core.errors import SubtuneError, cut, one_of, shown
 from subtune.tasks import metrics
 from subtune.tasks.examples import IGNORED, Examples
-from subtune.tasks.fields import TaskFields
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
+
+    from subtune.tasks.task import TaskSpec
 
 
 # The label of a row or word without one, as on the hub.
@@ -46,7 +47,7 @@ def _not_blank(text: str) -> str:
 Text = Annotated[str, AfterValidator(_not_blank)]
 
 
-def numbered(rows: Iterable[Row]) -> Iterator[PlacedRow]:
+def number_rows(rows: Iterable[Row]) -> Iterator[PlacedRow]:
     """Yield rows with their numbers as places."""
     return ((f"row {number}", row) for number, row in enumerate(rows, start=1))
 
@@ -65,7 +66,7 @@ class TaskKind(ABC):
         has_label_words: true if a task has label words.
         has_label_columns: true if each label word may have a column, and a row no label.
         labels_are: the end of the message that all labels are the same; empty if they may be.
-        reader: the name of the files' reader in `subtune.data.readers.READERS`.
+        reader: the name of the files' reader in `subtune.data.sources.READERS`.
         head: a name in `subtune.models.families`.
         problem_type: the problem type of exported models in transformers.
         overlaps: true if long rows are cut into overlapping examples.
@@ -91,7 +92,7 @@ class TaskKind(ABC):
         """True if labels are numbers, which can be standardised."""
         return self.compares == "numbers"
 
-    def outputs(self, task: TaskFields) -> int:
+    def outputs(self, task: TaskSpec) -> int:
         """Return the head's width ``o``: by default the number of label words."""
         return len(task.labels or ())
 
@@ -100,14 +101,14 @@ class TaskKind(ABC):
         return 1.0
 
     @abstractmethod
-    def columns(self, task: TaskFields) -> Mapping[str, Any]:
+    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
         """Map each column of a split, except ``idx``, to its type.
 
         ``[type]`` is a list of this type.
         """
 
     def from_rows(
-        self, task: TaskFields, rows: Iterable[PlacedRow], *, labelled: bool, source: str
+        self, task: TaskSpec, rows: Iterable[PlacedRow], *, labelled: bool, source: str
     ) -> Columns:
         """Return the columns of one split: ``idx``, the rows' numbers from 0, and `columns`.
 
@@ -133,19 +134,19 @@ class TaskKind(ABC):
         return dict(zip(("idx", *self.columns(task)), columns, strict=True))
 
     @abstractmethod
-    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
+    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
         """Return a row's cells in the order of `columns`.
 
         Raises:
             SubtuneError: the row at ``place`` does not fit the task.
         """
 
-    def require_sound(self, task: TaskFields, split: str, path: Path, columns: Columns) -> None:
+    def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
         """Refuse labels that are all the same, in training rows or if a metric needs several."""
         if split != "train" and metrics.COEFFICIENTS.isdisjoint(task.metrics):
             return
         labels = set(np.hstack(columns["label"]).tolist())
-        if self.labels_are and split in task.labelled and len(labels) == 1:
+        if self.labels_are and split in task.labelled_splits and len(labels) == 1:
             [label] = labels
             label = task.labels[label] if task.labels else label
             raise SubtuneError(
@@ -192,7 +193,7 @@ class TaskKind(ABC):
             return float(len(labels))
         return (weights[labels.clamp(min=0)] * (labels != IGNORED)).sum()
 
-    def balanced(self, task: TaskFields, labels: np.ndarray) -> np.ndarray:
+    def balanced(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
         """Return scikit-learn's balanced weight of each label word ``[o]``.
 
         It is inverse to the word's frequency in ``labels``, and its mean over labels is 1.
@@ -221,14 +222,14 @@ class TaskKind(ABC):
         """Return the predictions and references that metrics compare, from recorded predictions."""
 
     def score(
-        self, task: TaskFields, examples: Examples, predictions: np.ndarray
+        self, task: TaskSpec, examples: Examples, predictions: np.ndarray
     ) -> dict[str, float]:
         """Return the task's metrics for predictions from `predict`."""
         compared = self.compared(self.table(examples, predictions))
         return metrics.compute_all(self.compares, task.metrics, *compared)
 
 
-def require_some(task: TaskFields, counts: np.ndarray, labels: int) -> None:
+def require_some(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
     """Refuse label words that no row or every row has: they have no weight by frequency."""
     for word, count in zip(task.labels or (), counts, strict=True):
         if count in (0, labels):

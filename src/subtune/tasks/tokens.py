@@ -19,12 +19,13 @@ from tokenizers.models import WordLevel
 
 from subtune.core.errors import SubtuneError, one_of, validated
 from subtune.tasks.examples import IGNORED, Examples
-from subtune.tasks.fields import TaskFields
 from subtune.tasks.task_kind import NO_LABEL, Columns, Row, TaskKind, Text
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
+
+    from subtune.tasks.task import TaskSpec
 
 TEXTS = TypeAdapter(dict[str, Annotated[list[Text], Field(min_length=1)]])
 
@@ -41,10 +42,10 @@ class Tokens(TaskKind):
     reader = "words"
     head = "token_classification"
 
-    def columns(self, task: TaskFields) -> Mapping[str, Any]:
+    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
         return {"words": ["string"], "label": ["int32"]}
 
-    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
+    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
         """Return the words and the numbers of their labels; unlabelled words have -1."""
         read = {column: row[column] for column in task.columns_read(labelled)}
         with validated(place):

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.data.batches import by_length, shuffled
+from subtune.data.batches import shuffled_batches, sort_by_length
 from subtune.methods.roles import is_classifier
 from subtune.methods.selection import Entries, Indices, Whole
 from subtune.methods.single_entries import DiffPruningSettings
@@ -167,7 +167,8 @@ class _Training:
         chosen = training_set(train, task, recipe, order, model.device)
         self._train, self._label_weights = chosen.examples, chosen.label_weights
         epochs = [
-            shuffled(len(chosen.index), recipe.batch_size, order) for _ in range(recipe.epochs)
+            shuffled_batches(len(chosen.index), recipe.batch_size, order)
+            for _ in range(recipe.epochs)
         ]
         self.batches = [chosen.index[batch] for batch in chain(*epochs)]
         self.step = 0
@@ -183,7 +184,7 @@ class _Training:
     def take_step(self) -> None:
         """Update the differences and the gates' parameters with the next batch."""
         train, recipe, kind = self._train, self._recipe, self._kind
-        index = by_length(self.batches[self.step], train.lengths)
+        index = sort_by_length(self.batches[self.step], train.lengths)
         alike = micro_batches(index, train.lengths[index], self._model)
         parts = [pack(train, part, self._model) for part in alike]
         labels = sum(kind.total(packed.labels, self._label_weights) for packed in parts)

@@ -16,7 +16,7 @@ import torch
 from torch.nn.functional import normalize
 
 from subtune.core.errors import SubtuneError
-from subtune.data.batches import in_length_order
+from subtune.data.batches import evaluation_batches
 from subtune.models.encoder import Encoder
 from subtune.models.forward import hidden_states
 from subtune.models.packing import micro_batches, pack
@@ -133,7 +133,7 @@ def embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndar
     lengths, counts = examples.lengths[index], torch.from_numpy(examples.read_counts[index])
     parts, order = [], []
     with torch.inference_mode():
-        for alike in in_length_order(lengths):
+        for alike in evaluation_batches(lengths):
             for part in micro_batches(alike, lengths[alike], model):
                 states = hidden_states(model, pack(examples, index[part], model))
                 tokens = counts[part].to(states.device)

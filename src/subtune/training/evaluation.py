@@ -15,7 +15,7 @@ from subtune.data.batches import (
     EVALUATION_TOKENS,
     GPU_EVALUATION_TOKENS,
     GPU_EVALUATION_TOKENS_OF_RUNS,
-    in_length_order,
+    evaluation_batches,
 )
 from subtune.models.encoder import Encoder
 from subtune.models.forward import logits
@@ -53,7 +53,7 @@ def logits_of(
     ends = counts.cumsum()
     parts, order = [], []
     with torch.inference_mode(), autocast(model.device, precision):
-        for alike in in_length_order(examples.lengths, tokens):
+        for alike in evaluation_batches(examples.lengths, tokens):
             for index in micro_batches(alike, examples.lengths[alike], model):
                 parts.append(logits(model, pack(examples, index, model), trained))
                 order += [np.arange(ends[n] - counts[n], ends[n]) for n in index]

@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from subtune.core.machine import is_out_of_memory
-from subtune.data.batches import EVALUATION_TOKENS, GPU_EVALUATION_TOKENS, in_length_order
+from subtune.data.batches import EVALUATION_TOKENS, GPU_EVALUATION_TOKENS, evaluation_batches
 from subtune.methods.roles import is_embedding, is_key_bias, is_norm
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
@@ -124,7 +124,7 @@ def _add_by_modules(
         total.zero_()
     try:
         # The longest examples need the most memory.
-        for index in reversed([*in_length_order(examples.lengths, of_a_batch)]):
+        for index in reversed([*evaluation_batches(examples.lengths, of_a_batch)]):
             batch = pack(examples, index, model)
             tokens = _Rows(batch.example, examples.lengths[index])
             read = _Rows(batch.read_of, examples.read_counts[index])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch import Tensor
 
-from subtune.data.batches import divided
+from subtune.data.batches import split_fold
 from subtune.methods.added import Adapter, Peft
 from subtune.methods.selection import Entries
 from subtune.methods.single_entries import DiffPruning
@@ -50,7 +50,7 @@ class Job:
         if fold is None:
             return self.examples
         if fold not in self._fold_examples:
-            others, judging = divided(self.examples["train"], self.task, fold)
+            others, judging = split_fold(self.examples["train"], self.task, fold)
             parts = {"train": others, self.task.evaluation[0]: judging}
             self._fold_examples[fold] = {**self.examples, **parts}
         return self._fold_examples[fold]

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.data.batches import by_length
+from subtune.data.batches import sort_by_length
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import Packed, logits
 from subtune.models.packing import pack
@@ -35,7 +35,7 @@ def checked_for_padding(
     if model.transformers is None or not every:
         return model
     first, longest = every[0], max(int(split.lengths.max()) for split in every)
-    in_order = by_length(np.arange(len(first)), first.lengths)
+    in_order = sort_by_length(np.arange(len(first)), first.lengths)
     index = np.unique(in_order[np.linspace(0, len(in_order) - 1, EXAMPLES).astype(int)])
     with_classifier = with_new_classifier(model, seed=0)
     # Low-precision products differ by more than padding changes.

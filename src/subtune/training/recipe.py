@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.data.batches import by_length, shuffled
+from subtune.data.batches import shuffled_batches, sort_by_length
 from subtune.methods.selection import Entries, count
 from subtune.models.encoder import Encoder, shapes_of, with_new_classifier
 from subtune.models.forward import logits
@@ -181,7 +181,7 @@ class _Group:
         """Take one step of every run."""
         started = time.monotonic()
         train = self._training.examples
-        index = by_length(self._training.index[batch], train.lengths)
+        index = sort_by_length(self._training.index[batch], train.lengths)
         alike = micro_batches(index, train.lengths[index], self._model)
         graphs, module = self._graphs, self._model.transformers
         sees_padding = module is not None and module.sees_padding
@@ -317,4 +317,4 @@ class _Group:
 
     def _batches_of_epoch(self) -> list[np.ndarray]:
         self._order_of_epoch = self._order.bit_generator.state
-        return shuffled(len(self._training.index), self._recipe.batch_size, self._order)
+        return shuffled_batches(len(self._training.index), self._recipe.batch_size, self._order)

@@ -12,7 +12,7 @@ from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.runs.records import write_checksums
 from subtune.tasks import metrics
-from subtune.tasks.task import ScoreColumn, columns_of
+from subtune.tasks.task import ScoreColumn, list_score_columns
 from tests.helpers import examples
 
 KINDS = ["mrpc", "stsb", "toxic", "ud_ewt", "squad"]
@@ -89,7 +89,9 @@ def collected(store, task, runs, apart=True, columns=None):
     about |= {"train_rows": 12, "learning_rate": 1e-3}
     about |= {"seed": 0, "fold": None, "partition": None}
     planned = [{**about, "run": run, **more} for run, more in runs.items()]
-    return scores.collect(planned, store, columns or columns_of([examples.TASKS[task]], {}), apart)
+    return scores.collect(
+        planned, store, columns or list_score_columns([examples.TASKS[task]], {}), apart
+    )
 
 
 @pytest.mark.parametrize("task", KINDS)
@@ -130,7 +132,7 @@ def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp
     assert predictions.epochs_of(own["judged_at"]) == epochs
     assert own["best_epoch"] == paper["best_epoch"]
 
-    columns = columns_of([examples.TASKS[task]], {})
+    columns = list_score_columns([examples.TASKS[task]], {})
     every = scores.in_every_metric(scores.choose(table), tmp_path, columns)
     assert every.set_index("metric")["value"][metric] == score
     assert every["metric"].tolist() == list(spec.metrics)
@@ -161,7 +163,7 @@ def test_where_test_rows_judge_the_best_epoch_on_dev_rows_counts(tmp_path):
 
 def test_rows_are_scored_at_the_epoch_that_a_paper_shows(tmp_path):
     run = recorded(tmp_path, "mrpc", tables_of("mrpc"), best=3)
-    columns = columns_of([examples.TASKS["mrpc"]], {"mrpc": "accuracy"})
+    columns = list_score_columns([examples.TASKS["mrpc"]], {"mrpc": "accuracy"})
     table = collected(tmp_path, "mrpc", {run: {}}, apart=False, columns=columns)
     assert table["best_epoch"].item() != 3
     found = row_scores(table, tmp_path, columns)

@@ -13,7 +13,7 @@ from subtune.analysis.statistics import minus, paired_tests
 from subtune.papers.layernorm.claims import mask_minus
 from subtune.runs.records import write_checksums
 from subtune.tasks import TASKS
-from subtune.tasks.task import columns_of
+from subtune.tasks.task import list_score_columns
 from tests.helpers import examples
 from tests.helpers.examples import scored
 
@@ -139,7 +139,7 @@ def collected(store, paper, task, runs, **found):
     planned = [
         {"run": run, **about, "learning_rate": rate, "seed": 0} | found for run, rate in runs
     ]
-    columns = columns_of([TASKS[task]], papers.find(paper).metrics)
+    columns = list_score_columns([TASKS[task]], papers.find(paper).metrics)
     return scores.collect(planned, store, columns)
 
 
@@ -170,7 +170,7 @@ def test_other_folds_choose_an_epoch_by_their_mean_score(tmp_path):
     for run, curve in curves.items():
         recorded(tmp_path, run, "rte", [(score,) for score in curve])
     planned = [{**about, "run": run, "fold": fold} for fold, run in enumerate(curves)]
-    table = scores.collect(planned, tmp_path, columns_of([TASKS["rte"]], {}), apart=True)
+    table = scores.collect(planned, tmp_path, list_score_columns([TASKS["rte"]], {}), apart=True)
     assert table["judged_at"].tolist() == ["2", "1", "2"]
     assert table["value"].tolist() == [0.7, 0.2, 0.4]
 
@@ -178,7 +178,7 @@ def test_other_folds_choose_an_epoch_by_their_mean_score(tmp_path):
 def test_scores_have_the_declared_columns(tmp_path):
     recorded(tmp_path, "a", "rte", [(0.9,)])
     chosen = scores.choose(collected(tmp_path, "bitfit", "rte", [("a", 1e-3)]))
-    judged = curves.with_verdicts(chosen, tmp_path, columns_of([TASKS["rte"]], {}))
+    judged = curves.with_verdicts(chosen, tmp_path, list_score_columns([TASKS["rte"]], {}))
     assert list(judged.assign(margin=0.02)) == [c.column for c in declarations_of("scores")]
 
 
@@ -238,7 +238,7 @@ def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
     runs = [(run, rate) for rate, names in ((1e-3, "abc"), (1e-2, "def")) for run in names]
     table = collected(tmp_path, "spafit", "stsb", runs)
     table["method"] = table["learning_rate"].map({1e-3: "full", 1e-2: "bitfit"})
-    columns = columns_of([TASKS["stsb"]], papers.find("spafit").metrics)
+    columns = list_score_columns([TASKS["stsb"]], papers.find("spafit").metrics)
     judged = curves.with_verdicts(scores.choose(table), tmp_path, columns)
     assert judged["curve"].fillna("").tolist() == ["still rising"] * 3 + [""] * 3
 
@@ -258,7 +258,7 @@ def test_each_number_of_training_rows_has_its_best_learning_rate():
 def test_every_metric_is_that_of_the_epoch_that_was_chosen(tmp_path):
     """The second epoch is best by Spearman, the first by Pearson."""
     recorded(tmp_path, "a", "stsb", [(0.6, 0.8), (0.9, 0.7)])
-    columns = columns_of([TASKS["stsb"]], {})
+    columns = list_score_columns([TASKS["stsb"]], {})
     chosen = scores.choose(collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)]))
     table = scores.in_every_metric(chosen, tmp_path, columns).set_index("metric")
     assert table["value"].to_dict() == {"spearmanr": 0.9, "pearsonr": 0.7}
@@ -269,7 +269,9 @@ def test_a_recorded_run_that_diverged_has_no_score_and_is_not_chosen(tmp_path):
     recorded(tmp_path, "a", "stsb", [(0.6, 0.8)], diverged=True)
     table = collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)])
     assert table[["value", "best_epoch"]].isna().all(axis=None)
-    every = scores.in_every_metric(scores.choose(table), tmp_path, columns_of([TASKS["stsb"]], {}))
+    every = scores.in_every_metric(
+        scores.choose(table), tmp_path, list_score_columns([TASKS["stsb"]], {})
+    )
     assert len(every) == 2 and every["value"].isna().all()
     recorded(tmp_path, "b", "stsb", [(0.5, 0.5)])
     both = collected(tmp_path, "bitfit", "stsb", [("a", 1e-3), ("b", 2e-3)])

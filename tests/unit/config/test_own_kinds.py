@@ -7,7 +7,7 @@ import pytest
 from subtune.config import check_config
 from subtune.core.errors import SubtuneError
 from subtune.plan.plan import make_plan
-from subtune.tasks.kinds import KINDS
+from subtune.tasks.task import KINDS
 
 CONLLU = """# text = It runs .
 1\tIt\tit\tPRON\tPRP\t_\t2\tnsubj\t_\t_

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.data.batches import divided, rows_of_folds
+from subtune.data.batches import fold_rows, split_fold
 from subtune.runs.spec import Fold
 from subtune.tasks import TASKS
 from tests.helpers import examples
@@ -15,7 +15,7 @@ from tests.helpers.examples import examples_of, packable
 
 
 def folds(train, task, of, partition=0):
-    return [part.tolist() for part in rows_of_folds(train, task, of, partition)]
+    return [part.tolist() for part in fold_rows(train, task, of, partition)]
 
 
 @pytest.mark.parametrize("task", ["sst2", "stsb", "ud_ewt", "squad"])
@@ -26,7 +26,7 @@ def test_each_row_is_in_one_fold_and_its_examples_with_it(task, tiny_bert):
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     assert parts != folds(train, TASKS[task], 5, partition=1)
     for number, part in enumerate(parts):
-        others, judging = divided(train, TASKS[task], Fold(of=5, number=number))
+        others, judging = split_fold(train, TASKS[task], Fold(of=5, number=number))
         assert judging.row_numbers.tolist() == part
         assert sorted([*others.row_numbers, *judging.row_numbers]) == list(range(23))
         expected = [
@@ -42,8 +42,8 @@ def test_few_rows_of_a_fold_judge_and_its_others_do_not_train(tiny_bert):
         "train"
     ]
     whole, few = Fold(of=2, number=0), Fold(of=2, number=0, rows=4)
-    others, judging = divided(train, TASKS["squad"], whole)
-    same_others, some = divided(train, TASKS["squad"], few)
+    others, judging = split_fold(train, TASKS["squad"], whole)
+    same_others, some = split_fold(train, TASKS["squad"], few)
     assert same_others.row_numbers.tolist() == others.row_numbers.tolist()
     assert len(some.row_numbers) == 4
     assert {*some.row_numbers} < {*judging.row_numbers}

@@ -10,8 +10,8 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from subtune.core.errors import SubtuneError
-from subtune.data import files
-from subtune.data.load import load, read, split_from_rows, tokenize
+from subtune.data import sources
+from subtune.data.load import load_rows, make_split, read_splits, tokenize
 from subtune.data.sources import MINI_TASKS, mini_columns, mini_rows, mini_version
 from subtune.models.tokenizer import TOKENIZER
 from subtune.runs.spec import DataSpec
@@ -34,7 +34,9 @@ MINI_VERSIONS = {
 
 
 def spec(task: Task, source: str) -> DataSpec:
-    return DataSpec(task=task, source=source, version="1", splits=(*task.labelled, *task.test))
+    return DataSpec(
+        task=task, source=source, version="1", splits=(*task.labelled_splits, *task.test)
+    )
 
 
 MOOD = Task(name="mood", title="M", text=("text",), labels=("sad", "happy"), metrics=("accuracy",))
@@ -76,7 +78,7 @@ def test_many_unknown_tokens_are_said_and_only_unknown_ones_are_refused(task, ti
 
 def test_a_task_without_test_files_has_no_rows_to_predict(glue_dir, tiny_bert, tmp_path):
     tests = DataSpec(task=TASKS["rte"], source="tsv", version="1", splits=())
-    load(tests, glue_dir=str(glue_dir)).save_to_disk(tmp_path / "rows")
+    load_rows(tests, glue_dir=str(glue_dir)).save_to_disk(tmp_path / "rows")
     tokens = tokenize(TASKS["rte"], datasets.load_from_disk(tmp_path / "rows"), tiny_bert, 24)
     tokens.save_to_disk(tmp_path / "tokens")
     assert dict(datasets.load_from_disk(tmp_path / "tokens")) == {}
@@ -84,12 +86,12 @@ def test_a_task_without_test_files_has_no_rows_to_predict(glue_dir, tiny_bert, t
 
 def test_a_glue_file_that_is_missing_is_named(glue_dir):
     with pytest.raises(SubtuneError, match=r"QNLI/train\.tsv is missing, expected the train"):
-        files.official_paths(str(glue_dir), TASKS["qnli"], "tsv")
+        sources.official_files(str(glue_dir), TASKS["qnli"], "tsv")
 
 
 def tsv_rows(directory, task, content):
     (directory / "train.tsv").write_bytes(content)
-    return list(files.glue_rows(directory / "train.tsv", TASKS[task], labelled=True))
+    return list(sources.glue_rows(directory / "train.tsv", TASKS[task], labelled=True))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_a_broken_file_of_glue_is_named(content, message, tmp_path):
 )
 def test_wrong_paths_of_a_users_task_give_one_line(paths, message):
     with pytest.raises(SubtuneError, match=message):
-        files.own_paths(paths, MOOD)
+        sources.user_task_files(paths, MOOD)
 
 
 @pytest.mark.parametrize("name", MINI_TASKS)
@@ -170,7 +172,7 @@ def test_a_mini_task_is_the_same_on_every_machine():
 @pytest.mark.parametrize("name", ["cola", "mrpc"])
 def test_tokens_are_those_of_the_models_own_tokenizer(name, minilm):
     task = TASKS[name]
-    rows = load(spec(task, "builtin"))
+    rows = load_rows(spec(task, "builtin"))
     tokens = tokenize(task, rows, minilm, max_length=12)["train"]
     reference = AutoTokenizer.from_pretrained(minilm)
     texts = [rows["train"][column] for column in ("text_a", "text_b")[: len(task.text)]]
@@ -186,13 +188,13 @@ def test_tokens_are_those_of_the_models_own_tokenizer(name, minilm):
 
 def test_of_a_text_of_100_000_letters_the_beginning_is_read(tiny_bert):
     row = {"text": "good " * 20_000, "label": "sad"}
-    rows = split_from_rows(MOOD, [row], labelled=True, source="here")
+    rows = make_split(MOOD, [row], labelled=True, source="here")
     tokens = tokenize(MOOD, datasets.DatasetDict(train=rows), tiny_bert, 24)["train"]
     assert len(tokens["input_ids"][0]) == 24
 
 
 def test_roberta_gets_no_token_types_and_no_more_tokens_than_positions(tiny_roberta):
-    rows = load(spec(TASKS["mrpc"], "builtin"))
+    rows = load_rows(spec(TASKS["mrpc"], "builtin"))
     tokens = tokenize(TASKS["mrpc"], rows, tiny_roberta, 63)["train"]
     assert "token_type_ids" not in tokens.column_names
     with pytest.raises(SubtuneError, match="max_length: found 64, expected at most 63, the posit"):
@@ -206,6 +208,6 @@ def test_a_directory_with_a_damaged_file_is_named_with_what_to_do(tmp_path, name
     path = stored / "train" / name
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(SubtuneError) as error:
-        read(stored)
+        read_splits(stored)
     assert str(error.value).startswith(f"{stored} is damaged; delete it, and call snakemake again")
     assert "\n" not in str(error.value)

@@ -6,8 +6,8 @@ import pytest
 
 from subtune import papers
 from subtune.core.errors import SubtuneError
-from subtune.data import files
-from subtune.data.readers.glue import glue_rows
+from subtune.data import sources
+from subtune.data.glue import glue_rows
 from subtune.exhibits import glue_server
 from subtune.exhibits.glue_server import FILES, in_words
 from subtune.exhibits.score_tables import exhibit_scores
@@ -43,11 +43,11 @@ def origins(parts):
 
 
 def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_path):
-    files = [file for file in FILES.values() if file.task == "mnli"]
-    assert [file.name for file in files] == ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
-    predicted = pd.concat(predictions(file, "a1") for file in files)
+    sources = [file for file in FILES.values() if file.task == "mnli"]
+    assert [file.name for file in sources] == ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
+    predicted = pd.concat(predictions(file, "a1") for file in sources)
     found, parts = glue_server.submission(predicted, best_run("mnli", "a1"))
-    assert {name: len(rows) for name, rows in found.items()} == {f.name: f.rows for f in files}
+    assert {name: len(rows) for name, rows in found.items()} == {f.name: f.rows for f in sources}
     assert origins(parts)["AX.tsv"] == "run a1"
     assert parts["seed"].dropna().tolist() == [0, 0, 0]
     for name in ("one.zip", "two.zip"):
@@ -86,7 +86,7 @@ def test_a_file_that_no_run_predicts_holds_a_constant(name, change, value, origi
 def test_the_server_has_a_file_for_each_test_split_of_glue():
     for name, task in TASKS.items():
         of_task = [file for file in FILES.values() if file.task == name]
-        if name not in files.RELEASES:
+        if name not in sources.RELEASES:
             assert [file.split for file in of_task] == [*task.test]
             assert sum(file.rows for file in of_task) == task.size.test_rows
 
@@ -94,7 +94,7 @@ def test_the_server_has_a_file_for_each_test_split_of_glue():
 def test_the_real_diagnostic_file_has_as_many_rows_as_the_server(glue_dir):
     file = FILES["AX.tsv"]
     task = TASKS[file.task]
-    path = files.glue_path(glue_dir, task, file.split)
+    path = sources.glue_file(glue_dir, task, file.split)
     assert len([*glue_rows(path, task, labelled=False)]) == file.rows
 
 

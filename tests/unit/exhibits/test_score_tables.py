@@ -18,7 +18,7 @@ from subtune.exhibits.score_tables import (
 from subtune.methods.names import named
 from subtune.models.dimensions import papers_models
 from subtune.tasks import TASKS
-from subtune.tasks.task import columns_of
+from subtune.tasks.task import list_score_columns
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made, results, titled
 from tests.unit.analysis.test_statistics import sizes
@@ -233,7 +233,7 @@ def test_table_1_has_the_papers_columns_and_counts(tmp_path):
 def test_printed_table_2_is_complete_and_in_the_columns_of_ours():
     table = exhibit_scores(papers.find("layernorm").printed("scores"), ["table2"])
     order = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp")
-    columns = [column.key for column in columns_of([TASKS[name] for name in order], {})]
+    columns = [column.key for column in list_score_columns([TASKS[name] for name in order], {})]
     assert len(table) == 36 and list(table["task"].drop_duplicates()) == columns
 
 

@@ -6,7 +6,7 @@ import pytest
 from subtune.init import DEFAULTS
 from subtune.init.settings import choices, windows
 from subtune.methods.names import METHODS
-from subtune.tasks.kinds import KINDS
+from subtune.tasks.task import KINDS
 
 
 @pytest.mark.parametrize(("width", "nearest"), [(32, 384), (384, 384), (512, 384), (4096, 768)])

@@ -14,7 +14,7 @@ from subtune.interface import driver
 from subtune.interface.comparison import compare
 from subtune.interface.results import Comparison
 from subtune.methods.names import METHODS
-from subtune.runs.export import export_model
+from subtune.share.export import export_model
 from tests.helpers.records import recorded
 
 PAIRS = [("a", "pair"), ("another", "one")]

@@ -12,9 +12,9 @@ from transformers import AutoTokenizer
 from subtune.config import check_config
 from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
-from subtune.data import files
-from subtune.data.load import load, tokenize
-from subtune.data.sources import size_of
+from subtune.data import sources
+from subtune.data.load import load_rows, tokenize
+from subtune.data.sources import task_size
 from subtune.methods.names import METHODS
 from subtune.methods.selection import Work
 from subtune.models import encoder
@@ -106,9 +106,9 @@ def test_a_training_steps_operations_are_counted_without_it(method, trains, mini
 
 @pytest.mark.parametrize("task", ["cola", "sst2", "mrpc", "stsb", "rte", "wnli"])
 def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
-    found = files.official_paths(str(glue_dir), TASKS[task], "tsv")
+    found = sources.official_files(str(glue_dir), TASKS[task], "tsv")
     rows = {
-        split: list(files.glue_rows(path, TASKS[task], labelled=split not in TASKS[task].test))
+        split: list(sources.glue_rows(path, TASKS[task], labelled=split not in TASKS[task].test))
         for split, [path] in found.items()
     }
     size = TASKS[task].size
@@ -124,9 +124,9 @@ def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
 
 @pytest.mark.parametrize("task", ["rte", "ud_ewt", "squad"])
 def test_a_mini_tasks_size_is_counted(task, minilm):
-    size = size_of(TASKS[task], "builtin")
+    size = task_size(TASKS[task], "builtin")
     assert (size.train_rows, size.evaluation_rows, size.all_rows) == (200, 100, 340)
-    rows = load(DataSpec(task=TASKS[task], source="builtin", version="1"))
+    rows = load_rows(DataSpec(task=TASKS[task], source="builtin", version="1"))
     ids = tokenize(TASKS[task], rows, minilm, 256)["train"]["input_ids"]
     # A punctuation mark is a word with one token.
     assert size.tokens == pytest.approx(sum(map(len, ids)) / len(ids), rel=0.35)

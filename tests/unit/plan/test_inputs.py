@@ -6,8 +6,8 @@ import pytest
 
 from subtune.config import check_config
 from subtune.core.errors import SubtuneError
-from subtune.data.sources import size_of
-from subtune.hub import COMMITS, GLUE, SQUAD
+from subtune.core.hub import COMMITS, GLUE, SQUAD
+from subtune.data.sources import task_size
 from subtune.plan import inputs
 from subtune.plan.plan import make_plan
 from tests.helpers.plans import BASE, own_task, plan
@@ -162,7 +162,7 @@ def test_a_plan_reads_each_task_once(tmp_path, monkeypatch):
 
     def counted(task, *others):
         read.append(task.name)
-        return size_of(task, *others)
+        return task_size(task, *others)
 
     monkeypatch.setattr(inputs, "size_of", counted)
     experiment = BASE["experiments"]["layernorm"] | {"tasks": ["mood"], "fractions": None}

@@ -11,8 +11,8 @@ from subtune import cli
 from subtune.analysis.predictions import require_scores_of_predictions
 from subtune.analysis.run_table import table_of_runs
 from subtune.core.errors import SubtuneError
-from subtune.data.batches import divided
-from subtune.data.load import load, tokenize
+from subtune.data.batches import split_fold
+from subtune.data.load import load_rows, tokenize
 from subtune.methods.names import METHODS
 from subtune.models.encoder import load_model
 from subtune.plan.refits import refit_of
@@ -65,7 +65,7 @@ def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path
     train(tmp_path / "folds", specs, model, only_train)
     for spec in specs:
         every = Examples(whole["train"], model.reads)
-        others, judging = divided(every, of_task, spec.recipe.fold)
+        others, judging = split_fold(every, of_task, spec.recipe.fold)
         by_hand = datasets.DatasetDict(
             {
                 split: whole["train"].select(np.flatnonzero(np.isin(every.row, part.row_numbers)))
@@ -100,7 +100,7 @@ def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
     reads = tokens_pooled(specs[0].model, model)
     judged: list = []
     for spec in specs:
-        _, judging = divided(Examples(tokens["train"], reads), task, spec.recipe.fold)
+        _, judging = split_fold(Examples(tokens["train"], reads), task, spec.recipe.fold)
         by_hand = datasets.DatasetDict(
             {
                 "train": rows["train"].select(np.setdiff1d(np.arange(20), judging.row_numbers)),
@@ -212,7 +212,7 @@ def test_a_record_predicts_a_split_again(task, tmp_path, tiny_bert):
 def test_test_rows_without_labels_are_predicted(task, tmp_path, tiny_bert):
     spec, model, _ = recorded_task(tmp_path, tiny_bert, task)
     task = TASKS[task]
-    rows = load(DataSpec(task=task, source="builtin", version="1", splits=("test",)))
+    rows = load_rows(DataSpec(task=task, source="builtin", version="1", splits=("test",)))
     tokens = tokenize(task, rows, tiny_bert, 24, examples.doc_stride_of(task))
     tokens.save_to_disk(tmp_path / "tokens")
     tokens = datasets.load_from_disk(tmp_path / "tokens")

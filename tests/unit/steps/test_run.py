@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.data.load import read
+from subtune.data.load import read_splits
 from subtune.steps.job import files
 from subtune.steps.plan_file import write_plan
 from subtune.steps.run import KINDS, run_job
@@ -19,7 +19,7 @@ def test_jobs_write_what_they_name(settings):
             run_job(job)
             assert all(Path(path).exists() for path in files(job.outputs))
     [tokens] = Path("results/tokens").iterdir()
-    assert len(read(tokens)["train"]) == len(ROWS)
+    assert len(read_splits(tokens)["train"]) == len(ROWS)
 
 
 def test_a_job_that_fails_leaves_nothing(settings):

@@ -13,7 +13,7 @@ from subtune.tasks.metrics import (
     compute_all,
     exact_match,
     f1_of_words,
-    normalised,
+    normalise_answer,
 )
 
 LABELS = np.array([0, 1, 1, 1])
@@ -98,7 +98,7 @@ ANSWERS = st.lists(TEXTS, min_size=1, max_size=4)
     ],
 )
 def test_a_text_is_normalised_as_squad_does(text, expected):
-    assert normalised(text) == expected
+    assert normalise_answer(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def best_f1_word_by_word(prediction, answers):
     """F1 by its definition: each word of the prediction removes an equal word of the answer."""
     best = 0
     for answer in answers:
-        predicted, accepted = normalised(prediction).split(), normalised(answer).split()
+        predicted, accepted = normalise_answer(prediction).split(), normalise_answer(answer).split()
         left = list(accepted)
         for word in predicted:
             if word in left:

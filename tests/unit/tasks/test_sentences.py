@@ -10,7 +10,7 @@ from torch.nn import BCEWithLogitsLoss
 
 from subtune.config.schema import OwnTask
 from subtune.core.errors import SubtuneError
-from subtune.data import files
+from subtune.data import sources
 from subtune.data.load import tokenize
 from subtune.tasks import TASKS, Task, metrics
 from subtune.tasks.examples import Examples
@@ -56,7 +56,7 @@ def read(tmp_path, text, task=TOXIC, ending=".csv"):
     """Return the labels of a table, read as the task's training split."""
     path = tmp_path / f"train{ending}"
     path.write_text(text)
-    return files.columns_of(task, {"train": (path,)})["train"]["label"]
+    return sources.read_columns(task, {"train": (path,)})["train"]["label"]
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ import torch
 from torch.nn import functional
 from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 
-from subtune.data.readers.questions import questions
+from subtune.data.questions import questions
 from subtune.models.encoder import load_model
 from subtune.models.families import QUESTION_ANSWERING
 from subtune.models.tokenizer import read_tokenizer
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
-from subtune.tasks.kinds import KINDS
 from subtune.tasks.span import LONGEST_ANSWER, OUTSIDE
+from subtune.tasks.task import KINDS
 from subtune.training.evaluation import logits_of
 from tests.helpers import question_answering
 

@@ -11,13 +11,13 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from subtune.core.errors import SubtuneError
-from subtune.data.load import split_from_rows
-from subtune.data.readers import reader_of
-from subtune.data.readers.words import conllu_sentences
+from subtune.data.load import make_split
+from subtune.data.sources import task_reader
+from subtune.data.words import conllu_sentences
 from subtune.models.tokenizer import read_tokenizer
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
-from subtune.tasks.kinds import KINDS
+from subtune.tasks.task import KINDS
 
 TOKENS = KINDS["tokens"]
 CHUNKS = Task(
@@ -118,7 +118,7 @@ def test_a_word_without_pieces_is_the_unknown_token(wordpiece, word, added):
 
 
 def split(*rows):
-    return split_from_rows(CHUNKS, rows, labelled=True, source="f")
+    return make_split(CHUNKS, rows, labelled=True, source="f")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_json_lines_are_read_as_they_stand(tmp_path, labelled, labels):
     path = tmp_path / "train.JSONL"
     first = '\ufeff{"words": ["A", 3.50], "tags": ["B", "O"]}'
     path.write_text(first + '\n\n{"words": ["A b"], "tags": ["I"]}')
-    rows = reader_of(CHUNKS).read(CHUNKS, path, labelled)
+    rows = task_reader(CHUNKS).read(CHUNKS, path, labelled)
     columns = TOKENS.from_rows(CHUNKS, rows, labelled=labelled, source="f")
     assert columns == {"idx": [0, 1], "words": [["A", "3.50"], ["A b"]], "label": labels}
 

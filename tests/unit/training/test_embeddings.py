@@ -32,7 +32,7 @@ def read(task, directory, pooling="mean", rows=None) -> tuple[Encoder, dict[str,
     tokens = tokenize(task, rows, directory, 24, apart=len(task.text) > 1)
     model = load_model(directory, task.of_kind.head, task.outputs)
     reads = embeddings.tokens_pooled(SPEC.replaced(pooling=pooling), model)
-    return model, {split: Examples(tokens[split], reads) for split in task.labelled}
+    return model, {split: Examples(tokens[split], reads) for split in task.labelled_splits}
 
 
 def plain_features(task, directory, split) -> np.ndarray:

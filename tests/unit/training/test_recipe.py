@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from subtune.data.batches import by_length, shuffled
+from subtune.data.batches import shuffled_batches, sort_by_length
 from subtune.methods.roles import is_key_bias
 from subtune.methods.selection import Indices
 from subtune.models.encoder import Encoder, with_new_classifier
@@ -111,8 +111,10 @@ def test_full_ends_where_autocast_and_torchs_adamw_end(precision, weight_decay, 
     order = np.random.default_rng(one.seed)
     chosen = order.permutation(rows["train"].rows)
     for _ in range(one.recipe.epochs):
-        for batch in shuffled(len(chosen), one.recipe.batch_size, order):
-            packed = pack(rows["train"], by_length(chosen[batch], rows["train"].lengths), model)
+        for batch in shuffled_batches(len(chosen), one.recipe.batch_size, order):
+            packed = pack(
+                rows["train"], sort_by_length(chosen[batch], rows["train"].lengths), model
+            )
             with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
                 [predicted] = logits(model, packed, leaves)
             torch.nn.functional.cross_entropy(predicted.float(), packed.labels).backward()

@@ -16,10 +16,10 @@ from tqdm import tqdm
 
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.files import require_new
+from subtune.core.hub import download_snapshot
 from subtune.core.machine import prepare
 from subtune.data.batches import EVALUATION_TOKENS
-from subtune.data.readers.text import ending_of
-from subtune.hub import snapshot
+from subtune.data.text_files import file_ending
 from subtune.models.encoder import load_model
 from subtune.models.families import HEADS, SEQUENCE_CLASSIFICATION
 from subtune.models.files import (
@@ -38,11 +38,11 @@ from subtune.models.files import (
 )
 from subtune.models.tokenizer import read_tokenizer
 from subtune.models.transformers_models import AUTO_CLASSES, quiet, with_values
-from subtune.runs.export import ADAPTER, REGRESSION, SPEC
 from subtune.runs.spec import RunSpec
+from subtune.share.export import ADAPTER, REGRESSION, SPEC
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.tasks.sentences import texts_apart
+from subtune.tasks.sentences import separate_texts
 from subtune.tasks.task_kind import PlacedRow
 from subtune.training.embeddings import features_of
 
@@ -135,7 +135,7 @@ def _examples(
     kind, tokens = task.of_kind, spec.tokens
     tokenizer = read_tokenizer(directory, has_one_end(config, kind.head))
     if tokens.apart:
-        columns = texts_apart(columns)
+        columns = separate_texts(columns)
     encoded = kind.encode(tokenizer, columns, tokens.max_length, tokens.doc_stride)
     if not has_token_types(config):
         del encoded["token_type_ids"]
@@ -144,7 +144,7 @@ def _examples(
 
 def require_csv(target: Path) -> None:
     """Refuse the name of an existing file, or of a file in another format."""
-    if ending_of(target) != ".csv":
+    if file_ending(target) != ".csv":
         raise SubtuneError(f"--to: found {str(target)!r}, expected a name that ends in .csv")
     require_new(target)
 
@@ -207,7 +207,7 @@ def _base_of(directory: Path, spec: RunSpec, base: Path | None) -> Path:
             return directory_of_package(MINILM.package)
     files = [CONFIG, WEIGHTS, INDEX, SHARDS]
     advice = {"name": f"could not download {name}", "instead": "name its folder as --base"}
-    return snapshot(name, revision, files, repo_type="model", **advice)
+    return download_snapshot(name, revision, files, repo_type="model", **advice)
 
 
 def _loaded(

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from subtune.core.errors import SubtuneError, shown, validated
-from subtune.data.readers.text import read_text
+from subtune.data.text_files import read_text
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow, Text
 
@@ -40,7 +40,7 @@ class _File(BaseModel):
     data: list[_Article]
 
 
-def read(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
+def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
     """Read the questions of a file, with their answers if ``labelled``."""
     return questions(path, labelled=labelled)
 

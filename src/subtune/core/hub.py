@@ -40,7 +40,7 @@ class UnreachableError(SubtuneError):
     """A failure to reach the hub."""
 
 
-def snapshot(
+def download_snapshot(
     repository: str,
     revision: str,
     patterns: Sequence[str],
@@ -60,7 +60,7 @@ def snapshot(
     import huggingface_hub
 
     advice = f"check the network of the machine that runs downloads, or {instead}"
-    with asking_the_hub(f"{name} at {revision}", advice):
+    with explain_hub_errors(f"{name} at {revision}", advice):
         folder = huggingface_hub.snapshot_download(
             repository, repo_type=repo_type, revision=revision, allow_patterns=list(patterns)
         )
@@ -68,7 +68,7 @@ def snapshot(
 
 
 @contextmanager
-def asking_the_hub(problem: str, advice: str) -> Iterator[None]:
+def explain_hub_errors(problem: str, advice: str) -> Iterator[None]:
     """Turn exceptions of the hub's library into one line: what failed, why, and a remedy."""
     from huggingface_hub import errors
     from huggingface_hub.utils import httpx
@@ -81,7 +81,7 @@ def asking_the_hub(problem: str, advice: str) -> Iterator[None]:
         raise kind(f"{problem} ({reason_of(error)}); {advice}") from None
 
 
-def pinned(
+def pin_revision(
     repository: str,
     revision: str | None,
     repo_type: Literal["model", "dataset"],
@@ -108,16 +108,16 @@ def pinned(
 
         problem = f"{key}: could not ask the hub for the commit of {repository} at {revision}"
         advice = "name a commit (40 hexadecimal digits), or call once with a network"
-        with asking_the_hub(problem, advice):
+        with explain_hub_errors(problem, advice):
             about = huggingface_hub.HfApi().repo_info(
                 repository, repo_type=repo_type, revision=revision, timeout=SECONDS_TO_ANSWER
             )
         return str(about.sha)
 
-    return remembered(kept, f"{repository}@{revision}", ask)
+    return remember_answer(kept, f"{repository}@{revision}", ask)
 
 
-def remembered(kept: Path, question: str, ask: Callable[[], str]) -> str:
+def remember_answer(kept: Path, question: str, ask: Callable[[], str]) -> str:
     """Return a stored answer from the file ``kept``, or ask for it and store it.
 
     Raises:
@@ -132,7 +132,7 @@ def remembered(kept: Path, question: str, ask: Callable[[], str]) -> str:
     return answers[question]
 
 
-def file_at(repository: str, commit: str, key: str, name: str) -> str | None:
+def fetch_text(repository: str, commit: str, key: str, name: str) -> str | None:
     """Return the text of a file of a model's repository, or None if it has no such file.
 
     ``key`` is the key of the configuration that can replace the file.
@@ -143,7 +143,7 @@ def file_at(repository: str, commit: str, key: str, name: str) -> str | None:
     import huggingface_hub
 
     problem = f"{key}: missing, and could not ask the hub for {name} of {repository} at {commit}"
-    with asking_the_hub(problem, "write it, or call once with a network"):
+    with explain_hub_errors(problem, "write it, or call once with a network"):
         try:
             path = huggingface_hub.hf_hub_download(repository, name, revision=commit)
         except huggingface_hub.errors.RemoteEntryNotFoundError:

@@ -12,11 +12,11 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
 from subtune.core.layout import Layout
-from subtune.exhibits.model_card import model_card
 from subtune.methods.names import METHODS
 from subtune.runs import records
-from subtune.runs.export import export_adapter, export_model
 from subtune.runs.spec import ModelSpec
+from subtune.share.card import model_card
+from subtune.share.export import export_adapter, export_model
 from subtune.tasks import TASKS
 from tests.helpers import examples
 from tests.helpers.records import (

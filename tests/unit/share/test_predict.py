@@ -16,8 +16,9 @@ from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.methods.names import METHODS
 from subtune.models import files
-from subtune.runs import predict, records
-from subtune.runs.export import export_adapter, export_model
+from subtune.runs import records
+from subtune.share import predict
+from subtune.share.export import export_adapter, export_model
 from subtune.tasks import TASKS
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of

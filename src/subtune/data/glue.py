@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from subtune.core.errors import SubtuneError
-from subtune.data.readers.text import lines_of, read_text
+from subtune.data.text_files import read_text, split_lines
 from subtune.tasks import TaskSpec
 
 # Column names that differ from the hub's.
@@ -28,7 +28,7 @@ def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[st
     """
     rename = COLUMNS.get(task.name, {})
     header: tuple[str, ...] | None = HEADERLESS.get(task.name) if labelled else None
-    for number, line in enumerate(lines_of(read_text(path).removesuffix("\n")), start=1):
+    for number, line in enumerate(split_lines(read_text(path).removesuffix("\n")), start=1):
         cells = line.split("\t")
         if header is None:
             header = tuple(rename.get(cell, cell) for cell in cells)

@@ -16,18 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
-from subtune.data.readers.excel import NO_ZIP
-from subtune.data.readers.json_rows import json_rows
-from subtune.data.readers.questions import questions
-from subtune.data.readers.tables import rows_of, with_labels
-from subtune.data.readers.words import conll_sentences, conllu_sentences, treebank_sentences
+from subtune.data.questions import questions
+from subtune.data.table_files import NO_ZIP, drop_unlabelled_rows, json_rows, read_table
+from subtune.data.words import conll_sentences, conllu_sentences, treebank_sentences
 
 ROWS = [{"text": "one", "label": "1"}, {"text": "two\nlines", "label": "0"}]
 FRAME = pd.DataFrame(ROWS)
 
 
 def read(path, **how) -> list[dict]:
-    return [row for _, row in rows_of(path, **how)]
+    return [row for _, row in read_table(path, **how)]
 
 
 def workbook(path, *names, **cells):
@@ -80,7 +78,7 @@ def test_rows_are_counted_as_excel_counts_them_and_empty_ones_are_none(tmp_path)
     for row in ([], ["text", None, "label"], ["a", "under no header", "b"], [], ["c", None, None]):
         book.active.append(row)
     book.save(tmp_path / "t.xlsx")
-    read = [*rows_of(tmp_path / "t.xlsx")]
+    read = [*read_table(tmp_path / "t.xlsx")]
     assert read == [
         ("row 3", {"text": "a", "label": "b"}),
         ("row 5", {"text": "c", "label": None}),
@@ -146,7 +144,7 @@ def test_a_file_that_would_be_misread_is_refused_in_one_line(tmp_path, ending, w
     path = tmp_path / f"t.{ending}"
     write(path)
     with pytest.raises(SubtuneError) as error:
-        [*rows_of(path, columns=["text"])]
+        [*read_table(path, columns=["text"])]
     assert str(error.value).startswith(f"{path}: {message}")
     assert "\n" not in str(error.value)
 
@@ -161,7 +159,7 @@ def test_a_sheet_that_is_not_there_is_refused(tmp_path):
 def test_rows_without_a_label_are_left_out_if_they_are_few(rows, left_out):
     labels = ["x"] * (rows - 2) + [None, " "]
     table = [(f"line {n}", {"label": label}) for n, label in enumerate(labels, start=2)]
-    kept, places = with_labels(table, "label")
+    kept, places = drop_unlabelled_rows(table, "label")
     assert (len(kept), len(places)) == (rows - left_out, left_out)
 
 
@@ -191,9 +189,9 @@ FORMATS = {
         lambda path: treebank_sentences(path, ["form", "xpos"]),
     ),
     "jsonl": ('{"form": ["Zoë", "ran"], "xpos": ["NNP", "VBD"]}\n' * 2, json_rows),
-    "csv": ('text,label\n"Zoë, she",1\nran,0\n', rows_of),
-    "xlsx": (_written(lambda frame, to: frame.to_excel(to, index=False)), rows_of),
-    "parquet": (_written(lambda frame, to: frame.to_parquet(to)), rows_of),
+    "csv": ('text,label\n"Zoë, she",1\nran,0\n', read_table),
+    "xlsx": (_written(lambda frame, to: frame.to_excel(to, index=False)), read_table),
+    "parquet": (_written(lambda frame, to: frame.to_parquet(to)), read_table),
     "json": (
         json.dumps({"data": [{"paragraphs": [PARAGRAPH]}]}, ensure_ascii=False),
         lambda path: questions(path, labelled=True),

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.data.readers.questions import questions
+from subtune.data.questions import questions
 
 BEES = "Ada kept bees. Her bees liked clover."
 KEPT = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.data.readers.words import conll_sentences, conllu_sentences, treebank_sentences
+from subtune.data.words import conll_sentences, conllu_sentences, treebank_sentences
 
 READERS = {"conllu": conllu_sentences, "conll": conll_sentences, "txt": conll_sentences}
 

@@ -23,7 +23,7 @@ from subtune.methods.added import Lora, LoraSettings
 from subtune.methods.names import METHODS
 from subtune.models.encoder import load_model
 from subtune.runs import recorded_models
-from subtune.runs.export import export_adapter, export_model
+from subtune.share.export import export_adapter, export_model
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.evaluation import logits_of

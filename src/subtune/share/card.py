@@ -67,7 +67,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     facts |= {"provenance": records.read_provenance(store, run), "outcome": outcome}
     facts |= {"seeds": seeds, "scores": scores} | code
     facts |= _sizes(outcome["trainable"], records.read_sizes(store, run), shapes)
-    template = package_file("subtune.exhibits", "templates/model_card.md").read_text("utf-8")
+    template = package_file("subtune.share", "card.md").read_text("utf-8")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
 
 

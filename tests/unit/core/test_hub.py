@@ -4,7 +4,7 @@ import pytest
 
 from subtune.config.schema import HUB_MODELS
 from subtune.core.errors import SubtuneError
-from subtune.hub import COMMIT, GLUE, SQUAD, UNIVERSAL_DEPENDENCIES, pinned
+from subtune.core.hub import COMMIT, GLUE, SQUAD, UNIVERSAL_DEPENDENCIES, pin_revision
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def kept(tmp_path):
 
 @pytest.mark.parametrize("repository", [GLUE, SQUAD, UNIVERSAL_DEPENDENCIES, *HUB_MODELS.values()])
 def test_what_the_papers_use_is_at_one_commit_where_no_revision_is_named(repository, kept):
-    assert COMMIT.fullmatch(pinned(repository, None, "model", kept, "revision"))
+    assert COMMIT.fullmatch(pin_revision(repository, None, "model", kept, "revision"))
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a/b@main": "main"}', '{"a/b@main": 7}'])
@@ -23,4 +23,4 @@ def test_a_file_of_commits_that_is_damaged_is_named_in_one_line(kept, text):
     with pytest.raises(
         SubtuneError, match=r"pinned\.json: found something else, expected a commit"
     ):
-        pinned("a/b", "main", "model", kept, "revision")
+        pin_revision("a/b", "main", "model", kept, "revision")

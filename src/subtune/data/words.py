@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from subtune.core.errors import SubtuneError, one_of, shown
-from subtune.data.readers.json_rows import json_rows
-from subtune.data.readers.text import ending_of, line_number, lines_of, read_text
+from subtune.data.table_files import json_rows
+from subtune.data.text_files import file_ending, line_number, read_text, split_lines
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow
 
@@ -28,10 +28,10 @@ TOKEN = re.compile(
 Line = tuple[int, str]
 
 
-def read(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
+def read_sentences(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
     """Read a CoNLL file, JSON lines with lists of words and labels, or a treebank's trees."""
     columns = task.columns_read(labelled)
-    match ending_of(path):
+    match file_ending(path):
         case ".jsonl":
             return json_rows(path)
         case ".mrg":
@@ -69,7 +69,7 @@ def conllu_sentences(
             columns, or a word's id is not its number in the sentence.
     """
     layout = Layout(CONLLU, "tabs", f" ({', '.join(CONLLU)})")
-    lines = enumerate(lines_of(read_text(path, encoding)), start=1)
+    lines = enumerate(split_lines(read_text(path, encoding)), start=1)
     lines_of_words = [line for line in lines if not line[1].startswith("#")]
     for sentence in _sentences(path, lines_of_words, layout):
         words = [(number, cells) for number, cells in sentence if not re.search("[-.]", cells[0])]
@@ -98,7 +98,7 @@ def conll_sentences(
     """
     lines = [
         (number, "" if line.split()[:1] == [DOCUMENT] else line)
-        for number, line in enumerate(lines_of(read_text(path, encoding)), start=1)
+        for number, line in enumerate(split_lines(read_text(path, encoding)), start=1)
     ]
     first = next((line for line in lines if line[1].strip()), None)
     if first is None:

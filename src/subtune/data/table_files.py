@@ -1,0 +1,235 @@
+"""Tables in CSV, TSV, JSON, Excel and Parquet files.
+
+A row maps columns to text. It comes with its place in the file, which error messages state. An
+empty cell is None; lists and objects are not converted.
+"""
+
+import contextlib
+import io
+import itertools
+import json
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from subtune.core.errors import SubtuneError, one_line, one_of, shown
+from subtune.data.text_files import (
+    cell_text,
+    delimited_rows,
+    file_ending,
+    read_text,
+    require_once,
+    split_lines,
+)
+from subtune.tasks import TaskSpec
+from subtune.tasks.task_kind import PlacedRow
+
+FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
+# The largest share of rows without a label that are left out.
+FEW = 0.01
+
+
+def read_texts(task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow]:
+    """Read a task's rows from a table. Rows without a label are left out if they are few."""
+    kind = task.of_kind
+
+    def is_labelled_row(cells: dict[str, str]) -> bool:
+        with contextlib.suppress(KeyError, SubtuneError):
+            kind.cells(task, cells, labelled, "")
+            return labelled and all(
+                cells[column] == cells[column].strip() for column in task.label_columns
+            )
+        return False
+
+    columns = task.columns_read(labelled)
+    rows = [*read_table(path, columns, is_labelled_row, task.encoding, task.sheet)]
+    # A row of a multi-label task may have no label.
+    if kind.has_label_columns or not labelled:
+        return rows
+    return drop_unlabelled_rows(rows, *task.label_columns)[0]
+
+
+def read_table(
+    path: Path,
+    columns: Collection[str] = (),
+    is_row: Callable[[dict[str, str]], bool] = lambda cells: False,
+    encoding: str | None = None,
+    sheet: str | None = None,
+) -> Iterator[PlacedRow]:
+    """Read the rows of a file in one of `FORMATS`; any other extension counts as CSV.
+
+    Args:
+        path: the file.
+        columns: the columns that are read, which may not be repeated.
+        is_row: as in `delimited_rows`.
+        encoding: the encoding of a CSV or TSV file, as in `read_text`.
+        sheet: the sheet of an Excel file; default: the first.
+
+    Raises:
+        SubtuneError: the file cannot be read in the format of its extension.
+    """
+    match file_ending(path):
+        case ".json" | ".jsonl":
+            return json_rows(path)
+        case ".xlsx":
+            return excel_rows(path, columns, sheet)
+        case ".parquet":
+            return parquet_rows(path)
+    return delimited_rows(path, columns, is_row, encoding)
+
+
+def drop_unlabelled_rows(
+    rows: Sequence[PlacedRow], column: str
+) -> tuple[list[PlacedRow], list[str]]:
+    """Return the rows with a label, and the places of rows without one, if these are few.
+
+    Many rows without a label are a mistake: they are returned too, and refused later with their
+    place.
+    """
+    labelled_rows = [placed for placed in rows if str(placed[1].get(column) or "").strip()]
+    if len(rows) - len(labelled_rows) > FEW * len(rows):
+        return [*rows], []
+    places = {place for place, _ in labelled_rows}
+    return labelled_rows, [place for place, _ in rows if place not in places]
+
+
+def parquet_rows(path: Path) -> Iterator[PlacedRow]:
+    """Read the rows of a Parquet file."""
+    from pyarrow.parquet import ParquetFile
+
+    with one_line(f"{path}: expected a readable .parquet file"):
+        rows = ParquetFile(path).read().to_pylist()
+    for number, row in enumerate(rows, start=1):
+        yield f"row {number}", {column: cell_text(cell) for column, cell in row.items()}
+
+
+# The types of all columns in other layouts that pandas writes.
+PANDAS = ({dict}, {list})
+
+
+def json_rows(path: Path) -> Iterator[PlacedRow]:
+    """Read objects: one on each line, or all in a list, which may be the ``data`` of an object.
+
+    Numbers are kept as written.
+
+    Raises:
+        SubtuneError: the file is not UTF-8, has a value that is not an object, or has another
+            layout of pandas.
+    """
+    content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
+    for place, row in _values(content, broken, file_ending(path)):
+        if not isinstance(row, dict):
+            raise SubtuneError(f"{broken}: {place}: found {shown(row)}, expected an object")
+        yield place, {column: cell_text(cell) for column, cell in row.items()}
+
+
+def _values(content: str, broken: str, ending: str) -> Iterator[tuple[str, Any]]:
+    """Yield the values of a list, or those of all lines, each with its place."""
+    rows = _rows_in_one(content, broken, ending)
+    if rows is not None:
+        for number, row in enumerate(rows, start=1):
+            yield f"row {number}", row
+        return
+    for number, line in enumerate(split_lines(content), start=1):
+        if line.strip():
+            yield f"line {number}", _parsed(line, number, broken)
+
+
+def _rows_in_one(content: str, broken: str, ending: str) -> list | None:
+    """Return the rows of a file with a single JSON value, or None if lines have values."""
+    try:
+        whole = _parsed(content, 1, broken)
+    except SubtuneError:
+        if content.lstrip().startswith("["):
+            raise
+        return None
+    match whole:
+        case list(rows):
+            return rows
+        case {"data": list(rows), **others} if others.keys() <= {"schema", "version", "meta"}:
+            return rows
+        # JSON lines may have lists of words.
+        case {**columns} if ending == ".json" and {*map(type, columns.values())} in PANDAS:
+            expected = 'a list of objects, which df.to_json(path, orient="records") writes'
+            raise SubtuneError(f"{broken}: found another layout of pandas, expected {expected}")
+    return None
+
+
+def _parsed(content: str, line: int, broken: str) -> Any:
+    """Parse a JSON value that begins on ``line``."""
+    try:
+        return json.loads(content, parse_int=str, parse_float=str, parse_constant=lambda name: None)
+    except json.JSONDecodeError as error:
+        mistake = f"line {line + error.lineno - 1}: {error.msg} in column {error.colno}"
+    except RecursionError:
+        mistake = f"line {line}: too many brackets"
+    raise SubtuneError(f"{broken}: {mistake}, expected an object")
+
+
+# The first bytes of Excel files from before 2007, and of Excel files with a password.
+NO_ZIP = b"\xd0\xcf\x11\xe0"
+
+
+def sheet_names(path: Path) -> list[str]:
+    """Return the names of an Excel file's sheets."""
+    return [sheet.title for sheet in _workbook(path, read_only=True).worksheets]
+
+
+def excel_rows(
+    path: Path, columns: Collection[str], sheet: str | None = None
+) -> Iterator[PlacedRow]:
+    """Read the rows of a sheet below the header, which is the first row that is not empty.
+
+    Args:
+        path: the file.
+        columns: the columns that are read, which may not be repeated.
+        sheet: the name of the sheet; default: the first.
+
+    Raises:
+        SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
+            errors, or a repeated column.
+    """
+    book = _workbook(path, data_only=True)
+    names = [of_book.title for of_book in book.worksheets]
+    if sheet is not None and sheet not in names:
+        raise SubtuneError(f"{path}: sheet: {one_of(sheet, names)}")
+    name = sheet or names[0]
+    found, place = book[name], f"{path}: sheet {shown(name)}"
+    for merged in found.merged_cells.ranges:
+        raise SubtuneError(
+            f"{place}: found the merged cells {merged}, expected a cell for each row; unmerge them"
+        )
+    cells = [*found.iter_rows()]
+    for cell in itertools.chain(*cells):
+        if cell.data_type == "e":
+            raise SubtuneError(
+                f"{place}: {cell.coordinate}: found the error {cell.value}, expected a value"
+            )
+    texts = ((number, [*map(_excel_text, row)]) for number, row in enumerate(cells, 1))
+    (first, header), *rows = [row for row in texts if any(row[1])] or [(1, [])]
+    require_once(columns, header, f"{place}: row {first}")
+    for number, row in rows:
+        by_column = zip(header, row, strict=True)
+        yield f"row {number}", {column: cell for column, cell in by_column if column}
+
+
+def _excel_text(cell: Any) -> Any:
+    # Excel may write a line end as its code.
+    return (cell_text(cell.value) or "").replace("_x000D_", "\r").replace("_x000A_", "\n") or None
+
+
+def _workbook(path: Path, **how: bool) -> Any:
+    # Importing openpyxl takes a while.
+    import openpyxl
+
+    with one_line(f"{path}: expected a readable .xlsx file"):
+        content = path.read_bytes()
+        if content.startswith(NO_ZIP):
+            raise ValueError("this one has a password, or is of Excel before 2007")
+        # openpyxl warns of styles and other parts that nobody reads here.
+        with warnings.catch_warnings(action="ignore"):
+            book = openpyxl.load_workbook(io.BytesIO(content), **how)
+        if not book.worksheets:
+            raise ValueError("found no sheet; save a Strict Open XML file as Excel Workbook")
+        return book
