@@ -35,10 +35,8 @@ def results(titles: Mapping[str, str], paper: str | None = None, **tables: Any) 
     return Results(tables, tasks, papers.find(paper).printed)
 
 
-def made(
-    paper: str, name: str, tables: Mapping[str, Any], *style: Any, tasks: Any = None, **others: Any
-) -> Any:
+def made(paper: str, name: str, tables: Mapping[str, Any], tasks: Any = None, **others: Any) -> Any:
     """Return an exhibit of these tables and of other fields of `Results`."""
     of_paper = Results(tables, tasks or {}, papers.find(paper).printed, **others)
     [exhibit] = [e for e in all_exhibits(papers.find(paper)) if e.name == name]
-    return exhibit.make(of_paper, *style)
+    return exhibit.make(of_paper)

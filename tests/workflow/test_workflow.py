@@ -63,18 +63,10 @@ def test_nothing_is_to_be_done_after_a_run_even_if_the_clock_was_ahead(finished_
     assert "Nothing to be done" in copied.run(copied.config, "-n")
 
 
-def test_a_figures_colour_redraws_its_experiment_only(project):
-    config = project.changed()
-    config["figures"] = {"figure3": {"colormap": "cividis"}}
-    assert project.planned(config) == {"exhibits_layernorm": 1, "report_page": 1}
-
-
 def test_without_snakemakes_notes_a_change_remakes_what_depends_on_it(finished_project, tmp_path):
     copied = finished_project.copy(tmp_path / "project")
     shutil.rmtree(copied.directory / ".snakemake")
     config = copied.changed()
-    config["figures"] = {"figure3": {"colormap": "cividis"}}
-    assert copied.planned(config) == {"exhibits_layernorm": 1, "report_page": 1}
     config["experiments"]["layernorm"]["margin"] = 0.1
     numbers = {"scores": 1, "exhibits_layernorm": 1, "summary": 1, "report_page": 1}
     tested = {"test_predictions": 1, "_submissions_layernorm": 1, "test_scores": 1}

@@ -12,15 +12,15 @@ from subtune.analysis.answer import QUESTION
 from subtune.analysis.scores import best_of_seeds, masked, whole_methods, with_whole_selection
 from subtune.exhibits.output import (
     COLOURS,
-    COLUMN,
     EMPTY,
     MARKERS,
+    NARROW,
+    WIDTH,
     Results,
-    Style,
+    empty_figure,
     name_panel,
     new_figure,
     panels_of,
-    without_numbers,
 )
 from subtune.exhibits.score_tables import AVERAGE
 from subtune.methods.names import title_of
@@ -44,7 +44,7 @@ MOST_NAMES, LONGEST_NAME, NAMES_APART = 8, 24, 0.08
 OTHERS = "0.75"
 
 
-def score_by_parameters(results: Results, style: Style) -> "Figure":
+def score_by_parameters(results: Results) -> "Figure":
     """Draw the dev score against trained parameters, a panel per model and task.
 
     A method is a point, with a bar of one standard deviation if it has several seeds. The point is
@@ -59,7 +59,7 @@ def score_by_parameters(results: Results, style: Style) -> "Figure":
 
     rows = results.summary.dropna(subset="score")
     if rows.empty:
-        return without_numbers(style["width"])
+        return empty_figure()
     masks = "masked" if rows["scope"].nunique() == 1 else "{}"
     rows["label"] = [
         title_of(method) + ("" if pd.isna(scope) else f", {masks.format(scope)}")
@@ -77,8 +77,9 @@ def score_by_parameters(results: Results, style: Style) -> "Figure":
         for number, label in enumerate(points["label"].unique())
     }
     questions = [*rows.groupby(QUESTION, sort=False)]
-    share = COLUMN if len(questions) == 1 else 1
-    figure, panels = panels_of(len(questions), share * style["width"], 0.65, most_columns=3)
+    figure, panels = panels_of(
+        len(questions), NARROW if len(questions) == 1 else WIDTH, 0.65, most_columns=3
+    )
     several = rows["model"].nunique() > 1
     for panel, ((model, task, metric), methods) in zip(panels, questions, strict=True):
         panel.set_xscale("log")
@@ -198,7 +199,7 @@ CELL = ["split", "model", "method", "task"]
 SPLITS = ("validation", "test")
 
 
-def learning_curves(results: Results, style: Style) -> "Figure":
+def learning_curves(results: Results) -> "Figure":
     """Draw the dev score by epoch: a line per method, a panel per task and model.
 
     Only each method's best seed is drawn, at its best learning rate.
@@ -209,7 +210,7 @@ def learning_curves(results: Results, style: Style) -> "Figure":
     curves = runs.merge(results["learning_curves"], on="run")
     several = curves["model"].nunique() > 1
     panels = _in_panels(curves, ["model", "task"], results.task_titles)
-    figure, axes = panels_of(len(panels), style["width"], height_of_panel=0.6)
+    figure, axes = panels_of(len(panels), WIDTH, height_of_panel=0.6)
     for panel, ((model, task), lines) in zip(axes, panels.items(), strict=True):
         for number, method in enumerate(curves["method"].unique()):
             line = lines[lines["method"] == method]
@@ -224,7 +225,7 @@ def learning_curves(results: Results, style: Style) -> "Figure":
 
 
 def score_by_fraction(
-    results: Results, style: Style, scopes: Sequence[str], references: Sequence[str] = ()
+    results: Results, scopes: Sequence[str], references: Sequence[str] = ()
 ) -> "Figure":
     """Draw the dev score against the trained fraction of LayerNorm, a panel per column.
 
@@ -237,7 +238,7 @@ def score_by_fraction(
     scores = with_whole_selection(results["chosen"])
     columns = [column for column in results.column_titles if column in set(scores["column"])]
     scopes = [scope for scope in scopes if scope in set(scores["scope"])]
-    figure, panels = panels_of(len(columns), style["width"], height_of_panel=0.6)
+    figure, panels = panels_of(len(columns), WIDTH, height_of_panel=0.6)
     for panel, column in zip(panels, columns, strict=True):
         scores_of_column = scores[scores["column"] == column]
         whole = whole_methods(scores_of_column)
@@ -261,7 +262,6 @@ def score_by_fraction(
 
 def score_by_train_rows(
     results: Results,
-    style: Style,
     metric: str | None = None,
     methods: Sequence[str] | None = None,
 ) -> "Figure":
@@ -279,8 +279,8 @@ def score_by_train_rows(
     methods = [m for m in methods or shown["method"].unique() if m in set(shown["method"])]
     several = shown["model"].nunique() > 1
     panels = _in_panels(shown, ["model", "task", "column"], task_titles)
-    share = COLUMN if len(panels) == 1 else 1
-    figure, axes = panels_of(len(panels), share * style["width"], height_of_panel=0.6)
+    width = NARROW if len(panels) == 1 else WIDTH
+    figure, axes = panels_of(len(panels), width, height_of_panel=0.6)
     for panel, ((model, task, column), scores) in zip(axes, panels.items(), strict=True):
         for number, method in enumerate(methods):
             seeds = scores[scores["method"] == method].groupby("train_rows")["value"]
@@ -294,7 +294,7 @@ def score_by_train_rows(
         panel.set_xticks(numbers, [f"{number:,}" for number in numbers], rotation=45, ha="right")
         panel.minorticks_off()
     figure.supxlabel("training rows")
-    _legend_above(figure, axes[0], columns=int(4 * share))
+    _legend_above(figure, axes[0], columns=2 if width == NARROW else 4)
     return figure
 
 
@@ -334,13 +334,12 @@ def _legend_above(figure: "Figure", panel: "Axes", columns: int) -> None:
     figure.legend(handles, labels, loc="outside upper center", ncols=columns)
 
 
-def reproduction(results: Results, style: Style) -> "Figure":
+def reproduction(results: Results) -> "Figure":
     """Draw a point for each printed score that we have too.
 
     Points on the diagonal agree. Scores of test sets have half-filled markers.
     """
-    width = style["width"] * COLUMN
-    figure = new_figure(width, width * 1.05)
+    figure = new_figure(NARROW, NARROW * 1.05)
     axes = figure.subplots()
     table = results["reproduction"]
     table = table[table["metric"] != AVERAGE]

@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from subtune.exhibits.output import COLUMN, Results, Style, new_figure, panels_of, without_numbers
-from subtune.methods.names import LAYER_PARAMETERS, title_of
+from subtune.exhibits.output import NARROW
+from subtune.exhibits.output import WIDTH
+from subtune.exhibits.output import Results
+from subtune.exhibits.output import empty_figure
+from subtune.exhibits.output import new_figure
+from subtune.exhibits.output import panels_of
 from subtune.methods.roles import in_order
+from subtune.methods.names import LAYER_PARAMETERS
+from subtune.methods.names import title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 PARTS = ["weight", "bias"]
+COLOUR_MAP = "viridis"
 HEIGHT_OF_LAYER = 0.14
 # The style of a cell without a number.
 MISSING: dict[str, Any] = {
@@ -23,21 +30,21 @@ MISSING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def component_changes(results: Results, style: Style) -> "Figure":
+def component_changes(results: Results) -> "Figure":
     """Draw the mean |change| of each component (rows) in each layer (columns), a panel per task."""
     from matplotlib.colors import LogNorm
 
     changes = results["changes"]
     if changes.empty:
-        return without_numbers(style["width"])
+        return empty_figure()
     tasks = [task for task in results.task_titles if task in set(changes["task"])]
-    figure, panels = panels_of(len(tasks), style["width"], height_of_panel=0.62)
+    figure, panels = panels_of(len(tasks), WIDTH, height_of_panel=0.62)
     positive = changes.loc[changes["change"] > 0, "change"]
     norm = LogNorm(positive.min(), positive.max()) if len(positive) else None
     components = in_order(changes["component"])
     for panel, task in zip(panels, tasks, strict=True):
         of_task = changes[changes["task"] == task].set_index("component")
-        image = _draw_layers(panel, of_task, components, cmap=style["colormap"], norm=norm)
+        image = _draw_layers(panel, of_task, components, cmap=COLOUR_MAP, norm=norm)
         panel.set_title(results.task_titles[task])
         panel.tick_params("y", labelsize=6)
     for panel in panels:
@@ -48,7 +55,7 @@ def component_changes(results: Results, style: Style) -> "Figure":
     return figure
 
 
-def parameter_changes(results: Results, style: Style, method: str, task: str) -> "Figure":
+def parameter_changes(results: Results, method: str, task: str) -> "Figure":
     """Draw the mean |change| of each parameter (rows) in each layer (columns), a panel per model.
 
     Parameters are named as in `subtune.methods.names.LAYER_PARAMETERS`.
@@ -56,15 +63,15 @@ def parameter_changes(results: Results, style: Style, method: str, task: str) ->
     changes = results["parameter_changes"]
     changes = changes[(changes["method"] == method) & (changes["task"] == task)]
     if changes.empty:
-        return without_numbers(style["width"])
+        return empty_figure()
     models = list(changes["model"].unique())
     order = [name for name in LAYER_PARAMETERS if name in set(changes["parameter"])]
-    width = style["width"] * (COLUMN if len(models) == 1 else 1)
+    width = NARROW if len(models) == 1 else WIDTH
     figure = new_figure(width, 0.9 + 0.2 * len(order))
     panels = figure.subplots(1, len(models), squeeze=False).ravel()
     for axes, model in zip(panels, models, strict=True):
         of_model = changes[changes["model"] == model].set_index("parameter")
-        image = _draw_layers(axes, of_model, order, cmap=style["colormap"], vmin=0)
+        image = _draw_layers(axes, of_model, order, cmap=COLOUR_MAP, vmin=0)
         axes.set_title(f"{title_of(method)}, {results.task_titles[task]}\n({model})")
         axes.set_xlabel("layer")
         figure.colorbar(image, ax=axes).set_label("mean |change|\n(parameter units)")
@@ -92,14 +99,14 @@ def _draw_layers(
     return image
 
 
-def information_by_task(results: Results, style: Style) -> "Figure":
+def information_by_task(results: Results) -> "Figure":
     """Draw LayerNorm's Fisher information, layer × task, for weight and bias: ours and the paper's.
 
     Ours are shares of the task's LayerNorm information. Illegible values of the paper are missing.
     """
     shares, printed = results["layernorm_information"], results.printed("figure3")
     layers = [shares["layer"].nunique(), printed["layer"].nunique()]
-    figure = new_figure(style["width"], 2.6 + HEIGHT_OF_LAYER * sum(layers))
+    figure = new_figure(WIDTH, 2.6 + HEIGHT_OF_LAYER * sum(layers))
     panels = figure.subplots(2, 2, height_ratios=layers)
     percent = shares.assign(value=shares["share"] * 100)
     labels = ("% of the task's\nLayerNorm information",
@@ -114,14 +121,14 @@ def information_by_task(results: Results, style: Style) -> "Figure":
             grid = table[table["part"] == part].pivot(index="layer", columns="task", values="value")
             tasks = [task for task in results.task_titles if task in grid.columns]
             grid = grid[tasks].rename(columns=results.task_titles)
-            image = _heat_map(axes, grid, style["colormap"], (0, largest), number)
+            image = _heat_map(axes, grid, (0, largest), number)
             axes.set_title(f"{title}: {part}")
         axes_of_row[0].set_ylabel("layer")
         figure.colorbar(image, ax=axes_of_row).set_label(label)
     return figure
 
 
-def global_information(results: Results, style: Style) -> "Figure":
+def global_information(results: Results) -> "Figure":
     """Draw LayerNorm's global Fisher information, layer × part: ours and the paper's.
 
     Every column adds up to the number of tasks. Norms without biases have one column. Both panels
@@ -136,11 +143,11 @@ def global_information(results: Results, style: Style) -> "Figure":
     multiples = np.concatenate([np.ravel(g / even_shares[title]) for title, g in grids.items()])
     low, high = float(np.nanmin(multiples)), float(np.nanmax(multiples))
     height = 1.4 + HEIGHT_OF_LAYER * max(map(len, grids.values()))
-    figure = new_figure(style["width"] * COLUMN, height)
+    figure = new_figure(NARROW, height)
     panels = figure.subplots(1, 2)
     for panel, (title, grid) in zip(panels, grids.items(), strict=True):
         limits = (low * even_shares[title], high * even_shares[title])
-        image = _heat_map(panel, grid, style["colormap"], limits, "{:.2f}")
+        image = _heat_map(panel, grid, limits, "{:.2f}")
         panel.set_title(title)
         bar = figure.colorbar(image, ax=panel, location="bottom", shrink=0.9)
         bar.set_label(f"sum over {round(grid.sum().max())} tasks")
@@ -149,7 +156,7 @@ def global_information(results: Results, style: Style) -> "Figure":
 
 
 def _heat_map(
-    panel: "Axes", grid: pd.DataFrame, colormap: str, limits: tuple[float, float], number: str
+    panel: "Axes", grid: pd.DataFrame, limits: tuple[float, float], number: str
 ) -> "AxesImage":
     """Draw a table as colours with its numbers in them.
 
@@ -158,13 +165,12 @@ def _heat_map(
     Args:
         panel: the panel.
         grid: the numbers.
-        colormap: the name of matplotlib's colour map.
         limits: the lowest and the highest number on the scale of colours.
         number: the format of the numbers in the cells.
     """
     from matplotlib.patches import Rectangle
 
-    image = panel.imshow(grid, aspect="auto", cmap=colormap, vmin=limits[0], vmax=limits[1])
+    image = panel.imshow(grid, aspect="auto", cmap=COLOUR_MAP, vmin=limits[0], vmax=limits[1])
     panel.set_xticks(range(grid.shape[1]), list(grid.columns), rotation=60, ha="right")
     panel.set_yticks(range(grid.shape[0]), [str(layer) for layer in grid.index])
     for (row, column), value in np.ndenumerate(grid.to_numpy()):

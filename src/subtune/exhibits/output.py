@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 # The tables with the scores of an experiment's runs.
 SCORES = ("scores", "chosen", "sizes", "test_scores")
-# A figure's ``width`` in inches, and its ``colormap``.
-Style = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -217,8 +215,8 @@ SETTINGS: dict[Any, Any] = {
     "pdf.fonttype": 42,
 }
 DOTS_PER_INCH = 220
-# A narrow figure's share of the text's width.
-COLUMN = 0.5
+# The width of a figure in inches, and of a narrow one.
+WIDTH, NARROW = 6.3, 3.15
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKERS = "osD^v<>P*X"
@@ -267,9 +265,9 @@ def panels_of(
     return figure, list(axes[:count])
 
 
-def without_numbers(width: float) -> "Figure":
+def empty_figure() -> "Figure":
     """Return a figure that says why it is empty."""
-    figure = new_figure(width, 1)
+    figure = new_figure(WIDTH, 1)
     figure.suptitle("every run diverged: there is nothing to draw")
     return figure
 

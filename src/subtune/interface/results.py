@@ -60,7 +60,6 @@ class Comparison:
     def front(self) -> "Figure":
         """Return the figure of scores against trained parameters."""
         from subtune.analysis.predictions import read_row_scores
-        from subtune.config.schema import Style
         from subtune.exhibits.figures import score_by_parameters
         from subtune.exhibits.output import Results
         from subtune.papers import NO_PAPER
@@ -78,7 +77,7 @@ class Comparison:
         titles = self._read("answers")[["task", "title"]].itertuples(index=False)
         tasks = {task: {"title": title} for task, title in titles}
         results = Results(tables, tasks, NO_PAPER.printed)
-        return score_by_parameters(results, Style().model_dump())
+        return score_by_parameters(results)
 
     def export(self, method: str, to: str | Path) -> Path:
         """Write the model of a method's best run, for transformers or PEFT.

@@ -26,7 +26,7 @@ def with_papers(config: Config) -> Config:
     """Return the configuration; an experiment with the name of a paper reproduces this paper.
 
     Raises:
-        SubtuneError: a paper or a figure is unknown, or an experiment has several models but its
+        SubtuneError: a paper is unknown, or an experiment has several models but its
             paper shows the Fisher information of one.
     """
     problems, named = [], {}
@@ -43,10 +43,6 @@ def with_papers(config: Config) -> Config:
                 f"{experiment.paper} shows the Fisher information of one model; write an "
                 "experiment for each"
             )
-    every = [papers.NO_PAPER, *map(papers.find, papers.names())]
-    exhibits = [exhibit for paper in every for exhibit in all_exhibits(paper)]
-    styles = list(dict.fromkeys(e.style_name for e in exhibits if isinstance(e, Figure)))
-    problems += [f"figures: {one_of(n, styles)}" for n in config.figures if n not in styles]
     if problems:
         raise SubtuneError("\n".join(problems))
     return config.model_copy(update={"experiments": named})
@@ -167,11 +163,6 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
                 "title": exhibit.title,
                 "caption": exhibit.caption,
                 "left_out": left_out(experiment, exhibit),
-                "style": (
-                    config.style(exhibit.style_name).model_dump()
-                    if isinstance(exhibit, Figure)
-                    else None
-                ),
             }
             for exhibit in exhibits_of(config, experiment).values()
             if exhibit is not SUBMISSION
@@ -268,6 +259,6 @@ def write_exhibit(
         # Other exhibits share these results, and their summary, which takes a second to make.
         results = results.without(own["left_out"])
     if isinstance(exhibit, Figure):
-        save_figure(exhibit.make(results, own["style"]), outputs)
+        save_figure(exhibit.make(results), outputs)
     else:
         write_table(exhibit.make(results), outputs)

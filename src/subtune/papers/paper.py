@@ -97,19 +97,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure(Table):
-    """A figure, drawn as PNG and PDF.
-
-    The second argument of ``make`` is the figure's style.
-
-    Attributes:
-        style: the key of the style under ``figures`` in a configuration; default: ``name``.
-    """
-
-    style: str = ""
-
-    @property
-    def style_name(self) -> str:
-        return self.style or self.name
+    """A figure, drawn as PNG and PDF."""
 
 
 @dataclass(frozen=True)

@@ -73,9 +73,8 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
         "Mean absolute change of a layer's biases and LayerNorm weights after fine-tuning "
         "(BitFit, section 4). Each figure has its own scale. Layers count from 0. Parameters that "
         "the method does not train are not shown.",
-        make=lambda results, style: parameter_changes(results, style, method, task),
+        make=lambda results: parameter_changes(results, method, task),
         needs=Needs(methods=(method,), tasks=(task,), tables=("parameter_changes",)),
-        style="changes",
     )
 
 
@@ -187,7 +186,7 @@ SIZES = Figure(
     "Dev score by the number of training rows, at each method's best learning rate for that "
     f"number. Larger training sets contain the smaller ones. Bands are {SEVERAL_SEEDS}. A line has "
     "a gap where a run diverged.",
-    make=lambda results, style: score_by_train_rows(results, style),
+    make=score_by_train_rows,
     needs=Needs(tables=("sizes",)),
 )
 SCORES_BY_SIZE = Table(
@@ -196,7 +195,7 @@ SCORES_BY_SIZE = Table(
     "Dev scores in every metric. Each method has its best learning rate for that number of "
     "training rows, by the metric of the other tables. The best of each row is bold; if the best "
     "method changes between rows, curves cross.",
-    make=lambda results: scores_by_train_rows(results),
+    make=scores_by_train_rows,
     needs=Needs(tables=("sizes",)),
 )
 # This table is made with the zip files, so that other exhibits need not wait for them.

@@ -301,7 +301,6 @@ class Jobs:
                 task: {"title": tasks[task].title, "metrics": tasks[task].metric_titles()}
                 for task in asked
             },
-            "style": self.config.style(FRONT.style_name).model_dump(),
             # A comparison that is not finished says so here.
             "unfinished": {},
         }

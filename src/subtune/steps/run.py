@@ -259,7 +259,7 @@ def _summary(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     results = Results(tables, asked["tasks"], NO_PAPER.printed, unfinished=asked["unfinished"])
     write_table(decisions(results), outputs["answers"])
     write_table(methods_by_score(results), outputs["summary"])
-    save_figure(score_by_parameters(results, asked["style"]), outputs["front"])
+    save_figure(score_by_parameters(results), outputs["front"])
 
 
 def _runs(job: Job, outputs: dict[str, str], threads: int) -> None:

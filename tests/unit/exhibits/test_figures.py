@@ -15,12 +15,11 @@ from tests.helpers.exhibits import results
 from tests.unit.analysis import test_statistics
 from tests.unit.analysis.test_summary import runs
 
-STYLE = {"width": 6.3, "colormap": "viridis"}
 SCORES = {"full": [1.0, 0.75], "bitfit": [0.9, 0.8], "layernorm": [0.8, 0.8], "frozen": [0.7, 0.8]}
 
 
 def drawn(table, titles=None):
-    return score_by_parameters(results(titles or {"rte": "RTE"}, chosen=table), STYLE)
+    return score_by_parameters(results(titles or {"rte": "RTE"}, chosen=table))
 
 
 def panel_of(scores):
@@ -127,7 +126,7 @@ def sizes(metric="exact_match", seed=0, **scores):
 
 
 def by_train_rows(table, *options):
-    return figures.score_by_train_rows(results(TITLES, sizes=table), STYLE, *options)
+    return figures.score_by_train_rows(results(TITLES, sizes=table), *options)
 
 
 def drawn_without_complaint(figure, path, recwarn):
@@ -143,11 +142,9 @@ def test_a_curve_has_a_gap_where_a_run_diverged(tmp_path, recwarn):
     curve = pd.DataFrame({"run": "r", "metric": "accuracy", "epoch": [1, 2, 3], "score": scores})
     for figure in (
         figures.score_by_fraction(
-            results(TITLES, chosen=scored(*rows, diverged)), STYLE, ["cv"], ["full"]
+            results(TITLES, chosen=scored(*rows, diverged)), ["cv"], ["full"]
         ),
-        figures.learning_curves(
-            results(TITLES, chosen=scored(diverged), learning_curves=curve), STYLE
-        ),
+        figures.learning_curves(results(TITLES, chosen=scored(diverged), learning_curves=curve)),
         by_train_rows(sizes(full=scores)),
     ):
         [line] = figure.axes[0].lines
@@ -158,10 +155,8 @@ def test_a_curve_has_a_gap_where_a_run_diverged(tmp_path, recwarn):
 def test_where_every_run_diverged_a_figure_says_so(tmp_path, recwarn):
     none = pd.DataFrame(columns=["model", "task", "method", "parameter", "component", "layer"])
     for figure in (
-        heat_maps.component_changes(results(TITLES, changes=none), STYLE),
-        heat_maps.parameter_changes(
-            results(TITLES, parameter_changes=none), STYLE, "bitfit", "rte"
-        ),
+        heat_maps.component_changes(results(TITLES, changes=none)),
+        heat_maps.parameter_changes(results(TITLES, parameter_changes=none), "bitfit", "rte"),
     ):
         assert "diverged" in figure.get_suptitle()
         drawn_without_complaint(figure, tmp_path, recwarn)
@@ -212,7 +207,7 @@ DEV = scored(("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7))
 )
 def test_dev_and_test_scores_are_told_apart_and_counted(test, words):
     table = reproduction(DEV, papers.find("layernorm").printed("scores"), test)
-    [axes] = figures.reproduction(results(TITLES, reproduction=table), STYLE).axes
+    [axes] = figures.reproduction(results(TITLES, reproduction=table)).axes
     assert axes.get_title() == f"1 of the 36 dev scores that the paper prints{words}"
     points = {line.get_fillstyle(): len(line.get_xdata()) for line in axes.lines}
     assert points["bottom"] == bool(words)

@@ -10,7 +10,6 @@ from subtune.tasks import TASKS
 from tests.helpers.examples import sums
 from tests.helpers.exhibits import made, titled
 
-STYLE = {"width": 6.3, "colormap": "viridis"}
 BOTH = titled(TASKS["qnli"], TASKS["sst2"])
 
 
@@ -28,7 +27,7 @@ def texts(axes):
 
 
 def test_cells_that_cannot_be_read_are_hatched_and_have_no_number():
-    figure = made("layernorm", "figure3", {"layernorm_information": SHARES}, STYLE, tasks=BOTH)
+    figure = made("layernorm", "figure3", {"layernorm_information": SHARES}, tasks=BOTH)
     hatched = {axes.get_title(): len(axes.patches) for axes in heat_maps(figure)}
     assert hatched == {
         "this run: weight": 0, "this run: bias": 0, "paper: weight": 5, "paper: bias": 0,
@@ -39,7 +38,7 @@ def test_cells_that_cannot_be_read_are_hatched_and_have_no_number():
 
 def test_ours_and_the_papers_global_information_are_on_one_scale():
     ours = parameters.global_by_layer(SHARES)
-    figure = made("layernorm", "figure4", {"global_layernorm_information": ours}, STYLE)
+    figure = made("layernorm", "figure4", {"global_layernorm_information": ours})
     run, paper = heat_maps(figure)
     assert texts(run) == ["1.00"] * 4
     values = (

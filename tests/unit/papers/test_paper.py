@@ -15,8 +15,8 @@ from subtune.analysis.statistics import (
     minus_printed,
     parameters_of_families,
 )
+from subtune.papers.paper import DATA
 from subtune.methods.names import METHODS
-from subtune.papers.paper import DATA, Figure
 from subtune.papers.shared import all_exhibits
 from tests.helpers.project import ROOT
 
@@ -30,10 +30,8 @@ EXHIBITS = [
 
 @pytest.mark.parametrize("exhibit", EXHIBITS)
 def test_an_exhibit_is_declared_whole(exhibit):
-    """It has a title and a caption, and a figure's function takes a style as well."""
     assert exhibit.title and exhibit.caption.endswith(".") and "  " not in exhibit.caption
-    arguments = ["results", "style"] if isinstance(exhibit, Figure) else ["results"]
-    assert list(inspect.signature(exhibit.make).parameters) == arguments
+    inspect.signature(exhibit.make).bind("results")
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)

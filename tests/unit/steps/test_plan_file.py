@@ -70,7 +70,7 @@ def test_only_the_specs_that_a_change_concerns_are_written_again(settings):
 
     write_plan(settings)
     before = specs()
-    settings["figures"] = {"front": {"width": 5}}
+    settings["tasks"]["mine"]["title"] = "Mine"
     write_plan(settings)
     after = specs()
     changed = {name for name in before if before[name] != after[name]}

@@ -30,8 +30,7 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
         f"{title} on SQuAD's dev set by the number of training examples, on a logarithmic axis, at "
         f"each method's best learning rate for that number. Bands are {SEVERAL_SEEDS}. The paper "
         "gives no numbers for its curves, so only ours are shown.",
-        make=lambda results, style: score_by_train_rows(results, style, metric, COMPARED_IN_DETAIL),
-        style="sizes",
+        make=lambda results: score_by_train_rows(results, metric, COMPARED_IN_DETAIL),
         needs=Needs(methods=COMPARED_IN_DETAIL, tables=("sizes",)),
         tasks=SQUAD,
     )

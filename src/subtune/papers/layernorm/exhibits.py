@@ -42,7 +42,7 @@ EXHIBITS = (
         "Dev score by trained fraction, masks of the task itself",
         "Dev score against the trained fraction of LayerNorm, with each task's own mask. At 100 "
         "%, all of LayerNorm trains.",
-        make=lambda results, style: score_by_fraction(results, style, ["individual"]),
+        make=lambda results: score_by_fraction(results, ["individual"]),
         needs=Needs(fractions=True),
     ),
     Figure(
@@ -74,8 +74,8 @@ EXHIBITS = (
         "(individual), from all tasks (global) and from all other tasks (cross-validated). In "
         "addition to the paper's three curves, lines show all of LayerNorm and full fine-tuning. "
         f"Bands are {SEVERAL_SEEDS}.",
-        make=lambda results, style: score_by_fraction(
-            results, style, ["individual", "global", "cv"], references=["layernorm", "full"]
+        make=lambda results: score_by_fraction(
+            results, ["individual", "global", "cv"], references=["layernorm", "full"]
         ),
         needs=Needs(fractions=True),
     ),
