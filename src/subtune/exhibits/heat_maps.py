@@ -6,15 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from subtune.exhibits.output import NARROW
-from subtune.exhibits.output import WIDTH
-from subtune.exhibits.output import Results
-from subtune.exhibits.output import empty_figure
-from subtune.exhibits.output import new_figure
-from subtune.exhibits.output import panels_of
+from subtune.exhibits.output import NARROW, WIDTH, Results, empty_figure, new_figure, panels_of
+from subtune.methods.names import LAYER_PARAMETERS, title_of
 from subtune.methods.roles import in_order
-from subtune.methods.names import LAYER_PARAMETERS
-from subtune.methods.names import title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

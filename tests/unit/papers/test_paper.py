@@ -15,8 +15,8 @@ from subtune.analysis.statistics import (
     minus_printed,
     parameters_of_families,
 )
-from subtune.papers.paper import DATA
 from subtune.methods.names import METHODS
+from subtune.papers.paper import DATA
 from subtune.papers.shared import all_exhibits
 from tests.helpers.project import ROOT
 
