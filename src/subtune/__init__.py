@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from subtune.core.version import VERSION
 
 if TYPE_CHECKING:
-    from subtune.interface.comparison import compare
-    from subtune.interface.results import Comparison, load
+    from subtune.comparison.question import compare
+    from subtune.comparison.results import Comparison, load
 
 __version__ = VERSION
 __all__ = ["Comparison", "compare", "load"]
@@ -18,11 +18,11 @@ __all__ = ["Comparison", "compare", "load"]
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used: the libraries behind them take seconds."""
     if name == "compare":
-        from subtune.interface import comparison
+        from subtune.comparison import question
 
-        return comparison.compare
+        return question.compare
     if name in ("Comparison", "load"):
-        from subtune.interface import results
+        from subtune.comparison import results
 
         return getattr(results, name)
     raise AttributeError(f"module 'subtune' has no attribute {name!r}")

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
+from subtune.comparison.request import Kind, Options, Request, TableOptions
 from subtune.core.errors import SubtuneError, listed, one_of, printable
 from subtune.core.jobs import skip_final_garbage_collection
 from subtune.core.layout import Layout
 from subtune.core.version import VERSION
-from subtune.init.request import Kind, Options, Request, TableOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,10 +125,10 @@ def compare(
         revision: commit, branch or tag of a dataset on the hub
         results: default: a new directory below results
     """
+    from subtune.comparison import question
     from subtune.exhibits.answer_tables import answers_in_lines
-    from subtune.interface import comparison
 
-    found = comparison.compare(
+    found = question.compare(
         train,
         dev,
         test=test,
@@ -187,7 +187,7 @@ def init(
         test: a file of test rows; default: --dev rows give the scores
         to: default: the task's name + .yaml
     """
-    from subtune.init import first_configuration
+    from subtune.comparison import first_configuration
 
     request = _request(train, dev, test, options, kind, to)
     steps = first_configuration.next_steps(request.target)
@@ -214,8 +214,8 @@ def look(
         test: a file of test rows
         json: print JSON, for programs
     """
-    from subtune.init import first_configuration
-    from subtune.init.messages import look_lines
+    from subtune.comparison import first_configuration
+    from subtune.comparison.messages import look_lines
 
     found = first_configuration.look(_request(train, dev, test, options, kind)).look
     if json:
@@ -285,7 +285,7 @@ def params(
         json: print JSON, for programs
     """
     from subtune.config import read_config
-    from subtune.interface.printed import counted, parameter_lines, tensor_lines
+    from subtune.printing import counted, parameter_lines, tensor_lines
 
     if labels < 1:
         raise SubtuneError(f"--labels: found {labels}, expected at least 1")
@@ -308,10 +308,10 @@ def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
         json: print JSON, for programs
     """
     from subtune.config import read_config
-    from subtune.interface.printed import plan_lines
     from subtune.papers.experiments import with_information, with_papers
     from subtune.plan.cost import Estimates, cost_table
     from subtune.plan.plan import make_plan
+    from subtune.printing import plan_lines
 
     checked = with_papers(read_config(config))
     planned = make_plan(checked)
@@ -403,9 +403,9 @@ def export(
         config: configuration of a cross-validated run, whose method is trained on all rows
         adapter: write a LoRA run as PEFT adapter
     """
+    from subtune.comparison.results import CONFIGURATION
     from subtune.config import read_config
     from subtune.core.files import require_new
-    from subtune.interface.results import CONFIGURATION
     from subtune.interface.workflow import run_to_export
     from subtune.runs import records
 

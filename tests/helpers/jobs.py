@@ -1,6 +1,6 @@
 """The jobs of a small comparison."""
 
-from subtune.interface.schedule import Schedule, key_of
+from subtune.comparison.schedule import Schedule, key_of
 from subtune.methods.names import METHODS
 from subtune.runs.spec import Fit, Fold, PlannedRun, SearchSpec
 from subtune.steps.job import Job

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from subtune import cli, compare, config
-from subtune.init.request import Options
+from subtune.comparison.request import Options
 
 COMMANDS = [
     *("compare", "run", "demo", "init", "look", "check", "schema"),

@@ -19,10 +19,10 @@ from transformers import AutoModelForSequenceClassification
 
 import subtune
 from subtune import cli
+from subtune.comparison import loop
+from subtune.comparison.schedule import done_before
+from subtune.comparison.workers import Workers
 from subtune.core.errors import SubtuneError
-from subtune.interface import driver
-from subtune.interface.schedule import done_before
-from subtune.interface.workers import Workers
 from subtune.runs import records
 from subtune.steps.snakemake_calls import snakemake_command
 from tests.helpers.project import BIN, ROOT
@@ -79,8 +79,8 @@ def early(results, tiny_bert):
     with pytest.MonkeyPatch.context() as patch:
         # A clock that goes on by a minute with every run.
         passed = property(lambda clock: 60 * len(recorded(results)))
-        patch.setattr(driver.Clock, "passed", passed)
-        patch.setattr(driver, "_say", lines.append)
+        patch.setattr(loop.Clock, "passed", passed)
+        patch.setattr(loop, "_say", lines.append)
         found = subtune.compare(FILE, model=tiny_bert, minutes=9, results=results, say=print)
     return found.answer, lines, recorded(results), snakemake(results, "-n")
 
@@ -118,7 +118,7 @@ def completed(killed, results, tiny_bert):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Workers, "start", start_and_kill)
-        patch.setattr(driver, "_say", lines.append)
+        patch.setattr(loop, "_say", lines.append)
         subtune.compare(FILE, model=tiny_bert, minutes=MINUTES, results=results, say=print)
     assert killed.items() <= recorded(results).items()
     return lines
@@ -259,7 +259,7 @@ def undone(answer, tiny_bert, monkeypatch):
     def look(schedule, *_):
         found.extend(schedule.jobs.keys() - done_before(schedule))
 
-    monkeypatch.setattr(driver, "answer", look)
+    monkeypatch.setattr(loop, "answer", look)
 
     def again(**changes):
         call = {"train": FILE, "model": str(tiny_bert), "minutes": 0.1, "results": answer.results}

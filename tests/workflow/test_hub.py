@@ -8,11 +8,11 @@ import datasets
 import huggingface_hub
 import pytest
 
+from subtune.comparison.splits import splits_of
 from subtune.config import check_config
 from subtune.core.errors import SubtuneError
 from subtune.data.load import load_rows
 from subtune.data.sources import RELEASES
-from subtune.interface.tables import splits_of
 from subtune.models.files import fetch
 from subtune.plan.plan import make_plan
 from subtune.runs.spec import DataSpec, ModelSpec

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from subtune.comparison.schedule import Schedule, done_before, key_of
+from subtune.comparison.workers import do_alone
 from subtune.config import parse_config_file, read_config
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.layout import Layout
 from subtune.core.machine import count_cores, count_jobs_at_once
-from subtune.interface.schedule import Schedule, done_before, key_of
-from subtune.interface.workers import do_alone
 from subtune.runs import records
 from subtune.steps import plan_file
 from subtune.steps.job import files

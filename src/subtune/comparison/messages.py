@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from subtune.comparison import DEFAULTS
+from subtune.comparison.look import Lengths, Look, Part, names_of, order
+from subtune.comparison.settings import Settings
+from subtune.comparison.starting_model import StartingModel
+from subtune.comparison.user_table import is_number
 from subtune.core.errors import listed, shown
 from subtune.data.table_files import sheet_names
 from subtune.data.text_files import file_ending
-from subtune.init import DEFAULTS
-from subtune.init.labels import names_of, order
-from subtune.init.look import Lengths, Look, Part
-from subtune.init.settings import Settings
-from subtune.init.starting_model import StartingModel
-from subtune.init.tables import is_number
 from subtune.models.tokenizer import unknown_lines
 from subtune.plan.cost import in_words
 

@@ -9,13 +9,13 @@ from typing import Literal
 
 import numpy as np
 
+from subtune.comparison import DEFAULTS
+from subtune.comparison.user_table import named_like
 from subtune.config.schema import HUB_MODELS, REPOSITORY
 from subtune.core.errors import SubtuneError, cut, placed
 from subtune.core.ids import Value
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.data.text_files import is_directory
-from subtune.init import DEFAULTS
-from subtune.init.tables import named_like
 from subtune.methods.names import METHODS
 from subtune.models.dimensions import AnyDimensions, dimensions_of, parameter_counts
 from subtune.models.files import (

@@ -4,11 +4,11 @@ import signal
 
 import pytest
 
+from subtune.comparison import loop
+from subtune.comparison.loop import Clock, Progress
+from subtune.comparison.schedule import next_jobs
+from subtune.comparison.workers import Ended
 from subtune.core.errors import SubtuneError
-from subtune.interface import driver
-from subtune.interface.driver import Clock, Progress
-from subtune.interface.schedule import next_jobs
-from subtune.interface.workers import Ended
 from tests.helpers.jobs import comparison
 
 
@@ -16,7 +16,7 @@ from tests.helpers.jobs import comparison
 def lines(monkeypatch) -> list[str]:
     """The lines that a call says."""
     found: list[str] = []
-    monkeypatch.setattr(driver, "_say", found.append)
+    monkeypatch.setattr(loop, "_say", found.append)
     return found
 
 
@@ -34,32 +34,32 @@ def jobs(progress):
 
 
 def test_a_method_that_fails_is_left_out_with_one_line(progress, jobs, lines):
-    driver._note(progress, Ended(jobs["bitfit+layernorm"], error="no rows"))
+    loop._note(progress, Ended(jobs["bitfit+layernorm"], error="no rows"))
     assert lines == ["without bitfit, layernorm: no rows"]
     assert progress.given_up == {"bitfit", "layernorm"}
 
 
 def test_without_full_or_a_second_method_there_is_no_comparison(progress, jobs):
     with pytest.raises(SubtuneError, match=r"^full: no rows$"):
-        driver._note(progress, Ended(jobs["full"], error="no rows"))
-    driver._note(progress, Ended(jobs["embeddings"], error="no embeddings"))
+        loop._note(progress, Ended(jobs["full"], error="no rows"))
+    loop._note(progress, Ended(jobs["embeddings"], error="no embeddings"))
     with pytest.raises(SubtuneError, match=r"^bitfit, layernorm: no rows$"):
-        driver._note(progress, Ended(jobs["bitfit+layernorm"], error="no rows"))
+        loop._note(progress, Ended(jobs["bitfit+layernorm"], error="no rows"))
 
 
 def test_a_failing_table_ends_the_call_and_failing_rows_end_all_methods(progress):
     by_id = progress.schedule.jobs
     with pytest.raises(SubtuneError, match=r"^scores: no scores$"):
-        driver._note(progress, Ended(by_id["scores", "mine"], error="no scores"))
+        loop._note(progress, Ended(by_id["scores", "mine"], error="no scores"))
     with pytest.raises(SubtuneError, match=r"^no tokens$"):
-        driver._note(progress, Ended(by_id["tokens", "t"], error="no tokens"))
+        loop._note(progress, Ended(by_id["tokens", "t"], error="no tokens"))
 
 
 def test_a_job_whose_worker_ended_is_done_once_more_by_itself(progress, jobs, lines):
     end = Ended(jobs["embeddings"], exit_status=-signal.SIGKILL)
-    driver._note(progress, end)
+    loop._note(progress, end)
     assert not progress.given_up
-    driver._note(progress, end)
+    loop._note(progress, end)
     killed = "its process was killed, as if there were too little memory"
     assert lines == [
         f"embeddings: {killed}; tried again, with nothing beside it",
@@ -68,7 +68,7 @@ def test_a_job_whose_worker_ended_is_done_once_more_by_itself(progress, jobs, li
 
 
 def test_a_job_that_was_stopped_is_not_done(progress, jobs):
-    driver._note(progress, Ended(jobs["embeddings"], stopped=True))
+    loop._note(progress, Ended(jobs["embeddings"], stopped=True))
     assert progress.done == {("tokens", "t")}
 
 
@@ -76,10 +76,10 @@ def test_a_second_interrupt_ends_the_call(tmp_path, monkeypatch, lines):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(driver, "_train", interrupt)
-    monkeypatch.setattr(driver, "_judge", interrupt)
+    monkeypatch.setattr(loop, "_train", interrupt)
+    monkeypatch.setattr(loop, "_judge", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        driver.answer(comparison(), tmp_path, Clock(0, 60), at_once=1, lock=0)
+        loop.answer(comparison(), tmp_path, Clock(0, 60), at_once=1, lock=0)
     assert lines == ["stopping: what is there is judged; another interrupt ends this at once"]
 
 

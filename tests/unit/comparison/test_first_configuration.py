@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from snakemake.common.configfile import load_configfile
 
 from subtune import cli
+from subtune.comparison import pace
+from subtune.comparison.first_configuration import quoted
+from subtune.comparison.pace import Measured
 from subtune.config import check_config, read_config
 from subtune.config.schema import Pace
 from subtune.core import machine
-from subtune.init import pace
-from subtune.init.configuration_text import quoted
-from subtune.init.pace import Measured
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
 from tests.helpers.messages import assert_message

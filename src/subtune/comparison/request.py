@@ -92,7 +92,7 @@ class Request(Options):
     def task(self) -> str:
         """The task's name."""
         # Importing pandas takes time, and the command needs only the fields.
-        from subtune.init.tables import task_named_after
+        from subtune.comparison.user_table import task_named_after
 
         return task_named_after(self.train)
 

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from subtune.init import pace
-from subtune.init.pace import measured
-from subtune.init.starting_model import model_called
+from subtune.comparison import pace
+from subtune.comparison.pace import measured
+from subtune.comparison.starting_model import model_called
 from subtune.plan.cost import Step
 from subtune.tasks import TASKS
 

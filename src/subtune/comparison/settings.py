@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from subtune.init import DEFAULTS
+from subtune.comparison import DEFAULTS
 
 
 class Settings(NamedTuple):

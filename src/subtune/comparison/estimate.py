@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from subtune.comparison.messages import Times
+from subtune.comparison.starting_model import StartingModel
 from subtune.config import Config
 from subtune.core import machine
-from subtune.init.messages import Times
-from subtune.init.starting_model import StartingModel
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
 from subtune.tasks.task import TaskSize

@@ -18,11 +18,11 @@ import datasets
 import numpy as np
 import torch
 
+from subtune.comparison.starting_model import StartingModel
 from subtune.config.schema import Pace, Trains
 from subtune.core import machine
 from subtune.core.jobs import StoppedError
 from subtune.core.machine import is_out_of_memory
-from subtune.init.starting_model import StartingModel
 from subtune.methods.names import METHODS
 from subtune.models.encoder import Encoder, load_model, shapes_of
 from subtune.models.files import has_one_end, has_token_types, read_config

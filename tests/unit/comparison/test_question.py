@@ -5,14 +5,13 @@ from typing import ClassVar
 import pandas as pd
 import pytest
 
+from subtune.comparison import loop, pace
+from subtune.comparison.pace import Measured
+from subtune.comparison.question import compare
+from subtune.comparison.results import Comparison
 from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.init import pace
-from subtune.init.pace import Measured
-from subtune.interface import driver
-from subtune.interface.comparison import compare
-from subtune.interface.results import Comparison
 from subtune.methods.names import METHODS
 from subtune.share.export import export_model
 from tests.helpers.records import recorded
@@ -42,7 +41,7 @@ def untrained(monkeypatch):
     """Calls of `compare` neither measure the machine nor train."""
     vectors = {"vectors": Pace(per_layer=0, per_teraflop=1)}
     monkeypatch.setattr(pace, "measured", lambda *of: Measured("a machine", vectors))
-    monkeypatch.setattr(driver, "answer", lambda _, results, *__: (results / "report.html").touch())
+    monkeypatch.setattr(loop, "answer", lambda _, results, *__: (results / "report.html").touch())
 
 
 def test_a_method_is_exported_once_and_rows_keep_their_index(answer):

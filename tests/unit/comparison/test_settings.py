@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from subtune.init import DEFAULTS
-from subtune.init.settings import choices, windows
+from subtune.comparison import DEFAULTS
+from subtune.comparison.settings import choices, windows
 from subtune.methods.names import METHODS
 from subtune.tasks.task import KINDS
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from subtune.comparison import DEFAULTS, starting_model
+from subtune.comparison.starting_model import model_called
 from subtune.core.errors import SubtuneError
-from subtune.init import DEFAULTS, starting_model
-from subtune.init.starting_model import model_called
 from subtune.tasks import TASKS
 
 

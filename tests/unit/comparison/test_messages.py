@@ -5,9 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from subtune.comparison.first_configuration import init
+from subtune.comparison.request import Request
 from subtune.core.errors import SubtuneError
-from subtune.init.first_configuration import init
-from subtune.init.request import Request
 
 SUBJECTS = ("the first train", "a long dinner", "our old bank card", "this new phone")
 TITLES = [f"{who} {what}" for who in ("Ada", "Emmy", "Grace", "Mary") for what in "ABCDEFGHIJ"]

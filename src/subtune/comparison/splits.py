@@ -9,15 +9,15 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
+from subtune.comparison.user_table import named_like, read_user_table, task_named_after
 from subtune.config.schema import REPOSITORY
 from subtune.core.errors import SubtuneError, cut, listed, one_line
 from subtune.core.files import hash_files
 from subtune.core.hub import pin_revision
 from subtune.core.ids import content_id
 from subtune.core.layout import Layout
+from subtune.data.table_files import FORMATS
 from subtune.data.text_files import file_ending, is_file
-from subtune.init import tables
-from subtune.init.tables import named_like, task_named_after
 from subtune.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def name_of(train: Any) -> str:
 
 def _is_on_hub(rows: Any) -> bool:
     is_name = isinstance(rows, str) and not Path(rows).exists() and ON_HUB.fullmatch(rows)
-    return bool(is_name) and file_ending(Path(rows)) not in tables.FORMATS
+    return bool(is_name) and file_ending(Path(rows)) not in FORMATS
 
 
 def _name_among(names: Sequence[str], key: str, splits: Mapping[str, Any], where: str) -> str:
@@ -217,7 +217,7 @@ def _divided(train: Split, share: float) -> dict[str, Split]:
 def _read(path: Path, how: Mapping[str, str | None]) -> "pd.DataFrame":
     import pandas as pd
 
-    return pd.DataFrame([row for _, row in tables.read(path, **how).rows])
+    return pd.DataFrame([row for _, row in read_user_table(path, **how).rows])
 
 
 def _frame(rows: Any) -> "pd.DataFrame":

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from subtune import cli
+from subtune.comparison.first_configuration import require_labels
+from subtune.comparison.look import Look, lengths_of, look_at, near_equal, smallest_difference
+from subtune.comparison.messages import look_lines, share_read
+from subtune.comparison.user_table import Table
 from subtune.core.errors import SubtuneError
-from subtune.init.labels import near_equal
-from subtune.init.look import Look, lengths_of, look_at, smallest_difference
-from subtune.init.messages import look_lines, share_read
-from subtune.init.refusals import require_labels
-from subtune.init.tables import Table
 from tests.helpers.tables import write
 
 LENGTHS = lengths_of(np.array([4, 6, 30]), max_length=8, are_counted=True)

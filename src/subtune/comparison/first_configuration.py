@@ -1,31 +1,42 @@
 """The first configuration for a user's tables: the request, the choices, and the file."""
 
+import shlex
+import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
+import jinja2
 import numpy as np
 import yaml
 
+from subtune.comparison import DEFAULTS, messages, settings
+from subtune.comparison.estimate import estimate
+from subtune.comparison.look import Lengths, Look, lengths_of, look_at, names_of, order
+from subtune.comparison.messages import Times
+from subtune.comparison.request import Kind, Request
+from subtune.comparison.settings import Settings
+from subtune.comparison.starting_model import StartingModel, model_called
+from subtune.comparison.user_table import (
+    Columns,
+    Table,
+    label_columns,
+    number_in,
+    read_user_table,
+    text_columns,
+)
 from subtune.config import check_config, read_config
-from subtune.core.errors import SubtuneError, one_line, one_of
+from subtune.core import machine
+from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
 from subtune.core.layout import Layout
 from subtune.data import sources
 from subtune.data.sources import measure_columns
-from subtune.init import DEFAULTS, messages, settings, tables
-from subtune.init.columns import Columns, label_columns, text_columns
-from subtune.init.configuration_text import command, configuration_text
-from subtune.init.estimate import estimate
-from subtune.init.labels import names_of, order
-from subtune.init.look import Lengths, Look, lengths_of, look_at
-from subtune.init.messages import Times
-from subtune.init.refusals import require_labels
-from subtune.init.request import Kind, Request
-from subtune.init.settings import Settings
-from subtune.init.starting_model import StartingModel, model_called
-from subtune.init.tables import Table, number_in
+from subtune.data.table_files import FEW
 from subtune.tasks import Task
+from subtune.tasks.labels import fold_label
 from subtune.tasks.task import TEST, TaskSize
 from subtune.tasks.task_kind import Columns as Rows
 
@@ -82,7 +93,7 @@ def init(request: Request) -> Iterator[str]:
     yield from (f"method {method} is left out: {why}" for method, why in problems.items())
     methods = [method for method in DEFAULTS.methods if method not in problems]
     # Importing torch takes seconds.
-    from subtune.init.pace import measured
+    from subtune.comparison.pace import measured
 
     windows = settings.windows(found.counts, found.model.longest_text)
     seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * 60 * request.minutes)
@@ -121,7 +132,7 @@ def look(request: Request) -> Found:
         raise SubtuneError(f"kind: {one_of(request.kind, get_args(Kind))}")
     given = {"train": request.train, "validation": request.dev, TEST: request.test}
     read = {
-        split: tables.read(path, request.encoding, request.sheet)
+        split: read_user_table(path, request.encoding, request.sheet)
         for split, path in given.items()
         if path
     }
@@ -236,3 +247,128 @@ def _first_in_time(
         if times is None or times.all <= 60 * minutes:
             break
     return chosen, text, times
+
+
+def require_labels(look: Look) -> None:
+    """Refuse labels from which nothing can be learnt.
+
+    Raises:
+        SubtuneError: many rows have no label, labels differ only in capitals or invisible
+            characters, there are too few or too many classes, or most dev rows have labels that no
+            training row has.
+    """
+    names = listed(names_of(look.label))
+    for part in look.parts.values():
+        # The reader of multi-label rows says more about a cell that it cannot read.
+        if names in part.missing and look.kind != "multilabel":
+            place = part.missing[names][0].removesuffix(f" of {part.path}")
+            raise SubtuneError(
+                f"{part.path}: {place}: found no text or number in column {names!r}, expected a "
+                f"label in every row, or in all but {FEW:.0%}, which are left out"
+            )
+    if look.kind != "regression":
+        _require_one_spelling(look, names)
+        _require_classes(look, names)
+        _require_known_labels(look, names)
+
+
+def _require_one_spelling(look: Look, column: str) -> None:
+    """Refuse labels that differ only in capitals or invisible characters."""
+    spellings: dict[str, str] = {}
+    for word in chain(*look.near_equal):
+        other = spellings.setdefault(fold_label(word), word)
+        if other != word:
+            paths = [part.path for part in look.parts.values() if {word, other} & {*part.labels}]
+            # `repr` shows some characters that look like others, or like none.
+            quote = repr if word.casefold() == other.casefold() else ascii
+            raise SubtuneError(
+                f"{listed(paths)}: column {column!r}: found the labels {quote(cut(other))} and "
+                f"{quote(cut(word))}, expected one spelling, or --merge-labels, which makes them "
+                "one"
+            )
+
+
+def _require_classes(look: Look, column: str) -> None:
+    """Refuse fewer than two classes, and more classes than can be learnt from the rows."""
+    train = look.parts["train"]
+    known = [word for word, count in train.labels.items() if count]
+    if len(known) < 2:
+        found = listed(known) or "none"
+        raise SubtuneError(f"{train.path}: found no label but {found}, expected at least two")
+    rows = train.rows - len(train.left_out)
+    most = max(DEFAULTS.fewest_refused, rows // 2)
+    limit = min(DEFAULTS.classes_of_words, most) if "kind" in look.guessed else most
+    if len(known) > limit:
+        hint = "; if they are classes: --classes" if len(known) <= most else ""
+        raise SubtuneError(
+            f"--label: found {len(known):,} different labels in {rows:,} rows of column {column!r} "
+            f"of {train.path}, expected at most {limit} classes{hint}"
+        )
+
+
+def _require_known_labels(look: Look, column: str) -> None:
+    """Refuse dev rows if most of their labels are in no training row."""
+    train, dev = look.parts["train"], look.parts.get("validation", look.parts["train"])
+    unknown = sorted(word for word, count in dev.labels.items() if not train.labels.get(word))
+    if 2 * sum(dev.labels[word] for word in unknown) > sum(dev.labels.values()):
+        known = sorted(word for word, count in train.labels.items() if count)
+        raise SubtuneError(
+            f"{dev.path}: column {column!r}: found {listed(unknown[:5])} in most rows, expected "
+            f"labels of {train.path} ({listed(known[:5])})"
+        )
+
+
+def configuration_text(task: Task, experiment: str, **values: Any) -> str:
+    """Return the text of a configuration.
+
+    Args:
+        task: the task of the tables.
+        experiment: the name of the experiment.
+        values: other variables of the template ``first_configuration.yaml``.
+    """
+    others = [name for name in task.of_kind.metrics if name not in task.metrics]
+    if task.outputs != 2:
+        # F1 is of two classes.
+        others = [name for name in others if name != "f1"]
+    return _template().render(
+        values,
+        task=task,
+        other_metrics=others,
+        at_once=machine.count_jobs_at_once(),
+        experiment=experiment,
+        defaults=DEFAULTS,
+    )
+
+
+def command(target: Path) -> str:
+    """Return the command that trains a configuration."""
+    program = "subtune"
+    if not shutil.which(program):
+        program = str(Path(sys.executable).with_name(program))
+    return shlex.join([program, "run", str(target)])
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("subtune.comparison", ""),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"quoted": quoted, "rates": _rates, "command": command}
+    return environment.get_template("first_configuration.yaml")
+
+
+def quoted(text: str) -> str:
+    """Return a text as YAML, in quotation marks if YAML needs them."""
+    in_list = yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=10**9)
+    if in_list == f"[{text}]\n":
+        return text
+    return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=10**9).rstrip("\n")
+
+
+def _rates(rates: Sequence[float]) -> str:
+    """Return learning rates as YAML: one as a list, several as a search."""
+    written = yaml.safe_dump([*rates], default_flow_style=True).strip()
+    return f"{{search: {written}}}" if len(rates) > 1 else written

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from subtune.interface.schedule import next_jobs
+from subtune.comparison.schedule import next_jobs
 from subtune.runs.spec import PlannedRun
 from subtune.steps.job import Job
 from tests.helpers.jobs import PLACES, comparison

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from subtune.comparison import splits
+from subtune.comparison.splits import errors_in_python, name_of, splits_of, write_all
+from subtune.comparison.user_table import read_user_table
 from subtune.core.errors import SubtuneError
-from subtune.init.tables import read
-from subtune.interface import tables as interface_tables
-from subtune.interface.tables import errors_in_python, name_of, splits_of, write_all
 
 ROWS = pd.DataFrame({"text": [f"text {n}" for n in range(10)], "label": ["a", "b"] * 5})
 
@@ -39,7 +39,7 @@ def test_cells_of_any_type_are_what_a_file_with_them_says(tmp_path, labels, word
     written = write_all(splits_of(frame), tmp_path, tmp_path)["train"]
     frame.to_parquet(tmp_path / "rows.parquet")
     for path in (written, tmp_path / "rows.parquet"):
-        assert read(path).cells("label") == words
+        assert read_user_table(path).cells("label") == words
 
 
 MOODS = datasets.ClassLabel(names=["no", "yes"])
@@ -95,7 +95,7 @@ def test_rows_need_no_dev_rows(tmp_path, monkeypatch):
         assert [*splits_of(train)] == ["train"]
     # The splits on the hub are known later.
     hub = {"train": datasets.Dataset.from_pandas(ROWS)}
-    monkeypatch.setattr(interface_tables, "_downloaded", lambda *asked: hub)
+    monkeypatch.setattr(splits, "_downloaded", lambda *asked: hub)
     of_hub = splits_of("someone/reviews")
     assert [*write_all(of_hub, tmp_path, tmp_path)] == ["train"]
     assert len(lines(of_hub["train"], tmp_path)) == 10

@@ -16,19 +16,13 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from subtune.config import check_config, parse_config_file, read_config
-from subtune.core.errors import SubtuneError, listed, one_line
-from subtune.core.files import drafts
-from subtune.core.ids import canonical_json, content_id
-from subtune.core.layout import Layout
-from subtune.data.text_files import is_directory
-from subtune.init.first_configuration import EXPERIMENT, init
-from subtune.init.messages import sheet_lines
-from subtune.init.request import Options, Request, with_options
-from subtune.interface import driver
-from subtune.interface.results import CONFIGURATION, Comparison, load
-from subtune.interface.schedule import schedule_of
-from subtune.interface.tables import (
+from subtune.comparison import loop
+from subtune.comparison.first_configuration import EXPERIMENT, init
+from subtune.comparison.messages import sheet_lines
+from subtune.comparison.request import Options, Request, with_options
+from subtune.comparison.results import CONFIGURATION, Comparison, load
+from subtune.comparison.schedule import schedule_of
+from subtune.comparison.splits import (
     Rows,
     Split,
     as_names,
@@ -38,6 +32,12 @@ from subtune.interface.tables import (
     splits_of,
     write_all,
 )
+from subtune.config import check_config, parse_config_file, read_config
+from subtune.core.errors import SubtuneError, listed, one_line
+from subtune.core.files import drafts
+from subtune.core.ids import canonical_json, content_id
+from subtune.core.layout import Layout
+from subtune.data.text_files import is_directory
 from subtune.steps import plan_file
 
 # The file in the results with the first call's question.
@@ -116,8 +116,8 @@ def compare(
             data = parse_config_file(place / CONFIGURATION)
             configuration, plan = check_config(data), plan_file.write_plan(data)
             schedule = schedule_of(plan, configuration.assumptions.on_gpu)
-        clock = driver.Clock(began, began + 60 * question.options.minutes)
-        driver.answer(schedule, place, clock, configuration.jobs_at_once or 1, lock)
+        clock = loop.Clock(began, began + 60 * question.options.minutes)
+        loop.answer(schedule, place, clock, configuration.jobs_at_once or 1, lock)
     return load(place)
 
 

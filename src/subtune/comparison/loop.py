@@ -11,11 +11,21 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
+from subtune.comparison.schedule import (
+    FULL,
+    Key,
+    Schedule,
+    can_be_judged,
+    done_before,
+    few_words,
+    judging_jobs,
+    key_of,
+    next_jobs,
+    recorded,
+)
+from subtune.comparison.workers import LONGEST_WAIT, Ended, Workers, end_in_words
 from subtune.core.errors import SubtuneError, listed
 from subtune.core.layout import Layout
-from subtune.interface.judgement import can_be_judged, few_words, judging_jobs, recorded
-from subtune.interface.schedule import FULL, Key, Schedule, done_before, key_of, next_jobs
-from subtune.interface.workers import LONGEST_WAIT, Ended, Workers, end_in_words
 from subtune.runs.search import recorded_scores, tried_scores
 from subtune.steps.job import Job, files
 
