@@ -15,8 +15,10 @@ from subtune.core.errors import SubtuneError, one_of
 if TYPE_CHECKING:
     from subtune.tasks.task import TaskSpec
 
-# Invisible characters outside of the category Cf; and spaces and letters that look like others.
-ALIKE = dict.fromkeys((0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10)), "")
+# Invisible characters outside of the category Cf.
+INVISIBLE = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10))))
+# These, and spaces and letters that look like others.
+ALIKE = dict.fromkeys(map(ord, INVISIBLE), "")
 ALIKE |= {0xA0: " ", 0x3000: " "} | {n + 0xFEE0: chr(n) for n in range(0x21, 0x7F)}
 # A number with a decimal comma. The comma of 1,234 may separate thousands.
 DECIMAL_COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d+,\d+")
@@ -27,6 +29,17 @@ FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 def with_decimal_point(number: str) -> str:
     """Return a number with a decimal point for a comma, unless it may separate thousands."""
     return number.replace(",", ".") if DECIMAL_COMMA.fullmatch(number.strip()) else number
+
+
+@lru_cache(maxsize=10_000)
+def plain_label(label: str) -> str:
+    """Return a label in Unicode's form NFC, without invisible characters and spaces around it.
+
+    Labels are the same if they are equal in this form. Capitals make a difference.
+    """
+    letters = unicodedata.normalize("NFC", label)
+    visible = (c for c in letters if c not in INVISIBLE and unicodedata.category(c) != "Cf")
+    return "".join(visible).strip()
 
 
 @lru_cache(maxsize=10_000)
@@ -44,10 +57,9 @@ def label_number(text: str, task: TaskSpec, place: str) -> int:
     Raises:
         SubtuneError: the text at ``place`` is not a label word.
     """
-    text, words = text.strip(), task.labels or ()
-    if task.merge_labels:
-        text, words = fold_label(text), tuple(map(fold_label, words))
-    numbers = {word: number for number, word in enumerate(words)}
+    words, as_compared = task.labels or (), fold_label if task.merge_labels else plain_label
+    numbers = {as_compared(word): number for number, word in enumerate(words)}
+    text = as_compared(text)
     if not any(letter.isdigit() for word in words for letter in word):
         numbers |= {str(number): number for number in range(len(words))}
     if text not in numbers:
