@@ -4,7 +4,7 @@ import math
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -73,13 +73,15 @@ class Results:
         """The table of `subtune.analysis.summary.summary`, which takes a second to make."""
         return summary(self["chosen"], self["row_scores"])
 
-    def without(self, tasks: Sequence[str]) -> "Results":
-        """Return the results of all other tasks."""
+    def on_tasks(self, tasks: Collection[str]) -> "Results":
+        """Return the results of these tasks; the same results, with their summary, if it is all."""
+        if set(tasks) >= self.tasks.keys():
+            return self
         return replace(
             self,
-            tasks={task: about for task, about in self.tasks.items() if task not in tasks},
+            tasks={task: about for task, about in self.tasks.items() if task in tasks},
             tables={
-                name: table[~table["task"].isin(tasks)] if "task" in table else table
+                name: table[table["task"].isin(tasks)] if "task" in table else table
                 for name, table in self.tables.items()
             },
         )

@@ -78,24 +78,14 @@ def exhibits_of(config: Config, experiment: Experiment) -> dict[str, Table]:
         exhibit.name: exhibit
         for exhibit in all_exhibits(paper_of(experiment))
         if _meets(experiment, exhibit.needs, tables)
-        and set(left_out(experiment, exhibit)) < set(experiment.tasks)
+        and paper_of(experiment).tasks_of(exhibit, experiment.tasks)
     }
-
-
-def left_out(experiment: Experiment, exhibit: Table) -> list[str]:
-    """Return the experiment's tasks that a table or figure does not show."""
-    paper = paper_of(experiment)
-    if exhibit.tasks:
-        return [task for task in experiment.tasks if task not in exhibit.tasks]
-    apart = paper.tasks_apart if exhibit in paper.exhibits else ()
-    return [task for task in experiment.tasks if task in apart]
 
 
 def _meets(experiment: Experiment, needs: Needs, tables: set[str]) -> bool:
     """Return whether an experiment has the runs and the tables that an exhibit needs."""
     return (
         set(needs.methods) <= set(experiment.all_methods())
-        and set(needs.tasks) <= set(experiment.tasks)
         and set(needs.tables) <= tables
         and needs.seeds <= len(experiment.seeds)
         and needs.questions <= len(experiment.models) * len(experiment.tasks)
@@ -162,7 +152,6 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
             exhibit.name: {
                 "title": exhibit.title,
                 "caption": exhibit.caption,
-                "left_out": left_out(experiment, exhibit),
             }
             for exhibit in exhibits_of(config, experiment).values()
             if exhibit is not SUBMISSION
@@ -189,7 +178,7 @@ def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
 def parameters_drawn(config: Config, experiment: Experiment) -> list[dict[str, str]]:
     """Return the methods and tasks of an experiment's heat maps of single parameters."""
     return [
-        {"method": exhibit.needs.methods[0], "task": exhibit.needs.tasks[0]}
+        {"method": exhibit.needs.methods[0], "task": exhibit.tasks[0]}
         for exhibit in exhibits_of(config, experiment).values()
         if "parameter_changes" in exhibit.needs.tables
     ]
@@ -253,11 +242,9 @@ def write_exhibit(
         name: the name of the table or figure.
         about: from `about`.
     """
-    exhibits = {exhibit.name: exhibit for exhibit in all_exhibits(papers.find(about["paper"]))}
-    exhibit, own = exhibits[name], about["exhibits"][name]
-    if own["left_out"]:
-        # Other exhibits share these results, and their summary, which takes a second to make.
-        results = results.without(own["left_out"])
+    paper = papers.find(about["paper"])
+    [exhibit] = [exhibit for exhibit in all_exhibits(paper) if exhibit.name == name]
+    results = results.on_tasks(paper.tasks_of(exhibit, results.tasks))
     if isinstance(exhibit, Figure):
         save_figure(exhibit.make(results), outputs)
     else:

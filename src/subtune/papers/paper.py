@@ -2,7 +2,7 @@
 
 import hashlib
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from subtune.analysis import statistics
 from subtune.analysis.claims import Claim
 from subtune.core.files import read_package_yaml
+from subtune.exhibits.output import Results
 from subtune.exhibits.score_tables import AVERAGE
 
 # Tables of the Fisher information of one model on every task.
@@ -52,25 +53,33 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Needs:
-    """The runs that an experiment must have for a table or a figure.
+    """What an experiment's results must have for a table or a figure.
 
     Attributes:
-        methods: methods that it must train.
-        tasks: tasks that it must have.
+        methods: methods that were trained.
         seeds: the minimum number of seeds.
         questions: the minimum number of pairs of model and task.
-        fractions: whether it must train masks.
+        fractions: whether masks were trained.
         tables: names in `DATA` that not every experiment has. If one is ``parameter_changes``, the
-            exhibit shows the changes of the only method in ``methods`` on the only task in
-            ``tasks``.
+            exhibit shows the changes of its only method on its only task.
     """
 
     methods: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ()
     seeds: int = 1
     questions: int = 1
     fractions: bool = False
     tables: tuple[str, ...] = ()
+
+    def are_met(self, results: Results) -> bool:
+        """Return whether an experiment's results are enough. Runs that diverged count, too."""
+        chosen = results["chosen"]
+        return (
+            {*self.methods} <= {*chosen["method"]}
+            and {*self.tables} <= results.tables.keys()
+            and self.seeds <= chosen["seed"].nunique()
+            and self.questions <= len(chosen[["model", "task"]].drop_duplicates())
+            and not (self.fractions and chosen["scope"].isna().all())
+        )
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ class Table:
         title: its heading.
         caption: all explanations that a reader needs.
         make: the function that makes it from `Results`, as a data frame or a `Styled` table.
-        needs: the runs that the table needs; an experiment without these runs lacks the table.
+        needs: what the table needs of the results; an experiment without it lacks the table.
         tasks: the tasks that the table shows. By default, it shows all tasks; a paper's own table
             leaves out `Paper.tasks_apart`.
     """
@@ -133,6 +142,13 @@ class Paper:
     def shows_information(self) -> bool:
         """Return whether the paper shows the Fisher information of an experiment's model."""
         return any({*exhibit.needs.tables} & {*INFORMATION} for exhibit in self.exhibits)
+
+    def tasks_of(self, exhibit: Table, tasks: Iterable[str]) -> list[str]:
+        """Return which of an experiment's tasks a table or figure of this paper shows."""
+        if exhibit.tasks:
+            return [task for task in tasks if task in exhibit.tasks]
+        apart = self.tasks_apart if exhibit in self.exhibits else ()
+        return [task for task in tasks if task not in apart]
 
     def claims_on(self, tasks: Collection[str]) -> list[Claim]:
         """Return the claims that an experiment with these tasks tests.

@@ -1,6 +1,6 @@
 """Tables and figures that every experiment has, and declarations that papers share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
@@ -14,6 +14,7 @@ from subtune.exhibits.figures import (
     score_by_train_rows,
 )
 from subtune.exhibits.heat_maps import parameter_changes
+from subtune.exhibits.output import Results
 from subtune.exhibits.score_tables import comparison, scores_by_train_rows
 from subtune.exhibits.tables import checklist, choices, contents, metrics
 from subtune.papers.paper import Figure, Needs, Paper, Table
@@ -74,7 +75,8 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
         "(BitFit, section 4). Each figure has its own scale. Layers count from 0. Parameters that "
         "the method does not train are not shown.",
         make=lambda results: parameter_changes(results, method, task),
-        needs=Needs(methods=(method,), tasks=(task,), tables=("parameter_changes",)),
+        needs=Needs(methods=(method,), tables=("parameter_changes",)),
+        tasks=(task,),
     )
 
 
@@ -208,6 +210,17 @@ SUBMISSION = Table(
     make=lambda results: contents(results["submission"]),
     needs=Needs(tables=("submission",)),
 )
+
+
+def exhibits_with_data(paper: Paper, results: Results) -> Iterator[tuple[Table, Results]]:
+    """Yield each table and figure for which an experiment has the results.
+
+    Each comes with the results of the tasks that it shows.
+    """
+    for exhibit in all_exhibits(paper):
+        tasks = paper.tasks_of(exhibit, results.tasks)
+        if tasks and exhibit.needs.are_met(results):
+            yield exhibit, results.on_tasks(tasks)
 
 
 def all_exhibits(paper: Paper) -> list[Table]:

@@ -5,6 +5,7 @@ import pytest
 
 from subtune import papers
 from subtune.papers import experiments
+from subtune.papers.shared import exhibits_with_data
 from subtune.plan.plan import make_plan
 from tests.helpers.examples import config, experiment, scored
 from tests.helpers.exhibits import results
@@ -117,10 +118,10 @@ def test_an_exhibit_is_of_its_own_tasks_alone():
     assert not any(set(claim.tasks) & set(paper.tasks_apart) for claim in claims)
     settings = experiment(paper="bitfit", tasks=["rte", "ud_ewt", "squad"])
     exhibits = experiments.exhibits_of(config(settings), settings)
-    left_out = {name: experiments.left_out(settings, exhibit) for name, exhibit in exhibits.items()}
-    assert left_out["table2"] == ["ud_ewt", "squad"]
-    assert left_out["pos"] == ["rte", "squad"]
-    assert left_out["choices"] == []
+    shown = {name: paper.tasks_of(exhibit, settings.tasks) for name, exhibit in exhibits.items()}
+    assert shown["table2"] == ["rte"]
+    assert shown["pos"] == ["ud_ewt"]
+    assert shown["choices"] == [*settings.tasks]
 
 
 def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
@@ -131,12 +132,24 @@ def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
     assert planned.runs[run].run.recipe.train_rows is None
 
 
-@pytest.mark.parametrize(("left_out", "columns"), [([], 2), (["squad"], 1)])
-def test_tasks_that_are_left_out_have_no_rows_and_no_titles(left_out, columns, tmp_path):
+def test_tasks_that_are_not_shown_have_no_rows_and_no_titles():
     rows = [(task, method, 1.0, None, 1e-3, 0, 0.5) for task in ("rte", "squad")
             for method in ("full", "bitfit")]  # fmt: skip
     both = results({"rte": "RTE", "squad": "SQuAD"}, chosen=scored(*rows))
-    about = {"paper": None, "exhibits": {"paired_tests": {"left_out": left_out}}}
-    experiments.write_exhibit("paired_tests", about, both, [tmp_path / "t.csv"])
-    assert pd.read_csv(tmp_path / "t.csv")["pairs"].tolist() == [columns]
-    assert len(both.without(left_out).column_titles) == columns
+    assert both.on_tasks(["rte", "squad"]) is both
+    shown = both.on_tasks(["rte"])
+    assert list(shown.column_titles) == ["rte"] and set(shown["chosen"]["task"]) == {"rte"}
+
+
+def test_an_exhibit_says_from_the_results_whether_its_data_are_there():
+    def shown(*rows, **tables):
+        every = results({"rte": "RTE", "cola": "CoLA"}, "layernorm", chosen=scored(*rows), **tables)
+        paper = papers.find("layernorm")
+        return {exhibit.name: {*its.tasks} for exhibit, its in exhibits_with_data(paper, every)}
+
+    bitfit = ("rte", "bitfit", 1.0, None, 1e-3, 0, 0.5)
+    assert not {"figure1", "figure2", "table1", "paired_tests"} & shown(bitfit).keys()
+    diverged = ("cola", "full", 1.0, None, 1e-3, 0, float("nan"))
+    assert {"figure1", "paired_tests"} <= shown(bitfit, diverged).keys()
+    assert "figure2" in shown(bitfit, ("rte", "layernorm", 0.2, "individual", 1e-3, 0, 0.5))
+    assert "table1" in shown(bitfit, component_shares=pd.DataFrame())
