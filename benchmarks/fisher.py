@@ -31,7 +31,7 @@ from benchmarks import inputs, products
 from benchmarks.scaling import SHAPES
 from subtune.methods.names import METHODS
 from subtune.methods.selection import require_whole
-from subtune.models.encoder import new_classifier, shapes_of
+from subtune.models.encoder import draw_classifier
 from subtune.tasks.examples import Examples
 from subtune.training.fisher import fisher_information
 
@@ -67,7 +67,7 @@ def measure(glue_dir: Path, tasks: dict[str, int]) -> list[Row]:
                     AutoModel.from_config(SHAPES[model]).save_pretrained(directory)
                 setting = inputs.glue(name, glue_dir, directory, train=rows)
                 names = list(setting.model.parameters)
-                layernorm = require_whole(METHODS["layernorm"]).names(shapes_of(setting.model))
+                layernorm = require_whole(METHODS["layernorm"]).names(setting.model.shapes)
                 for asked, of in {"all parameters": names, "LayerNorm": layernorm}.items():
                     measured += [{"model": model} | row for row in _ways(setting, asked, of)]
     return measured
@@ -128,7 +128,7 @@ def _theirs(setting: inputs.Setting) -> PreTrainedModel:
         setting.directory, num_labels=setting.task.outputs, attn_implementation="eager"
     ).eval()
     with torch.no_grad():
-        for name, value in new_classifier(setting.model, seed=0).items():
+        for name, value in draw_classifier(setting.model, seed=0).items():
             model.get_parameter(name).copy_(value)
     return model.to(inputs.device())
 

@@ -8,10 +8,9 @@ import datasets
 import torch
 
 from subtune.data.load import load_rows, tokenize
-from subtune.methods.names import named
-from subtune.models import encoder
-from subtune.models.encoder import Encoder, load_model
-from subtune.models.files import directory_of_package
+from subtune.methods.names import find_selection
+from subtune.models.encoder import Encoder, load_encoder
+from subtune.models.files import package_directory
 from subtune.runs.spec import DataSpec, Recipe
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
@@ -52,13 +51,13 @@ def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int |
         rows: the number of first rows that are used of the splits ``train`` and ``others``.
     """
     task = TASKS[name]
-    minilm = directory_of_package(MINILM)
+    minilm = package_directory(MINILM)
     directory = directory or minilm
     splits = data(name, glue_dir)
     for split, every in splits.items():
         limit = rows.get("train" if split == "train" else "others") or len(every)
         splits[split] = every.select(range(min(limit, len(every))))
-    model = load_model(directory, task.of_kind.head, task.outputs).to(device())
+    model = load_encoder(directory, task.of_kind.head, task.outputs).to(device())
     return Setting(directory, model, task, tokenize(task, splits, minilm, MAX_LENGTH))
 
 
@@ -71,7 +70,7 @@ def members(
     model: Encoder, rates: tuple[float, ...], epochs: int, method: str, seed: int = 0
 ) -> list[Member]:
     """Return runs of a method that differ in their learning rates."""
-    entries = named(method, {}).resolve(encoder.shapes_of(model), seed)
+    entries = find_selection(method, {}).resolve(model.shapes, seed)
     return [Member(entries, recipe(rate, epochs), seed) for rate in rates]
 
 

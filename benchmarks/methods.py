@@ -20,8 +20,8 @@ import yaml
 
 from benchmarks import inputs
 from subtune.core.machine import device_name, keep_freed_memory
-from subtune.methods.names import named
-from subtune.models.files import directory_of_package, version_of
+from subtune.methods.names import find_selection
+from subtune.models.files import model_version, package_directory
 from subtune.runs.spec import DataSpec, ModelSpec, RunSpec, TokensSpec
 from subtune.tasks import TASKS
 from subtune.training.job import Job
@@ -42,13 +42,13 @@ def methods() -> list[str]:
 
 def run_of(method: str, precision: str) -> RunSpec:
     """Return a run with the leaderboard's batches."""
-    version = version_of(directory_of_package(inputs.MINILM))
+    version = model_version(package_directory(inputs.MINILM))
     model = ModelSpec(source="files", version=version, pooling="mean")
     data = DataSpec(task=TASKS[TASK], source="tsv", version="benchmark")
     tokens = TokensSpec(data=data, tokenizer=model.id, max_length=inputs.MAX_LENGTH)
     recipe = inputs.recipe(1e-3, EPOCHS[inputs.device()])
     recipe = recipe.replaced(batch_size=BATCH, precision=precision)
-    selection = named(method, {})
+    selection = find_selection(method, {})
     return RunSpec(model=model, tokens=tokens, selection=selection, recipe=recipe, seed=0)
 
 

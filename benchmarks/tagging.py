@@ -32,7 +32,7 @@ from benchmarks.inputs import MAX_LENGTH, MINILM, recipe
 from benchmarks.trainer import Clock, arguments
 from subtune.core.errors import SubtuneError
 from subtune.data.words import conllu_sentences
-from subtune.models.files import directory_of_package
+from subtune.models.files import package_directory
 from subtune.tasks import TASKS
 
 # The label of tokens that the Trainer leaves out of the loss.
@@ -84,7 +84,7 @@ def train(
         evaluation, and of the epochs without; the processor's seconds of training with evaluation,
         which hold on a machine that others use too.
     """
-    directory = directory_of_package(MINILM)
+    directory = package_directory(MINILM)
     tokenizer = AutoTokenizer.from_pretrained(directory)
     labels = TASKS["ud_ewt"].labels or ()
     examples = {split: _examples(tokenizer, rows[split], labels) for split in SPLITS}

@@ -23,7 +23,7 @@ from transformers import (
 
 from benchmarks.inputs import MINILM, Setting, synchronise
 from subtune.methods.selection import Whole
-from subtune.models.files import directory_of_package
+from subtune.models.files import package_directory
 from subtune.runs.spec import Recipe
 from subtune.tasks import Task
 from subtune.tasks.metrics import compute_all
@@ -86,7 +86,7 @@ def _trained(setting: Setting, member: Member, clock: Clock, **options: Any) -> 
         raise SystemExit("this run trains parts of tensors, which the Trainer cannot")
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name.removeprefix(f"{model.base_model_prefix}.") in member.entries)
-    tokenizer = AutoTokenizer.from_pretrained(directory_of_package(MINILM))
+    tokenizer = AutoTokenizer.from_pretrained(package_directory(MINILM))
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(
             model=model,

@@ -27,9 +27,9 @@ from benchmarks.lines import Lines
 from subtune.core.errors import reason_of
 from subtune.methods import Selection
 from subtune.methods.added import Adapter, Peft
-from subtune.methods.names import named
+from subtune.methods.names import find_selection
 from subtune.methods.single_entries import Ranked, Top
-from subtune.models.encoder import Encoder, shapes_of, with_adapters
+from subtune.models.encoder import Encoder, add_adapters
 from subtune.training import recipe
 from subtune.training.deltas import to_stored
 from subtune.training.recipe import Member
@@ -105,7 +105,7 @@ def measure(
 def _compared(setting: inputs.Setting, method: str) -> list[dict[str, Any]]:
     selection = _selection(method)
     model = _with_modules(setting.model, selection)
-    entries = selection.resolve(shapes_of(model), 0, _ranks(model))
+    entries = selection.resolve(model.shapes, 0, _ranks(model))
     recipes = [inputs.recipe(rate, EPOCHS).replaced(refit=EPOCHS) for rate in (NO_RATE, *RATES)]
     still, *members = (Member(entries, recipe, 0) for recipe in recipes)
 
@@ -141,12 +141,12 @@ class WithoutGraphs:
 def _selection(method: str) -> Selection:
     if method == MASK:
         return Top(top=Ranked(ranking="benchmark", fraction=0.3))
-    return named(method, {})
+    return find_selection(method, {})
 
 
 def _ranks(model: Encoder) -> dict[str, np.ndarray]:
     """Return random ranks of LayerNorm's entries."""
-    shapes = {name: of for name, of in shapes_of(model).items() if ".output.LayerNorm." in name}
+    shapes = {name: of for name, of in model.shapes.items() if ".output.LayerNorm." in name}
     sizes = [math.prod(of) for of in shapes.values()]
     ranks = np.random.default_rng(0).permutation(sum(sizes)).astype(np.int32)
     return dict(zip(shapes, np.split(ranks, np.cumsum(sizes)[:-1]), strict=True))
@@ -155,12 +155,12 @@ def _ranks(model: Encoder) -> dict[str, np.ndarray]:
 def _with_modules(model: Encoder, selection: Selection) -> Encoder:
     match selection:
         case Adapter(adapter=settings):
-            return with_adapters(model, settings, 0)
+            return add_adapters(model, settings, 0)
         case Peft(peft=settings):
             # Importing PEFT takes seconds.
-            from subtune.models.peft import injected
+            from subtune.models.peft import inject_peft
 
-            return injected(model, settings, 0)
+            return inject_peft(model, settings, 0)
     return model
 
 

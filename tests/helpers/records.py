@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from subtune.methods.names import METHODS
-from subtune.models.encoder import load_model
-from subtune.models.files import version_of
+from subtune.models.encoder import load_encoder
+from subtune.models.files import model_version
 from subtune.runs import recording, records
 from subtune.runs.spec import Fit, RunSpec
 from tests.helpers import examples
@@ -17,7 +17,7 @@ from tests.helpers import examples
 def record(store: Path, specs, directory: Path, checkpoints=None) -> list[str]:
     """Train runs of one task on its example rows and record them. Return the lines of the log."""
     task = examples.TASKS[specs[0].tokens.data.task.name]
-    model = load_model(directory, task.of_kind.head, task.outputs, specs[0].model.pooling)
+    model = load_encoder(directory, task.of_kind.head, task.outputs, specs[0].model.pooling)
     tokens = examples.tokens(task, directory, apart=specs[0].tokens.apart)
     lines: list = []
     recording.train_and_record(specs, store, model, tokens, {}, lines.append, None, checkpoints)
@@ -36,7 +36,7 @@ def recorded(
 ):
     """Record a task's runs and model in ``results``. Return the first run's spec and the tokens."""
     spec = examples.run_spec(selection, task, learning_rate=learning_rate, labels=labels)
-    model = spec.model.replaced(version=version_of(directory), pooling=pooling)
+    model = spec.model.replaced(version=model_version(directory), pooling=pooling)
     spec = spec.replaced(model=model)
     shutil.copytree(directory, results / "models" / spec.model.id, dirs_exist_ok=True)
     record(results / "runs", [spec.replaced(seed=seed) for seed in range(seeds)], directory)

@@ -8,7 +8,7 @@ import torch
 
 from subtune import cli
 from subtune.core.errors import SubtuneError
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from tests.helpers import examples
 
@@ -44,25 +44,25 @@ def test_the_bomb_goes_off_where_a_pickle_is_read(mark):
 def test_a_pickle_among_a_models_files_is_never_read(mark, model, name, has_safetensors):
     torch.save({"embeddings": Bomb(mark)}, model / name)
     if has_safetensors:
-        assert load_model(model, SEQUENCE_CLASSIFICATION, 2).parameters
+        assert load_encoder(model, SEQUENCE_CLASSIFICATION, 2).parameters
     else:
         (model / "model.safetensors").unlink()
         with pytest.raises(SubtuneError, match=r"has no model\.safetensors"):
-            load_model(model, SEQUENCE_CLASSIFICATION, 2)
+            load_encoder(model, SEQUENCE_CLASSIFICATION, 2)
     assert not mark.exists()
 
 
 def test_a_pickle_under_the_name_of_safetensors_is_refused(mark, model):
     torch.save({"embeddings": Bomb(mark)}, model / "model.safetensors")
     with pytest.raises(SubtuneError):
-        load_model(model, SEQUENCE_CLASSIFICATION, 2)
+        load_encoder(model, SEQUENCE_CLASSIFICATION, 2)
     assert not mark.exists()
 
 
 def test_code_beside_a_model_is_never_run(mark, model):
     for name in ("modeling_own.py", "tokenization_own.py", "configuration_own.py", "__init__.py"):
         (model / name).write_text(f"open({str(mark)!r}, 'w')\n")
-    assert load_model(model, SEQUENCE_CLASSIFICATION, 2).parameters
+    assert load_encoder(model, SEQUENCE_CLASSIFICATION, 2).parameters
     assert examples.tokens(examples.run_spec().tokens.data.task, model)
     assert not mark.exists()
 

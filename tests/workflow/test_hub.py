@@ -13,7 +13,7 @@ from subtune.config import check_config
 from subtune.core.errors import SubtuneError
 from subtune.data.load import load_rows
 from subtune.data.sources import RELEASES
-from subtune.models.files import fetch
+from subtune.models.files import fetch_model
 from subtune.plan.plan import make_plan
 from subtune.runs.spec import DataSpec, ModelSpec
 from subtune.tasks import TASKS
@@ -120,7 +120,9 @@ def test_a_download_that_fails_says_why(hub, reach):
 
 
 def test_a_model_is_downloaded_without_weights_of_other_formats(hub, tmp_path):
-    fetch(ModelSpec(source="hub", repository=MODEL, version="main"), MODEL, tmp_path / "model")
+    fetch_model(
+        ModelSpec(source="hub", repository=MODEL, version="main"), MODEL, tmp_path / "model"
+    )
     names = {path.name for path in (tmp_path / "model").iterdir()}
     assert names == {"config.json", "model.safetensors", "tokenizer.json"}
 

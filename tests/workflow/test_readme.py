@@ -21,7 +21,7 @@ from subtune.data import sources
 from subtune.exhibits import output
 from subtune.exhibits.answer_tables import answers_in_lines, decisions, methods_by_score
 from subtune.methods import SELECTION
-from subtune.models.dimensions import dimensions_in
+from subtune.models.dimensions import read_dimensions
 from subtune.steps.preflight import preflight
 from subtune.tasks.task import KINDS
 from tests.helpers.exhibits import results
@@ -168,7 +168,7 @@ def test_the_readme_has_commands():
 
 def test_the_selections_fit_a_model_of_six_layers(minilm):
     [block] = re.findall(r"```yaml\n(selections:.*?)```", OWN_METHOD.read_text(), re.S)
-    shapes = dimensions_in(minilm).shapes(outputs=2)
+    shapes = read_dimensions(minilm).shapes(outputs=2)
     selections = yaml.safe_load(block)["selections"]
     assert len(selections) == 3
     for selection in selections.values():

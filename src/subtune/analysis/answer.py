@@ -21,9 +21,9 @@ from subtune.analysis.curves import STILL_RISING
 from subtune.analysis.intervals import Interval, Study
 from subtune.analysis.predictions import NO_ROWS, NUMBERS
 from subtune.analysis.scores import trained_beside_classifier
-from subtune.methods.names import title_of, with_mask
+from subtune.methods.names import masked_name, method_title
 
-FULL = title_of("full")
+FULL = method_title("full")
 # The lowest chance at which a method is sure to be within the margin.
 SURE = 0.95
 # Metrics that are shares of rows.
@@ -95,7 +95,7 @@ def judged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
 
 def title_with_mask(method: str, fraction: float, scope: Any) -> str:
     """Return a method's title, with its mask if it has a scope."""
-    return with_mask(title_of(method), fraction, None if pd.isna(scope) else scope)
+    return masked_name(method_title(method), fraction, None if pd.isna(scope) else scope)
 
 
 def folds_judge(runs: pd.DataFrame) -> bool:

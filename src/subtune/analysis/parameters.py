@@ -7,7 +7,7 @@ import pandas as pd
 
 from subtune.analysis.scores import whole_methods
 from subtune.methods.names import LAYER_PARAMETERS
-from subtune.methods.roles import Component, component_of, in_order
+from subtune.methods.roles import Component, sort_components, split_name
 from subtune.runs import records
 
 
@@ -16,7 +16,7 @@ def with_places(table: pd.DataFrame) -> pd.DataFrame:
 
     A parameter outside the layers has no ``layer``.
     """
-    places = [component_of(name) for name in table["parameter"]]
+    places = [split_name(name) for name in table["parameter"]]
     columns = pd.DataFrame(places, table.index, Component._fields)
     return pd.concat([table, columns], axis="columns")
 
@@ -69,7 +69,7 @@ def _with_share(table: pd.DataFrame) -> pd.DataFrame:
 def component_ranking(shares: pd.DataFrame) -> pd.Series:
     """Return each component's share, summed over tasks, the largest first (LayerNorm paper, 2.4 and
     Table 1)."""
-    total = shares.groupby("component")["share"].sum().loc[in_order(shares["component"])]
+    total = shares.groupby("component")["share"].sum().loc[sort_components(shares["component"])]
     return total.sort_values(ascending=False, kind="stable")
 
 

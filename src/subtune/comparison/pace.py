@@ -24,7 +24,7 @@ from subtune.core import machine
 from subtune.core.jobs import StoppedError
 from subtune.core.machine import is_out_of_memory
 from subtune.methods.names import METHODS
-from subtune.models.encoder import Encoder, load_model, shapes_of
+from subtune.models.encoder import Encoder, load_encoder
 from subtune.models.files import has_one_end, has_token_types, read_config
 from subtune.models.tokenizer import read_tokenizer
 from subtune.plan.cost import FORWARD_PASSES, KINDS, Step, fitted
@@ -90,7 +90,7 @@ def measured(
         return Measured("H100" if is_gpu else "CPU core", {})
     deadline = time.monotonic() + seconds
     head = task.of_kind.head
-    encoder = load_model(model.directory, head, task.outputs, model.pooling).to(device)
+    encoder = load_encoder(model.directory, head, task.outputs, model.pooling).to(device)
     examples = _examples(model.directory, task, columns, min(max_length, LONGEST))
     teraflops = model.dimensions.forward_flops(examples.lengths.mean(), encoder.head) / 1e12
     layers = model.dimensions.num_hidden_layers
@@ -206,7 +206,7 @@ class Timer:
             max_grad_norm=1,
             precision=precision,
         )
-        member = Member(METHODS[method].resolve(shapes_of(self.encoder), 0), recipe, seed=0)
+        member = Member(METHODS[method].resolve(self.encoder.shapes, 0), recipe, seed=0)
         steps = len(self.examples) // batch_size
         clock = _Clock(epochs * steps, self.share)
         try:

@@ -17,12 +17,12 @@ from subtune.core.ids import Value
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.data.text_files import is_directory
 from subtune.methods.names import METHODS
-from subtune.models.dimensions import AnyDimensions, dimensions_of, parameter_counts
+from subtune.models.dimensions import AnyDimensions, count_parameters, known_dimensions
 from subtune.models.files import (
     Pooling,
-    directory_of_package,
     lacks_pooler,
     longest_text,
+    package_directory,
     read_config,
 )
 from subtune.models.tokenizer import read_tokenizer, unknown_share
@@ -55,13 +55,13 @@ class StartingModel(Value):
     def directory(self) -> Path | None:
         """Return the directory of the model's files, or None if they are not on this machine."""
         if self.source == "package":
-            return directory_of_package(self.reference)
+            return package_directory(self.reference)
         return Path(self.reference) if self.source == "path" else None
 
     @cached_property
     def dimensions(self) -> AnyDimensions | None:
         """Return the model's dimensions, or None if they are unknown until it is downloaded."""
-        return dimensions_of(str(self.directory or self.reference))
+        return known_dimensions(str(self.directory or self.reference))
 
     @cached_property
     def pooling(self) -> Pooling | None:
@@ -125,7 +125,7 @@ class StartingModel(Value):
         if self.dimensions is None:
             return {}
         selections = {method: METHODS[method] for method in methods}
-        counts = parameter_counts({self.name: self.dimensions}, selections, task.outputs)
+        counts = count_parameters({self.name: self.dimensions}, selections, task.outputs)
         problems = counts.dropna(subset="problem")
         return dict(zip(problems["method"], problems["problem"], strict=True))
 
@@ -151,7 +151,7 @@ def model_called(name: str | None) -> StartingModel:
             read_config(Path(name))
             return StartingModel(source="path", reference=name, reason="a local directory")
         if name.isidentifier() and importlib.util.find_spec(name):
-            read_config(directory_of_package(name))
+            read_config(package_directory(name))
             return StartingModel(source="package", reference=name, reason="an installed package")
     if not re.match(REPOSITORY, name) or Path(name).exists():
         raise SubtuneError(

@@ -18,7 +18,7 @@ from pydantic import (
 from subtune.core.errors import cut, one_of
 from subtune.data.sources import RELEASES
 from subtune.methods import NamedSelection
-from subtune.methods.names import MASKED_METHOD, named
+from subtune.methods.names import MASKED_METHOD, find_selection
 from subtune.methods.single_entries import SCOPES, Fraction, Scope
 from subtune.runs.spec import LEARNING_RATES_BELOW, ClassWeights, Fold, Labels, Precision
 from subtune.tasks import TASKS, Task
@@ -544,7 +544,7 @@ class Config(Section):
         return {name: ModelSource(hub=hub) for name, hub in HUB_MODELS.items()} | self.models
 
     def selection(self, method: str, model: str = "") -> NamedSelection:
-        return named(method, self.selections, model)
+        return find_selection(method, self.selections, model)
 
     def all_tasks(self) -> dict[str, Task]:
         return TASKS | {name: task.task(name) for name, task in self.tasks.items()}

@@ -29,7 +29,7 @@ from subtune.exhibits.output import (
     share,
     wrapped,
 )
-from subtune.methods.names import title_of
+from subtune.methods.names import method_title
 
 MISSING = {
     "full": "Full fine-tuning is not among the methods: add `full`.",
@@ -128,7 +128,7 @@ def in_few_words(answer: Answer) -> str:
     if answer.decision == "everything":
         return "Train everything (full)"
     title, chance = answer.candidate.title, answer.candidate.chance
-    method = "nothing (embeddings)" if title == title_of("embeddings") else title
+    method = "nothing (embeddings)" if title == method_title("embeddings") else title
     words = f"{'Train' if answer.decision == 'train' else 'Probably'} {method}"
     return words if pd.isna(chance) else f"{words}, {chance_in_words(chance)}"
 
@@ -153,7 +153,7 @@ def _about_reference(answer: Answer, candidate: Candidate) -> list[str]:
     reference, margin = answer.reference, f"{answer.margin:g}"
     if answer.missing:
         tried = f"Methods are compared with {reference}, the best of those with the most runs."
-        is_planned = FULL in map(title_of, answer.unfinished)
+        is_planned = FULL in map(method_title, answer.unfinished)
         return [tried] if is_planned else [tried, MISSING[answer.missing]]
     if reference == FULL:
         return []
@@ -190,7 +190,7 @@ def _doubts(answer: Answer, candidate: Candidate) -> list[str]:
 def _unfinished(answer: Answer) -> str:
     """Return a sentence with the methods that lack seeds or folds."""
     counts = [
-        f"{title_of(name)} {done} of {all}" for name, (done, all) in answer.unfinished.items()
+        f"{method_title(name)} {done} of {all}" for name, (done, all) in answer.unfinished.items()
     ]
     counts[0] += f" {answer.unit}s"
     shared = f"each loss is over the {answer.unit}s that both methods have"
@@ -225,9 +225,9 @@ def _decision(answer: Answer, candidate: Candidate) -> str:
 
 def _described(candidate: Candidate) -> str:
     """Return a method with its size."""
-    if candidate.title == title_of("embeddings"):
+    if candidate.title == method_title("embeddings"):
         return "nothing (a regression on frozen embeddings)"
-    if candidate.title == title_of("frozen"):
+    if candidate.title == method_title("frozen"):
         return f"{candidate.title} (the classifier alone)"
     # Full's parameters are unknown if it has no run.
     of_all = "" if pd.isna(candidate.share) else f", {share(candidate.share)} of all"
@@ -256,7 +256,7 @@ def in_brief(answers: pd.DataFrame) -> str:
     if len(answers) == 1:
         return answers["answer"].item()
     beginnings = {"train": "Train", "probably": "Probably", "everything": "Train"}
-    names = answers["method"].replace(title_of("embeddings"), "nothing")
+    names = answers["method"].replace(method_title("embeddings"), "nothing")
     names = names.mask(answers["decision"] == "everything", "everything")
     sentences = []
     for decision, beginning in beginnings.items():

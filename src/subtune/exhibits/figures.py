@@ -23,7 +23,7 @@ from subtune.exhibits.output import (
     panels_of,
 )
 from subtune.exhibits.score_tables import AVERAGE
-from subtune.methods.names import title_of
+from subtune.methods.names import method_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # The lines of full fine-tuning, and of methods that train nothing in the encoder.
 LINES: dict[str, dict[str, Any]] = {
-    "full": {"label": title_of("full"), "color": "0.35", "linestyle": "-"},
+    "full": {"label": method_title("full"), "color": "0.35", "linestyle": "-"},
     "frozen": {"label": "classifier alone", "color": "0.35", "linestyle": ":"},
     "embeddings": {"label": "embeddings", "color": "0.35", "linestyle": "--"},
 }
@@ -62,7 +62,7 @@ def score_by_parameters(results: Results) -> "Figure":
         return empty_figure()
     masks = "masked" if rows["scope"].nunique() == 1 else "{}"
     rows["label"] = [
-        title_of(method) + ("" if pd.isna(scope) else f", {masks.format(scope)}")
+        method_title(method) + ("" if pd.isna(scope) else f", {masks.format(scope)}")
         for method, scope in zip(rows["method"], rows["scope"], strict=True)
     ]
     rows["is_line"] = rows["method"].isin(LINES) & rows["scope"].isna()
@@ -215,7 +215,7 @@ def learning_curves(results: Results) -> "Figure":
         for number, method in enumerate(curves["method"].unique()):
             line = lines[lines["method"] == method]
             look = {**_look(number), "marker": "."}
-            panel.plot(line["epoch"], line["score"], label=title_of(method), **look)
+            panel.plot(line["epoch"], line["score"], label=method_title(method), **look)
         title = results.task_titles[task]
         name_panel(panel, title, lines["metric"].iloc[0], model if several else None)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -245,7 +245,7 @@ def score_by_fraction(
         for method, line_style in zip(references, REFERENCE_STYLES, strict=False):
             value = whole.loc[whole["method"] == method, "value"].dropna()
             if len(value):
-                panel.axhline(value.mean(), label=title_of(method), **line_style)
+                panel.axhline(value.mean(), label=method_title(method), **line_style)
         masks = masked(scores_of_column)
         for scope in scopes:
             seeds = masks[masks["scope"] == scope].groupby("fraction")["value"]
@@ -285,7 +285,7 @@ def score_by_train_rows(
         for number, method in enumerate(methods):
             seeds = scores[scores["method"] == method].groupby("train_rows")["value"]
             mean = seeds.mean().where(seeds.apply(lambda values: values.notna().all()))
-            marker = {"marker": MARKERS[number % len(MARKERS)], "label": title_of(method)}
+            marker = {"marker": MARKERS[number % len(MARKERS)], "label": method_title(method)}
             _plot_with_band(panel, mean, seeds.std(), _look(number) | marker)
         title = task_titles[task] if column == task else f"{task_titles[task]}, {column}"
         name_panel(panel, title, scores["metric"].iloc[0], model if several else None)

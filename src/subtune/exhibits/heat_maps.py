@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from subtune.exhibits.output import NARROW, WIDTH, Results, empty_figure, new_figure, panels_of
-from subtune.methods.names import LAYER_PARAMETERS, title_of
-from subtune.methods.roles import in_order
+from subtune.methods.names import LAYER_PARAMETERS, method_title
+from subtune.methods.roles import sort_components
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ def component_changes(results: Results) -> "Figure":
     figure, panels = panels_of(len(tasks), WIDTH, height_of_panel=0.62)
     positive = changes.loc[changes["change"] > 0, "change"]
     norm = LogNorm(positive.min(), positive.max()) if len(positive) else None
-    components = in_order(changes["component"])
+    components = sort_components(changes["component"])
     for panel, task in zip(panels, tasks, strict=True):
         of_task = changes[changes["task"] == task].set_index("component")
         image = _draw_layers(panel, of_task, components, cmap=COLOUR_MAP, norm=norm)
@@ -66,7 +66,7 @@ def parameter_changes(results: Results, method: str, task: str) -> "Figure":
     for axes, model in zip(panels, models, strict=True):
         of_model = changes[changes["model"] == model].set_index("parameter")
         image = _draw_layers(axes, of_model, order, cmap=COLOUR_MAP, vmin=0)
-        axes.set_title(f"{title_of(method)}, {results.task_titles[task]}\n({model})")
+        axes.set_title(f"{method_title(method)}, {results.task_titles[task]}\n({model})")
         axes.set_xlabel("layer")
         figure.colorbar(image, ax=axes).set_label("mean |change|\n(parameter units)")
     return figure

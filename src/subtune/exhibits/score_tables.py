@@ -8,8 +8,8 @@ from subtune.analysis.scores import trained_beside_classifier, whole_methods
 from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
 from subtune.exhibits.output import EMPTY, MARK, Results, Styled, cell
 from subtune.methods import SELECTION
-from subtune.methods.names import title_of
-from subtune.models.dimensions import dimensions_in, parameter_counts
+from subtune.methods.names import method_title
+from subtune.models.dimensions import count_parameters, read_dimensions
 from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import list_score_columns
@@ -138,7 +138,7 @@ def comparison(
     averaged = averaged_tasks(printed)
     means = _means(averaged, [*tasks])
     rows = _rows_of_runs(runs, [*tasks], means.values(), source)
-    titles = {method: title_of(method) for method in printed["method"]} | dict(quoted or {})
+    titles = {method: method_title(method) for method in printed["method"]} | dict(quoted or {})
     printed = printed.assign(title=printed["method"].map(titles))
     counts = results.printed("parameter_counts")
     is_printed = [columns == averaged for columns in means.values()]
@@ -213,7 +213,7 @@ def _best(
     table: pd.DataFrame, numbers: pd.DataFrame, not_competing: Collection[str]
 ) -> pd.DataFrame:
     """Return whether each score is the best of a model's rows, among methods that compete."""
-    competing = numbers[~table["method"].isin(map(title_of, not_competing))]
+    competing = numbers[~table["method"].isin(map(method_title, not_competing))]
     best = competing.groupby(table["scores of"]).transform("max")
     return (competing == best).reindex(table.index, fill_value=False)
 
@@ -242,7 +242,7 @@ def _rows_of_runs(
             values = [scores.loc[scores["column"] == key, "value"] for key in keys]
             values += [averages(scores, columns)["value"] for columns in means]
             share = f"{beside[method] / full:.3%}" if full else EMPTY
-            about = [f"this run: {model}, {source}", title_of(method), f"{trained[method]:,}"]
+            about = [f"this run: {model}, {source}", method_title(method), f"{trained[method]:,}"]
             rows.append([*about, share, *map(cell, values)])
     return rows
 
@@ -290,7 +290,7 @@ def with_marks(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
     """
     marked = table.copy()
     for _, block in numbers.groupby(table["scores of"]):
-        full = block[table.loc[block.index, "method"] == title_of("full")]
+        full = block[table.loc[block.index, "method"] == method_title("full")]
         for row, scores in block.iterrows() if len(full) else ():
             p_value = wilcoxon((scores - full.iloc[0]).dropna())
             if p_value is not None and p_value < SIGNIFICANCE:
@@ -314,7 +314,7 @@ def scores_by_train_rows(results: Results, methods: Sequence[str] | None = None)
                 about = [model, title, TITLES[str(metric)], f"{rows:,}"]
                 cells.append([*about, *map(cell, values)])
                 means.append([v.mean() if v.notna().all() else float("nan") for v in values])
-    titles = [title_of(method) for method in methods]
+    titles = [method_title(method) for method in methods]
     table = pd.DataFrame(cells, columns=["model", "task", "metric", "training rows", *titles])
     numbers = pd.DataFrame(means, columns=titles)
     best = numbers.eq(numbers.max(axis=1), axis=0) & (table[titles] != EMPTY)
@@ -336,7 +336,7 @@ def generalisation_gap(results: Results) -> pd.DataFrame:
             values = [
                 rows_of_method.loc[rows_of_method["column"] == key, name] for key in column_titles
             ]
-            about = [model, title_of(method), title]
+            about = [model, method_title(method), title]
             statement = statements.get((method, name), EMPTY)
             rows.append([*about, *map(cell, values), statement])
     return pd.DataFrame(
@@ -352,10 +352,12 @@ def methods_and_parameters(results: Results, labels: int) -> Styled:
     """
     models, selections = results.models, results.selections
     selected = {method: SELECTION.validate_json(text) for method, text in selections.items()}
-    counts = parameter_counts({m: dimensions_in(models[m]) for m in models}, selected, labels)
+    counts = count_parameters({m: read_dimensions(models[m]) for m in models}, selected, labels)
     numbers = counts.set_index(["model", "method"])["parameters"]
-    trains = [selection.in_words() for selection in selected.values()]
-    table = pd.DataFrame({"method": [title_of(method) for method in selections], "trains": trains})
+    trains = [selection.describe() for selection in selected.values()]
+    table = pd.DataFrame(
+        {"method": [method_title(method) for method in selections], "trains": trains}
+    )
     for model in models:
         parameters = [numbers[model, method] for method in selections]
         table[f"parameters: {model}"] = [f"{number / 1e6:.2f}M" for number in parameters]

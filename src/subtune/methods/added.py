@@ -17,8 +17,8 @@ from subtune.methods.selection import (
     Shapes,
     Whole,
     Work,
-    listed,
-    matching,
+    list_patterns,
+    match_names,
 )
 
 
@@ -39,8 +39,8 @@ class Lora(AbstractSelection):
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         lora = self.lora
-        entries: Entries = dict.fromkeys(matching(self.parameters or (), shapes), Whole())
-        for name in matching(lora.targets, shapes):
+        entries: Entries = dict.fromkeys(match_names(self.parameters or (), shapes), Whole())
+        for name in match_names(lora.targets, shapes):
             if len(shapes[name]) != 2 or is_embedding(name):
                 raise SubtuneError(
                     f"selection: {name!r} is not a linear layer's matrix, as LoRA needs"
@@ -52,10 +52,10 @@ class Lora(AbstractSelection):
             entries[name] = LowRank(lora.rank, lora.alpha / lora.rank)
         return entries
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         lora = self.lora
-        adapted = f"LoRA (rank {lora.rank}, alpha {lora.alpha:g}) on {listed(lora.targets)}"
-        return adapted + (f"; {listed(self.parameters)}" if self.parameters else "")
+        adapted = f"LoRA (rank {lora.rank}, alpha {lora.alpha:g}) on {list_patterns(lora.targets)}"
+        return adapted + (f"; {list_patterns(self.parameters)}" if self.parameters else "")
 
 
 class AdapterSettings(Value):
@@ -90,7 +90,7 @@ class AdapterSettings(Value):
         parts = ["attention.output", "output"] if self.type == "houlsby" else ["output"]
         for layer in range(layers):
             for part in parts:
-                down, up = down_and_up(f"{LAYERS}{layer}.{part}")
+                down, up = adapter_layers(f"{LAYERS}{layer}.{part}")
                 shapes |= {f"{down}.weight": (size, width), f"{down}.bias": (size,)}
                 shapes |= {f"{up}.weight": (width, size), f"{up}.bias": (width,)}
         return shapes
@@ -109,14 +109,14 @@ class Adapter(AbstractSelection):
         names = [name for name in shapes if is_added(name) or (norms and is_norm(name))]
         return dict.fromkeys(names, Whole())
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         norms = " and all norms" if self.adapter.type == "houlsby" else ""
         adapter = self.adapter
         size = f"size {adapter.size}" if adapter.size else f"reduction {adapter.reduction}"
         return f"adapters ({adapter.type}, {size}){norms}"
 
 
-def down_and_up(part: str) -> tuple[str, str]:
+def adapter_layers(part: str) -> tuple[str, str]:
     """Return the names of an adapter's two linear layers.
 
     ``part`` is the part of a layer that the adapter follows, such as
@@ -181,7 +181,7 @@ class Peft(AbstractSelection):
             raise SubtuneError(f"selection: PEFT's {self.peft.type} trains nothing in this model")
         return entries
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         fields = ", ".join(f"{name} {value}" for name, value in self.peft.fields_as_json)
         return f"PEFT {self.peft.type}" + (f" ({fields})" if fields else "")
 
@@ -199,5 +199,5 @@ class Embeddings(AbstractSelection):
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return {}
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         return "nothing: logistic or ridge regression on frozen embeddings"

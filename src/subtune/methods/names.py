@@ -42,17 +42,19 @@ METHODS: dict[str, NamedSelection] = _PAPERS.methods | {
 }
 
 
-def title_of(method: str) -> str:
+def method_title(method: str) -> str:
     """Return a method's title in its paper. A user's own method keeps its name."""
     return _PAPERS.titles.get(method, method)
 
 
-def with_mask(name: str, fraction: float, scope: str | None) -> str:
+def masked_name(name: str, fraction: float, scope: str | None) -> str:
     """Return a method's name and, if it has a mask, the mask's fraction and scope."""
     return name if scope is None else f"{name}, top {100 * fraction:g}%, {scope}"
 
 
-def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> NamedSelection:
+def find_selection(
+    name: str, users: Mapping[str, NamedSelection], model: str = ""
+) -> NamedSelection:
     """Return the selection that a method's name stands for.
 
     Args:
@@ -80,7 +82,7 @@ def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> Na
 def is_built_in(name: str) -> bool:
     """Return whether a name is the name or the title of one of the papers' methods."""
     try:
-        named(name, {})
+        find_selection(name, {})
     except SubtuneError:
         return name in _PAPERS.titles.values()
     return True
@@ -92,10 +94,10 @@ def _names() -> dict[Selection, str]:
     # The papers' deepest model has 24 layers.
     strata = itertools.combinations(range(24), 2)
     names += [f"SPAFIT-{a}-{b}-{kind}" for a, b in strata for kind in ("I", "II")]
-    return {named(name, {}): name for name in reversed(names)}
+    return {find_selection(name, {}): name for name in reversed(names)}
 
 
-def name_of(selection: Selection) -> str | None:
+def builtin_name(selection: Selection) -> str | None:
     """Return a selection's name in the papers, if it has one."""
     return _names().get(selection)
 

@@ -91,7 +91,7 @@ def _by_role(name: str, roles: Mapping[str, str]) -> str:
     return f"{roles.get(module, module)}.{part}" if module else part
 
 
-def in_order(components: Iterable[str]) -> list[str]:
+def sort_components(components: Iterable[str]) -> list[str]:
     """Return each component once, in the order of the forward pass, with unknown ones last."""
     names = list(dict.fromkeys(components))
     known = [name for name in IN_LAYER if name in names]
@@ -138,7 +138,7 @@ class Component(NamedTuple):
 Shape = tuple[int, ...]
 
 
-def component_of(name: str) -> Component:
+def split_name(name: str) -> Component:
     """Split a canonical parameter name into component, layer and part."""
     module, _, part = name.rpartition(".")
     if module.startswith(LAYERS):
@@ -172,7 +172,7 @@ NAMINGS = {
 }
 
 
-def naming_of(model_type: str) -> Naming:
+def family_naming(model_type: str) -> Naming:
     """Return the roles of parameters in models of a type. Models of an unknown type have none."""
     return NAMINGS.get(model_type, Naming())
 
@@ -182,4 +182,4 @@ def first_position(model_type: str, padding: int) -> int:
 
     ``padding`` is the id of the padding token.
     """
-    return padding + 1 if naming_of(model_type).positions_behind_padding else 0
+    return padding + 1 if family_naming(model_type).positions_behind_padding else 0

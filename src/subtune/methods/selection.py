@@ -55,7 +55,7 @@ Entry = Whole | Indices | LowRank
 Entries = dict[str, Entry]
 
 
-def count(entries: Entries, shapes: Shapes) -> int:
+def count_trained(entries: Entries, shapes: Shapes) -> int:
     """Return how many numbers train."""
     total = 0
     for name, entry in entries.items():
@@ -126,7 +126,7 @@ class AbstractSelection(Value):
         return self.usual_work
 
     @abstractmethod
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """Describe in one line what trains in addition to the classifier."""
 
     @property
@@ -135,7 +135,7 @@ class AbstractSelection(Value):
         return None
 
 
-def matching(patterns: Iterable[str], shapes: Shapes) -> list[str]:
+def match_names(patterns: Iterable[str], shapes: Shapes) -> list[str]:
     """Return the encoder's tensors whose names match a pattern, in the model's order.
 
     Raises:
@@ -164,7 +164,7 @@ def _vectors(pattern: str, shapes: Shapes) -> str:
     return f", whose vectors are {', '.join(dict.fromkeys(vectors))}"
 
 
-def listed(patterns: Iterable[str]) -> str:
+def list_patterns(patterns: Iterable[str]) -> str:
     """Return patterns as a line of text."""
     return ", ".join("every parameter" if pattern == "**" else pattern for pattern in patterns)
 
@@ -199,8 +199,8 @@ class WholeTensors(AbstractSelection):
         Raises:
             SubtuneError: a pattern matches no tensor of this model.
         """
-        left_out = set(matching(self.without or (), shapes))
-        return [name for name in matching(self.parameters, shapes) if name not in left_out]
+        left_out = set(match_names(self.without or (), shapes))
+        return [name for name in match_names(self.parameters, shapes) if name not in left_out]
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return dict.fromkeys(self.names(shapes), Whole())
@@ -212,11 +212,11 @@ class WholeTensors(AbstractSelection):
         vectors = (name.endswith(".bias") or is_norm(name) for name in self.parameters)
         return Work.VECTORS if all(vectors) else Work.MATRICES
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         if "**" in (self.without or ()):
             return "nothing"
-        without = f" without {listed(self.without)}" if self.without else ""
-        return listed(self.parameters) + without
+        without = f" without {list_patterns(self.without)}" if self.without else ""
+        return list_patterns(self.parameters) + without
 
 
 def require_whole(selection: AbstractSelection) -> WholeTensors:
@@ -226,5 +226,5 @@ def require_whole(selection: AbstractSelection) -> WholeTensors:
         SubtuneError: the selection is of another kind.
     """
     if not isinstance(selection, WholeTensors):
-        raise SubtuneError(f"found {selection.in_words()}; expected whole parameters")
+        raise SubtuneError(f"found {selection.describe()}; expected whole parameters")
     return selection

@@ -30,8 +30,8 @@ from subtune.methods.selection import (
     Whole,
     WholeTensors,
     Work,
-    listed,
-    matching,
+    list_patterns,
+    match_names,
 )
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
@@ -65,9 +65,9 @@ class Draw(Value):
             SubtuneError: the model has fewer entries, or a pattern matches nothing.
         """
         size = self.count or sum(
-            math.prod(shapes[name]) for name in matching(self.as_many_as or (), shapes)
+            math.prod(shapes[name]) for name in match_names(self.as_many_as or (), shapes)
         )
-        names = matching(self.within, shapes)
+        names = match_names(self.within, shapes)
         ends = np.cumsum([math.prod(shapes[name]) for name in names])
         if size > ends[-1]:
             raise SubtuneError(f"selection: cannot draw {size} entries, `within` holds {ends[-1]}")
@@ -80,9 +80,9 @@ class Draw(Value):
             if len(piece)
         }
 
-    def in_words(self) -> str:
-        size = self.count or f"as many as in {listed(self.as_many_as or ())}"
-        return f"random entries of {listed(self.within)}: {size}"
+    def describe(self) -> str:
+        size = self.count or f"as many as in {list_patterns(self.as_many_as or ())}"
+        return f"random entries of {list_patterns(self.within)}: {size}"
 
 
 class Lines(Value):
@@ -101,8 +101,8 @@ class Lines(Value):
         Raises:
             SubtuneError: a tensor is no matrix, or a pattern matches nothing.
         """
-        entries: Entries = dict.fromkeys(matching(self.whole or (), shapes), Whole())
-        for name in matching(self.lines_of, shapes):
+        entries: Entries = dict.fromkeys(match_names(self.whole or (), shapes), Whole())
+        for name in match_names(self.lines_of, shapes):
             if len(shapes[name]) != 2:
                 raise SubtuneError(f"selection: {name!r} is no matrix, and has no rows and columns")
             rows, columns = shapes[name]
@@ -114,8 +114,9 @@ class Lines(Value):
             entries[name] = Indices(np.sort(line, axis=None))
         return entries
 
-    def in_words(self) -> str:
-        return f"random rows or columns of {listed(self.lines_of)}; {listed(self.whole or ())}"
+    def describe(self) -> str:
+        whole = list_patterns(self.whole or ())
+        return f"random rows or columns of {list_patterns(self.lines_of)}; {whole}"
 
 
 def _draw_or_lines(value: Any) -> str:
@@ -135,8 +136,8 @@ class Random(AbstractSelection):
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return self.random.entries(shapes, np.random.default_rng(seed))
 
-    def in_words(self) -> str:
-        return self.random.in_words()
+    def describe(self) -> str:
+        return self.random.describe()
 
 
 class Ranked(Value):
@@ -167,7 +168,7 @@ class Top(AbstractSelection):
         indices = {name: np.flatnonzero(rank <= last) for name, rank in ranks.items()}
         return {name: Indices(flat) for name, flat in indices.items() if len(flat)}
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         return f"top {self.top.fraction:g} of ranking {self.top.ranking}"
 
     @property
@@ -211,11 +212,11 @@ class DiffPruning(AbstractSelection):
         counts = zip(sizes, ends, [0, *ends], strict=False)
         return {name: Indices(np.arange(end - before)) for name, end, before in counts}
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         return f"the {self.diff_pruning.share:.2%} of all entries that Diff pruning keeps"
 
 
-def summed(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
+def sum_information(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
     """Divide each task's information by its sum, then add over tasks (LayerNorm paper, 3.4).
 
     Raises:
@@ -231,7 +232,7 @@ def summed(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
     return result
 
 
-def ranks(information: Information) -> dict[str, np.ndarray]:
+def rank_entries(information: Information) -> dict[str, np.ndarray]:
     """Return the rank of every entry, 0 for the most informative. Ties go to the earlier entry."""
     flat = np.concatenate([values.ravel() for values in information.values()])
     order = np.argsort(-flat, kind="stable")
@@ -241,7 +242,7 @@ def ranks(information: Information) -> dict[str, np.ndarray]:
     return dict(zip(information, np.split(rank, ends[:-1]), strict=True))
 
 
-def read_ranks(path: Path) -> dict[str, np.ndarray]:
+def read_entry_values(path: Path) -> dict[str, np.ndarray]:
     """Return the tensors of a Fisher file or a ranking, by name.
 
     Raises:
@@ -263,8 +264,8 @@ def rank_files(ranked: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndar
     """
     per_task = []
     for path in paths:
-        entries = read_ranks(path)
+        entries = read_entry_values(path)
         shapes = {name: values.shape for name, values in entries.items()}
         names = sorted(ranked.names(shapes))
         per_task.append({name: entries[name] for name in names})
-    return ranks(summed(per_task))
+    return rank_entries(sum_information(per_task))

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from subtune.models.operations import DropoutMasks, in_products
+from subtune.models.operations import DropoutMasks, to_product_dtype
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Bucket:
     places: Tensor
 
 
-def bucket_of(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor]) -> Bucket:
+def make_bucket(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor]) -> Bucket:
     """Return the bucket of neighbouring examples.
 
     Args:
@@ -141,7 +141,7 @@ def jagged_attention(
         runs, tokens, _ = x.shape
         first = torch.arange(runs, device=x.device)[:, None] * tokens
         offsets = functional.pad((first + starts).flatten(), (0, 1), value=runs * tokens)
-        values = in_products(x).reshape(runs * tokens, heads, -1)
+        values = to_product_dtype(x).reshape(runs * tokens, heads, -1)
         nested = torch.nested.nested_tensor_from_jagged(
             values, offsets, min_seqlen=1, max_seqlen=min(longest, len(values))
         )

@@ -14,7 +14,7 @@ from subtune.core.files import read_package_yaml
 from subtune.methods import Selection
 from subtune.methods.added import Adapter, Peft, PeftSettings
 from subtune.methods.roles import Shape, is_classifier, is_embedding
-from subtune.methods.selection import LAYER_NUMBER, Entries, LowRank, Shapes, Whole, count
+from subtune.methods.selection import LAYER_NUMBER, Entries, LowRank, Shapes, Whole, count_trained
 from subtune.models.families import FAMILIES, SEQUENCE_CLASSIFICATION, Dimensions
 from subtune.models.files import CONFIG, read_config, sequence_head
 
@@ -83,7 +83,7 @@ def numbers_per_token(dimensions: AnyDimensions) -> int:
     return 8 * hidden + 3 * intermediate
 
 
-def bytes_of_a_run(dimensions: AnyDimensions, tokens: float, trained: int) -> float:
+def bytes_per_run(dimensions: AnyDimensions, tokens: float, trained: int) -> float:
     """Estimate the memory that each of several runs side by side needs on a GPU.
 
     Args:
@@ -103,13 +103,13 @@ def _shapes_with_peft(
     from subtune.models import peft, transformers_models
 
     if isinstance(dimensions, Dimensions):
-        config = transformers_models.config_by(dimensions, outputs)
+        config = transformers_models.make_config(dimensions, outputs)
     else:
         config = dimensions.config(outputs)
-    return peft.shapes_with(config, dimensions.exported_names(head), settings, head)
+    return peft.peft_shapes(config, dimensions.exported_names(head), settings, head)
 
 
-def shapes_for(
+def shapes_with_added(
     selection: Selection,
     dimensions: AnyDimensions,
     outputs: int,
@@ -139,7 +139,7 @@ def dimensions_by(fields: Mapping[str, Any]) -> Dimensions:
     return FAMILIES[fields["model_type"]].dimensions(fields)
 
 
-def fields_of(name_or_path: str) -> Mapping[str, Any] | None:
+def known_config(name_or_path: str) -> Mapping[str, Any] | None:
     """Return the fields of a model's ``config.json``, or None if they are unknown.
 
     They are known for local models and for the papers' models. Other models on the hub would have
@@ -150,13 +150,13 @@ def fields_of(name_or_path: str) -> Mapping[str, Any] | None:
     return papers_models().get(name_or_path.rpartition("/")[2])
 
 
-def dimensions_of(name_or_path: str) -> AnyDimensions | None:
-    """Return a model's dimensions, or None if `fields_of` does not know its configuration."""
-    fields = fields_of(name_or_path)
+def known_dimensions(name_or_path: str) -> AnyDimensions | None:
+    """Return a model's dimensions, or None if `known_config` does not know its configuration."""
+    fields = known_config(name_or_path)
     return None if fields is None else _dimensions(Path(name_or_path), fields)
 
 
-def dimensions_in(directory: Path) -> AnyDimensions:
+def read_dimensions(directory: Path) -> AnyDimensions:
     """Return the dimensions of the model in a local directory; its weights are not needed.
 
     Raises:
@@ -185,15 +185,15 @@ def _dimensions(directory: Path, fields: Mapping[str, Any]) -> AnyDimensions:
         # FNet has no attention heads.
         num_attention_heads=size("num_attention_heads", 1),
         intermediate_size=size("intermediate_size", 4 * hidden),
-        first_head=next(iter(theirs.heads_of(with_head)), SEQUENCE_CLASSIFICATION),
+        first_head=next(iter(theirs.available_heads(with_head)), SEQUENCE_CLASSIFICATION),
         is_decoder=theirs.is_decoder(with_head),
-        shapes=partial(theirs.shapes_in, directory),
-        exported_names=partial(theirs.own_names_in, directory),
+        shapes=partial(theirs.read_shapes, directory),
+        exported_names=partial(theirs.read_own_names, directory),
         config=partial(theirs.read_config, directory),
     )
 
 
-def parameter_counts(
+def count_parameters(
     models: Mapping[str, AnyDimensions],
     methods: Mapping[str, Selection],
     outputs: int,
@@ -223,8 +223,8 @@ def parameter_counts(
             pretrained = sum(map(math.prod, shapes.values())) - classifier
             row: dict[str, Any] = {"model": model, "method": method, "classifier": classifier}
             try:
-                shapes = shapes_for(selection, dimensions, outputs, head)
-                row["parameters"] = count(selection.resolve(shapes, seed=0), shapes)
+                shapes = shapes_with_added(selection, dimensions, outputs, head)
+                row["parameters"] = count_trained(selection.resolve(shapes, seed=0), shapes)
                 row["share"] = (row["parameters"] - classifier) / pretrained
             except SubtuneError as error:
                 row["problem"] = str(error)
@@ -239,11 +239,11 @@ def tensors_of(selection: Selection, directory: Path, outputs: int) -> "pd.DataF
     Raises:
         SubtuneError: the model lacks a parameter that the selection names.
     """
-    dimensions, head = dimensions_in(directory), sequence_head(directory)
+    dimensions, head = read_dimensions(directory), sequence_head(directory)
     if isinstance(selection, Peft):
         shapes, own_names = _shapes_with_peft(dimensions, selection.peft, outputs, head)
     else:
-        shapes = shapes_for(selection, dimensions, outputs, head)
+        shapes = shapes_with_added(selection, dimensions, outputs, head)
         own_names = dimensions.exported_names(head)
     return trained_tensors(selection.resolve(shapes, seed=0), shapes, own_names)
 
@@ -289,7 +289,7 @@ def trained_tensors(
             first, last = run[0], run[-1]
             tensor = _joined(first, last, everywhere)
             own = _joined(own_names.get(first, first), own_names.get(last, last), everywhere)
-            trains = count({name: entries[name] for name in run}, shapes)
+            trains = count_trained({name: entries[name] for name in run}, shapes)
             rows.append((tensor, len(run), own, shape, trains, how))
     return pd.DataFrame(rows, columns=["tensor", "times", "own", "shape", "trains", "how"])
 

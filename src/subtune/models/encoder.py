@@ -18,7 +18,14 @@ from subtune.core.errors import one_line
 from subtune.methods.added import AdapterSettings
 from subtune.methods.roles import Shape, is_classifier
 from subtune.models.families import FAMILIES, HEADS, MEAN_CLASSIFICATION, Family
-from subtune.models.files import CONFIG, Pooling, head_by, read_config, stored_names, weights_of
+from subtune.models.files import (
+    CONFIG,
+    Pooling,
+    choose_head,
+    list_weight_files,
+    read_config,
+    stored_names,
+)
 from subtune.models.operations import Fused
 from subtune.runs.spec import FisherSpec, RunSpec
 from subtune.tasks.examples import Reads
@@ -104,6 +111,11 @@ class Encoder:
         return len(next(reversed(self.parameters.values())))
 
     @property
+    def shapes(self) -> dict[str, Shape]:
+        """The shape of every parameter, by canonical name."""
+        return {name: tuple(value.shape) for name, value in self.parameters.items()}
+
+    @property
     def device(self) -> torch.device:
         return next(iter(self.parameters.values())).device
 
@@ -134,17 +146,12 @@ class Encoder:
         }
 
 
-def shapes_of(model: Encoder) -> dict[str, Shape]:
-    """Return the shape of every parameter, by canonical name."""
-    return {name: tuple(value.shape) for name, value in model.parameters.items()}
-
-
 def with_new_classifier(model: Encoder, seed: int) -> Encoder:
     """Return the model with a classifier drawn from a seed."""
-    return replace(model, parameters=model.parameters | new_classifier(model, seed))
+    return replace(model, parameters=model.parameters | draw_classifier(model, seed))
 
 
-def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
+def draw_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
     """Return a classifier's parameters, drawn from a seed as transformers draws them.
 
     Weights come from N(0, initializer_range²), biases are 0, and norms are 1.
@@ -161,7 +168,7 @@ def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
     return parameters
 
 
-def with_adapters(model: Encoder, settings: AdapterSettings, seed: int) -> Encoder:
+def add_adapters(model: Encoder, settings: AdapterSettings, seed: int) -> Encoder:
     """Return a model of a packed family with adapters whose weights are drawn from a seed."""
     generator = torch.Generator().manual_seed(seed)
     spread = DEVIATION[settings.type]
@@ -199,13 +206,15 @@ def transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
     return config
 
 
-def model_of(spec: RunSpec | FisherSpec, directory: str) -> Encoder:
+def load_spec_encoder(spec: RunSpec | FisherSpec, directory: str) -> Encoder:
     """Return the model of a stage, loaded from a directory, with the head of the stage's task."""
     task = spec.tokens.data.task
-    return load_model(Path(directory), task.of_kind.head, task.outputs, spec.model.pooling)
+    return load_encoder(Path(directory), task.of_kind.head, task.outputs, spec.model.pooling)
 
 
-def load_model(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
+def load_encoder(
+    directory: Path, head: str, outputs: int, pooling: Pooling | None = None
+) -> Encoder:
     """Return the model in a directory, in float32 and with a classifier of zeros.
 
     Args:
@@ -218,14 +227,14 @@ def load_model(directory: Path, head: str, outputs: int, pooling: Pooling | None
         SubtuneError: a weight is missing or cannot be read, or the model has no such pooling.
     """
     fields = read_config(directory)
-    head = head_by(pooling, head, fields)
+    head = choose_head(pooling, head, fields)
     if fields["model_type"] not in FAMILIES:
         # Transformers' code takes seconds to import; our own forward pass does not need it.
         from subtune.models import transformers_models
 
-        return transformers_models.load(directory, head, outputs, pooling)
+        return transformers_models.load_transformers_encoder(directory, head, outputs, pooling)
     dimensions = FAMILIES[fields["model_type"]].dimensions(fields)
-    paths = weights_of(directory)
+    paths = list_weight_files(directory)
     stored = stored_names(paths, dimensions, head)
     tensors = {name: tensor for path in paths for name, tensor in load_file(path).items()}
     parameters = {

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.files import hash_files
 from subtune.core.hub import download_snapshot
-from subtune.methods.roles import LAYERS, Shape, first_position, naming_of
+from subtune.methods.roles import LAYERS, Shape, family_naming, first_position
 from subtune.models.families import (
     FAMILIES,
     MEAN_CLASSIFICATION,
@@ -52,7 +52,7 @@ class Packaged(NamedTuple):
         package: the package's name.
         repository: the model's name on the hub.
         commit: the commit on the hub that has the same files.
-        version: the `version_of` the package's files.
+        version: the `model_version` the package's files.
     """
 
     package: str
@@ -96,7 +96,7 @@ def read_config(directory: Path) -> dict[str, Any]:
     return fields
 
 
-def own_pooling(read: Callable[[str], str | None]) -> Pooling | None:
+def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
     """Return "mean" if the files of sentence-transformers name mean pooling, else None.
 
     Args:
@@ -116,24 +116,24 @@ def own_pooling(read: Callable[[str], str | None]) -> Pooling | None:
     return None
 
 
-def pooling_in(directory: Path) -> Pooling | None:
-    """Return the `own_pooling` of a model in a local directory."""
+def read_pooling(directory: Path) -> Pooling | None:
+    """Return the `find_pooling` of a model in a local directory."""
 
     def read(name: str) -> str | None:
         path = directory / name
         return path.read_text(encoding="utf-8") if path.is_file() else None
 
-    return own_pooling(read)
+    return find_pooling(read)
 
 
 def lacks_pooler(directory: Path) -> bool:
     """Return whether a local model is a BERT without a pooler, as masked language models are."""
-    names = [name for path in weights_of(directory) for name in shapes_in(path)]
+    names = [name for path in list_weight_files(directory) for name in stored_shapes(path)]
     has_pooler = any(name.endswith("pooler.dense.weight") for name in names)
     return read_config(directory)["model_type"] == "bert" and not has_pooler
 
 
-def head_by(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> str:
+def choose_head(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> str:
     """Return a model's head for a task.
 
     Args:
@@ -143,12 +143,12 @@ def head_by(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> st
     """
     if pooling != "mean" or head != SEQUENCE_CLASSIFICATION:
         return head
-    return head if naming_of(config["model_type"]).pooling_field else MEAN_CLASSIFICATION
+    return head if family_naming(config["model_type"]).pooling_field else MEAN_CLASSIFICATION
 
 
 def sequence_head(directory: Path) -> str:
     """Return the head of a local model for texts, with the pooling that its files name."""
-    return head_by(pooling_in(directory), SEQUENCE_CLASSIFICATION, read_config(directory))
+    return choose_head(read_pooling(directory), SEQUENCE_CLASSIFICATION, read_config(directory))
 
 
 def longest_text(config: Mapping[str, Any]) -> int:
@@ -173,7 +173,7 @@ def _error(path: Path, field: str, value: object, expected: str) -> SubtuneError
     return SubtuneError(f"{path}: {field}: found {json.dumps(value)}, expected {expected}")
 
 
-def directory_of_package(package: str) -> Path:
+def package_directory(package: str) -> Path:
     """Return the folder inside an installed package that holds a model's weights.
 
     Raises:
@@ -195,14 +195,14 @@ def directory_of_package(package: str) -> Path:
     return folders[0]
 
 
-def files_of(directory: Path) -> list[Path]:
+def list_model_files(directory: Path) -> list[Path]:
     """Return the files that make up a model.
 
     Raises:
         SubtuneError: a file is missing, or the weights do not match the configuration.
     """
     fields = read_config(directory)
-    weights = weights_of(directory)
+    weights = list_weight_files(directory)
     if not any((directory / name).is_file() for name in (TOKENIZER, *VOCABULARIES)):
         raise SubtuneError(f"{directory} has no {TOKENIZER}")
     if fields["model_type"] in FAMILIES:
@@ -213,7 +213,7 @@ def files_of(directory: Path) -> list[Path]:
     return [directory / CONFIG, *weights, *present]
 
 
-def weights_of(directory: Path) -> list[Path]:
+def list_weight_files(directory: Path) -> list[Path]:
     """Return the files that hold a model's weights.
 
     Raises:
@@ -234,9 +234,9 @@ def weights_of(directory: Path) -> list[Path]:
     return [directory / name for name in names]
 
 
-def version_of(directory: Path) -> str:
+def model_version(directory: Path) -> str:
     """Return the content hash of a model's files."""
-    return hash_files(*files_of(directory))
+    return hash_files(*list_model_files(directory))
 
 
 def stored_names(
@@ -260,7 +260,7 @@ def stored_names(
             has more layers than the model.
     """
     family = dimensions.family
-    stored = {name: shape for path in paths for name, shape in shapes_in(path).items()}
+    stored = {name: shape for path in paths for name, shape in stored_shapes(path).items()}
     # The first published BERT files call weights of norms gamma, and biases beta.
     names = {
         name.removeprefix(f"{family.backbone}.")
@@ -269,7 +269,7 @@ def stored_names(
         for name in stored
     }
     shapes = dimensions.pretrained_shapes(head)
-    require_same(
+    require_matching_weights(
         paths[0].parent,
         missing=[name for name in shapes if name not in names],
         mismatched=((n, stored[names[n]], s) for n, s in shapes.items() if stored[names[n]] != s),
@@ -278,7 +278,7 @@ def stored_names(
     return names
 
 
-def require_same(
+def require_matching_weights(
     directory: Path,
     missing: Sequence[str],
     mismatched: Iterable[tuple[str, Shape, Shape]],
@@ -306,7 +306,7 @@ def require_same(
         )
 
 
-def shapes_in(path: Path) -> dict[str, Shape]:
+def stored_shapes(path: Path) -> dict[str, Shape]:
     """Return the name and shape of every tensor in a file.
 
     Raises:
@@ -318,7 +318,7 @@ def shapes_in(path: Path) -> dict[str, Shape]:
         return {name: tuple(file.get_slice(name).get_shape()) for name in names}
 
 
-def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
+def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
     """Put a model's files into ``target``: downloaded, or copied from a local directory.
 
     Raises:
@@ -340,11 +340,11 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
     beside = [source / README]
     if spec.pooling:
         beside += [source / MODULES, *source.glob(POOLING)]
-    for path in [*files_of(source), *filter(Path.is_file, beside)]:
+    for path in [*list_model_files(source), *filter(Path.is_file, beside)]:
         copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
-    if spec.source == "files" and version_of(target) != spec.version:
+    if spec.source == "files" and model_version(target) != spec.version:
         raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
     if not (target / TOKENIZER).is_file():
         read_tokenizer(target).save(str(target / TOKENIZER))

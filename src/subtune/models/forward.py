@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from subtune.methods.added import down_and_up
+from subtune.methods.added import adapter_layers
 from subtune.methods.roles import KEY, LAYERS, first_position, is_key_bias
 from subtune.models.attention import bucket_attention, jagged_attention
 from subtune.models.encoder import Encoder
@@ -29,12 +29,12 @@ from subtune.models.operations import (
     TableRows,
     Weight,
     activation,
-    lookup,
+    look_up,
     sparse_embedding,
     sparse_linear,
     stacked_linear,
 )
-from subtune.models.packing import WORDS, Packed, means_of_examples
+from subtune.models.packing import WORDS, Packed, mean_per_example
 
 # A function that gets a module's name, input and output.
 Watch = Callable[[str, Tensor, Tensor], None]
@@ -82,7 +82,7 @@ def logits(
     for layer in model.family.heads[model.head]:
         x = _linear(run, layer.module, _dropped(run, x, layer.dropout_of(model.config)))
         x = activation(layer.activation)(x)
-    return means_of_examples(x, batch) if model.averages else x
+    return mean_per_example(x, batch) if model.averages else x
 
 
 def hidden_states(model: Encoder, batch: Packed) -> Tensor:
@@ -129,9 +129,9 @@ def _embedding(run: _Pass, module: str, ids: Tensor) -> Tensor:
         case SparseEntries():
             return sparse_embedding(ids, table)[None]
         case TableRows(values, rows):
-            return lookup(torch.searchsorted(rows, ids), values)
+            return look_up(torch.searchsorted(rows, ids), values)
         case PerRun(values):
-            return lookup(ids, values)
+            return look_up(ids, values)
     return functional.embedding(ids, _shared(table))[None]
 
 
@@ -180,7 +180,7 @@ def _add_and_norm(run: _Pass, part: str, x: Tensor, residual: Tensor) -> Tensor:
     and LayerNorm.
     """
     norm, dense, p = f"{part}.LayerNorm", f"{part}.dense", run.model.config.hidden_dropout_prob
-    down, up = down_and_up(part)
+    down, up = adapter_layers(part)
     adapters, fused = run.model.adapters, run.model.fused
     if f"{down}.weight" not in run.model.parameters:
         adapters = None

@@ -112,13 +112,13 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
     return ACT2FN[name]
 
 
-def in_products(x: Tensor) -> Tensor:
+def to_product_dtype(x: Tensor) -> Tensor:
     """Return ``x`` in the dtype of matrix products."""
     kind = x.device.type
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
-def lookup(ids: Tensor, tables: Tensor) -> Tensor:
+def look_up(ids: Tensor, tables: Tensor) -> Tensor:
     """Return rows ``[k, t, h]`` of each run's table, from tables ``[k, u, h]``."""
     first = torch.arange(len(tables), device=ids.device) * tables.shape[1]
     return functional.embedding(ids + first[:, None], tables.flatten(0, 1))
@@ -133,7 +133,9 @@ def stacked_linear(x: Tensor, weights: Tensor) -> Tensor:
     """
     if len(weights) == 1:
         return functional.linear(x, weights.squeeze(0))
-    return _StackedLinear.apply(in_products(x).expand(len(weights), -1, -1), in_products(weights))
+    return _StackedLinear.apply(
+        to_product_dtype(x).expand(len(weights), -1, -1), to_product_dtype(weights)
+    )
 
 
 class _StackedLinear(torch.autograd.Function):

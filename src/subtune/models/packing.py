@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.models.attention import Bucket, bucket_of
+from subtune.models.attention import Bucket, make_bucket
 from subtune.models.encoder import Encoder
 from subtune.tasks.examples import IGNORED, Examples
 
@@ -103,7 +103,7 @@ def pack(
         tail, starts = size - count, np.append(starts, count)
         # The number of tokens that the head reads is rounded up, unless it is one per example.
         if len(read_of) != len(index):
-            unread = rounded_up(len(read_of)) - len(read_of)
+            unread = round_up(len(read_of)) - len(read_of)
     unlabelled = unread if len(labels) == len(read_of) else 0
     tensor, columns = partial(_tensor, model.device), dict[str, Tensor]()
     for name, rows in examples.inputs.items():
@@ -158,7 +158,7 @@ def _buckets(lengths: np.ndarray, model: Encoder) -> tuple[Bucket, ...]:
         return ()
     heads, tensor = model.config.num_attention_heads, partial(_tensor, model.device)
     pieces = split_by_length(lengths, SCORES_PER_BUCKET, power=2)
-    return tuple(bucket_of(piece, heads, tensor) for piece in pieces)
+    return tuple(make_bucket(piece, heads, tensor) for piece in pieces)
 
 
 def fixed_size(lengths: np.ndarray, maximum: int, model: Encoder) -> tuple[int, int]:
@@ -176,12 +176,12 @@ def fixed_size(lengths: np.ndarray, maximum: int, model: Encoder) -> tuple[int, 
     # The tail has a token at least, because attention wants no sequence without tokens.
     if model.transformers:
         return len(lengths) * longest + 1, longest
-    size = rounded_up(int(lengths.sum()) + 1)
+    size = round_up(int(lengths.sum()) + 1)
     # The tail has at most an eighth of all tokens.
     return size, max(longest, size >> EIGHTH, 1)
 
 
-def rounded_up(count: int) -> int:
+def round_up(count: int) -> int:
     """Return the smallest number from ``count`` on that is 8 to 15 times a power of 2."""
     unit = 1 << max(0, count.bit_length() - 1 - EIGHTH)
     return -(-count // unit) * unit
@@ -198,7 +198,7 @@ def rows_read(examples: Examples, index: np.ndarray, model: Encoder) -> dict[str
     return {f"{WORDS}.weight": torch.from_numpy(ids).to(model.device)}
 
 
-def means_of_examples(logits: Tensor, batch: Packed) -> Tensor:
+def mean_per_example(logits: Tensor, batch: Packed) -> Tensor:
     """Return logits ``[k, q, o]`` averaged over each example's tokens, ``[k, n, o]``."""
     # Adding by index has no defined order on a GPU.
     by_token = logits.transpose(0, 1).contiguous()

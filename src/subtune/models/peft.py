@@ -28,10 +28,10 @@ from subtune.models.families import (
 )
 from subtune.models.transformers_models import (
     AUTO_CLASSES,
-    emptied,
-    parameters_of,
+    canonical_parameters,
+    make_transformers_model,
     quiet,
-    with_values,
+    strip_values,
 )
 
 # PEFT's task types by head. Its class for question answering does not pass token types on, so that
@@ -107,29 +107,31 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
         return made(task_type=TASK_TYPES.get(head), **settings.fields)
 
 
-def injected(model: Encoder, settings: PeftSettings, seed: int) -> Encoder:
+def inject_peft(model: Encoder, settings: PeftSettings, seed: int) -> Encoder:
     """Return a model with PEFT's modules, whose values are drawn from a seed, on the same device.
 
     Raises:
         SubtuneError: PEFT cannot put such modules into this model.
     """
-    module, names = with_modules(model, settings, seed)
-    parameters = {name: value.contiguous() for name, value in parameters_of(module, names).items()}
-    inside = replace(emptied(module, names), injected=True)
+    module, names = make_peft_model(model, settings, seed)
+    parameters = {
+        name: value.contiguous() for name, value in canonical_parameters(module, names).items()
+    }
+    inside = replace(strip_values(module, names), injected=True)
     return replace(model, parameters=parameters, transformers=inside).to(model.device)
 
 
-def with_modules(
+def make_peft_model(
     model: Encoder, settings: PeftSettings, seed: int
 ) -> tuple[peft.PeftModel, dict[str, str]]:
     """Return PEFT's model on a CPU, with a model's values, and PEFT's names by canonical name."""
     on_cpu = replace(model, config=copy.deepcopy(model.config)).to("cpu")
     own_names = {name: model.exported_name(name) for name in model.parameters}
-    module = with_values(on_cpu, attn_implementation="eager")
+    module = make_transformers_model(on_cpu, attn_implementation="eager")
     return _inject(module, own_names, settings, model.head, seed)
 
 
-def shapes_with(
+def peft_shapes(
     config: PretrainedConfig, own_names: Mapping[str, str], settings: PeftSettings, head: str
 ) -> tuple[dict[str, Shape], dict[str, str]]:
     """Return the shape and PEFT's name of every parameter that is used, by canonical name.
@@ -155,7 +157,9 @@ def shapes_with(
     except RuntimeError:
         # Some initialisations read the model's values.
         module, names = inject("cpu")
-    return {name: tuple(value.shape) for name, value in parameters_of(module, names).items()}, names
+    return {
+        name: tuple(value.shape) for name, value in canonical_parameters(module, names).items()
+    }, names
 
 
 def _inject(

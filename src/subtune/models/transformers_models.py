@@ -21,7 +21,7 @@ from transformers.utils.logging import (
 )
 
 from subtune.core.errors import SubtuneError, one_line
-from subtune.methods.roles import Shape, is_classifier, is_key_bias, naming_of
+from subtune.methods.roles import Shape, family_naming, is_classifier, is_key_bias
 from subtune.methods.selection import LAYER_NUMBER
 from subtune.models.encoder import Encoder, TransformersModule, transformers_config
 from subtune.models.families import (
@@ -31,7 +31,14 @@ from subtune.models.families import (
     TOKEN_CLASSIFICATION,
     Dimensions,
 )
-from subtune.models.files import CONFIG, INDEX, NO_POOLING, WEIGHTS, Pooling, require_same
+from subtune.models.files import (
+    CONFIG,
+    INDEX,
+    NO_POOLING,
+    WEIGHTS,
+    Pooling,
+    require_matching_weights,
+)
 
 AUTO_CLASSES = {
     SEQUENCE_CLASSIFICATION: transformers.AutoModelForSequenceClassification,
@@ -41,8 +48,10 @@ AUTO_CLASSES = {
 }
 
 
-def load(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
-    """Return a model as `subtune.models.encoder.load_model` does.
+def load_transformers_encoder(
+    directory: Path, head: str, outputs: int, pooling: Pooling | None = None
+) -> Encoder:
+    """Return a model as `subtune.models.encoder.load_encoder` does.
 
     Raises:
         SubtuneError: transformers has no such model with this head, or a weight is missing or
@@ -50,7 +59,7 @@ def load(directory: Path, head: str, outputs: int, pooling: Pooling | None = Non
     """
     config = read_config(directory, outputs)
     _require_head(config, head)
-    field = naming_of(config.model_type).pooling_field
+    field = family_naming(config.model_type).pooling_field
     if pooling == "first" and is_decoder(config):
         raise SubtuneError(NO_POOLING.format("first"))
     if pooling and field:
@@ -61,12 +70,12 @@ def load(directory: Path, head: str, outputs: int, pooling: Pooling | None = Non
         name: torch.zeros(value.shape)
         if is_classifier(name)
         else value.clone(memory_format=torch.contiguous_format)
-        for name, value in parameters_of(module, own_names).items()
+        for name, value in canonical_parameters(module, own_names).items()
     }
-    return Encoder(config, parameters, head, emptied(module, own_names))
+    return Encoder(config, parameters, head, strip_values(module, own_names))
 
 
-def with_values(model: Encoder, **settings: Any) -> PreTrainedModel:
+def make_transformers_model(model: Encoder, **settings: Any) -> PreTrainedModel:
     """Return transformers' model with a model's values.
 
     ``settings`` are further arguments of transformers' ``from_config``.
@@ -102,7 +111,7 @@ def read_config(directory: Path, outputs: int) -> PretrainedConfig:
     return config
 
 
-def config_by(dimensions: Dimensions, outputs: int) -> PretrainedConfig:
+def make_config(dimensions: Dimensions, outputs: int) -> PretrainedConfig:
     """Return the configuration of a packed family's model, given its dimensions."""
     fields = dimensions._asdict()
     config = AutoConfig.for_model(fields.pop("family").model_type, **fields)
@@ -134,7 +143,7 @@ def is_decoder(config: PretrainedConfig) -> bool:
     return generates and not fills_gaps
 
 
-def heads_of(config: PretrainedConfig) -> list[str]:
+def available_heads(config: PretrainedConfig) -> list[str]:
     """Return the heads with which transformers has the model, the one for sequences first."""
     return [*_classes(config)]
 
@@ -154,13 +163,13 @@ def _require_head(config: PretrainedConfig, head: str) -> None:
         )
 
 
-def own_names_in(directory: Path, head: str) -> dict[str, str]:
+def read_own_names(directory: Path, head: str) -> dict[str, str]:
     """Return the own name of every parameter of a model with a head, by canonical name."""
     return _own_names(_on_meta(directory, head, outputs=1))
 
 
 @cache
-def shapes_in(
+def read_shapes(
     directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION
 ) -> dict[str, Shape]:
     """Return the shape of every parameter of a model with a head, by canonical name.
@@ -170,7 +179,7 @@ def shapes_in(
             head, or weights in the directory do not match the configuration.
     """
     module = _on_meta(directory, head, outputs)
-    parameters = parameters_of(module, _own_names(module))
+    parameters = canonical_parameters(module, _own_names(module))
     return {name: tuple(value.shape) for name, value in parameters.items()}
 
 
@@ -214,23 +223,23 @@ def _with_weights(
 
 def _own_names(module: PreTrainedModel) -> dict[str, str]:
     """Return the own name of every parameter by canonical name, in order, the classifier's last."""
-    naming = naming_of(module.config.model_type)
+    naming = family_naming(module.config.model_type)
     names = {
         naming.canonical(own, module.base_model_prefix): own for own, _ in module.named_parameters()
     }
     return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
 
 
-def parameters_of(module: nn.Module, own_names: Mapping[str, str]) -> dict[str, Tensor]:
+def canonical_parameters(module: nn.Module, own_names: Mapping[str, str]) -> dict[str, Tensor]:
     """Return a module's parameters by canonical name, every matrix as ``[o, i]``."""
-    held, transposed = dict(module.named_parameters()), transposed_in(module)
+    held, transposed = dict(module.named_parameters()), transposed_matrices(module)
     return {
         name: (held[own].mT if own in transposed else held[own]).detach()
         for name, own in own_names.items()
     }
 
 
-def transposed_in(module: nn.Module) -> frozenset[str]:
+def transposed_matrices(module: nn.Module) -> frozenset[str]:
     """Return the own names of the matrices that a module stores as ``[i, o]``."""
     convolutions = (name for name, inner in module.named_modules() if isinstance(inner, Conv1D))
     return frozenset(f"{name}.weight" for name in convolutions)
@@ -246,7 +255,7 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
         return LAYER_NUMBER.sub(".*.", f".{own.removeprefix(prefix)}").rpartition(".")[0]
 
     modules = set(map(module_in_any_layer, pretrained))
-    require_same(
+    require_matching_weights(
         directory,
         missing=sorted(pretrained.intersection(loading["missing_keys"])),
         mismatched=[key for key in sorted(loading["mismatched_keys"]) if key[0] in pretrained],
@@ -254,12 +263,12 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
     )
 
 
-def emptied(module: PreTrainedModel, own_names: Mapping[str, str]) -> TransformersModule:
+def strip_values(module: PreTrainedModel, own_names: Mapping[str, str]) -> TransformersModule:
     """Return transformers' model as an `Encoder` holds it: its parameters are moved to ``meta``."""
-    transposed, buffers = transposed_in(module), dict(module.named_buffers())
+    transposed, buffers = transposed_matrices(module), dict(module.named_buffers())
     module.to("meta").tie_weights()
     # A single pass does not need a decoder's cache for the next token.
     module.config.use_cache = False
-    cancels = naming_of(module.config.model_type).key_bias_cancels
+    cancels = family_naming(module.config.model_type).key_bias_cancels
     without_effect = frozenset(filter(is_key_bias, own_names) if cancels else ())
     return TransformersModule(module, own_names, transposed, buffers, without_effect)

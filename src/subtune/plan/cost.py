@@ -28,13 +28,13 @@ from subtune.data.batches import EVALUATION_TOKENS, GPU_EVALUATION_TOKENS
 from subtune.methods.selection import Work
 from subtune.models.dimensions import (
     AnyDimensions,
-    bytes_of_a_run,
-    dimensions_of,
-    fields_of,
+    bytes_per_run,
+    known_config,
+    known_dimensions,
     numbers_per_token,
 )
 from subtune.models.families import Dimensions
-from subtune.models.files import head_by
+from subtune.models.files import choose_head
 from subtune.plan.jobs import RUNS_OF_A_SEARCH
 from subtune.plan.plan import Plan
 from subtune.runs.spec import FisherSpec, Fit, RunSpec, TokensSpec
@@ -194,14 +194,14 @@ class Estimates:
         self.start = Cost(seconds=60 * self._assumed.start_minutes)
         self.run = cache(lambda run: self._run(run, self._beside[run]))
         self._dimensions = cache(self._dimensions_of)
-        self._fields = cache(lambda model: fields_of(plan.locations[model]))
+        self._fields = cache(lambda model: known_config(plan.locations[model]))
         self._parameters = cache(lambda model: self._dimensions(model).parameters)
 
     @property
     def unknown_models(self) -> list[str]:
         """Locations of models that are not downloaded yet and therefore count as BERT-large."""
         locations = set(self._plan.locations.values())
-        return sorted(location for location in locations if dimensions_of(location) is None)
+        return sorted(location for location in locations if known_dimensions(location) is None)
 
     def sweep(self, sweep: str) -> Cost:
         """Return the cost of a sweep's runs and of starting its job."""
@@ -294,7 +294,7 @@ class Estimates:
         head, pooling = tokens.data.task.of_kind.head, self._plan.models[tokens.tokenizer].pooling
         fields = self._fields(tokens.tokenizer)
         if fields:
-            head = head_by(pooling, head, fields)
+            head = choose_head(pooling, head, fields)
         return model.forward_flops(self._length(tokens), head)
 
     def _run(self, run: str, beside: float) -> Cost:
@@ -350,7 +350,7 @@ class Estimates:
         spec = self._plan.runs[run].run
         longest = min(2 * self._length(spec.tokens), spec.tokens.max_length)
         of, tokens = self._dimensions(spec.model.id), spec.recipe.batch_size * longest
-        most = GPU_BYTES // bytes_of_a_run(of, tokens, self._in_matrices(run))
+        most = GPU_BYTES // bytes_per_run(of, tokens, self._in_matrices(run))
         return min(max(1, most), MOST_SIDE_BY_SIDE)
 
     def _evaluation(self, rows: float, run: str) -> Cost:
@@ -379,7 +379,7 @@ class Estimates:
 
     def _dimensions_of(self, model: str) -> AnyDimensions:
         location = self._plan.locations[model]
-        dimensions = dimensions_of(location) or dimensions_of("bert-large-cased")
+        dimensions = known_dimensions(location) or known_dimensions("bert-large-cased")
         assert dimensions is not None
         return dimensions
 

@@ -17,22 +17,27 @@ from subtune.core.layout import Layout
 from subtune.data import sources
 from subtune.data.sources import OF_GLUE, REPOSITORIES, mini_version, task_size
 from subtune.methods.added import Peft
-from subtune.methods.roles import naming_of
+from subtune.methods.roles import family_naming
 from subtune.methods.selection import Work
-from subtune.models.dimensions import OtherDimensions, dimensions_of, fields_of, shapes_for
+from subtune.models.dimensions import (
+    OtherDimensions,
+    known_config,
+    known_dimensions,
+    shapes_with_added,
+)
 from subtune.models.families import Dimensions
 from subtune.models.files import (
     NO_POOLING,
     Pooling,
-    directory_of_package,
-    head_by,
+    choose_head,
+    find_pooling,
+    list_weight_files,
     longest_text,
-    own_pooling,
-    pooling_in,
+    model_version,
+    package_directory,
     read_config,
+    read_pooling,
     stored_names,
-    version_of,
-    weights_of,
 )
 from subtune.runs.spec import DataSpec, Labels, ModelSpec, TokensSpec
 from subtune.tasks import Task
@@ -41,7 +46,7 @@ from subtune.tasks.task import TaskSize
 # A window of a long context begins this many tokens after the previous one, as usual on SQuAD.
 DOC_STRIDE = 128
 # Hashing a model's files takes a while.
-_version_of_model = cache(version_of)
+_version_of_model = cache(model_version)
 
 
 def model_and_location(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
@@ -59,11 +64,14 @@ def model_and_location(config: Config, name: str, model: str) -> tuple[ModelSpec
     else:
         with placed(f"models.{model}"):
             package = source.package
-            location = str(directory_of_package(package) if package else source.path)
+            location = str(package_directory(package) if package else source.path)
             spec = ModelSpec(source="files", version=_version_of_model(Path(location)))
         _require_positions(config, name, model, location)
-    pooling, fields = _pooling_of(source, model, location, spec.version, kept), fields_of(location)
-    if pooling == "first" and fields and not naming_of(fields["model_type"]).pooling_field:
+    pooling, fields = (
+        _pooling_of(source, model, location, spec.version, kept),
+        known_config(location),
+    )
+    if pooling == "first" and fields and not family_naming(fields["model_type"]).pooling_field:
         # Transformers' class does the same.
         pooling = None
     _require_parameters(config, name, model, location, pooling)
@@ -77,10 +85,10 @@ def _pooling_of(
     if source.pooling or location in COMMITS:
         return source.pooling
     if not source.hub:
-        return pooling_in(Path(location))
+        return read_pooling(Path(location))
     read = partial(fetch_text, location, version, f"models.{model}.pooling")
     question = f"pooling of {location}@{version}"
-    answer = remember_answer(kept, question, lambda: own_pooling(read) or "first")
+    answer = remember_answer(kept, question, lambda: find_pooling(read) or "first")
     return "mean" if answer == "mean" else None
 
 
@@ -152,7 +160,7 @@ def _require_parameters(
 
     Methods of random entries are not checked, because drawing them takes seconds in a large model.
     """
-    dimensions, fields = dimensions_of(location), fields_of(location)
+    dimensions, fields = known_dimensions(location), known_config(location)
     if dimensions is None or fields is None:
         return
     asked = config.all_models()[model].pooling
@@ -162,11 +170,11 @@ def _require_parameters(
     # Only the classifier's parameters differ between tasks with the same head.
     task_of_head = {}
     for task in reversed(experiment.tasks):
-        head = head_by(pooling, all_tasks[task].of_kind.head, fields)
+        head = choose_head(pooling, all_tasks[task].of_kind.head, fields)
         task_of_head[head] = task
         if isinstance(dimensions, Dimensions) and Path(location).is_dir():
             with placed(f"models.{model}"):
-                stored_names(weights_of(Path(location)), dimensions, head)
+                stored_names(list_weight_files(Path(location)), dimensions, head)
         is_standard = labels_of(experiment, all_tasks[task]) == "standard"
         if is_standard and not [*dimensions.shapes(1, head)][-1].endswith(".bias"):
             raise SubtuneError(
@@ -182,7 +190,7 @@ def _require_parameters(
             continue
         place = f"experiments.{name}.{key}: {method!r} of model {model!r} on task {task!r}"
         with placed(place):
-            shapes = shapes_for(selection, dimensions, all_tasks[task].outputs, head)
+            shapes = shapes_with_added(selection, dimensions, all_tasks[task].outputs, head)
             selection.resolve(shapes, seed=0)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.methods.names import name_of, with_mask
+from subtune.methods.names import builtin_name, masked_name
 from subtune.runs import records
 
 
@@ -52,7 +52,7 @@ def given_names(results: str) -> dict[str, tuple[str, str]]:
         with contextlib.suppress(OSError, ValueError, KeyError):
             scores = pd.read_csv(path, dtype={"run": str}, keep_default_na=False)
             for row in scores.to_dict("records"):
-                method = with_mask(row["method"], float(row["fraction"]), row["scope"] or None)
+                method = masked_name(row["method"], float(row["fraction"]), row["scope"] or None)
                 names.setdefault(row["run"], (row["model"], method))
     return names
 
@@ -100,7 +100,7 @@ def row_of_record(store: Path, run: str, given: tuple[str, str] | None) -> dict[
     spec = records.read_spec(store, run)
     model, method = given or (
         spec.model.repository or f"local {spec.model.version[:8]}",
-        name_of(spec.selection) or spec.selection.in_words(),
+        builtin_name(spec.selection) or spec.selection.describe(),
     )
     outcome = records.read_outcome(store, run)
     task = spec.tokens.data.task

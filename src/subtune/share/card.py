@@ -17,9 +17,9 @@ from subtune.core.files import package_file
 from subtune.core.layout import Layout
 from subtune.exhibits.output import escaped, share
 from subtune.methods.roles import is_classifier
-from subtune.models.dimensions import dimensions_in
+from subtune.models.dimensions import read_dimensions
 from subtune.models.families import MEAN_CLASSIFICATION
-from subtune.models.files import README, has_token_types, head_by, read_config
+from subtune.models.files import README, choose_head, has_token_types, read_config
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import records, tables
 from subtune.runs.spec import Fit, RunSpec
@@ -42,14 +42,14 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     pretrained = Path(layout.model(spec.model.id))
     row = tables.row_of_record(store, run, tables.given_names(layout.results).get(run))
     names = {key: row[key] for key in ("model", "task", "method")}
-    names |= {"selection": spec.selection.in_words()}
+    names |= {"selection": spec.selection.describe()}
     names = {key: printable(" ".join(str(text).split())) for key, text in names.items()}
     seeds = list(_outcomes_of_seeds(store, spec))
     scores = _scores(spec, outcome, seeds)
     task, config = spec.tokens.data.task, read_config(pretrained)
-    head = head_by(spec.model.pooling, task.of_kind.head, config)
+    head = choose_head(spec.model.pooling, task.of_kind.head, config)
     code = _about_code(spec, head, has_token_types(config))
-    shapes = dimensions_in(pretrained).shapes(task.outputs, head)
+    shapes = read_dimensions(pretrained).shapes(task.outputs, head)
     # The hub allows only these characters in the name of a dataset.
     dataset = re.sub(r"[^A-Za-z0-9_.-]+", "-", row["task"])
     data = ModelCardData(

@@ -20,7 +20,7 @@ from subtune.core.layout import Layout
 from subtune.methods import Selection
 from subtune.methods.added import Adapter, Lora, Peft, PeftSettings
 from subtune.methods.roles import is_added, is_classifier, is_norm
-from subtune.models.encoder import Encoder, model_of
+from subtune.models.encoder import Encoder, load_spec_encoder
 from subtune.models.files import (
     MINILM,
     OTHER_TOKENIZER_FILES,
@@ -30,7 +30,7 @@ from subtune.models.files import (
     has_token_types,
 )
 from subtune.models.tokenizer import TOKENIZER_CONFIG
-from subtune.models.transformers_models import quiet, transposed_in, with_values
+from subtune.models.transformers_models import make_transformers_model, quiet, transposed_matrices
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
 from subtune.tasks import TaskSpec
@@ -85,7 +85,7 @@ def export_model(layout: Layout, run: str, target: Path, card: Card | None = Non
         else:
             config = _config(model, spec.tokens.data.task)
             trained = replace(model, config=config, parameters=applied(model.parameters, delta))
-            whole = with_values(trained)
+            whole = make_transformers_model(trained)
             if trained.averages:
                 values = whole.base_model.state_dict()
                 _write_encoder(draft, Path(layout.model(spec.model.id)), config, values)
@@ -143,7 +143,7 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
     Raises:
         SubtuneError: the run trained something else, or an error of `export_model`.
     """
-    from subtune.models.peft import with_modules
+    from subtune.models.peft import make_peft_model
 
     spec, delta, model = _trained(layout, run)
     settings = _settings_of_peft(spec.selection, delta, model)
@@ -152,7 +152,7 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
             f"run {run} trained more than LoRA, norms or modules of PEFT; export its model without "
             "--adapter"
         )
-    module, names = with_modules(model, settings, spec.seed)
+    module, names = make_peft_model(model, settings, spec.seed)
     _fill(module, names, delta, model)
     module.peft_config["default"].base_model_name_or_path = layout.model(spec.model.id)
     with new_directory(target) as draft, quiet():
@@ -191,8 +191,8 @@ def _settings_of_peft(selection: Selection, delta: Delta, model: Encoder) -> Pef
 
 
 def _fill(module: "PeftModel", names: Mapping[str, str], delta: Delta, model: Encoder) -> None:
-    """Put a run's trained values into PEFT's model; ``names`` come from `with_modules`."""
-    parameters, transposed = dict(module.named_parameters()), transposed_in(module)
+    """Put a run's trained values into PEFT's model; ``names`` come from `make_peft_model`."""
+    parameters, transposed = dict(module.named_parameters()), transposed_matrices(module)
     with torch.no_grad():
         for name, change in delta.items():
             if isinstance(change, AddedUpdate):
@@ -225,7 +225,7 @@ def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
         raise SubtuneError(f"found no pretrained model {pretrained}, which the run started from")
     if isinstance(spec.selection, Adapter):
         raise SubtuneError(f"run {run} trained adapters, which neither transformers nor PEFT has")
-    return spec, delta, model_of(spec, pretrained)
+    return spec, delta, load_spec_encoder(spec, pretrained)
 
 
 def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:

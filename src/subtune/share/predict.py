@@ -20,7 +20,7 @@ from subtune.core.hub import download_snapshot
 from subtune.core.machine import prepare
 from subtune.data.batches import EVALUATION_TOKENS
 from subtune.data.text_files import file_ending
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_encoder
 from subtune.models.families import HEADS, SEQUENCE_CLASSIFICATION
 from subtune.models.files import (
     CONFIG,
@@ -29,15 +29,15 @@ from subtune.models.files import (
     MODULES,
     SHARDS,
     WEIGHTS,
-    directory_of_package,
+    choose_head,
     has_one_end,
     has_token_types,
-    head_by,
+    model_version,
+    package_directory,
     read_config,
-    version_of,
 )
 from subtune.models.tokenizer import read_tokenizer
-from subtune.models.transformers_models import AUTO_CLASSES, quiet, with_values
+from subtune.models.transformers_models import AUTO_CLASSES, make_transformers_model, quiet
 from subtune.runs.spec import RunSpec
 from subtune.share.export import ADAPTER, REGRESSION, SPEC
 from subtune.tasks import TaskSpec
@@ -193,7 +193,7 @@ def _base_of(directory: Path, spec: RunSpec, base: Path | None) -> Path:
         name, revision = fields["base_model_name_or_path"], fields.get("revision")
         base = base or Path(name)
     if base.is_dir():
-        if spec.model.source == "files" and version_of(base) != spec.model.version:
+        if spec.model.source == "files" and model_version(base) != spec.model.version:
             raise SubtuneError(
                 f"--base: found other files of a model in {str(base)!r}, expected the files "
                 "that the adapter was trained on"
@@ -204,7 +204,7 @@ def _base_of(directory: Path, spec: RunSpec, base: Path | None) -> Path:
     if (name, revision) == (MINILM.repository, MINILM.commit):
         # If the package is missing, its model is downloaded.
         with contextlib.suppress(SubtuneError):
-            return directory_of_package(MINILM.package)
+            return package_directory(MINILM.package)
     files = [CONFIG, WEIGHTS, INDEX, SHARDS]
     advice = {"name": f"could not download {name}", "instead": "name its folder as --base"}
     return download_snapshot(name, revision, files, repo_type="model", **advice)
@@ -229,9 +229,9 @@ def _loaded(
     else:
         from peft import PeftModel
 
-        untrained = load_model(base, head, task.outputs, pooling)
-        head = head_by(pooling, head, untrained.config.to_dict())
-        module = PeftModel.from_pretrained(with_values(untrained), str(directory))
+        untrained = load_encoder(base, head, task.outputs, pooling)
+        head = choose_head(pooling, head, untrained.config.to_dict())
+        module = PeftModel.from_pretrained(make_transformers_model(untrained), str(directory))
     module = module.to(device).eval()
     averages = head != task.of_kind.head
 

@@ -56,11 +56,11 @@ def _dataset(job: Job, outputs: dict[str, str], threads: int) -> None:
 
 def _model(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Put one pretrained model's files into a folder that loads without a network."""
-    from subtune.models.files import fetch
+    from subtune.models.files import fetch_model
     from subtune.runs.spec import ModelSpec
 
     spec = ModelSpec.model_validate(job.spec)
-    fetch(spec, job.resources["place"], Path(outputs["model"]))
+    fetch_model(spec, job.resources["place"], Path(outputs["model"]))
 
 
 def _tokens(job: Job, outputs: dict[str, str], threads: int) -> None:
@@ -80,7 +80,6 @@ def _fisher(job: Job, outputs: dict[str, str], threads: int) -> None:
     import safetensors.numpy
 
     from subtune.data.load import read_splits
-    from subtune.models.encoder import shapes_of
     from subtune.runs.spec import FisherSpec
     from subtune.training import fisher
 
@@ -88,7 +87,7 @@ def _fisher(job: Job, outputs: dict[str, str], threads: int) -> None:
     task = spec.tokens.data.task
     model = _loaded(job, spec, threads)
     tokens = read_splits(Path(_one(job, "tokens")))["train"]
-    in_full = spec.in_full.names(shapes_of(model)) if spec.in_full else []
+    in_full = spec.in_full.names(model.shapes) if spec.in_full else []
     information = fisher.fisher_information(
         model, tokens, task, spec.rows, spec.seed, in_full=in_full, labels=spec.labels
     )
@@ -361,9 +360,9 @@ def _finished(job: Job) -> list[list[Path]]:
 
 def _loaded(job: Job, spec: "RunSpec | FisherSpec", threads: int) -> "Encoder":
     """Return a job's model with a head for the spec's task, on the device that computes."""
-    from subtune.models.encoder import model_of
+    from subtune.models.encoder import load_spec_encoder
 
-    return model_of(spec, _one(job, "model")).to(prepare(threads))
+    return load_spec_encoder(spec, _one(job, "model")).to(prepare(threads))
 
 
 @contextmanager
@@ -373,7 +372,7 @@ def _training(job: Job, threads: int) -> "Iterator[Callable[[Sequence[RunSpec]],
     At the end without an error, the checkpoints are removed.
     """
     from subtune.data.load import read_splits
-    from subtune.methods.single_entries import read_ranks
+    from subtune.methods.single_entries import read_entry_values
     from subtune.runs.recording import train_and_record
     from subtune.training.checkpoints import Checkpoints
 
@@ -382,7 +381,9 @@ def _training(job: Job, threads: int) -> "Iterator[Callable[[Sequence[RunSpec]],
 
     def train(specs: "Sequence[RunSpec]") -> None:
         if not read_once:
-            ranked = {Path(p).stem: read_ranks(Path(p)) for p in job.inputs.get("rankings", ())}
+            ranked = {
+                Path(p).stem: read_entry_values(Path(p)) for p in job.inputs.get("rankings", ())
+            }
             tokens = read_splits(Path(_one(job, "tokens")))
             read_once.extend([_loaded(job, specs[0], threads), tokens, ranked])
         model, tokens, ranked = read_once

@@ -10,8 +10,8 @@ from torch import Tensor
 from subtune.core.errors import SubtuneError, reason_of
 from subtune.methods.roles import is_classifier
 from subtune.methods.selection import LowRank
-from subtune.models.dimensions import bytes_of_a_run
-from subtune.models.encoder import Encoder, shapes_of, with_new_classifier
+from subtune.models.dimensions import bytes_per_run
+from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.operations import DropoutMasks
 from subtune.models.packing import pack
@@ -95,13 +95,13 @@ def runs_at_once(model: Encoder, train: Examples, members: Sequence[Member]) -> 
         # Transformers' code also computes padding tokens.
         lengths = train.lengths if model.transformers is None else train.lengths.max(initial=1)
         tokens = LARGE_BATCH * examples * np.mean(lengths)
-        shapes = shapes_of(model)
+        shapes = model.shapes
         trained = sum(
             math.prod(shapes[name])
             for name, entry in first.entries.items()
             if is_matrix(model, name, entry)
         )
-        most = SHARE_OF_MEMORY * memory / bytes_of_a_run(model.config, tokens, trained)
+        most = SHARE_OF_MEMORY * memory / bytes_per_run(model.config, tokens, trained)
     elif model.transformers is not None:
         # Each run computes its whole pass, and on a CPU starting kernels costs nothing.
         return 1

@@ -10,7 +10,7 @@ from subtune.data.batches import split_fold
 from subtune.methods.added import Adapter, Peft
 from subtune.methods.selection import Entries
 from subtune.methods.single_entries import DiffPruning
-from subtune.models.encoder import Encoder, shapes_of, with_adapters
+from subtune.models.encoder import Encoder, add_adapters
 from subtune.runs.spec import Fit, Fold, Recipe, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
@@ -97,7 +97,7 @@ class Job:
             return first_training(*arguments, keeper)
         ranking = spec.selection.ranking
         ranks = self.rankings[ranking] if ranking else None
-        return spec.selection.resolve(shapes_of(model), spec.seed, ranks), {}
+        return spec.selection.resolve(model.shapes, spec.seed, ranks), {}
 
 
 def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:
@@ -108,12 +108,12 @@ def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:
     """
     match spec.selection:
         case Adapter(adapter=settings) if pretrained.transformers is None:
-            return with_adapters(pretrained, settings, spec.seed)
+            return add_adapters(pretrained, settings, spec.seed)
         case Peft(peft=settings):
             # Importing PEFT takes seconds and is only needed here.
-            from subtune.models.peft import injected
+            from subtune.models.peft import inject_peft
 
-            return injected(pretrained, settings, spec.seed)
+            return inject_peft(pretrained, settings, spec.seed)
     return pretrained
 
 

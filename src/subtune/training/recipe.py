@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from subtune.data.batches import shuffled_batches, sort_by_length
-from subtune.methods.selection import Entries, count
-from subtune.models.encoder import Encoder, shapes_of, with_new_classifier
+from subtune.methods.selection import Entries, count_trained
+from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.operations import DropoutMasks, fuse_operations
 from subtune.models.packing import Packed, micro_batches, pack, rows_read
@@ -136,9 +136,14 @@ class _Group:
         self._masks = DropoutMasks(seed, model.device)
         self._frozen = self._in_steps = cast_once(model, recipe.precision)
         self._values = self._initial_values(members)
-        shapes = shapes_of(model)
+        shapes = model.shapes
         self.runs = [
-            Run(number, member.recipe, self._values.leaves(number), count(member.entries, shapes))
+            Run(
+                number,
+                member.recipe,
+                self._values.leaves(number),
+                count_trained(member.entries, shapes),
+            )
             for number, member in enumerate(members)
         ]
         self.running = self.runs

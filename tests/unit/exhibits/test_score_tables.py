@@ -15,7 +15,7 @@ from subtune.exhibits.score_tables import (
     scores_by_train_rows,
     with_marks,
 )
-from subtune.methods.names import named
+from subtune.methods.names import find_selection
 from subtune.models.dimensions import papers_models
 from subtune.tasks import TASKS
 from subtune.tasks.task import list_score_columns
@@ -220,13 +220,13 @@ def test_table_1_has_the_papers_columns_and_counts(tmp_path):
         "table1",
         {},
         models={"bert-large-cased": tmp_path},
-        selections={method: named(method, {}).canonical() for method in methods},
+        selections={method: find_selection(method, {}).canonical() for method in methods},
     )
     table = styled.table
     ours, theirs = "parameters: bert-large-cased", "paper: bert-large-cased"
     assert list(table) == ["method", "trains", ours, theirs]
     assert list(table[ours]) == list(table[theirs])
-    assert table["trains"].tolist() == [named(method, {}).in_words() for method in methods]
+    assert table["trains"].tolist() == [find_selection(method, {}).describe() for method in methods]
     assert set(styled.wide) <= set(table)
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from subtune.models.dimensions import dimensions_of
+from subtune.models.dimensions import known_dimensions
 
 
 @pytest.fixture(scope="session")
 def bert_large():
     """Shapes of the parameters of BERT-large-cased with two labels."""
-    return dimensions_of("bert-large-cased").shapes(outputs=2)
+    return known_dimensions("bert-large-cased").shapes(outputs=2)

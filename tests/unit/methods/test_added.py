@@ -4,7 +4,7 @@ import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.methods.added import Lora, LoraSettings
-from subtune.methods.selection import LowRank, Whole, count
+from subtune.methods.selection import LowRank, Whole, count_trained
 from tests.helpers.examples import CLASSIFIER
 
 QUERIES = "encoder.layer.*.attention.self.query.weight"
@@ -20,7 +20,7 @@ def test_an_update_has_its_rank_and_is_scaled_by_alpha_to_rank(bert_large):
     assert {entries[name] for name in queries} == {LowRank(4, 1.5)}
     assert entries["pooler.dense.bias"] == Whole()
     assert entries.keys() == {*queries, "pooler.dense.bias", *CLASSIFIER}
-    assert count(entries, bert_large) == 24 * 4 * 2048 + 1024 + 2050
+    assert count_trained(entries, bert_large) == 24 * 4 * 2048 + 1024 + 2050
 
 
 @pytest.mark.parametrize(

@@ -7,31 +7,37 @@ import pytest
 
 from subtune import papers
 from subtune.core.errors import SubtuneError
-from subtune.methods.names import COMBINATIONS, LAYER_PARAMETERS, METHODS, name_of, named
+from subtune.methods.names import (
+    COMBINATIONS,
+    LAYER_PARAMETERS,
+    METHODS,
+    builtin_name,
+    find_selection,
+)
 from subtune.methods.roles import is_classifier
 from subtune.methods.selection import LowRank, Whole, WholeTensors
-from subtune.models.dimensions import dimensions_of, papers_models, parameter_counts
+from subtune.models.dimensions import count_parameters, known_dimensions, papers_models
 
 
 @pytest.fixture(scope="module")
 def bert():
-    return dimensions_of("bert-base-cased").shapes(outputs=2)
+    return known_dimensions("bert-base-cased").shapes(outputs=2)
 
 
 @pytest.fixture(scope="module")
 def models():
-    return {name: dimensions_of(name) for name in papers_models()}
+    return {name: known_dimensions(name) for name in papers_models()}
 
 
 def trained(name, shapes, users=None):
-    entries = named(name, users or {}).resolve(shapes, seed=0)
+    entries = find_selection(name, users or {}).resolve(shapes, seed=0)
     return {name for name in entries if not is_classifier(name)}
 
 
 def test_a_comma_is_a_union_in_any_order_and_without_is_a_difference(bert):
     both = trained("b_m2,b_q", bert)
     assert both == trained("b_m2", bert) | trained("b_q", bert)
-    assert named("b_m2,b_q", {}).id == named("b_q, b_m2", {}).id
+    assert find_selection("b_m2,b_q", {}).id == find_selection("b_q, b_m2", {}).id
     assert trained("bitfit without b_m2,b_q", bert) == trained("bitfit", bert) - both
 
 
@@ -44,7 +50,7 @@ def test_the_components_of_bitfit_are_all_biases_of_the_layers(bert):
 def test_full_bitfit_differs_between_spafits_text_and_count(models):
     names = ["full-bitfit", "full-bitfit-text"]
     bert_large = {"b": models["bert-large-cased"]}
-    counts = parameter_counts(bert_large, {name: METHODS[name] for name in names}, outputs=2)
+    counts = count_parameters(bert_large, {name: METHODS[name] for name in names}, outputs=2)
     classifier = 2 * 1024 + 2
     embeddings, pooler = (28_996 + 512 + 2 + 2) * 1024, 1024 * 1024 + 1024
     # Seven biases of a layer have 1,024 entries, one has 4,096.
@@ -55,7 +61,7 @@ def test_full_bitfit_differs_between_spafits_text_and_count(models):
 
 
 def test_spafit_goes_by_strata_of_layers(bert):
-    entries = named("SPAFIT-2-5-II", {}).resolve(bert, seed=0)
+    entries = find_selection("SPAFIT-2-5-II", {}).resolve(bert, seed=0)
     layers = {}
     for name, entry in entries.items():
         if not is_classifier(name):
@@ -94,7 +100,7 @@ def test_names_of_your_own_combine_with_the_papers(bert):
 )
 def test_a_name_that_means_nothing_is_an_error(name, message):
     with pytest.raises(SubtuneError, match=message):
-        named(name, {})
+        find_selection(name, {})
 
 
 PRINTED = pd.concat(
@@ -105,8 +111,8 @@ PRINTED = pd.concat(
 @pytest.mark.parametrize("row", PRINTED.itertuples(), ids=lambda row: f"{row.source}-{row.method}")
 def test_counts_are_those_that_the_papers_print(row, models):
     model = {row.model: models[row.model]}
-    selection = {row.method: named(row.method, {}, row.model)}
-    [counts] = parameter_counts(model, selection, 3 if row.source == "spafit" else 2).iloc
+    selection = {row.method: find_selection(row.method, {}, row.model)}
+    [counts] = count_parameters(model, selection, 3 if row.source == "spafit" else 2).iloc
     if row.printed.endswith("%"):
         digits = len(row.printed.rstrip("%").partition(".")[2])
         # The papers do not say which way they round, and do not always go the same way.
@@ -128,7 +134,7 @@ def test_counts_are_those_that_the_papers_print(row, models):
     ],
 )
 def test_every_method_fits_every_model_of_the_papers(name, models):
-    counts = parameter_counts({name: models[name]}, METHODS, outputs=2)
+    counts = count_parameters({name: models[name]}, METHODS, outputs=2)
     assert counts["parameters"].notna().all()
     by_method = counts.set_index("method")["parameters"].astype(float)
     assert by_method["rand_uniform"] == by_method["bitfit"]
@@ -140,10 +146,10 @@ def test_every_method_fits_every_model_of_the_papers(name, models):
     [("bert-base-cased", 100_000), ("bert-large-cased", 280_000), ("roberta-base", 105_000)],
 )
 def test_rand_uniform_draws_as_many_as_the_published_code(model, drawn):
-    assert named("rand_uniform", {}, model).random.count == drawn
+    assert find_selection("rand_uniform", {}, model).random.count == drawn
 
 
 @pytest.mark.parametrize("name", [*METHODS, *COMBINATIONS, "SPAFIT-1-3-I", "SPAFIT-0-23-II"])
 def test_a_papers_selection_is_known_by_its_name(name):
-    assert name_of(named(name, {})) == {"beft": "b_v"}.get(name, name)
-    assert name_of(WholeTensors(parameters=("pooler.**",))) is None
+    assert builtin_name(find_selection(name, {})) == {"beft": "b_v"}.get(name, name)
+    assert builtin_name(WholeTensors(parameters=("pooler.**",))) is None

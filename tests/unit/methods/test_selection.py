@@ -5,22 +5,22 @@ import pytest
 from subtune.core.errors import SubtuneError
 from subtune.methods import SELECTION
 from subtune.methods.names import METHODS
-from subtune.methods.selection import Whole, WholeTensors, Work, matching, require_whole
+from subtune.methods.selection import Whole, WholeTensors, Work, match_names, require_whole
 from subtune.methods.single_entries import Ranked, Top
-from subtune.models.dimensions import dimensions_of
+from subtune.models.dimensions import known_dimensions
 from tests.helpers.examples import CLASSIFIER
 
 
 def test_a_star_does_not_cross_a_dot(bert_large):
     pattern = "encoder.layer.*.output.LayerNorm.bias"
-    assert len(matching([pattern], bert_large)) == 24
-    assert len(matching(["encoder.**.output.LayerNorm.bias"], bert_large)) == 48
-    assert not any(name.startswith("classifier") for name in matching(["**"], bert_large))
+    assert len(match_names([pattern], bert_large)) == 24
+    assert len(match_names(["encoder.**.output.LayerNorm.bias"], bert_large)) == 48
+    assert not any(name.startswith("classifier") for name in match_names(["**"], bert_large))
 
 
 def test_a_range_of_layers_includes_both_ends_and_may_be_open(bert_large):
     def layers(part):
-        return {int(n.split(".")[2]) for n in matching([f"encoder.layer.{part}.**"], bert_large)}
+        return {int(n.split(".")[2]) for n in match_names([f"encoder.layer.{part}.**"], bert_large)}
 
     assert layers("4-8") == {4, 5, 6, 7, 8}
     assert layers("20-") == {20, 21, 22, 23}
@@ -35,7 +35,7 @@ def test_a_range_of_layers_includes_both_ends_and_may_be_open(bert_large):
     ],
 )
 def test_layernorm_is_the_output_layernorm_and_the_classifier(model, layers, classifier):
-    shapes = dimensions_of(model).shapes(outputs=2)
+    shapes = known_dimensions(model).shapes(outputs=2)
     modules = [f"encoder.layer.{layer}.output.LayerNorm" for layer in range(layers)] + classifier
     names = {f"{module}.{part}" for module in modules for part in ("weight", "bias")}
     assert set(METHODS["layernorm"].resolve(shapes, seed=0)) == names
@@ -92,7 +92,7 @@ def test_a_kind_is_known_by_its_keys_and_says_what_it_trains(canonical, work, wo
     selection = SELECTION.validate_json(canonical)
     assert selection.canonical() == canonical
     assert selection.work() is work
-    assert selection.in_words() == words
+    assert selection.describe() == words
     entries = selection.resolve(bert_large, seed=0)
     assert all(entries[name] == Whole() for name in CLASSIFIER)
     assert (entries.keys() > set(CLASSIFIER)) == (not words.startswith("nothing"))
@@ -103,4 +103,4 @@ def test_a_top_fraction_names_its_ranking():
     assert SELECTION.validate_json(TOP.canonical()) == TOP
     assert TOP.canonical() == '{"top":{"fraction":0.25,"ranking":"r"}}'
     assert TOP.ranking == "r"
-    assert TOP.in_words() == "top 0.25 of ranking r"
+    assert TOP.describe() == "top 0.25 of ranking r"

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
 from subtune.methods.names import METHODS
-from subtune.methods.selection import Indices, WholeTensors, count
+from subtune.methods.selection import Indices, WholeTensors, count_trained
 from subtune.methods.single_entries import (
     Draw,
     Lines,
     Random,
     Ranked,
     Top,
+    rank_entries,
     rank_files,
-    ranks,
-    read_ranks,
-    summed,
+    read_entry_values,
+    sum_information,
 )
 from tests.helpers.examples import CLASSIFIER
 
@@ -32,7 +32,7 @@ def indices(entries):
 
 def test_random_draws_as_many_as_layernorm_by_tensor_size(bert_large):
     entries = METHODS["random"].resolve(bert_large, seed=0)
-    assert count(entries, bert_large) == 51_202
+    assert count_trained(entries, bert_large) == 51_202
     drawn = indices(entries)
     words = "embeddings.word_embeddings.weight"
     total = sum(math.prod(shape) for n, shape in bert_large.items() if "classifier" not in n)
@@ -94,14 +94,14 @@ def test_a_mask_is_of_those_ranked_tensors_that_the_model_has():
 
 
 def test_the_most_informative_entry_ranks_first():
-    ranking = ranks({"a": np.array([1.0, 5.0, 1.0]), "b": np.array([5.0, 0.0])})
+    ranking = rank_entries({"a": np.array([1.0, 5.0, 1.0]), "b": np.array([5.0, 0.0])})
     assert ranking["a"].tolist() == [2, 0, 3]
     assert ranking["b"].tolist() == [1, 4]
 
 
 def test_every_task_counts_the_same_however_large_its_information():
     small, large = {"a": np.array([1.0, 3.0])}, {"a": np.array([3e6, 1e6])}
-    assert summed([small, large])["a"] == pytest.approx([1.0, 1.0])
+    assert sum_information([small, large])["a"] == pytest.approx([1.0, 1.0])
 
 
 def test_a_ranking_holds_every_entry_of_its_selection_matrices_too(tmp_path):
@@ -120,17 +120,20 @@ def test_a_ranking_holds_every_entry_of_its_selection_matrices_too(tmp_path):
 def test_the_order_of_tasks_does_not_matter(order):
     rng = np.random.default_rng(0)
     tasks = [{"a": rng.random(50), "b": rng.random(7)} for _ in range(4)]
-    straight, shuffled = ranks(summed(tasks)), ranks(summed([tasks[i] for i in order]))
+    straight, shuffled = (
+        rank_entries(sum_information(tasks)),
+        rank_entries(sum_information([tasks[i] for i in order])),
+    )
     assert all((straight[name] == shuffled[name]).all() for name in straight)
 
 
 def test_information_of_zero_is_an_error():
     with pytest.raises(SubtuneError, match="sums to 0"):
-        summed([{"a": np.zeros(3)}])
+        sum_information([{"a": np.zeros(3)}])
 
 
 def test_a_damaged_file_of_information_is_named_with_what_to_do(tmp_path):
     path = tmp_path / "sst2.safetensors"
     path.write_bytes(b"\x00" * 100)
     with pytest.raises(SubtuneError, match=r"sst2\.safetensors is damaged; delete it, and"):
-        read_ranks(path)
+        read_entry_values(path)

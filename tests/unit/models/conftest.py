@@ -3,7 +3,7 @@
 import pytest
 from transformers import AutoModelForSequenceClassification
 
-from subtune.models.files import WEIGHTS, weights_of
+from subtune.models.files import WEIGHTS, list_weight_files
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def in_shards(copied):
         whole = AutoModelForSequenceClassification.from_pretrained(directory)
         (directory / WEIGHTS).unlink()
         whole.save_pretrained(directory, max_shard_size="20KB")
-        assert len(weights_of(directory)) > 1
+        assert len(list_weight_files(directory)) > 1
         return directory
 
     return write

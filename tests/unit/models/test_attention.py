@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subtune.models.attention import bucket_attention, bucket_of, jagged_attention, pad, unpad
+from subtune.models.attention import bucket_attention, jagged_attention, make_bucket, pad, unpad
 
 RUNS, HEADS, WIDTH = 2, 3, 12
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
@@ -29,7 +29,7 @@ def drawn(lengths):
 @settings(max_examples=40)
 @given(LENGTHS)
 def test_without_padding_padded_tokens_are_the_tokens(lengths):
-    bucket = bucket_of(np.array(lengths), HEADS, torch.from_numpy)
+    bucket = make_bucket(np.array(lengths), HEADS, torch.from_numpy)
     tokens = drawn(lengths)[0]
     padded = pad(tokens, bucket)
     assert padded.shape == (RUNS * len(lengths) * HEADS, max(lengths), WIDTH // HEADS)
@@ -50,7 +50,7 @@ def test_examples_attend_as_if_they_were_alone(first_only, lengths):
         query.split(queries, 1), key.split(lengths, 1), value.split(lengths, 1), strict=True
     )
     expected = torch.cat([plain(*piece) for piece in pieces], 1)
-    bucket = bucket_of(counts, HEADS, torch.from_numpy)
+    bucket = make_bucket(counts, HEADS, torch.from_numpy)
     in_bucket = bucket_attention(query, key, value, bucket, None, 0.0)
     torch.testing.assert_close(in_bucket, expected, rtol=1e-4, atol=1e-5)
     jagged = jagged_attention(query, key, value, HEADS, starts, max(lengths), 0.0)

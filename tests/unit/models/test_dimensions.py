@@ -4,9 +4,9 @@ import json
 import re
 
 from subtune import cli
-from subtune.methods.names import named
-from subtune.methods.selection import Whole, WholeTensors, count
-from subtune.models.dimensions import dimensions_in, trained_tensors
+from subtune.methods.names import find_selection
+from subtune.methods.selection import Whole, WholeTensors, count_trained
+from subtune.models.dimensions import read_dimensions, trained_tensors
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 
 
@@ -23,11 +23,11 @@ def cells(printed, first):
 
 
 def tensors(method, directory):
-    shapes = dimensions_in(directory).shapes(2)
-    entries = named(method, {}).resolve(shapes, seed=0)
-    names = dimensions_in(directory).exported_names(SEQUENCE_CLASSIFICATION)
+    shapes = read_dimensions(directory).shapes(2)
+    entries = find_selection(method, {}).resolve(shapes, seed=0)
+    names = read_dimensions(directory).exported_names(SEQUENCE_CLASSIFICATION)
     table = trained_tensors(entries, shapes, names)
-    assert table["trains"].sum() == count(entries, shapes)
+    assert table["trains"].sum() == count_trained(entries, shapes)
     return table
 
 
@@ -47,7 +47,7 @@ def test_a_row_is_a_pattern_of_the_layers_that_train(minilm):
     assert table.loc["encoder.layer.2-3.attention.self.query.bias", "times"] == 2
     adapted = table.loc["encoder.layer.4-5.attention.self.query.weight"]
     assert (adapted["times"], adapted["how"], adapted["trains"]) == (2, "rank 64", 2 * 64 * 768)
-    shapes = dimensions_in(minilm).shapes(2)
+    shapes = read_dimensions(minilm).shapes(2)
     # A pattern of the table means in a selection what it stands for.
     inside = table[~table.index.str.startswith("classifier")]
     named_by = [WholeTensors(parameters=(pattern,)).names(shapes) for pattern in inside.index]

@@ -9,10 +9,10 @@ from transformers import AutoConfig, AutoModel
 from subtune.core.errors import SubtuneError
 from subtune.methods.roles import is_classifier
 from subtune.models import encoder, transformers_models
-from subtune.models.dimensions import dimensions_in
-from subtune.models.encoder import load_model
+from subtune.models.dimensions import read_dimensions
+from subtune.models.encoder import load_encoder
 from subtune.models.families import HEADS, SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION
-from subtune.models.files import WEIGHTS, version_of
+from subtune.models.files import WEIGHTS, model_version
 from tests.helpers import families
 
 QUERY = "encoder.layer.1.attention.self.query.weight"
@@ -21,12 +21,12 @@ UP = "model.layers.{}.mlp.up_proj.weight"
 
 
 def load(directory):
-    return load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+    return load_encoder(directory, SEQUENCE_CLASSIFICATION, 2)
 
 
 def plan(directory):
-    version_of(directory)
-    dimensions_in(directory).shapes(2)
+    model_version(directory)
+    read_dimensions(directory).shapes(2)
 
 
 def without(part):
@@ -74,7 +74,7 @@ def test_weights_that_were_cut_short_or_are_of_another_kind_are_refused(copied, 
     other = b"version https://git-lfs.github.com/spec/v1"
     path.write_bytes(path.read_bytes()[cut] if cut else other)
     with pytest.raises(SubtuneError, match="cannot be read, expected safetensors, from their begi"):
-        version_of(path.parent)
+        model_version(path.parent)
 
 
 def renamed(weights):
@@ -102,9 +102,9 @@ def test_names_of_published_checkpoints_are_read(family, weights, copied, direct
 def test_a_seed_draws_the_whole_classifier_beside_what_transformers_reads(
     family, head, directory_of
 ):
-    model = load_model(directory_of(family), head, 3)
+    model = load_encoder(directory_of(family), head, 3)
     theirs = AutoModel.from_pretrained(directory_of(family)).state_dict()
-    first, same, other = (encoder.new_classifier(model, seed) for seed in (1, 1, 2))
+    first, same, other = (encoder.draw_classifier(model, seed) for seed in (1, 1, 2))
     assert list(first) == [name for name in model.parameters if is_classifier(name)]
     for name, values in model.parameters.items():
         assert torch.equal(values, torch.zeros(values.shape) if name in first else theirs[name])
@@ -145,8 +145,8 @@ def test_a_model_without_a_sequence_head_loads_with_a_token_head(tmp_path):
     config = AutoConfig.for_model("apertus", **fields)
     model = transformers_models.AUTO_CLASSES[TOKEN_CLASSIFICATION].from_config(config)
     model.save_pretrained(tmp_path)
-    assert load_model(tmp_path, TOKEN_CLASSIFICATION, 3).outputs == 3
-    dimensions = dimensions_in(tmp_path)
+    assert load_encoder(tmp_path, TOKEN_CLASSIFICATION, 3).outputs == 3
+    dimensions = read_dimensions(tmp_path)
     assert dimensions.shapes(3, TOKEN_CLASSIFICATION)["classifier.score.weight"] == (3, 32)
     assert dimensions.parameters > 0
     with pytest.raises(SubtuneError, match="no model for sequence classification of 'apertus'"):

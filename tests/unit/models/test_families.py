@@ -9,9 +9,8 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig
 from subtune.core.errors import SubtuneError
 from subtune.methods import roles
 from subtune.methods.roles import NAMINGS, is_classifier
-from subtune.models import encoder
-from subtune.models.dimensions import dimensions_by, dimensions_in
-from subtune.models.encoder import load_model
+from subtune.models.dimensions import dimensions_by, read_dimensions
+from subtune.models.encoder import load_encoder
 from subtune.models.families import (
     FAMILIES,
     HEADS,
@@ -106,7 +105,7 @@ def directory(request, directory_of):
 
 @pytest.fixture
 def model(directory):
-    return load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+    return load_encoder(directory, SEQUENCE_CLASSIFICATION, 2)
 
 
 def test_every_family_is_tried():
@@ -115,7 +114,7 @@ def test_every_family_is_tried():
 
 
 def test_every_module_of_a_layer_has_a_role(model):
-    places = map(roles.component_of, model.parameters)
+    places = map(roles.split_name, model.parameters)
     inside = {place.component for place in places if place.layer is not None}
     # BERT has no projections of relative positions.
     assert {name for name in inside if ".pos_" not in name} <= set(roles.IN_LAYER)
@@ -131,8 +130,8 @@ def test_norms_and_tables_are_known_by_their_names(model):
 
 
 def test_shapes_are_known_without_weights(model, directory):
-    dimensions = dimensions_in(directory)
-    assert dimensions.shapes(2) == encoder.shapes_of(model)
+    dimensions = read_dimensions(directory)
+    assert dimensions.shapes(2) == model.shapes
     pretrained = sum(v.numel() for n, v in model.parameters.items() if not is_classifier(n))
     assert dimensions.parameters == pretrained
     # Twice as many tokens cost twice as much, and what looks from token to token four times.

@@ -6,9 +6,9 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError
 from subtune.models import files
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.models.files import fetch
+from subtune.models.files import fetch_model
 from subtune.models.tokenizer import TOKENIZER
 from subtune.runs.spec import ModelSpec
 
@@ -18,9 +18,9 @@ def fetched(tmp_path):
     """A function that copies a local model as it was planned; after planning, ``edit`` is called"""
 
     def fetch_copy(directory, edit=lambda: None):
-        spec = ModelSpec(source="files", version=files.version_of(directory))
+        spec = ModelSpec(source="files", version=files.model_version(directory))
         edit()
-        fetch(spec, str(directory), tmp_path / "copy")
+        fetch_model(spec, str(directory), tmp_path / "copy")
         return tmp_path / "copy"
 
     return fetch_copy
@@ -30,7 +30,7 @@ def test_a_local_model_is_copied_with_its_card(directory, fetched):
     card = "---\nlicense: mit\n---\n"
     (directory / "README.md").write_text(card)
     copy = fetched(directory)
-    assert files.version_of(copy) == files.version_of(directory)
+    assert files.model_version(copy) == files.model_version(directory)
     assert (copy / "README.md").read_text() == card
 
 
@@ -44,7 +44,7 @@ def test_a_local_model_that_was_edited_after_planning_is_refused(directory, fetc
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
 def test_weights_in_several_files_are_copied(family, directory_of, in_shards, fetched):
     whole, in_parts = (
-        load_model(of, SEQUENCE_CLASSIFICATION, 2).parameters
+        load_encoder(of, SEQUENCE_CLASSIFICATION, 2).parameters
         for of in (directory_of(family), fetched(in_shards(family)))
     )
     assert all(torch.equal(value, in_parts[name]) for name, value in whole.items())

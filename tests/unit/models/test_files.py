@@ -13,9 +13,9 @@ from subtune.core.errors import SubtuneError
 from subtune.data.load import tokenize
 from subtune.methods.roles import is_classifier
 from subtune.models import files
-from subtune.models.encoder import load_model, with_new_classifier
+from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
-from subtune.models.files import MANY, head_by, longest_text, own_pooling
+from subtune.models.files import MANY, choose_head, find_pooling, longest_text
 from subtune.models.forward import logits
 from subtune.models.packing import pack
 from subtune.models.tokenizer import TOKENIZER, read_tokenizer
@@ -27,7 +27,7 @@ def test_a_models_version_is_of_its_files_in_one_order(directory):
     """Another order would change the ids of all recorded runs."""
     for name in ("vocab.txt", "tokenizer_config.json"):
         (directory / name).write_text("{}")
-    names = [path.name for path in files.files_of(directory)]
+    names = [path.name for path in files.list_model_files(directory)]
     in_order = ["config.json", "model.safetensors", "tokenizer.json"]
     assert names == [*in_order, "tokenizer_config.json", "vocab.txt"]
 
@@ -42,10 +42,10 @@ def test_a_models_version_is_of_its_files_in_one_order(directory):
 )
 def test_files_that_are_not_those_of_the_index_are_refused(change, problem, in_shards):
     directory = in_shards("bert")
-    shards = files.weights_of(directory)
+    shards = files.list_weight_files(directory)
     change(shards, directory / files.INDEX)
     with pytest.raises(SubtuneError, match=re.escape(problem.format(last=shards[-1].name))):
-        files.files_of(directory)
+        files.list_model_files(directory)
 
 
 @pytest.mark.parametrize("content", ["{", '{"model": {}}'])
@@ -60,7 +60,7 @@ def test_words_behind_the_last_row_matter_where_a_text_has_them(copied):
     tokenizer = Tokenizer.from_file(str(directory / TOKENIZER))
     tokenizer.add_special_tokens(["[BEHIND]"])
     tokenizer.save(str(directory / TOKENIZER))
-    assert files.files_of(directory)
+    assert files.list_model_files(directory)
     rows = examples.rows_of(task)
     assert tokenize(task, rows, directory, 24)
     rows["train"] = rows["train"].map(lambda row: row | {"text_a": "a [BEHIND] film"})
@@ -103,13 +103,13 @@ MODULES = [
 )
 def test_files_of_sentence_transformers_say_the_pooling(modules, pooling, found):
     stored = {"modules.json": json.dumps(modules), "1_Pooling/config.json": json.dumps(pooling)}
-    assert own_pooling(stored.get) == found
+    assert find_pooling(stored.get) == found
 
 
 @pytest.mark.parametrize("modules", ["{", '[{"path": "1_Pooling"}]'])
 def test_a_list_of_modules_that_is_none_is_one_line(modules):
     with pytest.raises(SubtuneError, match=r"^modules\.json or the config\.json .* cannot be read"):
-        own_pooling({"modules.json": modules}.get)
+        find_pooling({"modules.json": modules}.get)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_list_of_modules_that_is_none_is_one_line(modules):
     ],
 )
 def test_only_a_head_of_one_text_reads_the_mean(pooling, task, expected):
-    assert head_by(pooling, TASKS[task].of_kind.head, {"model_type": "bert"}) == expected
+    assert choose_head(pooling, TASKS[task].of_kind.head, {"model_type": "bert"}) == expected
 
 
 ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
@@ -138,7 +138,7 @@ def logits_of_rows(model, reads=None):
 @pytest.mark.parametrize("family", ["bert", "roberta", "mpnet", "distilbert", "deberta"])
 def test_the_mean_is_a_linear_layer_on_the_mean_of_the_last_hidden_states(family, directory_of):
     model = with_new_classifier(
-        load_model(directory_of(family), SEQUENCE_CLASSIFICATION, 3, "mean"), 0
+        load_encoder(directory_of(family), SEQUENCE_CLASSIFICATION, 3, "mean"), 0
     )
     assert model.head == MEAN_CLASSIFICATION
     weight, bias = (value for name, value in model.parameters.items() if is_classifier(name))
@@ -153,7 +153,7 @@ def test_the_mean_is_a_linear_layer_on_the_mean_of_the_last_hidden_states(family
 def test_where_transformers_class_can_pool_it_does(directory_of):
     computed = {}
     for pooling in ("first", "mean", None):
-        model = load_model(directory_of("modernbert"), SEQUENCE_CLASSIFICATION, 2, pooling)
+        model = load_encoder(directory_of("modernbert"), SEQUENCE_CLASSIFICATION, 2, pooling)
         assert model.head == SEQUENCE_CLASSIFICATION
         assert model.config.classifier_pooling == {"mean": "mean"}.get(pooling, "cls")
         computed[pooling] = logits_of_rows(with_new_classifier(model, 0))

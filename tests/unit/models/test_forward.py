@@ -16,7 +16,7 @@ from transformers.activations import ACT2FN
 
 from subtune.models import forward, packing
 from subtune.models.dimensions import dimensions_by
-from subtune.models.encoder import load_model, with_new_classifier
+from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import (
     ACTIVATIONS,
     HEADS,
@@ -49,7 +49,7 @@ MODELS = [(name, head) for head in HEADS for name in ("tiny_bert", "tiny_roberta
 def model(request):
     """A model with a classifier that is not zero."""
     name, head = request.param
-    pretrained = load_model(request.getfixturevalue(name), head, HEAD_INPUTS[head][2])
+    pretrained = load_encoder(request.getfixturevalue(name), head, HEAD_INPUTS[head][2])
     return with_new_classifier(pretrained, 0)
 
 
@@ -233,7 +233,7 @@ def test_cut_into_parts_examples_keep_their_order_and_take_fewer_places(power, l
 
 def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(directory_of, monkeypatch):
     def parts(family):
-        model = load_model(directory_of(family), SEQUENCE_CLASSIFICATION, 2)
+        model = load_encoder(directory_of(family), SEQUENCE_CLASSIFICATION, 2)
         cut = packing.micro_batches(np.array([7, 3, 5, 1]), np.array([4, 5, 100, 104]), model)
         return [part.tolist() for part in cut]
 
@@ -255,7 +255,7 @@ READ = {"first": slice(1), "last": slice(-1, None), "all": slice(None)}
 def test_states_are_those_of_transformers_model_without_a_head(family, reads, directory_of):
     directory = directory_of(family)
     split = Examples(examples.tokens(TASKS["mrpc"], directory)["train"], reads)
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+    model = load_encoder(directory, SEQUENCE_CLASSIFICATION, 2)
     plain = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
     expected = []
     for number in TEXTS:
@@ -291,15 +291,15 @@ def test_a_batch_of_a_fixed_shape_has_the_logits_losses_and_gradients_of_its_exa
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 15, 16, 17, 100, 1040, 4097])
 def test_a_fixed_shape_has_few_sizes_and_a_short_tail(count):
-    size = packing.rounded_up(count)
+    size = packing.round_up(count)
     assert count <= size <= max(count + 1, 1.125 * count)
-    assert packing.rounded_up(size) == size
-    assert len({packing.rounded_up(n) for n in range(512, 1024)}) <= 9
+    assert packing.round_up(size) == size
+    assert len({packing.round_up(n) for n in range(512, 1024)}) <= 9
 
 
 @pytest.mark.parametrize("length, count", [(128, 16), (128, 32), (384, 32), (3, 7), (1, 1)])
 def test_no_sequence_of_a_fixed_shape_exceeds_its_longest(tiny_bert, length, count):
-    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    model = load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     texts = examples.packable([[2] * length] * count, [0] * count)
     packed = pack(texts, np.arange(count), model, fixed_shape=True)
     ends = torch.tensor([*packed.starts[1:], len(packed.ids)])

@@ -8,9 +8,9 @@ from transformers import AutoConfig
 
 from subtune.core.errors import SubtuneError
 from subtune.methods import SELECTION
-from subtune.methods.names import named
+from subtune.methods.names import find_selection
 from subtune.methods.roles import NAMINGS
-from subtune.models.dimensions import dimensions_in
+from subtune.models.dimensions import read_dimensions
 from subtune.models.families import FAMILIES
 from tests.helpers.families import DECODER, SHAPE, USUAL
 from tests.helpers.project import ROOT
@@ -39,14 +39,14 @@ def test_the_page_has_every_family():
 def test_a_family_that_no_one_has_described_has_transformers_names(tmp_path):
     fields = {"n_layer": 2, "n_head": 2}
     AutoConfig.for_model("bloom", **(SHAPE | USUAL | fields)).save_pretrained(tmp_path)
-    shapes = dimensions_in(tmp_path).shapes(2)
+    shapes = read_dimensions(tmp_path).shapes(2)
     [block] = [block for block in BLOCKS["yaml"] if block.startswith("selections:")]
     for selection in yaml.safe_load(block)["selections"].values():
         SELECTION.validate_python(selection).resolve(shapes, seed=0)
     for method in ("full", "frozen", "bitfit"):
-        named(method, {}).resolve(shapes, seed=0)
+        find_selection(method, {}).resolve(shapes, seed=0)
     with pytest.raises(SubtuneError, match="whose vectors are"):
-        named("layernorm", {}).resolve(shapes, seed=0)
+        find_selection("layernorm", {}).resolve(shapes, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_a_family_that_no_one_has_described_has_transformers_names(tmp_path):
 def test_the_example_fits_models_as_deep_as_the_published_ones(family, model, layers, tmp_path):
     fields = SHAPE | USUAL | DECODER | {"num_hidden_layers": layers}
     AutoConfig.for_model(family, **fields).save_pretrained(tmp_path)
-    shapes = dimensions_in(tmp_path).shapes(2)
+    shapes = read_dimensions(tmp_path).shapes(2)
     example = yaml.safe_load((ROOT / "examples" / "any-model.yaml").read_text())
     own = {name: SELECTION.validate_python(s) for name, s in example["selections"].items()}
     experiments = [e for e in example["experiments"].values() if model in e["models"]]
     for method in {method for experiment in experiments for method in experiment["methods"]}:
-        named(method, own).resolve(shapes, seed=0)
+        find_selection(method, own).resolve(shapes, seed=0)
 
 
 def test_a_family_is_added_as_the_page_shows():

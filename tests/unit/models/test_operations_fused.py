@@ -14,7 +14,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from subtune.methods import SELECTION
 from subtune.models import operations
-from subtune.models.encoder import load_model, shapes_of, with_adapters, with_new_classifier
+from subtune.models.encoder import add_adapters, load_encoder, with_new_classifier
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.forward import logits
 from subtune.models.operations import DropoutMasks
@@ -44,7 +44,7 @@ def compiler(monkeypatch):
 @pytest.fixture
 def model(tiny_bert):
     """A BERT with dropout, in float64."""
-    read = with_new_classifier(load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2), 0)
+    read = with_new_classifier(load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2), 0)
     read.config.hidden_dropout_prob = read.config.attention_probs_dropout_prob = 0.1
     return replace(read, parameters={n: v.double() for n, v in read.parameters.items()})
 
@@ -59,8 +59,8 @@ def with_entries(kind, model):
     if not kind.startswith("adapter"):
         return model, examples.entries_of(kind, model)
     selection = SELECTION.validate_python({"adapter": {"type": kind.split()[1], "size": 8}})
-    model = with_adapters(model, selection.adapter, 0)
-    return model, selection.resolve(shapes_of(model), 0)
+    model = add_adapters(model, selection.adapter, 0)
+    return model, selection.resolve(model.shapes, 0)
 
 
 def values_of(model, entries, runs):

@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from subtune.models.encoder import load_model, shapes_of, with_new_classifier
+from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import (
     MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
@@ -21,7 +21,7 @@ from subtune.models.families import (
 from subtune.models.forward import hidden_states, logits
 from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun
 from subtune.models.packing import pack
-from subtune.models.peft import injected
+from subtune.models.peft import inject_peft
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
 
@@ -46,7 +46,7 @@ def model_of(copied, directory_of):
     def model_of(family, head=SEQUENCE_CLASSIFICATION):
         config = json.loads((directory_of(family) / "config.json").read_text())
         dropout = {name: 0.1 for name in config if "dropout" in name or name.endswith("pdrop")}
-        return with_new_classifier(load_model(copied(family, **dropout), head, 2), 0)
+        return with_new_classifier(load_encoder(copied(family, **dropout), head, 2), 0)
 
     return model_of
 
@@ -138,8 +138,8 @@ def test_a_step_reads_no_value_on_the_host(family, head, model_of, on_a_device):
 @pytest.mark.parametrize("of_type", ["LORA", "IA3", "VERA", "LN_TUNING", "BOFT"])
 def test_a_step_in_modules_of_peft_reads_no_value_on_the_host(of_type, model_of, on_a_device):
     selection = selection_of(of_type, "qwen2")
-    model = injected(model_of("qwen2"), selection.peft, 0)
-    on_a_device(model, names=selection.resolve(shapes_of(model), 0))
+    model = inject_peft(model_of("qwen2"), selection.peft, 0)
+    on_a_device(model, names=selection.resolve(model.shapes, 0))
 
 
 def test_a_value_read_on_the_host_is_found(model_of, on_a_device, monkeypatch):
@@ -179,7 +179,7 @@ READS = {
 @pytest.mark.parametrize("head", READS)
 @pytest.mark.parametrize("family", ["deberta-v2", "electra", "gpt2", "modernbert"])
 def test_tokens_of_no_example_change_no_logits(family, head, directory_of):
-    model = with_new_classifier(load_model(directory_of(family), head, 2), 0)
+    model = with_new_classifier(load_encoder(directory_of(family), head, 2), 0)
     batch = batch_of(model, READS[head])
     expected = logits(model, batch)
     longer = with_tail(batch, 5, unread=3 if READS[head] else 0)
@@ -246,5 +246,5 @@ def test_runs_with_low_rank_updates_compute_as_alone(family, model_of):
 @pytest.mark.parametrize("of_type", ["LORA", "IA3", "VERA", "LN_TUNING", "BOFT", "PREFIX_TUNING"])
 def test_runs_in_modules_of_peft_compute_as_alone(of_type, model_of):
     selection = selection_of(of_type, "qwen2")
-    model = doubled(injected(model_of("qwen2"), selection.peft, 0))
-    assert_as_alone(model, weights_of(model, 2, selection.resolve(shapes_of(model), 0)))
+    model = doubled(inject_peft(model_of("qwen2"), selection.peft, 0))
+    assert_as_alone(model, weights_of(model, 2, selection.resolve(model.shapes, 0)))

@@ -17,9 +17,8 @@ from subtune.data.load import load_rows, tokenize
 from subtune.data.sources import task_size
 from subtune.methods.names import METHODS
 from subtune.methods.selection import Work
-from subtune.models import encoder
-from subtune.models.dimensions import bytes_of_a_run, dimensions_of, papers_models
-from subtune.models.encoder import load_model
+from subtune.models.dimensions import bytes_per_run, known_dimensions, papers_models
+from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.plan.cost import (
     COPIES_OF_TRAINED,
@@ -75,7 +74,7 @@ PRETRAINED = {
 
 @pytest.mark.parametrize("name", papers_models())
 def test_a_models_parameters_are_counted_without_it(name):
-    assert dimensions_of(f"someone/{name}").parameters == PRETRAINED[name]
+    assert known_dimensions(f"someone/{name}").parameters == PRETRAINED[name]
 
 
 @pytest.mark.parametrize(
@@ -91,13 +90,13 @@ def test_a_training_steps_operations_are_counted_without_it(method, trains, mini
     """The count is compared with torch's own counter, in training and evaluation on a few rows."""
     assert METHODS[method].work() is trains
     task = TASKS["sst2"]
-    model = load_model(minilm, SEQUENCE_CLASSIFICATION, 2)
+    model = load_encoder(minilm, SEQUENCE_CLASSIFICATION, 2)
     tokens = examples.tokens(task, minilm, rows=16, evaluation=4)
     rows = {split: Examples(tokens[split]) for split in ("train", "validation")}
-    entries = METHODS[method].resolve(encoder.shapes_of(model), 0)
+    entries = METHODS[method].resolve(model.shapes, 0)
     with FlopCounterMode(display=False) as counter:
         train(model, rows, task, [Member(entries, examples.recipe(epochs=1), 0)])
-    dimensions = dimensions_of(str(minilm))
+    dimensions = known_dimensions(str(minilm))
     one = dimensions.forward_flops
     expected = trains.value * 16 * one(rows["train"].lengths.mean())
     expected += 4 * one(rows["validation"].lengths.mean())
@@ -283,12 +282,12 @@ def test_as_many_runs_train_side_by_side_as_a_gpus_memory_holds():
 
 
 def test_memory_of_a_run_grows_with_what_trains_and_with_tokens():
-    base, large = map(dimensions_of, ("bert-base-cased", "bert-large-cased"))
+    base, large = map(known_dimensions, ("bert-base-cased", "bert-large-cased"))
     trained = large.parameters
     # Measured: 8 runs with matrices took 13 GB, 32 runs of vectors on 1,042 tokens 25 GB.
-    assert 8 * bytes_of_a_run(base, 256, base.parameters) == pytest.approx(13e9, rel=0.8)
-    assert 32 * bytes_of_a_run(base, 1042, 0) == pytest.approx(25e9, rel=0.2)
-    assert bytes_of_a_run(large, 256, trained) - bytes_of_a_run(large, 256, 0) == 24 * trained
+    assert 8 * bytes_per_run(base, 256, base.parameters) == pytest.approx(13e9, rel=0.8)
+    assert 32 * bytes_per_run(base, 1042, 0) == pytest.approx(25e9, rel=0.2)
+    assert bytes_per_run(large, 256, trained) - bytes_per_run(large, 256, 0) == 24 * trained
 
 
 @pytest.mark.parametrize(("paper", "runs"), [(None, 4), ("bitfit", 3)])

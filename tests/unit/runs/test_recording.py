@@ -14,7 +14,7 @@ from subtune.core.errors import SubtuneError
 from subtune.data.batches import split_fold
 from subtune.data.load import load_rows, tokenize
 from subtune.methods.names import METHODS
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_encoder
 from subtune.plan.refits import refit_of
 from subtune.runs import recorded_models, recording, records, tables
 from subtune.runs.spec import DataSpec, Fit, Fold
@@ -45,7 +45,7 @@ def without_seconds(store, run):
 
 @pytest.fixture(scope="module")
 def model(tiny_bert):
-    return load_model(tiny_bert, "sequence_classification", 2)
+    return load_encoder(tiny_bert, "sequence_classification", 2)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def tokens(tiny_bert):
 )
 def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path, tiny_bert):
     of_task, specs = examples.TASKS[task], specs_of(task, method)
-    model = load_model(tiny_bert, of_task.of_kind.head, of_task.outputs)
+    model = load_encoder(tiny_bert, of_task.of_kind.head, of_task.outputs)
     whole = examples.tokens(of_task, tiny_bert, rows=20)
     only_train = datasets.DatasetDict({"train": whole["train"]})
     train(tmp_path / "folds", specs, model, only_train)
@@ -90,7 +90,7 @@ def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path
 
 def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
     task, rows = TASKS["rte"], examples.rows_of(TASKS["rte"], rows=20)
-    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
+    model = load_encoder(tiny_bert, task.of_kind.head, task.outputs)
     tokens = tokenize(task, rows, tiny_bert, 24, apart=True)
     spec = examples.run_spec(task="rte")
     spec = spec.replaced(selection=METHODS["embeddings"], recipe=Fit())
@@ -166,7 +166,7 @@ KINDS = ["sst2", "stsb", "ud_ewt", "squad"]
 def recorded_task(store, directory, task, **recipe):
     spec = examples.run_spec(METHODS["bitfit"], task, **recipe)
     record(store, [spec], directory)
-    model = load_model(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
+    model = load_encoder(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
     return spec, model, examples.tokens(TASKS[task], directory)
 
 

@@ -21,7 +21,7 @@ from subtune.core.layout import Layout
 from subtune.methods import SELECTION
 from subtune.methods.added import Lora, LoraSettings
 from subtune.methods.names import METHODS
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_encoder
 from subtune.runs import recorded_models
 from subtune.share.export import export_adapter, export_model
 from subtune.tasks import TASKS
@@ -223,7 +223,7 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     directory = directory_of(family)
     selection = BIASES_THEN_LORA if adapter else METHODS["bitfit"]
     spec, tokens = recorded(tmp_path, directory, selection, task)
-    model = load_model(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
+    model = load_encoder(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
     rows = Examples(tokens["validation"], model.reads)
     [ours] = logits_of(recorded_models.trained_model(tmp_path / "runs", spec, model), rows, "fp32")
     base = directory if adapter else ""

@@ -270,7 +270,7 @@ def test_an_adapter_whose_base_has_moved_is_named_and_takes_another(tmp_path, ti
 @pytest.mark.slow
 def test_an_adapter_of_the_packaged_minilm_predicts_without_the_hub(tmp_path, minilm):
     spec = examples.run_spec(METHODS["lora-I"])
-    model = spec.model.replaced(version=files.version_of(minilm), pooling="mean")
+    model = spec.model.replaced(version=files.model_version(minilm), pooling="mean")
     spec = spec.replaced(model=model)
     shutil.copytree(minilm, tmp_path / "models" / model.id)
     record(tmp_path / "runs", [spec], minilm)

@@ -8,7 +8,7 @@ from torch.nn import functional
 from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 
 from subtune.data.questions import questions
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_encoder
 from subtune.models.families import QUESTION_ANSWERING
 from subtune.models.tokenizer import read_tokenizer
 from subtune.tasks import TASKS
@@ -144,7 +144,7 @@ def test_the_best_span_of_all_windows_is_that_of_trying_every_pair(minilm, token
     model = BertForQuestionAnswering.from_pretrained(minilm).eval()
     head = {"weight": torch.randn(2, 384), "bias": torch.randn(2)}
     model.qa_outputs.load_state_dict(head)
-    ours = load_model(minilm, QUESTION_ANSWERING, 2)
+    ours = load_encoder(minilm, QUESTION_ANSWERING, 2)
     ours.parameters.update({f"classifier.{name}": value for name, value in head.items()})
     rows = [row_of(), *real[:6]]
     expected = question_answering.best_spans(model, theirs, rows, 64, 16)

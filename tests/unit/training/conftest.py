@@ -2,7 +2,7 @@
 
 import pytest
 
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from tests.helpers import examples
@@ -11,7 +11,7 @@ from tests.helpers import examples
 @pytest.fixture
 def model(tiny_bert):
     """A tiny BERT for SST-2, without dropout."""
-    return load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASKS["sst2"].outputs)
+    return load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, TASKS["sst2"].outputs)
 
 
 @pytest.fixture

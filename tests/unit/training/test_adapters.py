@@ -8,9 +8,9 @@ from transformers import AutoModelForSequenceClassification
 from subtune.core.errors import SubtuneError
 from subtune.methods import SELECTION
 from subtune.methods.names import METHODS
-from subtune.methods.selection import count
-from subtune.models.dimensions import dimensions_in, dimensions_of, shapes_for
-from subtune.models.encoder import load_model, new_classifier, shapes_of, with_adapters
+from subtune.methods.selection import count_trained
+from subtune.models.dimensions import known_dimensions, read_dimensions, shapes_with_added
+from subtune.models.encoder import add_adapters, draw_classifier, load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training.recipe import Member
@@ -33,10 +33,10 @@ CASES = {
 def test_training_ends_where_plain_adapters_and_adamw_end(of_type, family, directory):
     insert, size = CASES[of_type]
     selection = SELECTION.validate_python({"adapter": {"type": of_type} | size})
-    base = in_double(load_model(directory, SEQUENCE_CLASSIFICATION, 2))
-    model = with_adapters(base, selection.adapter, SEED)
+    base = in_double(load_encoder(directory, SEQUENCE_CLASSIFICATION, 2))
+    model = add_adapters(base, selection.adapter, SEED)
     rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
-    entries = selection.resolve(shapes_of(model), SEED)
+    entries = selection.resolve(model.shapes, SEED)
     constant = {"epochs": 1, "schedule": "constant", "warmup": 0.0}
     members = {
         str(rate): Member(entries, examples.recipe(**constant, learning_rate=rate), SEED)
@@ -46,7 +46,7 @@ def test_training_ends_where_plain_adapters_and_adamw_end(of_type, family, direc
         theirs = AutoModelForSequenceClassification.from_pretrained(
             directory, num_labels=2, dtype=torch.float64
         )
-        start = model.parameters | new_classifier(base, SEED)
+        start = model.parameters | draw_classifier(base, SEED)
         values = {theirs_of(name, base): start[name] for name in entries}
         trained = insert(theirs, **size, values=values)
         theirs.double()
@@ -72,12 +72,12 @@ def theirs_of(name, base):
     [("adapter", 6_446_082), ("adapter-pfeiffer", 3_173_890)],
 )
 def test_the_adapters_of_bert_large_have_as_many_parameters_as_published(method, parameters):
-    selection, dimensions = METHODS[method], dimensions_of("bert-large-cased")
-    shapes = shapes_for(selection, dimensions, 2)
-    assert count(selection.resolve(shapes, seed=0), shapes) == parameters
+    selection, dimensions = METHODS[method], known_dimensions("bert-large-cased")
+    shapes = shapes_with_added(selection, dimensions, 2)
+    assert count_trained(selection.resolve(shapes, seed=0), shapes) == parameters
 
 
 def test_a_model_of_another_family_has_no_adapters(directory_of):
-    shapes = shapes_for(METHODS["adapter"], dimensions_in(directory_of("modernbert")), 2)
+    shapes = shapes_with_added(METHODS["adapter"], read_dimensions(directory_of("modernbert")), 2)
     with pytest.raises(SubtuneError, match="only BERT, RoBERTa and XLM-RoBERTa can have adapters"):
         METHODS["adapter"].resolve(shapes, seed=0)

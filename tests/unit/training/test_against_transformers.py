@@ -21,7 +21,7 @@ from transformers import get_scheduler
 
 from subtune.methods.selection import Indices, LowRank
 from subtune.models import encoder, packing
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_encoder
 from subtune.training import groups, recipe
 from subtune.training.deltas import applied
 from subtune.training.evaluation import Evaluation, evaluate
@@ -93,7 +93,7 @@ SETTINGS = [
 
 def pretrained(directory, task):
     """A model in float64 with noise in every parameter, so that no value is 0 or 1."""
-    model = load_model(directory, task.of_kind.head, task.outputs)
+    model = load_encoder(directory, task.of_kind.head, task.outputs)
     generator = torch.Generator().manual_seed(0)
 
     def noise(value):
@@ -109,7 +109,7 @@ def transformers_own(model, task, seed):
     config.num_labels = task.outputs
     config.problem_type = task.of_kind.problem_type
     theirs = reference.CLASSES[model.head].from_config(config, attn_implementation="eager")
-    start = model.parameters | encoder.new_classifier(model, seed)
+    start = model.parameters | encoder.draw_classifier(model, seed)
     own = {model.exported_name(n): as_theirs(model, n, v) for n, v in start.items()}
     theirs.double().load_state_dict(own)
     return theirs.requires_grad_(False)

@@ -12,7 +12,7 @@ import torch
 
 from subtune.core.errors import SubtuneError
 from subtune.core.jobs import StoppedError
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import recording, records
 from subtune.tasks import TASKS
@@ -38,7 +38,7 @@ FOUR = ("bitfit", "layernorm", "bitfit", "top")
 @pytest.fixture(scope="module")
 def model(tiny_bert):
     """A model with dropout, whose masks affect results."""
-    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
+    model = load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
     model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.1
     return model
 

@@ -11,7 +11,7 @@ from subtune.core.jobs import StoppedError
 from subtune.methods import SELECTION
 from subtune.methods.roles import is_classifier
 from subtune.methods.single_entries import DiffPruningSettings
-from subtune.models.encoder import load_model, new_classifier
+from subtune.models.encoder import draw_classifier, load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints, Keeper
@@ -57,7 +57,7 @@ def test_both_trainings_end_where_plain_ones_end(structured, family, directory, 
     # The published initial α leaves most gates open, so draws have little effect.
     monkeypatch.setattr(plain_diff_pruning, "FIRST_GATE", 1.0)
     monkeypatch.setattr("subtune.training.diff_pruning.FIRST_GATE", 1.0)
-    model = in_double(load_model(directory, SEQUENCE_CLASSIFICATION, 2))
+    model = in_double(load_encoder(directory, SEQUENCE_CLASSIFICATION, 2))
     settings = {"share": SHARE, "structured": structured, "penalty": 1e-5}
     selection = SELECTION.validate_python({"diff_pruning": settings})
     rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
@@ -71,7 +71,7 @@ def test_both_trainings_end_where_plain_ones_end(structured, family, directory, 
     theirs = AutoModelForSequenceClassification.from_pretrained(
         directory, num_labels=2, dtype=torch.float64
     )
-    start = model.parameters | new_classifier(model, SEED)
+    start = model.parameters | draw_classifier(model, SEED)
     theirs.load_state_dict({model.exported_name(n): v for n, v in start.items()})
     every = list(batches(rows["train"], spec.recipe.batch_size))
     noise = draws(model, len(every), structured)
@@ -90,12 +90,12 @@ def test_both_trainings_end_where_plain_ones_end(structured, family, directory, 
     for name, value in start.items():
         expected = value + differences[model.exported_name(name)]
         assert (trained[name] - expected).abs().max() < TOLERANCE, name
-    classifier = sum(value.numel() for value in new_classifier(model, SEED).values())
+    classifier = sum(value.numel() for value in draw_classifier(model, SEED).values())
     assert result.trainable == classifier + sum(int(mask.sum()) for mask in masks.values())
 
 
 def test_a_first_training_that_was_stopped_goes_on_to_the_same_differences(tiny_bert, tmp_path):
-    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    model = load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     rows = examples.examples_of(TASK, examples.tokens(TASK, tiny_bert))
     settings = DiffPruningSettings(share=SHARE)
     recipe = examples.recipe(**RECIPE)

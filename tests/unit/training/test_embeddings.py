@@ -13,7 +13,7 @@ from transformers import AutoModel
 
 from subtune.core.errors import SubtuneError
 from subtune.data.load import tokenize
-from subtune.models.encoder import Encoder, load_model
+from subtune.models.encoder import Encoder, load_encoder
 from subtune.models.forward import hidden_states
 from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TASKS
@@ -30,7 +30,7 @@ def read(task, directory, pooling="mean", rows=None) -> tuple[Encoder, dict[str,
     """A tiny model, and the examples that it embeds."""
     rows = rows or examples.rows_of(task, rows=60, evaluation=20)
     tokens = tokenize(task, rows, directory, 24, apart=len(task.text) > 1)
-    model = load_model(directory, task.of_kind.head, task.outputs)
+    model = load_encoder(directory, task.of_kind.head, task.outputs)
     reads = embeddings.tokens_pooled(SPEC.replaced(pooling=pooling), model)
     return model, {split: Examples(tokens[split], reads) for split in task.labelled_splits}
 
@@ -147,7 +147,7 @@ def test_a_limit_takes_the_rows_that_train_a_run_of_the_same_seed(tiny_bert):
 def test_an_embedding_reads_the_tokens_that_its_model_was_made_for(
     family, pooling, reads, directory
 ):
-    model = load_model(directory, "sequence_classification", 2)
+    model = load_encoder(directory, "sequence_classification", 2)
     assert embeddings.tokens_pooled(SPEC.replaced(pooling=pooling), model) == reads
 
 

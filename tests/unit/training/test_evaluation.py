@@ -14,7 +14,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch.nn.functional import cross_entropy
 
 from subtune.core.errors import SubtuneError
-from subtune.models.encoder import load_model, with_new_classifier
+from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import MEAN_CLASSIFICATION
 from subtune.models.operations import TableRows
 from subtune.tasks import TASKS
@@ -35,7 +35,7 @@ STSB, SST2 = TASKS["stsb"], TASKS["sst2"]
 
 @pytest.fixture
 def regression(tiny_bert):
-    return load_model(tiny_bert, STSB.of_kind.head, 1)
+    return load_encoder(tiny_bert, STSB.of_kind.head, 1)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_label_without_a_row_cannot_be_weighed(task, labels, message):
 
 def test_the_loss_of_a_curve_is_the_weighted_mean_over_all_rows(tiny_bert):
     task = examples.TASKS["mnli"]
-    model = load_model(tiny_bert, task.of_kind.head, 3)
+    model = load_encoder(tiny_bert, task.of_kind.head, 3)
     rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
     settings = {"batch_size": 5, "epochs": 1, "learning_rate": 1e-12, "class_weights": "balanced"}
     [result] = train(model, rows, task, [member("bitfit", model, **settings)])
@@ -139,7 +139,7 @@ def test_runs_evaluated_side_by_side_are_the_models_that_they_end_as(
 ):
     monkeypatch.setattr(recipe._Group, "passes_left", lambda group: [[*range(len(group.running))]])
     task = TASKS[name]
-    model = in_double(load_model(directory, head or task.of_kind.head, task.outputs))
+    model = in_double(load_encoder(directory, head or task.of_kind.head, task.outputs))
     rows = examples.examples_of(task, examples.tokens(task, directory), head)
     settings = {"labels": "standard" if name == "stsb" else "raw", "train_rows": 4}
     members = [

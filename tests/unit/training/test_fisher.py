@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from subtune.methods.single_entries import ranks, summed
+from subtune.methods.single_entries import rank_entries, sum_information
 from subtune.models import encoder
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.training import fisher
 from subtune.training.fisher import fisher_information
@@ -30,7 +30,7 @@ def tokens(tokens):
 
 def loop(model, tokens, task, seed=0):
     """Eq. 2: the mean over examples of the squared gradient of log p(y|x), by transformers."""
-    start = model.parameters | encoder.new_classifier(model, seed)
+    start = model.parameters | encoder.draw_classifier(model, seed)
     leaves = {name: value.clone().requires_grad_(True) for name, value in start.items()}
     config = copy.deepcopy(model.config)
     config.num_labels = task.outputs
@@ -87,7 +87,7 @@ def assert_agrees(estimate, expected, rtol=1e-3):
 def test_in_float64_it_is_the_loops_for_several_labels(family, directory):
     task = examples.TASKS["toxic"]
     tokens = examples.tokens(task, directory)["train"]
-    model = in_double(load_model(directory, task.of_kind.head, task.outputs))
+    model = in_double(load_encoder(directory, task.of_kind.head, task.outputs))
     estimate = fisher_information(model, tokens, task, in_full=matrices(model))
     assert_agrees(estimate, loop(model, tokens, task), rtol=1e-6)
 
@@ -104,7 +104,7 @@ CASES = [
 @pytest.mark.parametrize("family", ["bert", "mpnet"])
 def test_it_agrees_with_the_loop_for_the_mean_of_all_tokens(family, directory):
     tokens = examples.tokens(TASK, directory, rows=6)["train"]
-    model = load_model(directory, TASK.of_kind.head, TASK.outputs, "mean")
+    model = load_encoder(directory, TASK.of_kind.head, TASK.outputs, "mean")
     assert_agrees(fisher_information(model, tokens, TASK), loop(model, tokens, TASK))
 
 
@@ -112,7 +112,7 @@ def test_it_agrees_with_the_loop_for_the_mean_of_all_tokens(family, directory):
 def test_it_agrees_with_the_loop_for_all_families_and_kinds_of_task(family, task, directory):
     task = examples.TASKS[task]
     tokens = examples.tokens(task, directory, rows=12 if family in PACKED else 4)["train"]
-    model = load_model(directory, task.of_kind.head, task.outputs)
+    model = load_encoder(directory, task.of_kind.head, task.outputs)
     expected = loop(model, tokens, task)
     complete = fisher_information(model, tokens, task, in_full=matrices(model))
     assert list(complete.entries) == list(model.parameters)
@@ -124,7 +124,7 @@ def test_it_agrees_with_the_loop_for_all_families_and_kinds_of_task(family, task
 @pytest.mark.parametrize("family", PACKED)
 def test_there_may_be_as_many_words_as_examples_but_not_one_in_each(family, directory):
     task = examples.TASKS["ud_ewt"]
-    model = load_model(directory, task.of_kind.head, task.outputs)
+    model = load_encoder(directory, task.of_kind.head, task.outputs)
     ids = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
     columns = {"input_ids": ids, "reads": [[1, 3], [], [1], [4]], "label": [[0, 2], [], [2], [1]]}
     tokens = datasets.Dataset.from_dict(columns)
@@ -174,13 +174,13 @@ def test_products_are_float32_even_after_training_with_shorter_ones(model, token
 def test_it_agrees_with_the_loop_on_minilm_and_so_do_the_masks(minilm):
     task = examples.TASKS["mrpc"]
     tokens = examples.tokens(task, minilm, rows=6)["train"]
-    model = load_model(minilm, SEQUENCE_CLASSIFICATION, task.outputs)
+    model = load_encoder(minilm, SEQUENCE_CLASSIFICATION, task.outputs)
     estimate = fisher_information(model, tokens, task)
     expected = loop(model, tokens, task)
     assert_agrees(estimate, expected)
     names = [name for name in estimate.entries if ".output.LayerNorm." in name]
-    ours = ranks(summed([{name: estimate.entries[name] for name in names}]))
-    theirs = ranks(summed([{name: expected[name] for name in names}]))
+    ours = rank_entries(sum_information([{name: estimate.entries[name] for name in names}]))
+    theirs = rank_entries(sum_information([{name: expected[name] for name in names}]))
     n = sum(rank.size for rank in ours.values())
     for fraction in (0.01, 0.2, 0.5):
         kept = [

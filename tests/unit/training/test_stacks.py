@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_encoder
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.deltas import to_stored
@@ -26,7 +26,7 @@ def deltas(model, rows, members, task):
 @pytest.mark.parametrize("task", ["sst2", "stsb"])
 def test_runs_side_by_side_are_the_runs_alone(kind, task, tiny_bert, monkeypatch):
     task = TASKS[task]
-    model = in_double(load_model(tiny_bert, task.of_kind.head, task.outputs))
+    model = in_double(load_encoder(tiny_bert, task.of_kind.head, task.outputs))
     rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
     members = [
         member(kind, model, learning_rate=rate, weight_decay=decay, max_grad_norm=norm)
@@ -44,7 +44,7 @@ def test_runs_side_by_side_are_the_runs_alone(kind, task, tiny_bert, monkeypatch
 def test_gradients_of_parts_of_one_length_add_up(kind, directory_of, monkeypatch):
     task = TASKS["sst2"]
     directory = directory_of("gpt2")
-    model = in_double(load_model(directory, task.of_kind.head, task.outputs))
+    model = in_double(load_encoder(directory, task.of_kind.head, task.outputs))
     rows = examples.examples_of(task, examples.tokens(task, directory))
     members = [member(kind, model, learning_rate=rate) for rate in (1e-3, 3e-3)]
     alone = [deltas(model, rows, [one], task)[0] for one in members]

@@ -12,7 +12,7 @@ import torch
 from subtune.core.errors import SubtuneError
 from subtune.methods.names import METHODS
 from subtune.models import encoder, forward, transformers_pass
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.forward import logits
 from subtune.models.operations import PerRun
@@ -100,7 +100,7 @@ def in_groups(name, batch_size, minilm):
     """
     task = examples.TASKS[name]
     rows = examples.examples_of(task, examples.tokens(task, minilm))
-    model = load_model(minilm, task.of_kind.head, task.outputs)
+    model = load_encoder(minilm, task.of_kind.head, task.outputs)
     settings = {"batch_size": batch_size, "epochs": 2, "warmup": 0.0}
     members = {
         number: member(kind, model, seed, learning_rate=1e-3 * (number + 1), **settings)
@@ -199,7 +199,7 @@ def tiny(directory_of):
 
     def tiny(family):
         tokens = examples.tokens(TASK, directory_of(family))
-        model = load_model(directory_of(family), SEQUENCE_CLASSIFICATION, 2)
+        model = load_encoder(directory_of(family), SEQUENCE_CLASSIFICATION, 2)
         return model, tokens, examples.examples_of(TASK, tokens)
 
     return tiny
@@ -276,7 +276,7 @@ def test_a_model_that_sees_padding_predicts_as_for_each_text_alone(family, sees,
     assert len(set(rows["train"].lengths)) > 1
     proven = checked_for_padding(model, rows.values())
     assert proven.transformers.sees_padding == sees
-    proven = replace(proven, parameters=proven.parameters | encoder.new_classifier(proven, 0))
+    proven = replace(proven, parameters=proven.parameters | encoder.draw_classifier(proven, 0))
     split = rows["train"]
     with torch.inference_mode():
         alone = [logits(proven, pack(split, np.array([n]), proven))[0] for n in range(len(split))]

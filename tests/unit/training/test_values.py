@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from subtune.methods.added import Lora, LoraSettings
 from subtune.methods.roles import is_embedding
-from subtune.methods.selection import WholeTensors, count
+from subtune.methods.selection import WholeTensors, count_trained
 from subtune.methods.single_entries import Draw, Lines, Random, Ranked, Top
-from subtune.models.encoder import load_model, shapes_of, with_new_classifier
+from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.operations import LowRankUpdate, PerRun, SparseEntries
 from subtune.training.deltas import (
@@ -75,7 +75,7 @@ def test_a_delta_from_its_file_gives_the_trained_values_bit_for_bit(made):
 
 @cache
 def model_at(directory):
-    return with_new_classifier(load_model(directory, SEQUENCE_CLASSIFICATION, 2), 0)
+    return with_new_classifier(load_encoder(directory, SEQUENCE_CLASSIFICATION, 2), 0)
 
 
 @st.composite
@@ -119,7 +119,7 @@ def test_as_many_values_may_change_as_count_says_and_the_pass_reads_them(
 ):
     """Every leaf is changed. A single run keeps the entries of a matrix apart, several do not."""
     model = model_at(tiny_bert)
-    shapes = shapes_of(model)
+    shapes = model.shapes
     selection, ranks = data.draw(selections(shapes))
     members = [selection.resolve(shapes, seed=0, ranks=ranks)] * number_of_runs
     values = TrainedValues(model, members, seed=0)
@@ -147,4 +147,6 @@ def test_as_many_values_may_change_as_count_says_and_the_pass_reads_them(
                     changed += update.lora_a.numel() + update.lora_b.numel()
                     continue
             changed += int((after[name] != model.parameters[name]).sum())
-        assert changed == count(entries, shapes) == sum(map(torch.numel, values.leaves(run)))
+        assert (
+            changed == count_trained(entries, shapes) == sum(map(torch.numel, values.leaves(run)))
+        )
