@@ -2,13 +2,13 @@
 
 import io
 import itertools
-import json
 import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,6 +43,12 @@ Column = Annotated[str, Parameter(metavar="COLUMN")]
 # What follows a configuration is Snakemake's.
 Others = Annotated[str, Parameter(allow_leading_hyphen=True)]
 NUMBERS = itertools.count()
+# Commands of earlier versions, and what has their work.
+REMOVED = {
+    "check": "`subtune plan FILE` checks a configuration",
+    "demo": "`subtune run --profile demo` runs the papers' experiments on a laptop",
+    "schema": "`make schema` writes config.schema.json",
+}
 
 
 def _command(example: str) -> Callable:
@@ -52,6 +58,10 @@ def _command(example: str) -> Callable:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
+    command = next(iter(sys.argv[1:] if arguments is None else arguments), "")
+    if command in REMOVED:
+        print(f"subtune {command} is gone: {REMOVED[command]}", file=sys.stderr)
+        return 2
     skip_final_garbage_collection()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A locale may lack characters; standard error escapes them by itself.
@@ -143,30 +153,22 @@ def compare(
 
 
 @_command("run weather.yaml -n")
-def run(config: Path, /, *others: Others) -> None:
+def run(config: Others, /, *others: Others) -> None:
     """Call Snakemake; its targets and options follow.
 
     Args:
-        config: a configuration, such as `init` writes
+        config: a configuration, such as `init` writes; or --profile demo
         others: Snakemake's targets and options
     """
     from subtune.interface.workflow import call_snakemake
 
-    if not config.is_file():
-        raise SubtuneError(f"found no configuration file {str(config)!r}")
-    call_snakemake([f"--configfile={config}", *others])
-
-
-@_command("demo -n")
-def demo(*others: Others) -> None:
-    """Run the papers' experiments on a laptop; needs subtune[demo].
-
-    Args:
-        others: Snakemake's targets and options
-    """
-    from subtune.interface.workflow import call_snakemake
-
-    call_snakemake(["--profile", "demo", *others])
+    # Without a configuration, the first word is an option of Snakemake.
+    words = [config, *others]
+    if not config.startswith("-"):
+        if not Path(config).is_file():
+            raise SubtuneError(f"found no configuration file {config!r}")
+        words[0] = f"--configfile={config}"
+    call_snakemake(words)
 
 
 @_command(f"init {FILES}")
@@ -219,7 +221,7 @@ def look(
 
     found = first_configuration.look(_request(train, dev, test, options, kind)).look
     if json:
-        print(_as_json(asdict(found)))
+        print(dumps(asdict(found), indent=2))
     else:
         print("\n".join(look_lines(found)))
 
@@ -233,38 +235,6 @@ def _request(
     to: Path | None = None,
 ) -> Request:
     return Request(train, dev, test, to=to, **asdict(replace(options, kind=kind.kind)))
-
-
-@_command("check config.yaml")
-def check(config: Path = Path("config.yaml"), /) -> None:
-    """Check a configuration, without running anything.
-
-    Args:
-        config: default: config.yaml
-    """
-    from subtune.config import check_config, parse_config_file
-    from subtune.core.hub import UnreachableError
-    from subtune.steps import plan_file
-
-    data = parse_config_file(config)
-    experiments = f"{config}: {len(check_config(data).experiments)} experiment(s)"
-    try:
-        plan = plan_file.find_plan(data)
-    except UnreachableError as error:
-        print(f"{experiments}, no problems found, but not everything could be checked: {error}")
-        return
-    for line in plan.notes:
-        print(line)
-    runs = sum(len(sweep.spec["runs"]) for sweep in plan.jobs["train"].values())
-    print(f"{experiments}, {runs:,} run(s), no problems found")
-
-
-@_command("schema")
-def schema() -> None:
-    """Print the configuration's JSON schema."""
-    from subtune.config import Config
-
-    print(_as_json(Config.model_json_schema()))
 
 
 @_command("params bitfit layernorm --labels 3")
@@ -285,42 +255,40 @@ def params(
         json: print JSON, for programs
     """
     from subtune.config import read_config
-    from subtune.printing import counted, parameter_lines, tensor_lines
+    from subtune.printing import count_parameters, parameter_lines
 
     if labels < 1:
         raise SubtuneError(f"--labels: found {labels}, expected at least 1")
     selections = read_config(config).selections if config else {}
-    counts = counted(method, selections, model, labels)
+    counts = count_parameters(method, selections, model, labels)
     if json:
         _print_json(counts.drop(columns="problem"))
-        return
-    _print_lines(parameter_lines(counts))
-    if model and len(method) == 1:
-        _print_lines(tensor_lines(method[0], selections, model, labels))
+    else:
+        _print_lines(parameter_lines(counts))
 
 
 @_command("plan config.yaml")
 def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
-    """Count runs, jobs, hours and disk, and what is recorded so far.
+    """Check a configuration; count its runs, jobs, hours and disk, and what is recorded so far.
 
     Args:
         config: default: config.yaml
         json: print JSON, for programs
     """
     from subtune.config import read_config
-    from subtune.papers.experiments import with_information, with_papers
+    from subtune.papers.experiments import with_information
     from subtune.plan.cost import Estimates, cost_table
-    from subtune.plan.plan import make_plan
     from subtune.printing import plan_lines
+    from subtune.steps.preflight import preflight, try_tokenizers
 
-    checked = with_papers(read_config(config))
-    planned = make_plan(checked)
+    checked, planned, _ = preflight(read_config(config))
+    notes = [*try_tokenizers(planned)]
     estimates = Estimates(checked, planned)
     table = cost_table(checked, planned, estimates, with_information(checked))
     if json:
         _print_json(table)
     else:
-        _print_lines(plan_lines(table, checked, planned, estimates))
+        _print_lines([*notes, *plan_lines(table, checked, planned, estimates)])
 
 
 @_command("runs --task rte --method bitfit")
@@ -484,7 +452,3 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 def _print_json(table: "pd.DataFrame") -> None:
     print(table.to_json(orient="records", indent=2, double_precision=15))
-
-
-def _as_json(value: object) -> str:
-    return json.dumps(value, indent=2)

@@ -18,7 +18,7 @@ from subtune.plan.plan import Plan
 from subtune.runs.records import is_recorded
 
 
-def counted(
+def count_parameters(
     methods: Sequence[str],
     selections: Mapping[str, NamedSelection],
     directory: Path | None,
@@ -52,7 +52,7 @@ def counted(
 
 
 def parameter_lines(counts: pd.DataFrame) -> Iterator[str]:
-    """Yield a table of the numbers that `counted` returns, and what there is to know about them.
+    """Yield the table of `count_parameters`, and lines about the classifier and missing numbers.
 
     Raises:
         SubtuneError: no method can be counted in any model.
@@ -73,25 +73,6 @@ def parameter_lines(counts: pd.DataFrame) -> Iterator[str]:
     yield "Shares in parentheses are of the pretrained parameters, without the classifier."
     for problem, names in lacking.items():
         yield f"\n– {', '.join(names)}: {problem}"
-
-
-def tensor_lines(
-    method: str, selections: Mapping[str, NamedSelection], directory: Path, labels: int
-) -> Iterator[str]:
-    """Yield a table of the tensors that a method trains in a model."""
-    rows = []
-    selection = find_selection(method, selections, directory.name)
-    for row in dimensions.tensors_of(selection, directory, labels).itertuples():
-        times = f" × {row.times}" if row.times > 1 else ""
-        rows.append(
-            {
-                "tensor": f"{row.tensor}{times}",
-                "in transformers": "" if row.own == row.tensor else row.own,
-                "shape": " × ".join(map(str, row.shape)),
-                "trains": f"{row.trains:,}" + ("" if row.how == "whole" else f" ({row.how})"),
-            }
-        )
-    yield f"\n{pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)}"
 
 
 def plan_lines(

@@ -13,8 +13,7 @@ from subtune import cli, compare, config
 from subtune.comparison.request import Options
 
 COMMANDS = [
-    *("compare", "run", "demo", "init", "look", "check", "schema"),
-    *("params", "plan", "runs", "verify", "export", "predict"),
+    *("compare", "run", "init", "look", "params", "plan", "runs", "verify", "export", "predict"),
 ]
 
 
@@ -64,7 +63,17 @@ def test_options_become_the_arguments_of_a_command():
 def test_what_follows_a_configuration_is_for_snakemake():
     words = ["mine.yaml", "-n", "--cores=4", "-c4", "--until", "tokens", "--", "all"]
     _, arguments = parsed("run", *words)
-    assert [str(arguments["config"]), *arguments["others"]] == words
+    assert [arguments["config"], *arguments["others"]] == words
+    words = ["--profile", "demo", "-n"]
+    _, arguments = parsed("run", *words)
+    assert [arguments["config"], *arguments["others"]] == words
+
+
+@pytest.mark.parametrize("command", cli.REMOVED)
+def test_a_removed_command_says_what_has_its_work(capsys, command):
+    assert cli.main([command, "mine.yaml"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"subtune {command} is gone: `") and said.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -94,10 +103,10 @@ def test_where_a_locale_lacks_letters_they_are_spelled_out(monkeypatch):
 def test_standard_output_that_is_full_or_closed_is_no_traceback(monkeypatch, capsys):
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
-        assert cli.main(["schema"]) == 1
+        assert cli.main(["params", "bitfit"]) == 1
     assert capsys.readouterr().err == "cannot write standard output: No space left on device\n"
     monkeypatch.setattr(sys, "stdout", None)
-    assert cli.main(["schema"]) == 0
+    assert cli.main(["params", "bitfit"]) == 0
 
 
 def test_the_number_of_labels_is_positive(capsys):

@@ -92,6 +92,6 @@ def test_a_package_is_found_without_being_imported(tmp_path, mark, monkeypatch, 
             "  e: {models: [m], tasks: [rte], methods: {bitfit: [1.0e-3]}, epochs: 1, "
             "batch_size: 8}\n"
         )
-        assert cli.main(["check", "mine.yaml"]) == 1
+        assert cli.main(["plan", "mine.yaml"]) == 1
         assert "models.m: " in capsys.readouterr().err
         assert not mark.exists()

@@ -214,4 +214,4 @@ def test_an_example_is_a_valid_configuration(path):
 @pytest.mark.parametrize("name", ["own", "own-words-and-questions"])
 def test_an_example_whose_files_are_here_can_be_run(name, monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert cli.main(["check", f"examples/{name}.yaml"]) == 0
+    assert cli.main(["plan", f"examples/{name}.yaml"]) == 0

@@ -24,7 +24,7 @@ def called(program: Path, folder: Path, *arguments: str) -> str:
 
 
 def test_the_demo_runs_without_a_clone(program, tmp_path):
-    called(program, tmp_path, "demo", "--until", "dataset", "--", "bitfit")
+    called(program, tmp_path, "run", "--profile", "demo", "--until", "dataset", "--", "bitfit")
     assert list(tmp_path.glob("results/demo/datasets/rte-*"))
 
 

@@ -36,10 +36,6 @@ COMMIT = re.compile(r"^[0-9a-f]{40}$")
 KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=r"^([0-9a-f]{40}|first|mean)$")]])
 
 
-class UnreachableError(SubtuneError):
-    """A failure to reach the hub."""
-
-
 def download_snapshot(
     repository: str,
     revision: str,
@@ -76,9 +72,7 @@ def explain_hub_errors(problem: str, advice: str) -> Iterator[None]:
     try:
         yield
     except (httpx.HTTPError, errors.HFValidationError, OSError) as error:
-        has_answered = isinstance(error, errors.HfHubHTTPError | errors.HFValidationError)
-        kind = SubtuneError if has_answered else UnreachableError
-        raise kind(f"{problem} ({reason_of(error)}); {advice}") from None
+        raise SubtuneError(f"{problem} ({reason_of(error)}); {advice}") from None
 
 
 def pin_revision(

@@ -1,11 +1,9 @@
 """A model's dimensions, known without its weights, and the parameters that methods train in it."""
 
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +12,9 @@ from subtune.core.files import read_package_yaml
 from subtune.methods import Selection
 from subtune.methods.added import Adapter, Peft, PeftSettings
 from subtune.methods.roles import Shape, is_classifier, is_embedding
-from subtune.methods.selection import LAYER_NUMBER, Entries, LowRank, Shapes, Whole, count_trained
+from subtune.methods.selection import count_trained
 from subtune.models.families import FAMILIES, SEQUENCE_CLASSIFICATION, Dimensions
-from subtune.models.files import CONFIG, read_config, sequence_head
+from subtune.models.files import CONFIG, read_config
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -231,91 +229,3 @@ def count_parameters(
             rows.append(row)
     columns = ["model", "method", "parameters", "classifier", "share", "problem"]
     return pd.DataFrame(rows, columns=columns).astype({"parameters": "Int64"})
-
-
-def tensors_of(selection: Selection, directory: Path, outputs: int) -> "pd.DataFrame":
-    """Return the table of `trained_tensors` for a selection in a local model.
-
-    Raises:
-        SubtuneError: the model lacks a parameter that the selection names.
-    """
-    dimensions, head = read_dimensions(directory), sequence_head(directory)
-    if isinstance(selection, Peft):
-        shapes, own_names = _shapes_with_peft(dimensions, selection.peft, outputs, head)
-    else:
-        shapes = shapes_with_added(selection, dimensions, outputs, head)
-        own_names = dimensions.exported_names(head)
-    return trained_tensors(selection.resolve(shapes, seed=0), shapes, own_names)
-
-
-def trained_tensors(
-    entries: Entries, shapes: Shapes, own_names: Mapping[str, str]
-) -> "pd.DataFrame":
-    """List the trained tensors, in the model's order. Equal tensors in several layers share a row.
-
-    Args:
-        entries: the trained entries of each tensor.
-        shapes: the shape of each of the model's parameters.
-        own_names: transformers' name of each parameter, by canonical name. Adapters have none.
-
-    Returns:
-        A table with these columns:
-
-        * ``tensor``: a pattern that matches the row's tensors
-        * ``times``: the number of these tensors
-        * ``own``: the pattern in transformers' model
-        * ``shape``: the shape of one tensor
-        * ``trains``: how many numbers train in all these tensors
-        * ``how``: whether a tensor trains whole, in part or by an update of a rank, in words
-    """
-    import pandas as pd
-
-    alike: dict[tuple, list[str]] = {}
-    for name in filter(entries.get, shapes):
-        match entries[name]:
-            case Whole():
-                how = "whole"
-            case LowRank(rank):
-                how = f"rank {rank}"
-            case _:
-                how = "in part"
-        key = (_in_layers(name), _in_layers(own_names.get(name, name)), how)
-        alike.setdefault((*key, tuple(shapes[name])), []).append(name)
-    in_all_layers = Counter(map(_in_layers, shapes))
-    rows = []
-    for (module, _, how, shape), names in alike.items():
-        everywhere = len(names) == in_all_layers[module]
-        for run in [names] if everywhere else _in_a_row(names):
-            first, last = run[0], run[-1]
-            tensor = _joined(first, last, everywhere)
-            own = _joined(own_names.get(first, first), own_names.get(last, last), everywhere)
-            trains = count_trained({name: entries[name] for name in run}, shapes)
-            rows.append((tensor, len(run), own, shape, trains, how))
-    return pd.DataFrame(rows, columns=["tensor", "times", "own", "shape", "trains", "how"])
-
-
-def _in_layers(name: str) -> str:
-    return LAYER_NUMBER.sub(".*.", name)
-
-
-def _joined(first: str, last: str, everywhere: bool) -> str:
-    """Return a pattern of names that differ in the layer's number.
-
-    Args:
-        first: the name in the first layer.
-        last: the name in the last layer.
-        everywhere: whether the names are those of all layers.
-    """
-    parts = zip(first.split("."), last.split("."), strict=True)
-    return ".".join(a if a == b else "*" if everywhere else f"{a}-{b}" for a, b in parts)
-
-
-def _layer_of(name: str) -> int:
-    found = LAYER_NUMBER.search(name)
-    return int(found[0].strip(".")) if found else 0
-
-
-def _in_a_row(names: Sequence[str]) -> list[list[str]]:
-    """Split names into groups of consecutive layers."""
-    numbered = groupby(enumerate(names), lambda pair: _layer_of(pair[1]) - pair[0])
-    return [[name for _, name in run] for _, run in numbered]
