@@ -24,7 +24,7 @@ from subtune.methods.names import find_selection
 from subtune.models.files import model_version, package_directory
 from subtune.runs.spec import DataSpec, ModelSpec, RunSpec, TokensSpec
 from subtune.tasks import TASKS
-from subtune.training.job import Job
+from subtune.training.groups import Job
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "leaderboard.yaml"
 TASK, ROWS, BATCH = "sst2", 1000, 32

@@ -7,8 +7,8 @@ from typing import Any
 from benchmarks import inputs, trainer
 from benchmarks.products import flops_per_token
 from benchmarks.trainer import Outcome
+from subtune.training.groups import train_sweep
 from subtune.training.recipe import Member
-from subtune.training.sweeps import train_sweep
 
 
 def measure(

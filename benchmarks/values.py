@@ -32,8 +32,8 @@ from subtune.methods.single_entries import Ranked, Top
 from subtune.models.encoder import Encoder, add_adapters
 from subtune.training import recipe
 from subtune.training.deltas import to_stored
+from subtune.training.groups import train_sweep
 from subtune.training.recipe import Member
-from subtune.training.sweeps import train_sweep
 
 SHAPE = BertConfig(
     vocab_size=30_522,

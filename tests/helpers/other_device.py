@@ -31,8 +31,8 @@ from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import State
 from subtune.training.fisher import fisher_information
-from subtune.training.matrices import is_matrix
 from subtune.training.recipe import Member, train
+from subtune.training.values import is_matrix
 from tests.helpers import examples
 
 DEVICE = "fakegpu"

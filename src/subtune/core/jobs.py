@@ -20,6 +20,9 @@ from types import FrameType
 
 from subtune.core.errors import SubtuneError
 
+# A group of runs keeps the newest checkpoint and the one before it.
+CHECKPOINTS_KEPT = 2
+
 
 @contextlib.contextmanager
 def job_log(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[None]:

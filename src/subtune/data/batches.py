@@ -17,6 +17,8 @@ EVALUATION_TOKENS = 2048
 GPU_EVALUATION_TOKENS = 16384
 # The largest product of a batch's tokens and the runs in a pass. More would take much memory.
 GPU_EVALUATION_TOKENS_OF_RUNS = 65536
+# The tokens in a training pass that keep a CPU busy. More tokens take memory and save little time.
+CPU_TRAINING_TOKENS = 3000
 # The largest number of label bins by which folds of a regression are stratified.
 BINS = 10
 

@@ -23,8 +23,9 @@ from subtune.config import Config
 from subtune.config.schema import Pace, Trains
 from subtune.core.errors import SubtuneError, one_of
 from subtune.core.files import read_package_yaml
+from subtune.core.jobs import CHECKPOINTS_KEPT
 from subtune.core.layout import Layout
-from subtune.data.batches import EVALUATION_TOKENS, GPU_EVALUATION_TOKENS
+from subtune.data.batches import CPU_TRAINING_TOKENS, EVALUATION_TOKENS, GPU_EVALUATION_TOKENS
 from subtune.methods.selection import Work
 from subtune.models.dimensions import (
     AnyDimensions,
@@ -38,7 +39,6 @@ from subtune.models.files import choose_head
 from subtune.plan.jobs import RUNS_OF_A_SEARCH
 from subtune.plan.plan import Plan
 from subtune.runs.spec import FisherSpec, Fit, RunSpec, TokensSpec
-from subtune.training.limits import CHECKPOINTS_KEPT, CPU_TOKENS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -270,7 +270,7 @@ class Estimates:
         batch = spec.recipe.batch_size if isinstance(spec, RunSpec) else FISHER_BATCH
         model = self._dimensions(tokens.tokenizer)
         layer = numbers_per_token(model) + 2 * model.num_attention_heads * tokens.max_length
-        tokens_at_once = max(CPU_TOKENS, batch * tokens.max_length)
+        tokens_at_once = max(CPU_TRAINING_TOKENS, batch * tokens.max_length)
         floats = (COPIES_OF_MODEL + COPIES_OF_TRAINED) * self._parameters(tokens.tokenizer)
         floats += tokens_at_once * model.num_hidden_layers * layer
         return int(PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._examples_mb(tokens))

@@ -15,10 +15,9 @@ from subtune.runs import records
 from subtune.runs.spec import RunSpec
 from subtune.tasks.examples import Examples
 from subtune.training.deltas import applied, from_stored
-from subtune.training.evaluation import logits_of
-from subtune.training.job import model_of
-from subtune.training.labels import examples_that_train
-from subtune.training.padding import checked_for_padding
+from subtune.training.evaluation import checked_for_padding, logits_of
+from subtune.training.groups import model_of
+from subtune.training.training_set import examples_that_train
 
 # The columns that every table of predictions has.
 NO_PREDICTIONS = pd.DataFrame({"run": [], "split": [], "idx": []})

@@ -27,8 +27,8 @@ from subtune.tasks.examples import Examples
 from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.deltas import to_stored
-from subtune.training.job import Job
-from subtune.training.results import Result
+from subtune.training.evaluation import Result
+from subtune.training.groups import Job
 
 # Packages whose versions are recorded in addition to this package's.
 PACKAGES = ("torch", "transformers", "peft", "tokenizers", "datasets")

@@ -184,7 +184,7 @@ def read_provenance(store: Path, run: str) -> dict[str, Any]:
 
 
 def read_epochs(store: Path, run: str) -> list[dict[str, float]]:
-    """Return the learning curve: one row per epoch, as in `subtune.training.results.Result`."""
+    """Return the learning curve: one row per epoch, as in `subtune.training.evaluation.Result`."""
     return _rows(store / run / "history.csv")
 
 

@@ -23,8 +23,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from subtune.core.files import flush
-from subtune.core.jobs import StoppedError
-from subtune.training.limits import CHECKPOINTS_KEPT
+from subtune.core.jobs import CHECKPOINTS_KEPT, StoppedError
 
 # Raise the number if a state's contents change. Files with another ending are ignored.
 ENDING = ".8.safetensors"

@@ -24,10 +24,8 @@ from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads
 from subtune.training.deltas import ChangedTensor
-from subtune.training.evaluation import Evaluation
-from subtune.training.labels import examples_that_train, label_weights
-from subtune.training.padding import checked_for_padding
-from subtune.training.results import Result
+from subtune.training.evaluation import Evaluation, Result, checked_for_padding
+from subtune.training.training_set import examples_that_train, label_weights
 
 FOLDS = 5
 # The maximum number of steps of logistic regression. Scikit-learn's default, 100, is too few for

@@ -1,11 +1,12 @@
-"""Logits of a whole split, and the scores of runs.
+"""The logits of a whole split, and the scores and the result of a run.
 
 Shapes: ``k`` runs, ``n`` examples, ``q`` tokens that the head reads, ``o`` its outputs.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -16,16 +17,78 @@ from subtune.data.batches import (
     GPU_EVALUATION_TOKENS,
     GPU_EVALUATION_TOKENS_OF_RUNS,
     evaluation_batches,
+    sort_by_length,
 )
-from subtune.models.encoder import Encoder
-from subtune.models.forward import logits
+from subtune.methods.roles import is_embedding
+from subtune.models.encoder import Encoder, with_new_classifier
+from subtune.models.forward import Packed, logits
 from subtune.models.operations import PerRun, TableRows, Weight
 from subtune.models.packing import micro_batches, pack
 from subtune.runs.spec import Precision
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.labels import Unit
-from subtune.training.precision import autocast
+from subtune.training.deltas import Delta
+from subtune.training.training_set import Unit
+
+
+@contextmanager
+def autocast(device: torch.device, precision: Precision) -> Iterator[None]:
+    """Compute matrix products in a precision.
+
+    A backward pass after the context uses the same precision.
+    """
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+        yield
+
+
+def cast_once(model: Encoder, precision: Precision) -> Encoder:
+    """Return the model with frozen weights in the precision of products.
+
+    Otherwise every step would cast them. For transformers' code, autocast does that.
+    """
+    if precision != "bf16" or model.transformers is not None:
+        return model
+    parameters = {
+        name: value.bfloat16() if value.ndim == 2 and not is_embedding(name) else value
+        for name, value in model.parameters.items()
+    }
+    return replace(model, parameters=parameters)
+
+
+# The smallest effect of padding that counts, relative to the largest logit: a hundred times
+# float32's rounding.
+PADDING_TOLERANCE = 1e-4
+# The number of examples that are computed with and without padding.
+PADDED_EXAMPLES = 8
+
+
+def checked_for_padding(
+    model: Encoder,
+    splits: Iterable[Examples],
+    compute: Callable[[Encoder, Packed], Tensor] = logits,
+) -> Encoder:
+    """Return the model, marked if padding changes its results.
+
+    Eight examples of different lengths are computed twice: one by one, and in one batch that is
+    padded to the longest example of all splits.
+    """
+    every = [split for split in splits if len(split)]
+    if model.transformers is None or not every:
+        return model
+    first, longest = every[0], max(int(split.lengths.max()) for split in every)
+    in_order = sort_by_length(np.arange(len(first)), first.lengths)
+    index = np.unique(in_order[np.linspace(0, len(in_order) - 1, PADDED_EXAMPLES).astype(int)])
+    with_classifier = with_new_classifier(model, seed=0)
+    # Low-precision products differ by more than padding changes.
+    with torch.inference_mode(), autocast(model.device, "fp32"):
+        padded = compute(with_classifier, replace(pack(first, index, model), longest=longest))
+        texts = (pack(first, one, model) for one in index[:, None])
+        alone = torch.cat([compute(with_classifier, text) for text in texts], dim=-2)
+    # If the head reads no token of these texts, there is nothing to compare.
+    if not alone.numel() or (padded - alone).abs().max() <= PADDING_TOLERANCE * alone.abs().max():
+        return model
+    return replace(model, transformers=replace(model.transformers, sees_padding=True))
 
 
 def logits_of(
@@ -129,3 +192,63 @@ def evaluate(
 def without_scores(task: TaskSpec) -> Evaluation:
     """Return NaN scores, for an epoch whose loss or predictions are not finite."""
     return Evaluation({split: dict.fromkeys(task.metrics, math.nan) for split in task.evaluation})
+
+
+@dataclass
+class Result:
+    """The result of a run, or of its epochs so far.
+
+    A run that diverged has no best epoch, even if an earlier epoch was good: the run's learning
+    rate should not be used.
+
+    Attributes:
+        trainable: the number of values that train.
+        history: one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over examples, or over
+            words if each has a loss), ``seconds`` (the run's share, if runs train side by side) and
+            ``<split>/<metric>`` scores.
+        best_epoch: the first epoch with the highest score (the task's first metric on its first
+            evaluation split); without evaluation splits, the last epoch; None if the run diverged.
+        best: the evaluation of the best epoch.
+        predictions: each epoch's predictions, by split.
+        delta: the best epoch's values, on the CPU; empty until the run ends, and if it diverges.
+        changes: by tensor name, the mean absolute change and the size; empty like ``delta``.
+    """
+
+    trainable: int
+    history: list[dict[str, float]] = field(default_factory=list)
+    best_epoch: int | None = None
+    best: Evaluation = field(default_factory=Evaluation)
+    predictions: list[dict[str, np.ndarray]] = field(default_factory=list)
+    delta: Delta = field(default_factory=dict)
+    changes: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+    @property
+    def diverged(self) -> bool:
+        """True if a loss or a score is not finite."""
+        return bool(self.history) and self.best_epoch is None
+
+    def end_epoch(
+        self, epoch: int, train_loss: float, seconds: float, evaluation: Evaluation
+    ) -> None:
+        """Add an epoch, which may be the best."""
+        row = {"epoch": epoch, "train_loss": train_loss, "seconds": seconds}
+        for split, by_metric in evaluation.scores.items():
+            row |= {f"{split}/{metric}": score for metric, score in by_metric.items()}
+        self.history.append(row)
+        self.predictions.append(evaluation.predictions)
+        is_first = self.best_epoch is None or not evaluation.scores
+        if not all(map(math.isfinite, row.values())):
+            self.best, self.best_epoch = evaluation, None
+        elif is_first or evaluation.first_score > self.best.first_score:
+            self.best, self.best_epoch = evaluation, epoch
+
+
+def line_of_epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> str:
+    """Return an epoch's row of the history as a line of the log."""
+    metric = task.metrics[0]
+    score = row.get(f"{task.evaluation[0]}/{metric}")
+    scored = "" if score is None else f"{metric} {score:.4f}  "
+    return (
+        f"epoch {row['epoch']}/{epochs}  loss {row['train_loss']:.4f}  "
+        f"{scored}{row['seconds']:.1f} s"
+    )

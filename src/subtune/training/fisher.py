@@ -35,8 +35,8 @@ from subtune.models.packing import Packed, pack
 from subtune.runs.spec import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.labels import with_training_labels
-from subtune.training.precision import autocast
+from subtune.training.evaluation import autocast
+from subtune.training.training_set import with_training_labels
 
 # The size of a tile in numbers: a megabyte on a CPU, a gigabyte on a GPU.
 TILE = 1 << 18

@@ -1,25 +1,34 @@
-"""Groups of runs that train side by side."""
+"""The runs of one job, and the groups of them that train side by side."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from subtune.core.errors import SubtuneError, reason_of
+from subtune.core.machine import is_out_of_memory
+from subtune.data.batches import CPU_TRAINING_TOKENS, split_fold
+from subtune.methods.added import Adapter, Peft
 from subtune.methods.roles import is_classifier
-from subtune.methods.selection import LowRank
+from subtune.methods.selection import Entries, LowRank
+from subtune.methods.single_entries import DiffPruning
 from subtune.models.dimensions import bytes_per_run
-from subtune.models.encoder import Encoder, with_new_classifier
+from subtune.models.encoder import Encoder, add_adapters, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.operations import DropoutMasks
 from subtune.models.packing import pack
+from subtune.runs.spec import Fit, Fold, Recipe, RunSpec
+from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.limits import CPU_TOKENS
-from subtune.training.matrices import is_matrix
-from subtune.training.recipe import Member
-from subtune.training.values import TrainedValues
+from subtune.training import embeddings
+from subtune.training.checkpoints import Checkpoints, Keeper
+from subtune.training.diff_pruning import first_training
+from subtune.training.evaluation import Result, checked_for_padding, line_of_epoch
+from subtune.training.recipe import Member, train
+from subtune.training.values import TrainedValues, is_matrix
 
 # A function that writes a line to the log and, if the line has a name, to the runs' records.
 Report = Callable[..., None]
@@ -106,7 +115,7 @@ def runs_at_once(model: Encoder, train: Examples, members: Sequence[Member]) -> 
         # Each run computes its whole pass, and on a CPU starting kernels costs nothing.
         return 1
     else:
-        most = CPU_TOKENS / (train.lengths.mean() * examples)
+        most = CPU_TRAINING_TOKENS / (train.lengths.mean() * examples)
     return min(len(members), max(1, int(most)))
 
 
@@ -153,3 +162,184 @@ def _gradients(
     (computed * factors.view_as(computed[0])).sum().backward()
     gradients = map(trained.gradients, range(len(members)))
     return [torch.cat([each.flatten() for each in of if each is not None]) for of in gradients]
+
+
+# In a record's provenance, the key of the reason why batches have no padding.
+WITHOUT_PADDING = "without_padding"
+
+
+def train_sweep(
+    model: Encoder,
+    examples: Mapping[str, Examples],
+    task: TaskSpec,
+    members: Mapping[str, Member],
+    report: Report,
+    max_side_by_side: int | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> Iterator[tuple[str, Result]]:
+    """Train every member of a sweep, side by side if that is faster.
+
+    Except for rounding, and for dropout on a GPU, a member's result depends neither on the other
+    members nor on their order. Runs with a common checkpoint continue from it. If memory is not
+    enough for a group, each half continues from its last checkpoint.
+
+    Args:
+        members: the runs by their ids.
+        report: a function that gets lines about each run's epochs.
+        max_side_by_side: the largest number of runs in a group.
+
+    Yields:
+        A member's id and result, as soon as it is known.
+
+    Raises:
+        StoppedError: the sweep was asked to stop.
+        SubtuneError: a single run does not fit into memory.
+    """
+    model = checked_for_padding(model, examples.values())
+    if model.transformers is not None and model.transformers.sees_padding:
+        line = "padding changes this model's results: every pass has texts of one length"
+        report(line, WITHOUT_PADDING)
+    waiting: list[list[str]] = []
+    for runs in checkpoints.groups(members) if checkpoints else [members]:
+        alike = {run: members[run] for run in runs}
+        waiting += group_runs(model, examples["train"], alike, max_side_by_side, report)
+    while waiting:
+        runs = waiting.pop(0)
+        keeper = Keeper(checkpoints, runs, report) if checkpoints else None
+        try:
+            results = train(model, examples, task, [members[n] for n in runs], report, keeper)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            waiting = [*_halves(runs, members, error, report), *waiting]
+            continue
+        yield from zip(runs, results, strict=True)
+        if keeper:
+            keeper.clear()
+
+
+def _halves(
+    runs: list[str], members: Mapping[str, Member], error: Exception, report: Report
+) -> tuple[list[str], list[str]]:
+    """Return the halves of a group that does not fit into memory.
+
+    Raises:
+        SubtuneError: the group is a single run.
+    """
+    if len(runs) == 1:
+        batch_size = members[runs[0]].recipe.batch_size
+        raise SubtuneError(
+            f"run {runs[0]} alone does not fit into memory with batch_size {batch_size}; "
+            "try a smaller batch_size or max_length, or a device with more memory "
+            f"({reason_of(error)})"
+        ) from None
+    half = len(runs) // 2
+    sizes = f"{half} and {len(runs) - half}"
+    report(f"{len(runs)} runs side by side do not fit into memory: now {sizes}")
+    return runs[:half], runs[half:]
+
+
+@dataclass(frozen=True)
+class Job:
+    """The inputs that all runs of a job share.
+
+    Attributes:
+        model: the pretrained model.
+        examples: the splits of the task.
+        rankings: by ranking id, the rank of every entry, for masks.
+        max_side_by_side: an argument of `train_sweep`, like ``checkpoints``.
+    """
+
+    model: Encoder
+    examples: Mapping[str, Examples]
+    task: TaskSpec
+    rankings: Mapping[str, Mapping[str, np.ndarray]]
+    max_side_by_side: int | None
+    checkpoints: Checkpoints | None
+    _fold_examples: dict[Fold, Mapping[str, Examples]] = field(default_factory=dict)
+
+    def examples_of(self, recipe: Recipe | Fit) -> Mapping[str, Examples]:
+        """Return a recipe's examples; its fold, if any, replaces the first evaluation split."""
+        fold = recipe.fold
+        if recipe.refit:
+            return {"train": self.examples["train"]}
+        if fold is None:
+            return self.examples
+        if fold not in self._fold_examples:
+            others, judging = split_fold(self.examples["train"], self.task, fold)
+            parts = {"train": others, self.task.evaluation[0]: judging}
+            self._fold_examples[fold] = {**self.examples, **parts}
+        return self._fold_examples[fold]
+
+    def train(self, runs: Mapping[str, RunSpec], report: Report) -> Iterator[tuple[str, Result]]:
+        """Train runs, by their names in the log.
+
+        Yields:
+            The name and the result of each run, as soon as it is done.
+        """
+        sweeps: dict[tuple, dict[str, tuple[str, RunSpec]]] = {}
+        for name, spec in runs.items():
+            if isinstance(spec.recipe, Fit):
+                examples = self.examples_of(spec.recipe)
+                result = embeddings.fit(self.model, examples, self.task, spec.recipe, spec.seed)
+                report(f"{name}  {line_of_epoch(result.history[0], 1, self.task)}")
+                yield name, result
+            else:
+                sweeps.setdefault(_shared_start(spec), {})[spec.id] = name, spec
+        for sweep in sweeps.values():
+            _, first = next(iter(sweep.values()))
+            model = model_of(first, self.model)
+            members = {}
+            for run, (name, spec) in sweep.items():
+                entries, start = self._entries(spec, model, report)
+                members[run] = Member(entries, spec.training, spec.seed, start, name)
+            shared = model, self.examples_of(first.recipe), self.task
+            limits = self.max_side_by_side, self.checkpoints
+            for run, result in train_sweep(*shared, members, report, *limits):
+                yield members[run].name, result
+
+    def _entries(
+        self, spec: RunSpec, model: Encoder, report: Report
+    ) -> tuple[Entries, Mapping[str, Tensor]]:
+        """Return a run's entries, and their initial values if these are not the model's."""
+        if isinstance(spec.selection, DiffPruning):
+            settings = spec.selection.diff_pruning
+            examples = self.examples_of(spec.recipe)["train"]
+            keeper = None
+            if self.checkpoints:
+                # This folder is inside the run's folder, which is removed when the run is done.
+                keeper = Keeper(self.checkpoints, [f"{spec.id}/first"], report)
+            arguments = model, examples, self.task, spec.training, spec.seed, settings
+            return first_training(*arguments, keeper)
+        ranking = spec.selection.ranking
+        ranks = self.rankings[ranking] if ranking else None
+        return spec.selection.resolve(model.shapes, spec.seed, ranks), {}
+
+
+def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:
+    """Return the model of a run, with the modules that its selection adds.
+
+    Raises:
+        SubtuneError: the model cannot have these modules.
+    """
+    match spec.selection:
+        case Adapter(adapter=settings) if pretrained.transformers is None:
+            return add_adapters(pretrained, settings, spec.seed)
+        case Peft(peft=settings):
+            # Importing PEFT takes seconds and is only needed here.
+            from subtune.models.peft import inject_peft
+
+            return inject_peft(pretrained, settings, spec.seed)
+    return pretrained
+
+
+def _shared_start(spec: RunSpec) -> tuple:
+    """Return what the runs of a sweep have in common: the training rows and initial values."""
+    rows = spec.recipe.fold, spec.recipe.refit
+    match spec.selection:
+        case DiffPruning():
+            return (spec.id,)
+        case Adapter() | Peft():
+            # The initial values of added modules depend on the seed.
+            return (*rows, spec.selection, spec.seed)
+    return rows

@@ -20,13 +20,18 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State
 from subtune.training.deltas import from_stored, mean_changes, to_stored
-from subtune.training.evaluation import evaluate, without_scores
+from subtune.training.evaluation import (
+    Evaluation,
+    Result,
+    autocast,
+    cast_once,
+    evaluate,
+    line_of_epoch,
+    without_scores,
+)
 from subtune.training.graphs import Graphs
-from subtune.training.labels import in_original_unit, training_set
-from subtune.training.optimizer import learning_rate_at
-from subtune.training.precision import autocast, cast_once
-from subtune.training.results import Result, line_of_epoch
-from subtune.training.run import Run
+from subtune.training.optimizer import AdamW, learning_rate_at
+from subtune.training.training_set import in_original_unit, training_set
 from subtune.training.values import TrainedValues
 
 # With more tokens in all runs and epochs, compiled operations save a GPU more time than compiling
@@ -104,6 +109,58 @@ def train(
                 keeper.keep(group.states)
         group.end_epoch()
     return [run.result for run in group.runs]
+
+
+class Run:
+    """A run while it trains.
+
+    Attributes:
+        number: the run's index in its group.
+        optimizer: steps the run's leaves.
+        result: the result so far.
+        best: copies of the leaves after the best epoch.
+    """
+
+    def __init__(self, number: int, recipe: Recipe, leaves: Sequence[Tensor], trainable: int):
+        self.number = number
+        self.recipe = recipe
+        self.optimizer = AdamW(leaves, recipe.weight_decay)
+        self.result = Result(trainable)
+        self.best: list[Tensor] = []
+
+    @property
+    def has_ended(self) -> bool:
+        """True after divergence, after the last epoch, or after ``patience`` epochs without a
+        better score."""
+        patience, best = self.recipe.patience, self.result.best_epoch
+        epochs, last = len(self.result.history), self.recipe.refit or self.recipe.epochs
+        if self.result.diverged or epochs == last:
+            return True
+        return patience is not None and best is not None and epochs - best >= patience
+
+    def state(self) -> State:
+        """Return the optimiser's state and the result so far, for `restore`."""
+        result, best = self.result, self.result.best
+        return {
+            "optimizer": self.optimizer.state(),
+            "history": result.history,
+            "predictions": result.predictions,
+            "best_epoch": result.best_epoch,
+            "best": [best.scores, self.best],
+        }
+
+    def restore(self, state: State) -> None:
+        """Continue from a checkpoint of `state`."""
+        self.optimizer.restore(state["optimizer"])
+        result, (scores, best) = self.result, state["best"]
+        result.history, result.best_epoch = state["history"], state["best_epoch"]
+        result.predictions = [
+            {split: values.numpy() for split, values in by_split.items()}
+            for by_split in state["predictions"]
+        ]
+        predictions = result.predictions[result.best_epoch - 1] if result.best_epoch else {}
+        result.best = Evaluation(scores, predictions)
+        self.best = [values.to(self.optimizer.leaves[0].device) for values in best]
 
 
 class _Group:

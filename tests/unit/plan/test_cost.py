@@ -12,6 +12,7 @@ from transformers import AutoTokenizer
 from subtune.config import check_config
 from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
+from subtune.core.jobs import CHECKPOINTS_KEPT
 from subtune.data import sources
 from subtune.data.load import load_rows, tokenize
 from subtune.data.sources import task_size
@@ -38,7 +39,6 @@ from subtune.runs.spec import DataSpec, PlannedRun
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.tasks.task import TaskSize
-from subtune.training.limits import CHECKPOINTS_KEPT
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
 from tests.helpers.project import ROOT

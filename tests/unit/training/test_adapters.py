@@ -13,8 +13,8 @@ from subtune.models.dimensions import known_dimensions, read_dimensions, shapes_
 from subtune.models.encoder import add_adapters, draw_classifier, load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
+from subtune.training.groups import train_sweep
 from subtune.training.recipe import Member
-from subtune.training.sweeps import train_sweep
 from tests.helpers import examples, plain_training
 from tests.helpers.plain_adapters import insert_houlsby, insert_pfeiffer
 from tests.unit.training.results import in_double

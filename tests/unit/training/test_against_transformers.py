@@ -25,7 +25,7 @@ from subtune.models.encoder import load_encoder
 from subtune.training import groups, recipe
 from subtune.training.deltas import applied
 from subtune.training.evaluation import Evaluation, evaluate
-from subtune.training.sweeps import train_sweep
+from subtune.training.groups import train_sweep
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 from tests.unit.training.results import member

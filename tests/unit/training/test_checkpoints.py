@@ -18,8 +18,8 @@ from subtune.runs import recording, records
 from subtune.tasks import TASKS
 from subtune.training import checkpoints, recipe
 from subtune.training.checkpoints import Checkpoints, Keeper
+from subtune.training.groups import train_sweep
 from subtune.training.recipe import train
-from subtune.training.sweeps import train_sweep
 from tests.helpers import examples
 from tests.unit.training.results import (
     FILES,
@@ -386,7 +386,7 @@ import torch
 from subtune.models.encoder import load_model
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
-from subtune.training import sweeps
+from subtune.training import groups
 from subtune.training.recipe import Member
 from tests.helpers import examples
 
@@ -398,11 +398,11 @@ rows = examples.examples_of(task, examples.tokens(task, directory, rows=32))
 recipe = examples.recipe(batch_size=32, epochs=1)
 members = {str(n): Member(examples.entries_of("bitfit", model), recipe, 0) for n in range(runs)}
 # Once as it is, so that what is loaded late is there before memory is limited.
-list(sweeps.train_sweep(model, rows, task, {"0": members["0"]}, print))
+list(groups.train_sweep(model, rows, task, {"0": members["0"]}, print))
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + extra * 2**20, resource.RLIM_INFINITY))
-sweeps.group_runs = lambda model, train, members, *of: [list(members)]
-results = dict(sweeps.train_sweep(model, rows, task, members, print))
+groups.group_runs = lambda model, train, members, *of: [list(members)]
+results = dict(groups.train_sweep(model, rows, task, members, print))
 print(len(results), "done", {round(r.history[0]["train_loss"], 4) for r in results.values()})
 """
 

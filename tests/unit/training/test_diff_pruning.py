@@ -17,7 +17,7 @@ from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.deltas import applied
 from subtune.training.diff_pruning import first_training
-from subtune.training.job import Job
+from subtune.training.groups import Job
 from tests.helpers import examples, plain_diff_pruning, reference
 from tests.unit.training.results import in_double
 
@@ -63,7 +63,7 @@ def test_both_trainings_end_where_plain_ones_end(structured, family, directory, 
     rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
     spec = examples.run_spec(selection, **RECIPE).replaced(seed=SEED)
     once = Mock(wraps=first_training)
-    monkeypatch.setattr("subtune.training.job.first_training", once)
+    monkeypatch.setattr("subtune.training.groups.first_training", once)
     named = {"run": spec, "the same run": spec}
     [(_, result)] = Job(model, rows, TASK, {}, None, None).train(named, lambda of: None)
     once.assert_called_once()

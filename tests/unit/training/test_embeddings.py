@@ -19,7 +19,7 @@ from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import embeddings
-from subtune.training.padding import checked_for_padding
+from subtune.training.evaluation import checked_for_padding
 from tests.helpers import examples
 
 SPEC = ModelSpec(source="files", version="1")

@@ -21,12 +21,10 @@ from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import recipe
 from subtune.training.deltas import applied
-from subtune.training.evaluation import Evaluation, logits_of, without_scores
+from subtune.training.evaluation import Evaluation, Result, autocast, logits_of, without_scores
 from subtune.training.fisher import fisher_information
-from subtune.training.labels import examples_that_train, label_weights, with_training_labels
-from subtune.training.precision import autocast
 from subtune.training.recipe import train
-from subtune.training.results import Result
+from subtune.training.training_set import examples_that_train, label_weights, with_training_labels
 from tests.helpers import examples
 from tests.unit.training.results import in_double, member
 

@@ -14,8 +14,8 @@ from subtune.models import encoder
 from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.training import fisher
+from subtune.training.evaluation import autocast
 from subtune.training.fisher import fisher_information
-from subtune.training.precision import autocast
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 from tests.unit.training.results import in_double

@@ -17,8 +17,8 @@ from subtune.training import recipe
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.deltas import to_stored
 from subtune.training.graphs import Graphs
+from subtune.training.groups import train_sweep
 from subtune.training.recipe import train
-from subtune.training.sweeps import train_sweep
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
 from tests.unit.training import recorded_graphs

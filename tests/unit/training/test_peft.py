@@ -19,8 +19,8 @@ from subtune.models.files import package_directory
 from subtune.models.peft import UNFIT, inject_peft, peft_config
 from subtune.tasks import TASKS
 from subtune.training import groups
+from subtune.training.groups import train_sweep
 from subtune.training.recipe import Member
-from subtune.training.sweeps import train_sweep
 from tests.helpers import examples, plain_training
 from tests.helpers.peft_types import SORTS, TARGETS, TYPES, selection_of
 from tests.helpers.project import ROOT

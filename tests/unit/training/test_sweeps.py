@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from subtune.core.errors import SubtuneError
+from subtune.data.batches import CPU_TRAINING_TOKENS
 from subtune.methods.names import METHODS
 from subtune.models import encoder, forward, transformers_pass
 from subtune.models.encoder import load_encoder
@@ -19,14 +20,10 @@ from subtune.models.operations import PerRun
 from subtune.models.packing import pack
 from subtune.runs import recording
 from subtune.tasks import TASKS
-from subtune.training import groups, recipe, sweeps
-from subtune.training.evaluation import logits_of
-from subtune.training.groups import ONE_BY_ONE, group_runs, runs_at_once
-from subtune.training.limits import CPU_TOKENS
-from subtune.training.padding import checked_for_padding
-from subtune.training.precision import autocast
+from subtune.training import groups, recipe
+from subtune.training.evaluation import autocast, checked_for_padding, logits_of
+from subtune.training.groups import ONE_BY_ONE, WITHOUT_PADDING, group_runs, runs_at_once
 from subtune.training.recipe import train
-from subtune.training.sweeps import WITHOUT_PADDING
 from subtune.training.values import TrainedValues
 from tests.helpers import examples
 from tests.unit.training.results import assert_close, assert_same, member
@@ -86,7 +83,7 @@ def test_on_a_cpu_the_tokens_of_a_pass_are_bounded(model, rows):
     members = [member("layernorm", model, batch_size=4)] * 100
     runs = runs_at_once(model, rows["train"], members)
     tokens = rows["train"].lengths.mean() * 4
-    assert runs * tokens <= CPU_TOKENS < (runs + 1) * tokens
+    assert runs * tokens <= CPU_TRAINING_TOKENS < (runs + 1) * tokens
 
 
 KINDS = ("layernorm", "bitfit", "top", "lora-I", "bitfit", "lora-I")
@@ -109,7 +106,7 @@ def in_groups(name, batch_size, minilm):
 
     def in_groups(size, order=1):
         chosen = dict([*members.items()][::order])
-        found = dict(sweeps.train_sweep(model, rows, task, chosen, lambda line: None, size))
+        found = dict(groups.train_sweep(model, rows, task, chosen, lambda line: None, size))
         return [found[number] for number in members]
 
     return in_groups
@@ -186,7 +183,7 @@ def test_a_group_that_trains_again_has_the_same_bits(precision, model, rows):
     }
 
     def results():
-        return dict(sweeps.train_sweep(model, rows, TASK, members, lambda line: None))
+        return dict(groups.train_sweep(model, rows, TASK, members, lambda line: None))
 
     first, again = results(), results()
     assert first["0"].history[-1]["train_loss"] != first["3"].history[-1]["train_loss"]
