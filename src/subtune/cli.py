@@ -358,8 +358,7 @@ def export(
     /,
     *,
     to: Directory,
-    results: Directory | None = None,
-    config: File | None = None,
+    results: Directory = Path("results"),
     adapter: bool = False,
 ) -> None:
     """Write a run's model, for transformers or PEFT.
@@ -367,29 +366,22 @@ def export(
     Args:
         run: the run's id, or its first digits
         to: a new directory
-        results: directory; default: that of --config, or results
-        config: configuration of a cross-validated run, whose method is trained on all rows
+        results: directory; default: results
         adapter: write a LoRA run as PEFT adapter
     """
-    from subtune.comparison.results import CONFIGURATION
-    from subtune.config import read_config
     from subtune.core.files import require_new
-    from subtune.interface.workflow import run_to_export
     from subtune.runs import records
 
     require_new(to)
-    place = results or Path(read_config(config).results if config else "results")
-    found = records.find(Path(Layout(str(place)).records()), run)
     # An adapter names its local base by an absolute path.
-    layout = Layout(str(place.resolve()))
-    if config is None:
-        own = place.resolve() / CONFIGURATION
-        config = own if own.is_file() else Path("config.yaml")
-    found = run_to_export(place, found, config)
+    layout = Layout(str(results.resolve()))
+    found = records.find(Path(layout.records()), run)
     # Loads transformers, which takes seconds.
     from subtune.share.card import model_card
     from subtune.share.export import export_adapter, export_model
+    from subtune.share.refit import run_to_export
 
+    found = run_to_export(layout, found)
     write = export_adapter if adapter else export_model
     write(layout, found, to, partial(model_card, layout, found, to.name))
     print(f"run {found} is in {to}")

@@ -9,8 +9,9 @@ import pandas as pd
 from subtune.methods.names import METHODS
 from subtune.models.encoder import load_encoder
 from subtune.models.files import model_version
-from subtune.runs import recording, records
+from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
+from subtune.training import recording
 from tests.helpers import examples
 
 

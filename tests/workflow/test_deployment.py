@@ -32,7 +32,7 @@ def test_the_page_has_the_plan_that_the_command_prints(capsys, monkeypatch):
 def test_all_papers_are_planned_for_slurm_without_network_or_gpu(no_network):
     """Only jobs that compute ask for a GPU."""
     said = printed([*no_network, *SNAKEMAKE, "--profile", "slurm", "-n"], ROOT)
-    computing = {"train", "fisher", "test_predictions", "train_scores"}
+    computing = {"train", "fisher", "test_predictions"}
     # Each printed job begins with its rule's name.
     parts = re.split(r"^ *(?:local)?rule (\w+):$", said, flags=re.M)[1:]
     blocks = list(zip(parts[::2], parts[1::2], strict=True))

@@ -37,25 +37,3 @@ rule runs:
         job="runs/runs",
     script:
         STEP
-
-
-rule train_scores:
-    input:
-        unpack(inputs("train_scores/{sweep}")),
-    output:
-        PATHS.train_scores("{sweep}"),
-    log:
-        PATHS.log("train_scores", "{sweep}"),
-    benchmark:
-        PATHS.benchmark("train_scores", "{sweep}")
-    conda:
-        COMPUTES
-    threads: 1
-    resources:
-        mem_mb=memory("train_scores/{sweep}"),
-        runtime=minutes("train_scores/{sweep}"),
-        gpu=1,
-    params:
-        job="train_scores/{sweep}",
-    script:
-        STEP

@@ -47,29 +47,3 @@ rule train:
         job="train/{sweep}",
     script:
         STEP
-
-
-# A cross-validated method, trained again on all rows; this rule runs only for `subtune export`.
-REFIT = "refit/{experiment}/{encoder}/{task}/{method}"
-
-
-rule refit:
-    input:
-        unpack(inputs(REFIT)),
-    output:
-        PATHS.refit("{experiment}", "{encoder}", "{task}", "{method}"),
-    log:
-        PATHS.log("{experiment}", "refit", "{encoder}", "{task}", "{method}"),
-    benchmark:
-        PATHS.benchmark("{experiment}", "refit", "{encoder}", "{task}", "{method}")
-    conda:
-        COMPUTES
-    threads: 1
-    resources:
-        mem_mb=memory(REFIT),
-        runtime=minutes(REFIT),
-        gpu=1,
-    params:
-        job=REFIT,
-    script:
-        STEP

@@ -287,18 +287,17 @@ def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([chosen, *ends], ignore_index=True)
 
 
-def train_and_dev(chosen: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
-    """Return train and dev scores of the runs that were scored on training rows.
-
-    Args:
-        trained: ``run``, and one column per metric.
+def train_and_dev(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
+    """Return train and dev scores of the runs whose records have scores on training rows.
 
     Returns:
         ``model``, ``task``, ``method``, ``column``, ``metric``, ``seed``, ``train``, ``dev``, and
         the generalisation ``gap``, which is train minus dev.
     """
-    both = whole_methods(chosen).merge(trained, on="run")
-    both["train"] = [row[row["metric"]] for _, row in both.iterrows()]
-    both = both.rename(columns={"value": "dev"})
+    both = whole_methods(chosen).rename(columns={"value": "dev"})
+    scores = {run: records.read_outcome(store, run)["scores"] for run in both["run"].unique()}
+    both = both[[records.TRAIN in scores[run] for run in both["run"]]]
+    metrics_of_rows = zip(both["run"], both["metric"], strict=True)
+    both["train"] = [scores[run][records.TRAIN][metric] for run, metric in metrics_of_rows]
     both["gap"] = both["train"] - both["dev"]
     return both[["model", "task", "method", "column", "metric", "seed", "train", "dev", "gap"]]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from subtune.core.errors import SubtuneError, cut, listed, one_of
 from subtune.core.files import require_new
 from subtune.core.layout import Layout
-from subtune.interface.workflow import run_to_export
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,14 +88,14 @@ class Comparison:
         """
         # Importing transformers takes seconds.
         from subtune.share.export import export_model
+        from subtune.share.refit import run_to_export
 
         runs = self._chosen[self._chosen["decides"]].dropna(subset="value")
         if method not in set(runs["method"]):
             raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
         best = runs[runs["method"] == method].sort_values("value").iloc[-1]
         require_new(Path(to))
-        run = run_to_export(self.results, best["run"], self.results / CONFIGURATION)
-        export_model(self._layout, run, Path(to))
+        export_model(self._layout, run_to_export(self._layout, best["run"]), Path(to))
         return Path(to)
 
     def predict(self, method: str, texts: "Iterable[Any] | pd.DataFrame") -> "pd.DataFrame":

@@ -224,7 +224,7 @@ def _rank(schedule: Schedule, key: Key) -> tuple[int, ...]:
             return (1,)
         is_full = any(schedule.methods[run.key] == FULL for run in runs)
         return 4, min(run.run.seed for run in runs), not is_full
-    return (5,) if key[0] in (*TABLES, "train_scores") else (0,)
+    return (5,) if key[0] in TABLES else (0,)
 
 
 def _candidates(

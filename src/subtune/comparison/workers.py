@@ -12,7 +12,6 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.steps.job import Job
 
@@ -164,23 +163,6 @@ class Workers:
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
-
-
-def do_alone(job: Job, results: Path, log: Path) -> None:
-    """Do a job in a worker, which writes a checkpoint if it is interrupted.
-
-    Raises:
-        SubtuneError: the job failed.
-    """
-    workers = Workers(1, results, Path.cwd())
-    try:
-        workers.start(job, log)
-        while not (ended := workers.next_end(LONGEST_WAIT)):
-            pass
-    finally:
-        workers.close()
-    if ended.exit_status is not None or ended.error is not None:
-        raise SubtuneError(ended.error or end_in_words(ended.exit_status or 0))
 
 
 def end_in_words(exit_status: int) -> str:

@@ -60,9 +60,6 @@ class Layout:
     def checkpoints(self, sweep: str) -> str:
         return f"{self.results}/checkpoints/{sweep}"
 
-    def train_scores(self, sweep: str) -> str:
-        return f"{self.results}/train_scores/{sweep}.csv"
-
     def table_of_runs(self, ending: str) -> str:
         return f"{self.results}/runs.{ending}"
 
@@ -86,10 +83,6 @@ class Layout:
 
     def test_predictions(self, experiment: str, model: str) -> str:
         return f"{self.results}/experiments/{experiment}/data/test/{model}.parquet"
-
-    def refit(self, experiment: str, model: str, task: str, method: str) -> str:
-        """Return the path of the table with a refit's run."""
-        return f"{self.results}/experiments/{experiment}/data/refit/{model}/{task}/{method}.csv"
 
     def exhibit(self, experiment: str, name: str, ending: str) -> str:
         return f"{self.results}/experiments/{experiment}/{name}.{ending}"

@@ -153,7 +153,7 @@ def submission(
 
     Args:
         predicted: logits of all tasks' test splits, from
-            `subtune.runs.recorded_models.predict_test_rows`.
+            `subtune.training.trained_models.predict_test_rows`.
         best: the method's run per task: ``task``, ``run``, ``learning_rate``, ``seed``, ``value``
             (empty if the run diverged).
 

@@ -184,13 +184,14 @@ def parameters_drawn(config: Config, experiment: Experiment) -> list[dict[str, s
     ]
 
 
-def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
+def read_results(about: Mapping[str, Any], files: Mapping[str, Any], store: Path) -> Results:
     """Return an experiment's results, with all tables that its exhibits and claims need.
 
     Args:
         about: from `about`.
-        files: each table's file by name. Also ``models`` (their directories), ``fisher_sums`` (a
-            file per task) and ``scored`` (files of scores on training rows, one per sweep).
+        files: each table's file by name. Also ``models`` (their directories) and ``fisher_sums`` (a
+            file per task).
+        store: the directory of the run records.
     """
     paper, tasks, wanted = papers.find(about["paper"]), about["tasks"], about["tables"]
     tables = {name: read_scores(files[name]) for name in DATA if name in files}
@@ -198,9 +199,7 @@ def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
     if "component_shares" in wanted:
         made |= _information(tasks, files["fisher_sums"])
     if "train_scores" in wanted:
-        trained = [pd.DataFrame(columns=["run"])]
-        trained += [pd.read_csv(path, dtype={"run": str}) for path in files["scored"]]
-        made["train_scores"] = train_and_dev(tables["chosen"], pd.concat(trained))
+        made["train_scores"] = train_and_dev(tables["chosen"], store)
     if "reproduction" in wanted:
         scores = paper.printed("scores")
         made["reproduction"] = reproduction(tables["chosen"], scores, tables.get("test_scores"))

@@ -243,10 +243,6 @@ class Estimates:
         seconds = self._seconds("matrices", steps, examples, spec.tokens)
         return Cost(examples * self._length(spec.tokens), flops, seconds) + self.start
 
-    def train_scores(self, runs: Iterable[str]) -> Cost:
-        """Return the cost of scoring runs on their training rows."""
-        return sum((self._evaluation(self._plan.rows_of(run), run) for run in runs), self.start)
-
     def test_predictions(self, runs: Iterable[str]) -> Cost:
         """Return the cost of predicting the test rows of the runs' tasks."""
         rows = (

@@ -46,6 +46,8 @@ from subtune.runs.spec import RunSpec
 CHECKSUMS = "checksums.json"
 DELTA = "delta.safetensors"
 EPOCHS = "epochs.parquet"
+# The split of scores on training rows, in the records of some runs.
+TRAIN = "train"
 RUN_ID = re.compile("[0-9a-f]{12}")
 
 
@@ -135,9 +137,10 @@ def read_outcome(store: Path, run: str) -> dict[str, Any]:
     are NaN.
     """
     outcome = json.loads(_read(store / run / "scores.json"))
-    if outcome["diverged"]:
-        splits = outcome["scores"].items()
-        outcome["scores"] = {s: dict.fromkeys(by_metric, math.nan) for s, by_metric in splits}
+    for by_metric in outcome["scores"].values():
+        for metric, value in by_metric.items():
+            if value is None or outcome["diverged"]:
+                by_metric[metric] = math.nan
     return outcome
 
 

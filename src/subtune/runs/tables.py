@@ -12,6 +12,7 @@ from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.methods.names import builtin_name, masked_name
 from subtune.runs import records
+from subtune.runs.spec import RunSpec
 
 
 def with_runs(
@@ -45,9 +46,7 @@ def read_searches(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
 def given_names(results: str) -> dict[str, tuple[str, str]]:
     """Return the names of model and method that configurations gave to each run in the results."""
     names: dict[str, tuple[str, str]] = {}
-    layout = Layout(".")
-    tables = [layout.data("*", "scores"), layout.refit(*"****")]
-    for path in sorted(path for table in tables for path in Path(results).glob(table)):
+    for path in sorted(Path(results).glob(Layout(".").data("*", "scores"))):
         # Names only help readers, so a damaged file is skipped.
         with contextlib.suppress(OSError, ValueError, KeyError):
             scores = pd.read_csv(path, dtype={"run": str}, keep_default_na=False)
@@ -72,7 +71,7 @@ def recorded_runs(
     rows, problems, earlier = [], [], 0
     for run in records.all_runs(store):
         try:
-            rows.append(row_of_record(store, run, names.get(run)))
+            rows.append(row_of_record(store, run, names))
         except records.EarlierVersionError:
             earlier += 1
         except SubtuneError as error:
@@ -86,7 +85,7 @@ def recorded_runs(
     return pd.DataFrame(rows).astype(integers).sort_values(order, ignore_index=True), problems
 
 
-def row_of_record(store: Path, run: str, given: tuple[str, str] | None) -> dict[str, Any]:
+def row_of_record(store: Path, run: str, names: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     """Return the settings, score and size of a recorded run.
 
     ``score`` is the task's first metric on its first evaluation split, at the best epoch.
@@ -94,11 +93,11 @@ def row_of_record(store: Path, run: str, given: tuple[str, str] | None) -> dict[
     Args:
         store: the directory of run records.
         run: the run's id.
-        given: the names of model and method that a configuration gave to the run, if one did. A
-            method without a name is shown as its selection.
+        names: names of model and method by run, from `given_names`. A method without a name is
+            shown as its selection.
     """
     spec = records.read_spec(store, run)
-    model, method = given or (
+    model, method = _given_names_of(store, spec, names) or (
         spec.model.repository or f"local {spec.model.version[:8]}",
         builtin_name(spec.selection) or spec.selection.describe(),
     )
@@ -121,3 +120,17 @@ def row_of_record(store: Path, run: str, given: tuple[str, str] | None) -> dict[
         "trained": outcome["trainable"],
         "delta_bytes": records.delta_bytes(store, run),
     }
+
+
+def _given_names_of(
+    store: Path, spec: RunSpec, names: Mapping[str, tuple[str, str]]
+) -> tuple[str, str] | None:
+    """Return a run's names of model and method; a refit has those of the folds' runs."""
+    if (epochs := spec.recipe.refit) is None:
+        return names.get(spec.id)
+    for run, given in names.items():
+        with contextlib.suppress(SubtuneError):
+            other = records.read_spec(store, run)
+            if other.recipe.fold and other.replaced(seed=spec.seed).refitted(epochs) == spec:
+                return given
+    return None

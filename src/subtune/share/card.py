@@ -40,7 +40,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     store = Path(layout.records())
     spec, outcome = records.read_spec(store, run), records.read_outcome(store, run)
     pretrained = Path(layout.model(spec.model.id))
-    row = tables.row_of_record(store, run, tables.given_names(layout.results).get(run))
+    row = tables.row_of_record(store, run, tables.given_names(layout.results))
     names = {key: row[key] for key in ("model", "task", "method")}
     names |= {"selection": spec.selection.describe()}
     names = {key: printable(" ".join(str(text).split())) for key, text in names.items()}

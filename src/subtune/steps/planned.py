@@ -1,6 +1,6 @@
 """Makes the jobs of a configuration from its plan."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -61,7 +61,6 @@ class Jobs:
         yield from self._sweeps()
         for name in self.config.experiments:
             yield self._scores(name)
-            yield from self._refits(name)
             yield from self._tests(name)
             yield self._exhibits(name)
         yield self._summary()
@@ -122,11 +121,17 @@ class Jobs:
             outputs = {"ranking": self.paths.ranking(id)}
             yield Job("ranking", id, ranking.written(), inputs, outputs, {})
 
-    def _training(self, name: str, run: RunSpec, cost: Cost) -> dict[str, Any]:
-        """Return the resources of a job that trains; ``name`` is that of its checkpoints."""
-        return self._computing(run, cost) | {
+    def _training(self, name: str, runs: Sequence[str], cost: Cost) -> dict[str, Any]:
+        """Return the resources of a job that trains planned runs.
+
+        ``name`` is that of its checkpoints. ``train_scores`` has the ids of selections: their runs
+        are also scored on their training rows.
+        """
+        scored = self._scored_on_training_rows.intersection(runs)
+        return self._computing(self.plan.runs[runs[0]].run, cost) | {
             "checkpoints": self.paths.checkpoints(name),
             "checkpoint_minutes": self.config.checkpoint_minutes,
+            "train_scores": sorted({self.plan.runs[run].run.selection.id for run in scored}),
         }
 
     def _searches(self) -> Iterator[Job]:
@@ -137,37 +142,30 @@ class Jobs:
             inputs = self._tokens_and_model(first)
             inputs["rankings"] = [self.paths.ranking(id) for id in sorted(filter(None, rankings))]
             outputs: Paths = {"searches": self.paths.searches(key)}
-            needed = self._training(f"search-{key}", first, self.estimates.search_job(key))
+            runs = [run for run, planned in self.plan.runs.items() if planned.search in ids]
+            needed = self._training(f"search-{key}", runs, self.estimates.search_job(key))
             spec = {"searches": [search.written() for search in searches]}
             yield Job("search", key, spec, inputs, outputs, needed)
 
     def _sweeps(self) -> Iterator[Job]:
-        """Yield the jobs that train, and those that score runs on their training rows."""
+        """Yield the jobs that train."""
         for key, sweep in self.plan.sweeps.items():
-            first = self.plan.first_run(key)
-            inputs = self._tokens_and_model(first)
+            inputs = self._tokens_and_model(self.plan.first_run(key))
             inputs["rankings"] = [self.paths.ranking(id) for id in self.plan.rankings_of(key)]
             inputs["searches"] = [*map(self.paths.searches, self.plan.search_jobs_of(key))]
             outputs: Paths = {"sweep": self.paths.sweep(key)}
-            needed = self._training(key, first, self.estimates.sweep(key))
+            needed = self._training(key, sweep.runs, self.estimates.sweep(key))
             spec = {"runs": [self.plan.runs[run].written() for run in sweep.runs]}
             yield Job("train", key, spec, inputs, outputs, needed)
-            if scored := self._scored_on_training_rows(key):
-                inputs = self._tokens_and_model(first) | {"sweep": self.paths.sweep(key)}
-                outputs = {"scores": self.paths.train_scores(key)}
-                needed = self._computing(first, self.estimates.train_scores(scored))
-                yield self._named("train_scores", key, {"keys": scored}, inputs, outputs, **needed)
 
     @cached_property
-    def _scored(self) -> set[str]:
+    def _scored_on_training_rows(self) -> set[str]:
+        """The keys of runs that are also scored on their training rows."""
         found = (
             experiments.scored_on_training_rows(self.config, self.plan, name)
             for name in self.config.experiments
         )
         return set().union(*found)
-
-    def _scored_on_training_rows(self, sweep: str) -> list[str]:
-        return [run for run in self.plan.sweeps[sweep].runs if run in self._scored]
 
     def _scores(self, name: str) -> Job:
         """Return the job of an experiment's numbers."""
@@ -195,24 +193,6 @@ class Jobs:
             "sweeps": [*map(self.paths.sweep, sweeps)],
             "searches": [*map(self.paths.searches, self.plan.search_jobs_of(*sweeps))],
         }
-
-    def _refits(self, name: str) -> Iterator[Job]:
-        """Yield jobs that train a cross-validated method on all rows, for `subtune export`."""
-        runs = {
-            (planned.model, planned.task, planned.method): planned.run
-            for planned in self.plan.experiments[name]
-            if planned.fold is not None
-        }
-        for (model, task, method), run in runs.items():
-            names = {"experiment": name, "model": model, "task": task, "method": method}
-            id = "/".join(names.values())
-            inputs = {"chosen": self.paths.data(name, "chosen")} | self._tokens_and_model(run)
-            outputs: Paths = {"run": self.paths.refit(*names.values())}
-            # A sweep takes longer than one of its runs on all rows.
-            [sweep, *_] = self.plan.sweeps_of(name, model=model, task=task, method=method)
-            checkpoints = f"refit-{id.replace('/', '-')}"
-            resources = self._training(checkpoints, run, self.estimates.sweep(sweep))
-            yield Job("refit", id, names, inputs, outputs, resources)
 
     def _tests(self, name: str) -> Iterator[Job]:
         """Yield the jobs of test rows that the GLUE server scores."""
@@ -275,14 +255,10 @@ class Jobs:
         experiment = self.config.experiments[name]
         fishers = self.plan.experiment_fishers[name].values()
         read = fishers if experiments.paper_of(experiment).shows_information() else ()
-        sweeps = self.plan.sweeps_of(name)
         tables = experiments.tables_read(self.config, experiment)
         inputs: Paths = {table: self.paths.data(name, table) for table in tables}
         inputs |= {
             "fisher_sums": [self.paths.fisher_sums(fisher.key) for fisher in read],
-            "scored": [
-                self.paths.train_scores(s) for s in sweeps if self._scored_on_training_rows(s)
-            ],
             "models": [self.paths.model(self.plan.model_ids[m]) for m in experiment.models],
         }
         exhibits = [e for e in self.exhibits[name].values() if e is not SUBMISSION]
@@ -290,7 +266,7 @@ class Jobs:
         made = experiments.tables_made(experiment)
         outputs["numbers"] = [self.paths.data(name, table) for table in made]
         spec = experiments.about(self.config, self.plan, name)
-        return self._named("exhibits", name, spec, inputs, outputs)
+        return self._named("exhibits", name, spec, inputs, outputs, store=self.paths.records())
 
     def _summary(self) -> Job:
         """Return the job of the answers, and of a table and a figure of all experiments."""

@@ -155,42 +155,6 @@ def _train(job: Job, outputs: dict[str, str], threads: int) -> None:
         pd.json_normalize(rows).to_csv(outputs["sweep"], index=False)
 
 
-def _refit(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Train a cross-validated method on the rows of all folds, and write a table with its run."""
-    import pandas as pd
-
-    from subtune.analysis import scores
-    from subtune.plan.refits import refit_of
-
-    asked = job.spec
-    chosen = scores.read_scores(_one(job, "chosen"))
-    chosen = chosen[(chosen["model"] == asked["model"]) & (chosen["task"] == asked["task"])]
-    spec = refit_of(chosen, Path(job.resources["store"]), asked["method"])
-    with _training(job, threads) as train:
-        train([spec])
-        names = {"model": asked["model"], "method": asked["method"], "fraction": 1.0, "scope": None}
-        pd.DataFrame([{"run": spec.id} | names]).to_csv(outputs["run"], index=False)
-
-
-def _train_scores(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Score recorded runs on their training rows, and write one row per run."""
-    import pandas as pd
-
-    from subtune.data.load import read_splits
-    from subtune.runs import recorded_models, records
-
-    store = Path(job.resources["store"])
-    runs = records.runs_of_sweep(Path(_one(job, "sweep")))
-    specs = [records.read_spec(store, runs[key]) for key in job.spec["keys"]]
-    model = _loaded(job, specs[0], threads)
-    rows = read_splits(Path(_one(job, "tokens")))["train"]
-    scores = [
-        {"run": spec.id} | recorded_models.score_on_training_rows(store, spec, model, rows)
-        for spec in specs
-    ]
-    pd.DataFrame(scores).to_csv(outputs["scores"], index=False)
-
-
 def _scores(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the numbers of an experiment's runs.
 
@@ -233,7 +197,7 @@ def _exhibits(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     from subtune.papers.experiments import read_results, write_exhibit
 
     about = job.spec
-    results = read_results(about, job.inputs)
+    results = read_results(about, job.inputs, Path(job.resources["store"]))
     for name, path in zip(about["tables"], outputs["numbers"], strict=True):
         results[name].to_csv(path, index=False)
     for name in about["exhibits"]:
@@ -292,13 +256,14 @@ def _test_predictions(job: Job, outputs: dict[str, str], threads: int) -> None:
 
     from subtune.analysis import scores
     from subtune.data.load import read_splits
-    from subtune.runs import recorded_models, records
+    from subtune.runs import records
     from subtune.runs.spec import Fit
+    from subtune.training import trained_models
 
     store = Path(job.resources["store"])
     best = scores.best_of_seeds(scores.read_scores(_one(job, "chosen")))
     best = best[best["model"] == job.spec["model"]].dropna(subset=["value"])
-    predicted = [recorded_models.NO_PREDICTIONS]
+    predicted = [trained_models.NO_PREDICTIONS]
     for name, tokens in zip(job.spec["tasks"], job.inputs["tokens"], strict=True):
         runs = best.loc[best["task"] == name, "run"].unique()
         specs = [records.read_spec(store, run) for run in runs]
@@ -307,7 +272,7 @@ def _test_predictions(job: Job, outputs: dict[str, str], threads: int) -> None:
         if specs:
             model = _loaded(job, specs[0], threads)
             predicted.append(
-                recorded_models.predict_test_rows(store, specs, model, read_splits(Path(tokens)))
+                trained_models.predict_test_rows(store, specs, model, read_splits(Path(tokens)))
             )
     pd.concat(predicted, ignore_index=True).to_parquet(outputs["predictions"], index=False)
 
@@ -373,8 +338,8 @@ def _training(job: Job, threads: int) -> "Iterator[Callable[[Sequence[RunSpec]],
     """
     from subtune.data.load import read_splits
     from subtune.methods.single_entries import read_entry_values
-    from subtune.runs.recording import train_and_record
     from subtune.training.checkpoints import Checkpoints
+    from subtune.training.recording import train_and_record
 
     resources = job.resources
     read_once: list[Any] = []
@@ -388,7 +353,17 @@ def _training(job: Job, threads: int) -> "Iterator[Callable[[Sequence[RunSpec]],
             read_once.extend([_loaded(job, specs[0], threads), tokens, ranked])
         model, tokens, ranked = read_once
         store = Path(resources["store"])
-        train_and_record(specs, store, model, tokens, ranked, report, checkpoints=checkpoints)
+        scored = [spec.id for spec in specs if spec.selection.id in resources["train_scores"]]
+        train_and_record(
+            specs,
+            store,
+            model,
+            tokens,
+            ranked,
+            report,
+            checkpoints=checkpoints,
+            train_scores=scored,
+        )
 
     seconds = 60 * resources["checkpoint_minutes"]
     with stop_requests() as stopping:
@@ -406,8 +381,6 @@ KINDS: dict[str, Callable[[Job, Any, int], None]] = {
     "ranking": _ranking,
     "search": _search,
     "train": _train,
-    "refit": _refit,
-    "train_scores": _train_scores,
     "scores": _scores,
     "exhibits": _exhibits,
     "summary": _summary,

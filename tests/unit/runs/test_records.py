@@ -16,7 +16,8 @@ from subtune.analysis.predictions import require_scores_of_predictions
 from subtune.core.errors import SubtuneError
 from subtune.core.ids import canonical_json, content_id
 from subtune.core.layout import Layout
-from subtune.runs import recording, records, tables
+from subtune.runs import records, tables
+from subtune.training import recording
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record
 

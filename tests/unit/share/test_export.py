@@ -12,7 +12,6 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 import transformers
-import yaml
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerFast
 
 from subtune import cli
@@ -22,15 +21,14 @@ from subtune.methods import SELECTION
 from subtune.methods.added import Lora, LoraSettings
 from subtune.methods.names import METHODS
 from subtune.models.encoder import load_encoder
-from subtune.runs import recorded_models
 from subtune.share.export import export_adapter, export_model
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
+from subtune.training import trained_models
 from subtune.training.evaluation import logits_of
 from tests.helpers import examples, plain_transformers, reference
 from tests.helpers.families import FIELDS
 from tests.helpers.peft_types import SORTS, TYPES, selection_of
-from tests.helpers.plans import BASE
 from tests.helpers.records import logits_on_record, recorded
 
 # These families are tested every time, all families every week.
@@ -225,7 +223,7 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     spec, tokens = recorded(tmp_path, directory, selection, task)
     model = load_encoder(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
     rows = Examples(tokens["validation"], model.reads)
-    [ours] = logits_of(recorded_models.trained_model(tmp_path / "runs", spec, model), rows, "fp32")
+    [ours] = logits_of(trained_models.trained_model(tmp_path / "runs", spec, model), rows, "fp32")
     base = directory if adapter else ""
     out = exported(tmp_path, spec, base)
     if not adapter:
@@ -281,12 +279,9 @@ def test_the_command_first_refuses_a_target_that_is_there(tmp_path, capsys):
 def test_the_command_says_where_the_model_is_and_nothing_else(tmp_path, tiny_bert, capfd):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
     capfd.readouterr()
-    configuration = tmp_path / "mine.yaml"
-    configuration.write_text(yaml.safe_dump(BASE | {"results": str(tmp_path)}))
-    for option, path in (("--results", tmp_path), ("--config", configuration)):
-        target = str(tmp_path / f"out{option}")
-        assert cli.main(["export", spec.id, "--to", target, option, str(path)]) == 0
-        assert capfd.readouterr() == (f"run {spec.id} is in {target}\n", "")
+    target = str(tmp_path / "out")
+    assert cli.main(["export", spec.id, "--to", target, "--results", str(tmp_path)]) == 0
+    assert capfd.readouterr() == (f"run {spec.id} is in {target}\n", "")
 
 
 @pytest.mark.slow

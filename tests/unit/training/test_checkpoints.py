@@ -14,9 +14,9 @@ from subtune.core.errors import SubtuneError
 from subtune.core.jobs import StoppedError
 from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.runs import recording, records
+from subtune.runs import records
 from subtune.tasks import TASKS
-from subtune.training import checkpoints, recipe
+from subtune.training import checkpoints, recipe, recording
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.groups import train_sweep
 from subtune.training.recipe import train

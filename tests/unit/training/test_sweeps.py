@@ -18,9 +18,8 @@ from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.forward import logits
 from subtune.models.operations import PerRun
 from subtune.models.packing import pack
-from subtune.runs import recording
 from subtune.tasks import TASKS
-from subtune.training import groups, recipe
+from subtune.training import groups, recipe, recording
 from subtune.training.evaluation import autocast, checked_for_padding, logits_of
 from subtune.training.groups import ONE_BY_ONE, WITHOUT_PADDING, group_runs, runs_at_once
 from subtune.training.recipe import train

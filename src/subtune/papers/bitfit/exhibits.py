@@ -49,7 +49,8 @@ EXHIBITS = (
         "Generalisation gap: train minus dev",
         "Train score, dev score, and the gap (train minus dev), at each method's best learning "
         "rate and epoch. The last column has the accuracies that the text of section 4 of the "
-        "paper mentions; the paper has no such table.",
+        "paper mentions; the paper has no such table. Runs whose records have no train score "
+        "are left out.",
         make=generalisation_gap,
     ),
     replace(

@@ -6,7 +6,7 @@ import math
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from subtune.training.checkpoints import Checkpoints
 from subtune.training.deltas import to_stored
 from subtune.training.evaluation import Result
 from subtune.training.groups import Job
+from subtune.training.trained_models import score_training_rows
 
 # Packages whose versions are recorded in addition to this package's.
 PACKAGES = ("torch", "transformers", "peft", "tokenizers", "datasets")
@@ -43,6 +44,7 @@ def train_and_record(
     report: Callable[[str], None],
     max_side_by_side: int | None = None,
     checkpoints: Checkpoints | None = None,
+    train_scores: Collection[str] = (),
 ) -> None:
     """Train the runs of a sweep that are not recorded, and record each as soon as it is done.
 
@@ -55,6 +57,7 @@ def train_and_record(
         report: a function that gets lines about every epoch and record.
         max_side_by_side: the maximum number of runs in one pass.
         checkpoints: the sweep's checkpoints; without them an interrupted run starts again.
+        train_scores: ids of the runs that are also scored on their training rows.
 
     Raises:
         StoppedError: the job was asked to stop.
@@ -78,7 +81,11 @@ def train_and_record(
     for number, (name, result) in enumerate(job.train(by_name, report_and_note), 1):
         spec = by_name[name]
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        write_record(store, spec, result, job.examples_of(spec.recipe), origin | {"recorded": now})
+        own = job.examples_of(spec.recipe)
+        if spec.id in train_scores:
+            scores = score_training_rows(spec, model, result.delta, own["train"])
+            result.best.scores[records.TRAIN] = scores
+        write_record(store, spec, result, own, origin | {"recorded": now})
         report(f"recorded {number}/{len(by_name)}: {spec.id}")
 
 

@@ -15,11 +15,11 @@ from subtune.data.batches import split_fold
 from subtune.data.load import load_rows, tokenize
 from subtune.methods.names import METHODS
 from subtune.models.encoder import load_encoder
-from subtune.plan.refits import refit_of
-from subtune.runs import recorded_models, recording, records, tables
+from subtune.runs import records, tables
 from subtune.runs.spec import DataSpec, Fit, Fold
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
+from subtune.training import recording, trained_models
 from subtune.training.embeddings import tokens_pooled
 from subtune.training.evaluation import logits_of
 from tests.helpers import examples
@@ -35,8 +35,15 @@ def specs_of(task, method):
     return [spec.replaced(recipe=spec.recipe.replaced(fold=fold)) for fold in FOLDS]
 
 
-def train(store, specs, model, tokens):
-    recording.train_and_record(specs, store, model, tokens, {}, lambda line, name=None: None)
+def train(store, specs, model, tokens, is_scored=False):
+    scored = [spec.id for spec in specs if is_scored]
+    recording.train_and_record(
+        specs, store, model, tokens, {}, lambda line, name=None: None, train_scores=scored
+    )
+
+
+def train_scores(store, spec):
+    return records.read_outcome(store, spec.id)["scores"]["train"]
 
 
 def without_seconds(store, run):
@@ -62,7 +69,7 @@ def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path
     model = load_encoder(tiny_bert, of_task.of_kind.head, of_task.outputs)
     whole = examples.tokens(of_task, tiny_bert, rows=20)
     only_train = datasets.DatasetDict({"train": whole["train"]})
-    train(tmp_path / "folds", specs, model, only_train)
+    train(tmp_path / "folds", specs, model, only_train, is_scored=True)
     for spec in specs:
         every = Examples(whole["train"], model.reads)
         others, judging = split_fold(every, of_task, spec.recipe.fold)
@@ -74,18 +81,14 @@ def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path
         )
         plain = spec.replaced(recipe=spec.recipe.replaced(fold=None))
         store = tmp_path / f"{spec.recipe.fold.number}"
-        train(store, [plain], model, by_hand)
+        train(store, [plain], model, by_hand, is_scored=True)
         assert_same_files(tmp_path / "folds", spec.id, store, plain.id, CHANGES)
         pd.testing.assert_frame_equal(
             without_seconds(tmp_path / "folds", spec.id), without_seconds(store, plain.id)
         )
         predicted = records.read_predictions(tmp_path / "folds", spec.id)
         assert {*predicted["idx"]} == {*judging.row_numbers}
-        scores = recorded_models.score_on_training_rows(
-            tmp_path / "folds", spec, model, whole["train"]
-        )
-        rows = by_hand["train"]
-        assert scores == recorded_models.score_on_training_rows(store, plain, model, rows)
+        assert train_scores(tmp_path / "folds", spec) == train_scores(store, plain)
 
 
 def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
@@ -142,18 +145,6 @@ def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, model, toke
     assert records.read_outcome(tmp_path, refit.id)["scores"] == {}
 
 
-def test_a_refit_has_the_chosen_rate_and_the_median_epoch(tmp_path, model, tokens):
-    specs = specs_of("sst2", "bitfit")
-    train(tmp_path, specs, model, tokens)
-    chosen = pd.DataFrame({"run": [spec.id for spec in specs], "best_epoch": [1, 2, 2]})
-    chosen = chosen.assign(method="bitfit", decides=True, value=0.5)
-    spec = refit_of(chosen, tmp_path, "bitfit")
-    expected = specs[0].recipe.replaced(fold=None, refit=2)
-    assert (spec.seed, spec.recipe) == (0, expected)
-    with pytest.raises(SubtuneError, match="'bitfit' diverged"):
-        refit_of(chosen.assign(value=np.nan), tmp_path, "bitfit")
-
-
 def test_runs_that_are_the_same_are_trained_once(tmp_path, tiny_bert):
     spec = examples.run_spec()
     lines = record(tmp_path, [spec, spec.replaced(seed=0)], tiny_bert)
@@ -173,7 +164,7 @@ def recorded_task(store, directory, task, **recipe):
 def scores_one_by_one(store, spec, model, tokens, rows):
     """Scores of some rows, in the order of the split, one example at a time."""
     task = spec.tokens.data.task
-    trained = recorded_models.trained_model(store, spec, model)
+    trained = trained_models.trained_model(store, spec, model)
     chosen = tokens.select(np.flatnonzero(np.isin(Examples(tokens, model.reads).row, rows)))
     one_by_one = (Examples(chosen.select([n]), model.reads) for n in range(len(chosen)))
     logits = np.concatenate([logits_of(trained, example, "fp32")[0] for example in one_by_one])
@@ -187,7 +178,9 @@ def test_scores_on_training_rows_are_of_the_rows_that_trained(
     task, train_rows, tmp_path, tiny_bert
 ):
     spec, model, tokens = recorded_task(tmp_path, tiny_bert, task, train_rows=train_rows)
-    scores = recorded_models.score_on_training_rows(tmp_path, spec, model, tokens["train"])
+    assert "train" not in records.read_outcome(tmp_path, spec.id)["scores"]
+    train(tmp_path / "scored", [spec], model, tokens, is_scored=True)
+    scores = train_scores(tmp_path / "scored", spec)
     rows = Examples(tokens["train"], model.reads).rows
     # The first rows that a run's seed draws.
     trained = np.random.default_rng(spec.seed).permutation(rows)[:train_rows]
@@ -199,7 +192,7 @@ def test_scores_on_training_rows_are_of_the_rows_that_trained(
 def test_a_record_predicts_a_split_again(task, tmp_path, tiny_bert):
     spec, model, tokens = recorded_task(tmp_path, tiny_bert, task)
     tokens = type(tokens)({"test": tokens["validation"]})
-    again = recorded_models.predict_test_rows(tmp_path, [spec], model, tokens)
+    again = trained_models.predict_test_rows(tmp_path, [spec], model, tokens)
     on_record = pd.read_parquet(tmp_path / spec.id / "predictions.parquet")
     assert set(again.pop("run")) == {spec.id}
     columns = [*on_record.columns.drop(["split", "label", "answers"], errors="ignore")]
@@ -216,7 +209,7 @@ def test_test_rows_without_labels_are_predicted(task, tmp_path, tiny_bert):
     tokens = tokenize(task, rows, tiny_bert, 24, examples.doc_stride_of(task))
     tokens.save_to_disk(tmp_path / "tokens")
     tokens = datasets.load_from_disk(tmp_path / "tokens")
-    table = recorded_models.predict_test_rows(tmp_path, [spec], model, tokens)
+    table = trained_models.predict_test_rows(tmp_path, [spec], model, tokens)
     assert "label" not in table
     assert sorted(set(table["idx"])) == list(range(len(rows["test"])))
     table.to_parquet(tmp_path / "table.parquet")
@@ -232,8 +225,9 @@ def test_nothing_is_predicted_with_a_run_that_diverged(tmp_path, tiny_bert, caps
         assert spec.id in line and "diverged in epoch 1" in line
     assert not (tmp_path / "out").exists()
     with pytest.raises(SubtuneError, match="diverged"):
-        recorded_models.predict_test_rows(tmp_path / "runs", [spec], model, tokens)
-    scores = recorded_models.score_on_training_rows(tmp_path / "runs", spec, model, tokens["train"])
+        trained_models.predict_test_rows(tmp_path / "runs", [spec], model, tokens)
+    train(tmp_path / "scored", [spec], model, tokens, is_scored=True)
+    scores = train_scores(tmp_path / "scored", spec)
     assert list(scores) == ["accuracy"] and math.isnan(scores["accuracy"])
 
 
@@ -245,7 +239,7 @@ def test_embeddings_predict_each_row_and_change_no_encoder(tmp_path, tiny_bert):
     assert (predictions["label"] == expected).all()
     assert set(records.read_sizes(store, spec.id)) == {"classifier.weight", "classifier.bias"}
     require_scores_of_predictions([spec.id], store)
-    listed = tables.row_of_record(store, spec.id, None)
+    listed = tables.row_of_record(store, spec.id, {})
     assert (listed["method"], listed["train_rows"]) == ("embeddings", "all")
     assert listed["learning_rate"] is listed["batch_size"] is listed["epochs"] is None
     place = {"experiment": "mine", "model": "tiny", "task": "rte", "method": "embeddings"}

@@ -1,4 +1,4 @@
-"""Models of recorded runs: their scores on training rows, and their predictions of test rows."""
+"""Models of trained runs: their scores on training rows, and their predictions of test rows."""
 
 import math
 from collections.abc import Iterable
@@ -9,12 +9,11 @@ import datasets
 import numpy as np
 import pandas as pd
 
-from subtune.data.batches import split_fold
 from subtune.models.encoder import Encoder
 from subtune.runs import records
 from subtune.runs.spec import RunSpec
 from subtune.tasks.examples import Examples
-from subtune.training.deltas import applied, from_stored
+from subtune.training.deltas import Delta, applied, from_stored
 from subtune.training.evaluation import checked_for_padding, logits_of
 from subtune.training.groups import model_of
 from subtune.training.training_set import examples_that_train
@@ -23,30 +22,27 @@ from subtune.training.training_set import examples_that_train
 NO_PREDICTIONS = pd.DataFrame({"run": [], "split": [], "idx": []})
 
 
-def score_on_training_rows(
-    store: Path, spec: RunSpec, model: Encoder, split: datasets.Dataset
+def score_training_rows(
+    spec: RunSpec, model: Encoder, delta: Delta, train: Examples
 ) -> dict[str, float]:
-    """Return a run's metrics on its training rows; NaN if the run diverged or a prediction is not
+    """Return a run's metrics on the rows on which it trained.
+
+    The metrics are NaN if the run diverged, so that ``delta`` is empty, or if a prediction is not
     finite.
 
-    ``model`` is the pretrained model, and ``split`` has the training split's tokens.
-
-    Raises:
-        SubtuneError: the run's delta cannot be read.
+    Args:
+        model: the pretrained model.
+        delta: the values that the run changed.
+        train: the training split, without the rows of the run's fold.
     """
     task = spec.tokens.data.task
-    kind, nan = task.of_kind, dict.fromkeys(task.metrics, math.nan)
-    if records.read_outcome(store, spec.id)["diverged"]:
-        return nan
-    every = Examples(split, model.reads)
-    if spec.recipe.fold:
-        every, _ = split_fold(every, task, spec.recipe.fold)
-    training = examples_that_train(every, spec.recipe, np.random.default_rng(spec.seed))
-    examples = every.part(np.sort(training))
-    logits = _logits(trained_model(store, spec, model), examples, spec)
-    if not np.isfinite(logits).all():
-        return nan
-    return kind.score(task, examples, kind.predict(examples, logits))
+    training = examples_that_train(train, spec.recipe, np.random.default_rng(spec.seed))
+    examples = train.part(np.sort(training))
+    if delta:
+        logits = _logits(with_delta(spec, model, delta), examples, spec)
+        if np.isfinite(logits).all():
+            return task.of_kind.score(task, examples, task.of_kind.predict(examples, logits))
+    return dict.fromkeys(task.metrics, math.nan)
 
 
 def predict_test_rows(
@@ -75,12 +71,16 @@ def predict_test_rows(
 
 
 def trained_model(store: Path, spec: RunSpec, model: Encoder) -> Encoder:
-    """Return the pretrained model with the values that a run changed.
+    """Return the pretrained model with the values that a recorded run changed.
 
     Raises:
         SubtuneError: the run's delta cannot be read, or the run diverged.
     """
-    delta = from_stored(records.read_delta(store, spec.id))
+    return with_delta(spec, model, from_stored(records.read_delta(store, spec.id)))
+
+
+def with_delta(spec: RunSpec, model: Encoder, delta: Delta) -> Encoder:
+    """Return the pretrained model of a run with the values that the run changed."""
     initial = model_of(spec, model)
     return replace(initial, parameters=applied(initial.parameters, delta))
 
