@@ -114,9 +114,9 @@ def with_glue(project: Project) -> Project:
                     *(f"{number}\t{row[0]}" for number, row in enumerate(rows)),
                 ]
             (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
-        about = "layernorm,tiny,{},cola,matthews_correlation,{}"
+        about = "layernorm,tiny,{},cola,{},100"
         returned = [about.format(*score) for score in RETURNED.items()]
-        head = "experiment,model,method,task,metric,score"
+        head = "experiment,model,method,task,value,scale"
         (project.directory / "returned.csv").write_text("\n".join([head, *returned]) + "\n")
     return project
 

@@ -69,7 +69,7 @@ def test_without_snakemakes_notes_a_change_remakes_what_depends_on_it(finished_p
     config = copied.changed()
     config["experiments"]["layernorm"]["margin"] = 0.1
     numbers = {"scores": 1, "exhibits_layernorm": 1, "summary": 1, "report_page": 1}
-    tested = {"test_predictions": 1, "_submissions_layernorm": 1, "test_scores": 1}
+    tested = {"test_predictions": 1, "_submissions_layernorm": 1}
     assert copied.planned(config) == numbers | tested
 
 
@@ -268,13 +268,7 @@ def test_returned_scores_become_table_3_and_the_combined_test(folder):
     assert sorted(beside["ours"].dropna()) == [0.0, 0.125, 0.2]
 
 
-def test_the_form_has_the_scores_to_enter_and_entering_them_trains_nothing(
-    finished_project, folder, tmp_path
-):
-    paths = (folder / "submission" / "form.csv", finished_project.directory / "returned.csv")
-    keys = ["experiment", "model", "method", "task", "metric"]
-    form, returned = (pd.read_csv(path).set_index(keys) for path in paths)
-    assert set(form.index) == set(returned.index)
+def test_giving_returned_scores_trains_nothing(finished_project, tmp_path):
     copied = finished_project.copy(tmp_path / "project")
     planned = copied.planned(copied.config | {"test_scores": None})
     assert not {"train", "test_predictions"} & planned.keys()

@@ -1,5 +1,4 @@
-# Zip files for the GLUE server, and the scores that it returns. A zip file has one method's predictions
-# on the test rows.
+# Zip files for the GLUE server. A zip file has one method's predictions on the test rows.
 
 
 rule test_predictions:
@@ -42,19 +41,3 @@ for name, job in jobs("submissions").items():
             job=f"submissions/{name}",
         script:
             STEP
-
-
-rule test_scores:
-    input:
-        unpack(inputs("test_scores/{experiment}")),
-    output:
-        PATHS.data("{experiment}", "test_scores"),
-    log:
-        PATHS.log("{experiment}", "test_scores"),
-    localrule: True
-    conda:
-        CPU
-    params:
-        job="test_scores/{experiment}",
-    script:
-        STEP

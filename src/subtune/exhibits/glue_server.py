@@ -1,12 +1,13 @@
 """The GLUE server: the zip files that it takes, and the scores that it returns.
 
-A zip has a file for each test split. Users send the zips, and enter the returned scores in a form.
+A zip has a file for each test split. Users send the zips, and give the scores in a CSV file.
 """
 
+import math
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,6 @@ from subtune.core.errors import SubtuneError, placed
 from subtune.data.text_files import delimited_rows
 from subtune.methods.added import Embeddings
 from subtune.tasks import DIAGNOSTIC, TASKS
-from subtune.tasks.metrics import COEFFICIENTS
 from subtune.tasks.task import list_score_columns
 
 HEADER = ("index", "prediction")
@@ -29,12 +29,9 @@ SCORES = (0.0, 5.0)
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 # Columns of the table with the origin of each file.
 CONTENTS = ("file", "made_of", "learning_rate", "seed", "dev_score")
-# Columns of the form in which users enter the server's scores.
+# Columns of the file in which users give the server's scores, and those that name a score.
 NAMES = ("experiment", "model", "method", "task")
-FORM = (*NAMES, "metric", "score")
-# The server shows percentages, and correlations times 100.
-SCALE = 100
-EXPECTED = f"0 to {SCALE}"
+GIVEN = (*NAMES, "value", "scale")
 
 
 class ServerFile(NamedTuple):
@@ -103,23 +100,17 @@ def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]
     }
 
 
-def form(config: Config, name: str, metrics: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the rows of `FORM`, one per score that the server returns for an experiment.
-
-    Args:
-        config: the configuration.
-        name: the experiment's name.
-        metrics: the metric that is shown, for tasks where it is not the first.
-    """
-    experiment, tasks = config.experiments[name], config.all_tasks()
-    columns = list_score_columns(
-        [tasks[t] for t in experiment.tasks if config.is_submitted(t)], metrics
-    )
-    return [
-        dict(zip(FORM, (name, model, method, column.key, column.metric, None), strict=True))
-        for model, method in submissions(config, experiment).values()
-        for column in columns
-    ]
+def scores_of_server(config: Config) -> set[tuple[str, ...]]:
+    """Return the names (`NAMES`) of every score that the server returns for a configuration."""
+    tasks = config.all_tasks()
+    return {
+        (name, *of, column.key)
+        for name, experiment in config.experiments.items()
+        for of in submissions(config, experiment).values()
+        for column in list_score_columns(
+            [tasks[task] for task in experiment.tasks if config.is_submitted(task)], {}
+        )
+    }
 
 
 def in_words(file: ServerFile, logits: np.ndarray) -> list[str]:
@@ -196,57 +187,47 @@ def _logits(
     return logits, f"run {run}"
 
 
-def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the scores that a user has entered, on the scale 0–1; empty scores are left out.
+def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = None) -> pd.DataFrame:
+    """Return the server's scores that a user gives, on the scale 0–1.
 
     Args:
-        path: a CSV file with the columns of `FORM`; ``metric`` is not read.
-        forms: the rows of all experiments' forms.
+        path: a CSV file with the columns of `GIVEN`, as in a paper's ``printed/scores.csv``; others
+            are not read.
+        known: from `scores_of_server`; default: names are not checked.
 
     Returns:
         ``experiment``, ``model``, ``method``, ``task``, ``value``.
 
     Raises:
-        SubtuneError: the file cannot be read, or a row is not in a form.
+        SubtuneError: the file cannot be read, or has mistakes; each has a line.
     """
-    needed = [*NAMES, "score"]
-    metrics = {tuple(row[name] for name in NAMES): row["metric"] for row in forms}
-    entered = []
+    rows, problems = [], []
     with placed("test_scores"):
-        for place, cells in delimited_rows(path, needed, lambda cells: True):
-            if lacking := [column for column in needed if column not in cells]:
-                raise SubtuneError(f"{path}: found no column {lacking[0]!r}, expected the form's")
-            *names, text = (cells[column].strip() for column in needed)
-            if not text:
-                continue
-            if problem := _problem(text, metrics.get(tuple(names))):
-                raise SubtuneError(f"{path}: {place}: {problem}")
-            entered.append([*names, float(text) / SCALE])
-    return pd.DataFrame(entered, columns=[*NAMES, "value"]).astype({"value": float})
+        for place, cells in delimited_rows(path, GIVEN, lambda cells: True):
+            if lacking := [column for column in GIVEN if column not in cells]:
+                raise SubtuneError(f"{path}: no column {lacking[0]!r}, expected {', '.join(GIVEN)}")
+            *names, value, scale = (cells[column].strip() for column in GIVEN)
+            try:
+                score = float(value) / float(scale)
+            except (ValueError, ZeroDivisionError):
+                score = math.nan
+            if not -1 <= score <= 1:
+                found = f"found value {value!r} and scale {scale!r}"
+                problems.append(f"{path}: {place}: {found}, expected numbers, such as 72.3 and 100")
+            elif known is not None and tuple(names) not in known:
+                problems.append(f"{path}: {place}: no submission has {', '.join(names)}")
+            rows.append([*names, score])
+        if problems:
+            raise SubtuneError("\ntest_scores: ".join(problems))
+    return pd.DataFrame(rows, columns=[*NAMES, "value"]).astype({"value": float})
 
 
-def _problem(text: str, metric: str | None) -> str | None:
-    """Return what is wrong with a score; ``metric`` is None for rows outside the form."""
-    if metric is None:
-        return "found no such row in the form, expected the names of one of its rows"
-    try:
-        score = float(text)
-    except ValueError:
-        score = float("nan")
-    if not -SCALE <= score <= SCALE:
-        return f"score: found {text!r}, expected a number, {EXPECTED}"
-    # Only a coefficient can be near 0 or negative.
-    if metric not in COEFFICIENTS and not (score == 0 or score > 1):
-        return f"score: found {text!r}, expected the server's scale, {EXPECTED}"
-    return None
-
-
-def as_chosen(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+def with_test_scores(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     """Return the runs whose predictions were sent, with test scores instead of dev scores.
 
     Args:
         chosen: the runs of the best learning rates.
-        scores: the same experiment's scores, from `returned_scores`.
+        scores: the same experiment's scores, from `read_test_scores`.
 
     Returns:
         The columns of ``chosen``, one row per test score.

@@ -13,7 +13,7 @@ from subtune.analysis.claims import claims_table
 from subtune.analysis.scores import read_scores, train_and_dev
 from subtune.config import Config, Experiment
 from subtune.core.errors import SubtuneError, one_of
-from subtune.exhibits.glue_server import submissions
+from subtune.exhibits.glue_server import read_test_scores, submissions, with_test_scores
 from subtune.exhibits.output import Results, save_figure, write_table
 from subtune.exhibits.score_tables import reproduction
 from subtune.papers.paper import DATA, INFORMATION, Figure, Needs, Paper, Table
@@ -72,7 +72,7 @@ def paper_of(experiment: Experiment) -> Paper:
 
 def exhibits_of(config: Config, experiment: Experiment) -> dict[str, Table]:
     """Return the tables and figures for which an experiment has the runs, by name and in order."""
-    tables = {*tables_read(config, experiment), *tables_made(experiment)}
+    tables = {*tables_read(experiment), *tables_made(config, experiment)}
     tables |= {"submission"} if submissions(config, experiment) else set()
     return {
         exhibit.name: exhibit
@@ -93,17 +93,15 @@ def _meets(experiment: Experiment, needs: Needs, tables: set[str]) -> bool:
     )
 
 
-def tables_read(config: Config, experiment: Experiment) -> list[str]:
+def tables_read(experiment: Experiment) -> list[str]:
     """Return the tables of an experiment's runs that its exhibits read."""
     tables = ["scores", "chosen", "row_scores", "learning_curves", "changes", "parameter_changes"]
     if any(len(experiment.settings(task).train_rows) > 1 for task in experiment.tasks):
         tables.append("sizes")
-    if config.test_scores:
-        tables.append("test_scores")
     return tables
 
 
-def tables_made(experiment: Experiment) -> list[str]:
+def tables_made(config: Config, experiment: Experiment) -> list[str]:
     """Return the other tables that are made and stored with an experiment's exhibits."""
     paper, tasks = paper_of(experiment), set(experiment.tasks)
     printed_tasks = set(paper.printed("scores")["task"])
@@ -118,6 +116,8 @@ def tables_made(experiment: Experiment) -> list[str]:
         tables.extend(INFORMATION)
     if paper.scored_on_training_rows:
         tables.append("train_scores")
+    if config.test_scores:
+        tables.append("test_scores")
     return tables
 
 
@@ -130,6 +130,7 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
     paper, users = paper_of(experiment), {*config.tasks, *config.directories}
     train_rows = {planned.task: planned.train_rows for planned in plan.on_most_rows(name)}
     return {
+        "experiment": name,
         "paper": paper.name,
         "printed": paper.version(),
         "tasks": {
@@ -147,7 +148,7 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
         },
         "models": list(experiment.models),
         "selections": {m: config.selection(m).canonical() for m in experiment.all_methods()},
-        "tables": tables_made(experiment),
+        "tables": tables_made(config, experiment),
         "exhibits": {
             exhibit.name: {
                 "title": exhibit.title,
@@ -200,9 +201,13 @@ def read_results(about: Mapping[str, Any], files: Mapping[str, Any], store: Path
         made |= _information(tasks, files["fisher_sums"])
     if "train_scores" in wanted:
         made["train_scores"] = train_and_dev(tables["chosen"], store)
+    if "test_scores" in wanted:
+        returned = read_test_scores(Path(files["returned"]))
+        returned = returned[returned["experiment"] == about["experiment"]]
+        made["test_scores"] = with_test_scores(tables["chosen"], returned)
     if "reproduction" in wanted:
         scores = paper.printed("scores")
-        made["reproduction"] = reproduction(tables["chosen"], scores, tables.get("test_scores"))
+        made["reproduction"] = reproduction(tables["chosen"], scores, made.get("test_scores"))
     # Concatenating an empty table leaves columns without a type.
     tables |= {name: table.infer_objects() for name, table in made.items()}
     if "claims" in wanted:

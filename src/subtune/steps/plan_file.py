@@ -142,9 +142,9 @@ def _planned(data: Mapping[str, Any]) -> dict[str, Any]:
     from subtune.config import check_config
     from subtune.steps import planned, preflight
 
-    checked, plan, forms = preflight.preflight(check_config(data))
+    checked, plan = preflight.preflight(check_config(data))
     notes = list(preflight.try_tokenizers(plan))
-    every = [*planned.Jobs(checked, plan, forms).all()]
+    every = [*planned.Jobs(checked, plan).all()]
     jobs: dict[str, dict[str, Job]] = {}
     for job in every:
         jobs.setdefault(job.step, {})[job.id] = job

@@ -31,11 +31,10 @@ TOKENS_MINUTES = 30
 
 @dataclass(frozen=True)
 class Jobs:
-    """The jobs of a configuration with papers, its plan, and the forms for the GLUE server."""
+    """The jobs of a configuration with papers, and its plan."""
 
     config: Config
     plan: Plan
-    forms: list[dict[str, Any]]
 
     @cached_property
     def paths(self) -> Layout:
@@ -198,11 +197,6 @@ class Jobs:
         """Yield the jobs of test rows that the GLUE server scores."""
         experiment = self.config.experiments[name]
         chosen: Paths = {"chosen": self.paths.data(name, "chosen")}
-        if self.config.test_scores:
-            entered: Paths = chosen | {"entered": self.config.test_scores}
-            outputs: Paths = {"scores": self.paths.data(name, "test_scores")}
-            spec: dict[str, Any] = {"forms": self.forms, "experiment": name}
-            yield self._named("test_scores", name, spec, entered, outputs)
         zips = submissions(self.config, experiment)
         if not zips:
             return
@@ -220,8 +214,8 @@ class Jobs:
                 max(firsts, key=self.estimates.memory),
                 self.estimates.test_predictions(chain(*runs)),
             )
-            outputs = {"predictions": self.paths.test_predictions(name, model)}
-            spec = {"model": model, "tasks": tasks}
+            outputs: Paths = {"predictions": self.paths.test_predictions(name, model)}
+            spec: dict[str, Any] = {"model": model, "tasks": tasks}
             yield self._named(
                 "test_predictions", f"{name}/{model}", spec, inputs, outputs, **needed
             )
@@ -231,12 +225,10 @@ class Jobs:
                 {"name": zip, "predicted": predicted[of.model]} | of._asdict()
                 for zip, of in zips.items()
             ],
-            "form": [row for row in self.forms if row["experiment"] == name],
         }
         outputs = {
             "zips": [self.paths.submission(name, zip) for zip in zips],
             "contents": self._files(name, SUBMISSION),
-            "form": self.paths.exhibit(name, "submission/form", "csv"),
         }
         inputs = chosen | {"predicted": [*predicted.values()]}
         yield self._named("submissions", name, spec, inputs, outputs)
@@ -255,15 +247,17 @@ class Jobs:
         experiment = self.config.experiments[name]
         fishers = self.plan.experiment_fishers[name].values()
         read = fishers if experiments.paper_of(experiment).shows_information() else ()
-        tables = experiments.tables_read(self.config, experiment)
+        tables = experiments.tables_read(experiment)
         inputs: Paths = {table: self.paths.data(name, table) for table in tables}
+        if self.config.test_scores:
+            inputs["returned"] = self.config.test_scores
         inputs |= {
             "fisher_sums": [self.paths.fisher_sums(fisher.key) for fisher in read],
             "models": [self.paths.model(self.plan.model_ids[m]) for m in experiment.models],
         }
         exhibits = [e for e in self.exhibits[name].values() if e is not SUBMISSION]
         outputs: Paths = {exhibit.name: self._files(name, exhibit) for exhibit in exhibits}
-        made = experiments.tables_made(experiment)
+        made = experiments.tables_made(self.config, experiment)
         outputs["numbers"] = [self.paths.data(name, table) for table in made]
         spec = experiments.about(self.config, self.plan, name)
         return self._named("exhibits", name, spec, inputs, outputs, store=self.paths.records())

@@ -9,29 +9,26 @@ from subtune.config import Config
 from subtune.core.errors import placed
 from subtune.core.layout import Layout
 from subtune.data.sources import find_files
-from subtune.exhibits.glue_server import form, returned_scores
+from subtune.exhibits.glue_server import read_test_scores, scores_of_server
 from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share
 from subtune.papers import experiments
 from subtune.plan.plan import Plan, make_plan
 from subtune.runs.spec import DataSpec
 
 
-def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
-    """Return the configuration with its papers, its plan, and the forms for the GLUE server.
+def preflight(config: Config) -> tuple[Config, Plan]:
+    """Return the configuration with its papers, and its plan.
 
-    Check the files and models that the configuration names. The forms have the rows of
-    `subtune.exhibits.glue_server.form` for all experiments.
+    Check the files and models that the configuration names.
 
     Raises:
         SubtuneError: a file or model is missing or wrong.
     """
     config = experiments.with_papers(config)
-    papers = {name: experiments.paper_of(e) for name, e in config.experiments.items()}
-    forms = [row for name, paper in papers.items() for row in form(config, name, paper.metrics)]
     planned = make_plan(config)
     if config.test_scores:
-        returned_scores(Path(config.test_scores), forms)
-    return config, planned, forms
+        read_test_scores(Path(config.test_scores), scores_of_server(config))
+    return config, planned
 
 
 def try_tokenizers(planned: Plan) -> Iterator[str]:

@@ -278,7 +278,7 @@ def _test_predictions(job: Job, outputs: dict[str, str], threads: int) -> None:
 
 
 def _submissions(job: Job, outputs: dict[str, Any], threads: int) -> None:
-    """Write zip files for the GLUE server, a table of their contents, and a form for scores."""
+    """Write zip files for the GLUE server, and a table of their contents."""
     import pandas as pd
 
     from subtune.analysis import scores
@@ -297,18 +297,6 @@ def _submissions(job: Job, outputs: dict[str, Any], threads: int) -> None:
         parts.append(part.assign(submission=f"{submission['name']}.zip"))
     contents = {"submission": pd.concat(parts, ignore_index=True)}
     write_table(SUBMISSION.make(contents), outputs["contents"])
-    pd.DataFrame(job.spec["form"]).to_csv(outputs["form"], index=False)
-
-
-def _test_scores(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the scores that the GLUE server returned for an experiment's chosen runs."""
-    from subtune.analysis import scores
-    from subtune.exhibits import glue_server
-
-    entered = glue_server.returned_scores(Path(_one(job, "entered")), job.spec["forms"])
-    entered = entered[entered["experiment"] == job.spec["experiment"]]
-    chosen = scores.read_scores(_one(job, "chosen"))
-    glue_server.as_chosen(chosen, entered).to_csv(outputs["scores"], index=False)
 
 
 def _one(job: Job, name: str) -> str:
@@ -388,5 +376,4 @@ KINDS: dict[str, Callable[[Job, Any, int], None]] = {
     "report_page": _report_page,
     "test_predictions": _test_predictions,
     "submissions": _submissions,
-    "test_scores": _test_scores,
 }

@@ -111,13 +111,13 @@ def test_a_submission_is_named_after_its_method_or_model_and_method():
 
 
 @pytest.fixture
-def form():
+def known():
     settings = experiment(
         models=["bert-large-cased"],
         tasks=[name for name in TASKS if name != "wnli"],
         methods={method: [1e-3] for method in ("full", "bitfit", "layernorm", "random")},
     )
-    return glue_server.form(config(settings, experiments={"layernorm": settings}), "layernorm", {})
+    return glue_server.scores_of_server(config(settings, experiments={"layernorm": settings}))
 
 
 def as_ours(exhibit):
@@ -137,22 +137,22 @@ def as_ours(exhibit):
 
 
 @pytest.fixture
-def entered(form, tmp_path):
-    """A function that writes the form, filled with the paper's Table 3, and changes a row."""
+def given(tmp_path):
+    """A function that writes the paper's Table 3 as the server's scores, and changes a row."""
     scores = exhibit_scores(papers.find("layernorm").printed("scores"), ["table3"])
-    scores = scores.set_index(["method", "task"])["value"]
+    scores = scores.assign(experiment="layernorm", value=100 * scores["value"], scale=100)
 
     def write(**changed):
-        first, *others = (row | {"score": 100 * scores[row["method"], row["task"]]} for row in form)
+        first, *others = scores[scores["task"] != "wnli"].to_dict("records")
         pd.DataFrame([first | changed, *others]).to_csv(tmp_path / "scores.csv", index=False)
         return tmp_path / "scores.csv"
 
     return write
 
 
-def test_the_papers_own_test_scores_give_the_papers_p_values(form, entered):
+def test_the_papers_own_test_scores_give_the_papers_p_values(known, given):
     dev = as_ours("table2")
-    test = glue_server.as_chosen(dev, glue_server.returned_scores(entered(), form))
+    test = glue_server.with_test_scores(dev, glue_server.read_test_scores(given(), known))
     table = made("layernorm", "kruskal_wallis", {"chosen": dev, "test_scores": test})
     table = table.set_index("scores")
     for ours, theirs in (
@@ -164,39 +164,32 @@ def test_the_papers_own_test_scores_give_the_papers_p_values(form, entered):
         assert round(table["p_value"][theirs], 5) == table["reported"][theirs]
 
 
-def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):
-    pd.DataFrame(form).to_csv(tmp_path / "empty.csv", index=False)
-    scores = glue_server.returned_scores(tmp_path / "empty.csv", form)
-    assert scores.empty
-    assert glue_server.as_chosen(as_ours("table2"), scores).empty
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"task": "mnli"}, "line 2: found no such row in the form"),
-        ({"score": "high"}, "line 2: score: found 'high', expected a number, 0 to 100"),
-        ({"score": "0.912"}, "line 2: score: found '0.912', expected the server's scale, 0 to"),
+        ({"task": "mnli"}, "line 2: no submission has layernorm, bert-large-cased, "),
+        ({"value": "high"}, "line 2: found value 'high' and scale '100', expected numbers"),
+        ({"value": 91.2, "scale": 1}, "line 2: found value '91.2' and scale '1', expected numbers"),
     ],
 )
-def test_a_mistake_in_the_form_is_one_line(form, entered, changed, message):
+def test_a_mistake_in_the_scores_is_one_line(known, given, changed, message):
     with pytest.raises(SubtuneError, match=f"test_scores: .*{message}"):
-        glue_server.returned_scores(entered(**changed), form)
+        glue_server.read_test_scores(given(**changed), known)
 
 
-def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
-    pd.DataFrame(form).drop(columns="model").to_csv(tmp_path / "scores.csv", index=False)
+def test_a_file_without_a_column_or_no_file_is_named(given, tmp_path):
+    pd.read_csv(given()).drop(columns="model").to_csv(tmp_path / "scores.csv", index=False)
     with refused(f"test_scores: {tmp_path / 'scores.csv'}: ", "no column 'model'"):
-        glue_server.returned_scores(tmp_path / "scores.csv", form)
+        glue_server.read_test_scores(tmp_path / "scores.csv")
     with pytest.raises(SubtuneError, match="no such file"):
-        glue_server.returned_scores(tmp_path / "none.csv", form)
+        glue_server.read_test_scores(tmp_path / "none.csv")
 
 
-def test_a_score_of_constants_counts_for_no_run(form, entered):
-    scores = glue_server.returned_scores(entered(), form)
+def test_a_score_of_constants_counts_for_no_run(known, given):
+    scores = glue_server.read_test_scores(given(), known)
     dev = as_ours("table2")
     diverged = (dev["method"] == "bitfit") & (dev["task"] == "rte")
     dev["value"] = dev["value"].mask(diverged)
-    test = glue_server.as_chosen(dev, scores)
+    test = glue_server.with_test_scores(dev, scores)
     assert not ((test["method"] == "bitfit") & (test["task"] == "rte")).any()
     assert len(test) == len(dev) - 1

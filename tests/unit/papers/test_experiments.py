@@ -94,8 +94,8 @@ def test_tables_and_claims_read_test_scores_once_there_are_some():
     without, returned = config(settings), config(settings, test_scores="scores.csv")
     assert "table3" not in names(settings)
     assert "table3" in names(settings, test_scores="scores.csv")
-    assert "test_scores" not in experiments.tables_read(without, settings)
-    assert "test_scores" in experiments.tables_read(returned, settings)
+    assert "test_scores" not in experiments.tables_made(without, settings)
+    assert "test_scores" in experiments.tables_made(returned, settings)
 
 
 @pytest.mark.parametrize("tasks", [["ptb"], ["ud_ewt"], ["squad"], ["ud_ewt", "squad"]])
