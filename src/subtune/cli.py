@@ -281,7 +281,7 @@ def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
     from subtune.printing import plan_lines
     from subtune.steps.preflight import preflight, try_tokenizers
 
-    checked, planned, _ = preflight(read_config(config))
+    checked, planned = preflight(read_config(config))
     notes = [*try_tokenizers(planned)]
     estimates = Estimates(checked, planned)
     table = cost_table(checked, planned, estimates, with_information(checked))

@@ -94,9 +94,7 @@ def of_job(name, value):
         name: the job's step and id, which may have wildcards.
         value: a function of the job and of the number of the job's attempt.
     """
-    return lambda w, attempt=1: value(
-        PLAN.job(name.format(**dict(w.items()))), attempt
-    )
+    return lambda w, attempt=1: value(PLAN.job(name.format(**dict(w.items()))), attempt)
 
 
 def inputs(name):
