@@ -283,12 +283,12 @@ def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
 
     checked, planned = preflight(read_config(config))
     notes = [*try_tokenizers(planned)]
-    estimates = Estimates(checked, planned)
-    table = cost_table(checked, planned, estimates, with_information(checked))
+    estimates = Estimates(planned)
+    table = cost_table(estimates, with_information(checked))
     if json:
         _print_json(table)
     else:
-        _print_lines([*notes, *plan_lines(table, checked, planned, estimates)])
+        _print_lines([*notes, *plan_lines(table, estimates)])
 
 
 @_command("runs --task rte --method bitfit")

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.config import Config
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.methods import NamedSelection
@@ -14,7 +13,6 @@ from subtune.models import dimensions
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.files import sequence_head
 from subtune.plan.cost import Estimates, measured
-from subtune.plan.plan import Plan
 from subtune.runs.records import is_recorded
 
 
@@ -75,10 +73,9 @@ def parameter_lines(counts: pd.DataFrame) -> Iterator[str]:
         yield f"\n– {', '.join(names)}: {problem}"
 
 
-def plan_lines(
-    table: pd.DataFrame, config: Config, plan: Plan, estimates: Estimates
-) -> Iterator[str]:
+def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
     """Yield the table of costs, the assumptions behind it, and what is recorded so far."""
+    plan = estimates.plan
     formats = ["", "", "", "", ".2e", ".2e", ",.1f", ",.1f"]
     yield table.to_markdown(index=False, floatfmt=formats, numalign="right", disable_numparse=[0])
     jobs = [estimates.sweep(sweep).seconds for sweep in plan.sweeps]
@@ -89,7 +86,7 @@ def plan_lines(
         f"{largest:,.2f} GB per job\nwhile it runs. Assumed, under `assumptions` in the "
         "configuration:\n"
     )
-    assumptions = config.assumptions.model_dump(exclude={"pace"})
+    assumptions = plan.config.assumptions.model_dump(exclude={"pace"})
     for kind, pace in estimates.paces.items():
         each = f"{pace.per_layer:.3g} ms per layer, {pace.per_teraflop:.3g} s per 10¹² operations"
         if pace.per_billion_trained:
@@ -99,7 +96,7 @@ def plan_lines(
     yield rows.to_markdown(index=False)
     for location in estimates.unknown_models:
         yield f"\n{location} is not known before it is downloaded: counted as bert-large-cased."
-    layout = Layout(config.results)
+    layout = Layout(plan.config.results)
     recorded = sum(is_recorded(Path(layout.records()), run) for run in plan.runs)
     yield f"\nRecorded so far: {recorded:,} of {len(plan.runs):,} runs."
     if past := measured(layout, plan.sweeps, estimates):

@@ -31,11 +31,11 @@ def comparison() -> Schedule:
         )
     for fold in (0, 1):
         for methods in (["bitfit", "layernorm"], ["full"]):
-            runs = [PlannedRun(run=run_of(m, fold), search=searches[m]) for m in methods]
+            runs = [PlannedRun(spec=run_of(m, fold), search=searches[m]) for m in methods]
             inputs = {"tokens": "t", "searches": [f"searches/{searches[m]}" for m in methods]}
             jobs.append(train(f"{'+'.join(methods)} {fold}", runs, inputs))
             facts += [{"key": run.key, "method": m} for run, m in zip(runs, methods, strict=True)]
-    fits = [PlannedRun(run=run_of("embeddings", fold)) for fold in (0, 1)]
+    fits = [PlannedRun(spec=run_of("embeddings", fold)) for fold in (0, 1)]
     facts += [{"key": run.key, "method": "embeddings"} for run in fits]
     jobs.append(train("embeddings", fits, {"tokens": "t"}))
     sweeps = {"sweeps": [job.id for job in jobs if job.step == "train"]}

@@ -3,7 +3,8 @@
 import copy
 
 from subtune.config import check_config
-from subtune.plan.plan import make_plan
+from subtune.plan.plan import Plan, make_plan
+from tests.helpers import examples
 
 BASE = {
     "source": "builtin",
@@ -28,6 +29,21 @@ def plan(of_all=None, **changes):
     return make_plan(check_config(data))
 
 
+def plan_runs(experiments, size, location="", **settings):
+    """Return a plan of runs by experiment that all have tasks of this size and this model."""
+    runs = [run.spec for planned in experiments.values() for run in planned]
+    return Plan(
+        config=examples.config(examples.experiment(), **settings),
+        sizes={spec.tokens.data.key: size for spec in runs},
+        locations={spec.model.id: location for spec in runs},
+        tests={},
+        rankings={},
+        searches={},
+        experiments=experiments,
+        experiment_fishers={},
+    )
+
+
 def new_runs(base, other):
     return [planned for run in other.experiments.values() for planned in run
             if planned.key not in base.runs]  # fmt: skip
@@ -35,18 +51,18 @@ def new_runs(base, other):
 
 def learning_rates(made):
     """Return the learning rate of each method and task, or those that its search begins with."""
-    return {(p.method, p.task): rates_of(made, p) for p in made.experiments["layernorm"]}
+    return {(p.method, p.task_name): rates_of(made, p) for p in made.experiments["layernorm"]}
 
 
 def rates_of(made, planned):
-    if planned.of.search:
-        return made.searches[planned.of.search].rates
-    return planned.run.recipe.learning_rate
+    if planned.search:
+        return made.searches[planned.search].rates
+    return planned.spec.recipe.learning_rate
 
 
 def limits(planned):
     """Return the limit of training rows in the recipe, by number of training rows."""
-    return {p.train_rows: p.run.recipe.train_rows for p in planned}
+    return {p.train_rows: p.spec.recipe.train_rows for p in planned}
 
 
 def embedded(**changes):

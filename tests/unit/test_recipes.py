@@ -50,7 +50,7 @@ given["experiments"]["toys"]["beta2"] = 0.98
 checked = experiments.with_papers(check_config(given))
 exhibits = experiments.exhibits_of(checked, checked.experiments["toys"])
 assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= set(exhibits)
-assert {of.run.recipe.beta2 for of in make_plan(checked).runs.values()} == {0.98}
+assert {of.spec.recipe.beta2 for of in make_plan(checked).runs.values()} == {0.98}
 
 new_test = "tests/unit/exhibits/test_score_bars.py"
 assert pytest.main(["-q", "-p", "no:cacheprovider", new_test]) == 0

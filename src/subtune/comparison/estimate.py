@@ -1,6 +1,7 @@
 """The time that a configuration takes on this machine."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from subtune.comparison.messages import Times
 from subtune.comparison.starting_model import StartingModel
@@ -31,17 +32,17 @@ def estimate(
         The sizes of the tasks, and the time, or None if the model's size is unknown.
     """
     config = _without_hub(config, model.name)
-    planned = make_plan(config, sizes)
-    planned.sizes = {key: size.replaced(tokens=tokens) for key, size in planned.sizes.items()}
-    estimates = Estimates(config, planned)
+    read = make_plan(config, sizes)
+    plan = replace(read, sizes={k: size.replaced(tokens=tokens) for k, size in read.sizes.items()})
+    estimates = Estimates(plan)
     if estimates.unknown_models:
-        return planned.sizes, None
-    seconds = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
-    seconds += [estimates.search_job(job).seconds for job in planned.search_jobs]
+        return plan.sizes, None
+    seconds = [estimates.sweep(sweep).seconds for sweep in plan.sweeps]
+    seconds += [estimates.search_job(job).seconds for job in plan.search_jobs]
     # The reference alone, and the regression on embeddings.
-    first = max(estimates.run(run).seconds for run in planned.runs)
+    first = max(estimates.run(run).seconds for run in plan.runs)
     every = max(sum(seconds) / machine.count_jobs_at_once(), *seconds)
-    return planned.sizes, Times(all=every + OTHER_SECONDS, first=first + OTHER_SECONDS)
+    return plan.sizes, Times(all=every + OTHER_SECONDS, first=first + OTHER_SECONDS)
 
 
 def _without_hub(config: Config, name: str) -> Config:

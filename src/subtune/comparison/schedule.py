@@ -35,7 +35,7 @@ class Schedule:
 
     Attributes:
         jobs: the jobs by kind and id. Each comes after those that make its inputs.
-        facts: the columns of each planned run (`subtune.plan.plan.Planned.facts`).
+        facts: the columns of each planned run (`PlannedRun.columns`).
         on_gpu: whether the jobs train on a GPU.
     """
 
@@ -220,10 +220,10 @@ def _rank(schedule: Schedule, key: Key) -> tuple[int, ...]:
     """Return a job's place in the order of `next_jobs`."""
     if key[0] == "train":
         runs = schedule.runs[key]
-        if all(isinstance(run.run.recipe, Fit) for run in runs):
+        if all(isinstance(run.spec.recipe, Fit) for run in runs):
             return (1,)
         is_full = any(schedule.methods[run.key] == FULL for run in runs)
-        return 4, min(run.run.seed for run in runs), not is_full
+        return 4, min(run.spec.seed for run in runs), not is_full
     return (5,) if key[0] in TABLES else (0,)
 
 
@@ -257,7 +257,7 @@ def _trained(schedule: Schedule, searches: Collection[str], runs: list[RunSpec])
     jobs = [schedule.jobs["search", id] for id in searches]
     ids = [run.id for run in runs]
     name = f"search-{content_id(' '.join(ids))}"
-    job = _of_runs(jobs[0], [PlannedRun(run=run) for run in runs])
+    job = _of_runs(jobs[0], [PlannedRun(spec=run) for run in runs])
     # The search removes its own folder of checkpoints when it has all runs.
     checkpoints = Path(job.resources["checkpoints"]) / name
     return job._replace(

@@ -128,7 +128,7 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
     """
     experiment, tasks = config.experiments[name], config.all_tasks()
     paper, users = paper_of(experiment), {*config.tasks, *config.directories}
-    train_rows = {planned.task: planned.train_rows for planned in plan.on_most_rows(name)}
+    train_rows = {run.task_name: run.train_rows for run in plan.runs_on_most_rows(name)}
     return {
         "experiment": name,
         "paper": paper.name,
@@ -170,9 +170,9 @@ def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
     """
     paper = paper_of(config.experiments[name])
     return {
-        planned.key
-        for planned in plan.on_most_rows(name)
-        if planned.method in paper.scored_on_training_rows and planned.task not in paper.tasks_apart
+        run.key
+        for run in plan.runs_on_most_rows(name)
+        if run.method in paper.scored_on_training_rows and run.task_name not in paper.tasks_apart
     }
 
 

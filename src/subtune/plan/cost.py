@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from subtune.config import Config
 from subtune.config.schema import Pace, Trains
 from subtune.core.errors import SubtuneError, one_of
 from subtune.core.files import read_package_yaml
@@ -185,9 +184,9 @@ def _scaled(pace: Pace, *ratios: float) -> Pace:
 class Estimates:
     """Costs of a plan's stages. Each cost is computed once."""
 
-    def __init__(self, config: Config, plan: Plan):
-        self._plan = plan
-        self._assumed = config.assumptions
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self._assumed = plan.config.assumptions
         self.paces = self._assumed.pace or pace_of_device(self._assumed.device)
         self._pace = cache(lambda kind: pace_of(self.paces, kind))
         # The cost of starting a job.
@@ -200,43 +199,43 @@ class Estimates:
     @property
     def unknown_models(self) -> list[str]:
         """Locations of models that are not downloaded yet and therefore count as BERT-large."""
-        locations = set(self._plan.locations.values())
+        locations = set(self.plan.locations.values())
         return sorted(location for location in locations if known_dimensions(location) is None)
 
     def sweep(self, sweep: str) -> Cost:
         """Return the cost of a sweep's runs and of starting its job."""
-        return sum((self.run(run) for run in self._plan.sweeps[sweep].runs), self.start)
+        return sum((self.run(run.key) for run in self.plan.sweeps[sweep]), self.start)
 
     def search_job(self, job: str) -> Cost:
         """Return the cost of a job's searches for learning rates, and of starting the job.
 
         A planned run that a search also trains counts with its sweep.
         """
-        every = self._plan.runs
+        every = self.plan.runs
         planned = {
             search: [run for run, of in every.items() if of.search == search]
-            for search in self._plan.search_jobs[job]
+            for search in self.plan.search_jobs[job]
         }
         beside = self._side_by_side([run for run, *_ in planned.values()], RATES_AT_ONCE)
         cost = self.start
         for search, (first, *others) in planned.items():
-            searched, runs = self._plan.searches[search].run, RUNS_OF_A_SEARCH
-            if any(every[run].run == searched for run in (first, *others)):
+            searched, runs = self.plan.searches[search].run, RUNS_OF_A_SEARCH
+            if any(every[run].spec == searched for run in (first, *others)):
                 runs -= 1
             cost += Cost(*(runs * amount for amount in astuple(self._run(first, beside[first]))))
         return cost
 
     def checkpoints(self, sweep: str) -> float:
         """Return the largest size in bytes of the checkpoints of runs side by side."""
-        runs = self._plan.sweeps[sweep].runs
+        runs = [run.key for run in self.plan.sweeps[sweep]]
         largest = max(self._beside[run] * self._trained_bytes(run) for run in runs)
         return CHECKPOINTS_KEPT * COPIES_OF_TRAINED * largest
 
     def fisher(self, fisher: str) -> Cost:
         """Return the cost of one task's Fisher information."""
-        spec = self._plan.fishers[fisher]
-        rows = self._plan.size_of(spec.tokens).train_rows
-        examples = rows * self._plan.examples_of_a_row(spec.tokens)
+        spec = self.plan.fishers[fisher]
+        rows = self.plan.task_size(spec.tokens).train_rows
+        examples = rows * self.plan.examples_per_row(spec.tokens)
         examples = min(spec.rows or examples, examples)
         flops = Work.MATRICES.value * examples * self._forward_flops(spec.tokens)
         steps = examples / FISHER_BATCH
@@ -246,7 +245,7 @@ class Estimates:
     def test_predictions(self, runs: Iterable[str]) -> Cost:
         """Return the cost of predicting the test rows of the runs' tasks."""
         rows = (
-            (self._plan.size_of(self._plan.runs[run].run.tokens).test_rows, run) for run in runs
+            (self.plan.task_size(self.plan.runs[run].spec.tokens).test_rows, run) for run in runs
         )
         return sum((self._evaluation(*tested) for tested in rows), self.start)
 
@@ -273,21 +272,21 @@ class Estimates:
 
     def tokens_memory(self, tokens: str) -> int:
         """Return the main memory that making a task's token ids needs, in megabytes."""
-        return int(1000 + self._examples_mb(self._plan.tokens[tokens]))
+        return int(1000 + self._examples_mb(self.plan.tokens[tokens]))
 
     def _examples_mb(self, tokens: TokensSpec) -> float:
         # An example is two numpy arrays of 64-bit integers, with about 100 bytes of overhead each.
-        examples = self._plan.size_of(tokens).all_rows * self._plan.examples_of_a_row(tokens)
+        examples = self.plan.task_size(tokens).all_rows * self.plan.examples_per_row(tokens)
         return examples * 2 * (100 + 8 * self._length(tokens)) / 1e6
 
     def _length(self, tokens: TokensSpec) -> float:
         """Return the number of tokens of an average example."""
-        return min(self._plan.size_of(tokens).tokens, tokens.max_length)
+        return min(self.plan.task_size(tokens).tokens, tokens.max_length)
 
     def _forward_flops(self, tokens: TokensSpec) -> float:
         """Return the operations of a forward pass of an average example."""
         model = self._dimensions(tokens.tokenizer)
-        head, pooling = tokens.data.task.of_kind.head, self._plan.models[tokens.tokenizer].pooling
+        head, pooling = tokens.data.task.of_kind.head, self.plan.models[tokens.tokenizer].pooling
         fields = self._fields(tokens.tokenizer)
         if fields:
             head = choose_head(pooling, head, fields)
@@ -295,14 +294,14 @@ class Estimates:
 
     def _run(self, run: str, beside: float) -> Cost:
         """Return the cost of a run, where ``beside`` runs share its steps, itself included."""
-        spec = self._plan.runs[run].run
+        spec = self.plan.runs[run].spec
         tokens, recipe = spec.tokens, spec.recipe
-        judging = self._plan.size_of(tokens, recipe.fold).evaluation_rows
+        judging = self.plan.task_size(tokens, recipe.fold).evaluation_rows
         if isinstance(recipe, Fit):
-            embedded = self._evaluation(self._plan.rows_of(run) + judging, run)
+            embedded = self._evaluation(self.plan.runs[run].train_rows + judging, run)
             return embedded + Cost(seconds=FIT_SECONDS)
-        examples = self._plan.rows_of(run) * self._plan.examples_of_a_row(tokens)
-        epochs, work = recipe.epochs, self._plan.work(run)
+        examples = self.plan.runs[run].train_rows * self.plan.examples_per_row(tokens)
+        epochs, work = recipe.epochs, self.plan.work(self.plan.runs[run])
         steps = math.ceil(examples / recipe.batch_size) * epochs
         # Runs that train the classifier alone share the whole pass of the frozen encoder.
         computed = examples * epochs / (beside if work is Work.NOTHING else 1)
@@ -319,8 +318,12 @@ class Estimates:
     @cached_property
     def _beside(self) -> dict[str, float]:
         """The number of runs that share each run's steps."""
-        sweeps = self._plan.sweeps.values()
-        return {run: n for of in sweeps for run, n in self._side_by_side(of.runs).items()}
+        sweeps = self.plan.sweeps.values()
+        return {
+            key: number
+            for sweep in sweeps
+            for key, number in self._side_by_side(run.key for run in sweep).items()
+        }
 
     def _side_by_side(self, runs: Iterable[str], rates: int = 1) -> dict[str, float]:
         """Return the mean number of runs that share each run's steps.
@@ -336,25 +339,25 @@ class Estimates:
 
     def _shared(self, run: str) -> Hashable:
         """Return what is equal in runs that share steps, or a name of a run that shares none."""
-        is_packed = isinstance(self._dimensions(self._plan.runs[run].run.model.id), Dimensions)
-        return self._plan.step_key(run) if self._plan.on_gpu or is_packed else run
+        is_packed = isinstance(self._dimensions(self.plan.runs[run].spec.model.id), Dimensions)
+        return self.plan.step_key(self.plan.runs[run]) if self._assumed.on_gpu or is_packed else run
 
     def _most_side_by_side(self, run: str) -> float:
         """Return the largest number of runs like this one that train side by side."""
-        if not self._plan.on_gpu:
+        if not self._assumed.on_gpu:
             return math.inf
-        spec = self._plan.runs[run].run
+        spec = self.plan.runs[run].spec
         longest = min(2 * self._length(spec.tokens), spec.tokens.max_length)
         of, tokens = self._dimensions(spec.model.id), spec.recipe.batch_size * longest
         most = GPU_BYTES // bytes_per_run(of, tokens, self._in_matrices(run))
         return min(max(1, most), MOST_SIDE_BY_SIDE)
 
     def _evaluation(self, rows: float, run: str) -> Cost:
-        spec = self._plan.runs[run].run
-        examples = rows * self._plan.examples_of_a_row(spec.tokens)
+        spec = self.plan.runs[run].spec
+        examples = rows * self.plan.examples_per_row(spec.tokens)
         tokens = examples * self._length(spec.tokens)
         flops = examples * self._forward_flops(spec.tokens)
-        passes = tokens / (GPU_EVALUATION_TOKENS if self._plan.on_gpu else EVALUATION_TOKENS)
+        passes = tokens / (GPU_EVALUATION_TOKENS if self._assumed.on_gpu else EVALUATION_TOKENS)
         seconds = self._seconds("evaluation", passes, examples, spec.tokens)
         return Cost(tokens, flops, seconds)
 
@@ -365,16 +368,16 @@ class Estimates:
         return pace.per_layer / 1e3 * layers * steps + pace.per_teraflop * teraflops
 
     def _trained_bytes(self, run: str) -> float:
-        small = SMALL_SHARE * self._parameters(self._plan.runs[run].run.model.id)
+        small = SMALL_SHARE * self._parameters(self.plan.runs[run].spec.model.id)
         return FLOAT_BYTES * (self._in_matrices(run) or small)
 
     def _in_matrices(self, run: str) -> int:
         """Return the number of parameters in a run's trained matrices: none, or at most all."""
-        parameters = self._parameters(self._plan.runs[run].run.model.id)
-        return parameters if self._plan.work(run).trains_matrices else 0
+        parameters = self._parameters(self.plan.runs[run].spec.model.id)
+        return parameters if self.plan.work(self.plan.runs[run]).trains_matrices else 0
 
     def _dimensions_of(self, model: str) -> AnyDimensions:
-        location = self._plan.locations[model]
+        location = self.plan.locations[model]
         dimensions = known_dimensions(location) or known_dimensions("bert-large-cased")
         assert dimensions is not None
         return dimensions
@@ -389,9 +392,7 @@ def in_words(seconds: float) -> str:
     return "a minute" if seconds >= 55 else f"{max(seconds, 1):.0f} seconds"
 
 
-def cost_table(
-    config: Config, plan: Plan, estimates: Estimates, with_information: Collection[str]
-) -> "pd.DataFrame":
+def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.DataFrame":
     """Return one row per experiment, and a last row in which shared runs count once.
 
     Args:
@@ -407,22 +408,26 @@ def cost_table(
     """
     import pandas as pd
 
+    plan = estimates.plan
     # By experiment: runs, sweeps, Fisher information, and runs that predict test rows, per model.
     parts: dict[str, list[set]] = {}
-    for name, experiment in config.experiments.items():
-        tasks = [task for task in experiment.tasks if config.is_submitted(task)]
+    for name, experiment in plan.config.experiments.items():
+        tasks = [task for task in experiment.tasks if plan.config.is_submitted(task)]
         reads = name in with_information or experiment.fractions
         fishers = plan.experiment_fishers[name].values() if reads else ()
         tests = {
-            (name, *(run for task in tasks for run in plan.runs_on(name, model, task).values()))
+            (
+                name,
+                *(run for task in tasks for run in plan.runs_by_method(name, model, task).values()),
+            )
             for model in (experiment.models if tasks else ())
         }
         runs = {planned.key for planned in plan.experiments[name]}
-        parts[name] = [runs, {*plan.sweeps_of(name)}, {fisher.key for fisher in fishers}, tests]
+        parts[name] = [runs, {*plan.find_sweeps(name)}, {fisher.key for fisher in fishers}, tests]
     parts[TOTAL] = [set().union(*sets) for sets in zip(*parts.values(), strict=True)]
     rows = []
     for name, (runs, sweeps, keys, tests) in parts.items():
-        searches = plan.search_jobs_of(*sweeps)
+        searches = plan.find_search_jobs(*sweeps)
         costs = [estimates.run(run) for run in sorted(runs)]
         costs += [estimates.search_job(job) for job in searches]
         costs += [estimates.fisher(key) for key in sorted(keys)]

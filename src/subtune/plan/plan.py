@@ -1,15 +1,14 @@
-"""The plan: the values of all stages of all experiments. It does not depend on run records."""
+"""The plan: the values of all jobs of all experiments. It does not depend on run records."""
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from subtune.config import Config
-from subtune.core.ids import content_id
 from subtune.methods.selection import Work, require_whole
-from subtune.plan.grid import Grid, Planned
+from subtune.plan.grid import Grid
 from subtune.plan.inputs import labels_of, model_and_location, test_tokens, train_tokens
-from subtune.plan.jobs import Load, Sweep, split_runs, split_searches
+from subtune.plan.jobs import split_runs, split_searches
 from subtune.runs.spec import (
     DataSpec,
     FisherSpec,
@@ -18,46 +17,43 @@ from subtune.runs.spec import (
     ModelSpec,
     PlannedRun,
     RankingSpec,
-    RunSpec,
     SearchSpec,
     TokensSpec,
 )
 from subtune.tasks.task import TaskSize
 
+# The weight of a training example if matrices train, relative to one where many runs share them.
+WEIGHT_OF_MATRICES = 6
 
-@dataclass
+
+@dataclass(frozen=True)
 class Plan:
-    """The values of all stages. Properties follow from the fields.
+    """The values of all jobs. Properties follow from the fields.
 
     Attributes:
         sizes: sizes of tasks by the keys of their rows.
-        on_gpu: whether jobs and costs are those of a GPU.
         locations: repositories on the hub or local directories, by model id.
         tests: token ids of test rows that the GLUE server scores, by the key of the training rows'
             token ids.
         rankings: rankings by Fisher information, by id.
         searches: searches for learning rates, by id.
-        search_jobs: the ids of each job's searches, by key.
         experiments: runs by experiment.
         experiment_fishers: Fisher information by experiment and task.
-        sweeps: each job's runs, by key.
     """
 
-    sizes: dict[str, TaskSize]
-    on_gpu: bool
-    locations: dict[str, str] = field(default_factory=dict)
-    tests: dict[str, TokensSpec] = field(default_factory=dict)
-    rankings: dict[str, RankingSpec] = field(default_factory=dict)
-    searches: dict[str, SearchSpec] = field(default_factory=dict)
-    search_jobs: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    experiments: dict[str, list[Planned]] = field(default_factory=dict)
-    experiment_fishers: dict[str, dict[str, FisherSpec]] = field(default_factory=dict)
-    sweeps: dict[str, Sweep] = field(default_factory=dict)
+    config: Config
+    sizes: Mapping[str, TaskSize]
+    locations: Mapping[str, str]
+    tests: Mapping[str, TokensSpec]
+    rankings: Mapping[str, RankingSpec]
+    searches: Mapping[str, SearchSpec]
+    experiments: Mapping[str, list[PlannedRun]]
+    experiment_fishers: Mapping[str, Mapping[str, FisherSpec]]
 
     @cached_property
     def runs(self) -> dict[str, PlannedRun]:
-        """Runs by key."""
-        return {p.key: p.of for planned in self.experiments.values() for p in planned}
+        """Runs by key. A run of several experiments has the names of the last one."""
+        return {run.key: run for runs in self.experiments.values() for run in runs}
 
     @cached_property
     def fishers(self) -> dict[str, FisherSpec]:
@@ -68,7 +64,7 @@ class Plan:
     def tokens(self) -> dict[str, TokensSpec]:
         """Token ids by key."""
         read = [fisher.tokens for fisher in self.fishers.values()]
-        read += [planned.run.tokens for planned in self.runs.values()]
+        read += [run.spec.tokens for run in self.runs.values()]
         every = [*read, *self.tests.values()]
         return {tokens.key: tokens for tokens in every}
 
@@ -80,104 +76,99 @@ class Plan:
     @cached_property
     def models(self) -> dict[str, ModelSpec]:
         """Models by id."""
-        return {planned.run.model.id: planned.run.model for planned in self.runs.values()}
+        return {run.spec.model.id: run.spec.model for run in self.runs.values()}
 
     @cached_property
     def model_ids(self) -> dict[str, str]:
         """Ids of models by their names in the configuration."""
-        return {p.model: p.run.model.id for planned in self.experiments.values() for p in planned}
+        return {r.model_name: r.spec.model.id for runs in self.experiments.values() for r in runs}
 
-    def size_of(self, tokens: TokensSpec, fold: Fold | None = None) -> TaskSize:
+    @cached_property
+    def users(self) -> dict[str, frozenset[str]]:
+        """The names of the experiments that need each run, by the run's key."""
+        found: dict[str, set[str]] = {}
+        for name, runs in self.experiments.items():
+            for run in runs:
+                found.setdefault(run.key, set()).add(name)
+        return {key: frozenset(names) for key, names in found.items()}
+
+    @cached_property
+    def weights(self) -> dict[str, int]:
+        """Each run's number of training examples over all epochs, by key; matrices weigh more."""
+        return {
+            key: run.train_rows
+            * self.examples_per_row(run.spec.tokens)
+            * run.spec.recipe.epochs
+            * (WEIGHT_OF_MATRICES if self.work(run).trains_matrices else 1)
+            for key, run in self.runs.items()
+        }
+
+    @cached_property
+    def sweeps(self) -> dict[str, list[PlannedRun]]:
+        """The runs of each job that trains, by the job's key."""
+        return split_runs(self)
+
+    @cached_property
+    def search_jobs(self) -> dict[str, tuple[str, ...]]:
+        """The ids of each job's searches, by the job's key."""
+        return split_searches(self)
+
+    def task_size(self, tokens: TokensSpec, fold: Fold | None = None) -> TaskSize:
         """Return the size of a task for a run that is scored on a fold, or on dev rows."""
-        size = self.sizes[tokens.data.key]
-        if fold is None:
-            return size
-        others = size.evaluation_rows if len(tokens.data.task.evaluation) > 1 else 0
-        return size.for_cv_fold(fold.of, others, fold.rows)
+        return _divide(self.sizes[tokens.data.key], tokens, fold)
 
-    def rows_of(self, run: str) -> int:
-        """Return the number of a run's training rows."""
-        tokens, recipe = self.runs[run].run.tokens, self.runs[run].run.recipe
-        return self.size_of(tokens, recipe.fold).limit_train_rows(recipe.train_rows)
-
-    def examples_of_a_row(self, tokens: TokensSpec) -> int:
+    def examples_per_row(self, tokens: TokensSpec) -> int:
         """Return the number of examples of an average row."""
-        return self.size_of(tokens).examples_per_row(tokens.max_length, tokens.doc_stride)
+        return self.task_size(tokens).examples_per_row(tokens.max_length, tokens.doc_stride)
 
-    def work(self, run: str) -> Work:
-        """Return a run's work, by which its cost is estimated."""
-        selection = self.runs[run].run.selection
+    def work(self, run: PlannedRun) -> Work:
+        """Return the kind of what a run trains. A mask is of the kind of the ranked entries."""
+        selection = run.spec.selection
         ranking = selection.ranking
         return (self.rankings[ranking].of if ranking else selection).work()
 
-    @cached_property
-    def loads(self) -> dict[str, Load]:
-        """The load of each run, by key."""
-        experiments: dict[str, set[str]] = {}
-        for name, runs in self.experiments.items():
-            for planned in runs:
-                experiments.setdefault(planned.key, set()).add(name)
-        loads = {}
-        for key, of in self.runs.items():
-            spec = of.run
-            rows = self.rows_of(key) * spec.recipe.epochs
-            examples = self.examples_of_a_row(spec.tokens) * rows
-            names = frozenset(experiments[key])
-            loads[key] = Load(key, spec, self.work(key), examples, names)
-        return loads
-
-    def step_key(self, run: str) -> Hashable:
+    def step_key(self, run: PlannedRun) -> Hashable:
         """Return the `RunSpec.step_key` of a run."""
-        return self.runs[run].run.step_key(self.work(run), self.on_gpu)
+        return run.spec.step_key(self.work(run), self.config.assumptions.on_gpu)
 
-    def sweeps_of(self, experiment: str, **names: str) -> list[str]:
+    def find_sweeps(self, experiment: str, **names: str) -> list[str]:
         """Return the keys of the sweeps with an experiment's runs.
 
-        ``names``: a model, a task or a method; only sweeps with such runs are returned.
+        ``names``: a `model_name`, `task_name` or `method`; only sweeps with such runs are returned.
         """
         runs = {
-            planned.key
-            for planned in self.experiments[experiment]
-            if all(getattr(planned, key) == name for key, name in names.items())
+            run.key
+            for run in self.experiments[experiment]
+            if all(getattr(run, field) == name for field, name in names.items())
         }
-        return [key for key, sweep in self.sweeps.items() if not runs.isdisjoint(sweep.runs)]
+        return [key for key, sweep in self.sweeps.items() if any(r.key in runs for r in sweep)]
 
-    def first_run(self, sweep: str) -> RunSpec:
-        """Return one run of a sweep. All its runs share model and tokens."""
-        return self.runs[self.sweeps[sweep].runs[0]].run
-
-    def rankings_of(self, sweep: str) -> list[str]:
-        """Return the ids of the rankings of a sweep's masks."""
-        rankings = {self.runs[run].run.selection.ranking for run in self.sweeps[sweep].runs}
-        return sorted(filter(None, rankings))
-
-    def search_jobs_of(self, *sweeps: str) -> list[str]:
+    def find_search_jobs(self, *sweeps: str) -> list[str]:
         """Return the keys of the jobs that search for the learning rates of sweeps."""
-        runs = [self.runs[run] for sweep in sweeps for run in self.sweeps[sweep].runs]
-        asked = {run.search for run in runs}
+        asked = {run.search for sweep in sweeps for run in self.sweeps[sweep]}
         return [key for key, job in self.search_jobs.items() if not asked.isdisjoint(job)]
 
-    def runs_on(self, experiment: str, model: str, task: str) -> dict[str, str]:
-        """Return the key of one run for each method that trains whole tensors, by method."""
+    def runs_by_method(self, experiment: str, model_name: str, task_name: str) -> dict[str, str]:
+        """Return the key of one run for each method that trains whole tensors."""
         return {
-            planned.method: planned.key
-            for planned in self.experiments[experiment]
-            if (planned.model, planned.task, planned.scope) == (model, task, None)
-            and not isinstance(planned.run.recipe, Fit)
+            run.method: run.key
+            for run in self.experiments[experiment]
+            if (run.model_name, run.task_name, run.scope) == (model_name, task_name, None)
+            and not isinstance(run.spec.recipe, Fit)
         }
 
-    def on_most_rows(self, experiment: str) -> list[Planned]:
+    def runs_on_most_rows(self, experiment: str) -> list[PlannedRun]:
         """Return, for each model and task, an experiment's runs with the most training rows."""
         runs = self.experiments[experiment]
         largest: dict[tuple[str, str], int] = {}
-        for planned in runs:
-            key = planned.model, planned.task
-            largest[key] = max(largest.get(key, 0), planned.train_rows)
-        return [p for p in runs if p.train_rows == largest[p.model, p.task]]
+        for run in runs:
+            key = run.model_name, run.task_name
+            largest[key] = max(largest.get(key, 0), run.train_rows)
+        return [run for run in runs if run.train_rows == largest[run.model_name, run.task_name]]
 
 
 def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
-    """Return the plan of every stage of every experiment.
+    """Return the plan of every job of every experiment.
 
     Args:
         sizes: sizes of tasks from an earlier plan; the rows of these tasks are not read again.
@@ -185,51 +176,61 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
     Raises:
         SubtuneError: a local file is missing or wrong.
     """
-    plan = Plan(sizes=dict(sizes or {}), on_gpu=config.assumptions.on_gpu)
+    known = dict(sizes or {})
+    locations: dict[str, str] = {}
+    tests: dict[str, TokensSpec] = {}
+    rankings: dict[str, RankingSpec] = {}
+    searches: dict[str, SearchSpec] = {}
+    experiments: dict[str, list[PlannedRun]] = {}
+    experiment_fishers: dict[str, dict[str, FisherSpec]] = {}
     for name, experiment in config.experiments.items():
-        planned: list[Planned] = []
-        for model in experiment.models:
-            fishers = _add_fishers(plan, config, name, model)
-            for task in experiment.tasks:
-                size = plan.size_of(fishers[task].tokens, experiment.fold_of(experiment.seeds[0]))
-                found = fishers, size, plan.rankings, plan.searches
-                planned += Grid(config, experiment, model, task, *found).runs()
-        plan.experiments[name] = planned
-    plan.sweeps = {sweep.key: sweep for sweep in split_runs(plan.loads.values(), config)}
-    first_runs: dict[str, Load] = {}
-    for key, run in plan.runs.items():
-        if run.search:
-            first_runs.setdefault(run.search, plan.loads[key])
-    plan.search_jobs = {_key_of(job): job for job in split_searches(first_runs, config)}
-    return plan
+        experiments[name] = []
+        for model_name in experiment.models:
+            model, location = model_and_location(config, name, model_name)
+            locations[model.id] = location
+            fishers = {
+                task: _plan_fisher(config, name, model, task, known) for task in experiment.tasks
+            }
+            experiment_fishers[name] = fishers
+            for task_name, fisher in fishers.items():
+                tokens = fisher.tokens
+                if config.is_submitted(task_name):
+                    task = config.all_tasks()[task_name]
+                    tests[tokens.key] = test_tokens(config, experiment, model, task)
+                    known[tests[tokens.key].data.key] = known[tokens.data.key]
+                fold = experiment.fold_of(experiment.seeds[0])
+                size = _divide(known[tokens.data.key], tokens, fold)
+                grid = Grid(config, experiment, model_name, task_name, fishers, size)
+                rankings |= {ranking.id: ranking for ranking in grid.rankings.values()}
+                for run, search in grid.rows():
+                    experiments[name].append(run)
+                    searches |= {search.id: search} if search else {}
+    return Plan(
+        config, known, locations, tests, rankings, searches, experiments, experiment_fishers
+    )
 
 
-def _key_of(searches: tuple[str, ...]) -> str:
-    """Return the key of a job of searches."""
-    return searches[0] if len(searches) == 1 else content_id(" ".join(searches))
-
-
-def _add_fishers(plan: Plan, config: Config, name: str, model: str) -> dict[str, FisherSpec]:
-    """Add an experiment's Fisher information to the plan, and return it by task."""
-    experiment, all_tasks = config.experiments[name], config.all_tasks()
-    spec, location = model_and_location(config, name, model)
-    plan.locations[spec.id] = location
+def _plan_fisher(
+    config: Config, name: str, model: ModelSpec, task_name: str, sizes: dict[str, TaskSize]
+) -> FisherSpec:
+    """Return a task's Fisher information in the experiment ``name``; add its size to ``sizes``."""
+    experiment, task = config.experiments[name], config.all_tasks()[task_name]
     in_full = None
     if experiment.fractions:
         ranked = require_whole(config.selection(experiment.fractions.of))
         in_full = ranked if ranked.work() is Work.MATRICES else None
-    fishers = {}
-    for task in experiment.tasks:
-        tokens = train_tokens(config, plan.sizes, name, spec, all_tasks[task])
-        if config.is_submitted(task):
-            tests = plan.tests[tokens.key] = test_tokens(config, experiment, spec, all_tasks[task])
-            plan.sizes[tests.data.key] = plan.sizes[tokens.data.key]
-        fishers[task] = FisherSpec(
-            model=spec,
-            tokens=tokens,
-            rows=experiment.fisher_rows,
-            in_full=in_full,
-            labels=labels_of(experiment, all_tasks[task]),
-        )
-    plan.experiment_fishers[name] = fishers
-    return fishers
+    return FisherSpec(
+        model=model,
+        tokens=train_tokens(config, sizes, name, model, task),
+        rows=experiment.fisher_rows,
+        in_full=in_full,
+        labels=labels_of(experiment, task),
+    )
+
+
+def _divide(size: TaskSize, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
+    """Return a task's size if a fold of its training rows replaces its first evaluation split."""
+    if fold is None:
+        return size
+    others = size.evaluation_rows if len(tokens.data.task.evaluation) > 1 else 0
+    return size.for_cv_fold(fold.of, others, fold.rows)

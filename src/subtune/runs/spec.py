@@ -6,13 +6,15 @@ changes without a new version.
 """
 
 from collections.abc import Hashable, Mapping
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from subtune.core.ids import Value
+from subtune.core.ids import Value, canonical_json, content_id
 from subtune.methods import Selection
 from subtune.methods.selection import WholeTensors, Work
+from subtune.methods.single_entries import Scope
 from subtune.tasks import Task, TaskSpec
 
 DATA_VERSION = 1
@@ -278,24 +280,62 @@ class SearchSpec(Value):
 
 
 class PlannedRun(Value):
-    """A run whose learning rate may still be unknown.
+    """A row of the plan: a run, and an experiment's names for it in tables and figures.
 
     Attributes:
-        run: the run; if a search finds its learning rate, it has the first of the search's rates.
+        spec: the run. If a search finds its learning rate, it has the first of the search's rates.
         search: the id of that search, if there is one.
+        model_name: the model's name in the configuration; like all names, empty for a run of a
+            search.
+        train_rows: the number of training rows.
+        seed: the experiment's seed. If seeds do not change a run, the run counts for all of them.
+        fraction: the share of the method's entries that train; None for a whole method.
+        scope: the tasks whose Fisher information chose these entries; None for a whole method.
     """
 
-    run: RunSpec
+    spec: RunSpec
     search: str | None = None
+    model_name: str = ""
+    method: str = ""
+    train_rows: int = 0
+    seed: int = 0
+    fraction: float | None = None
+    scope: Scope | None = None
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The run's name in plans: the run's id, or another one if a search finds its rate."""
-        return self.id if self.search else self.run.id
+        if self.search is None:
+            return self.spec.id
+        return content_id(canonical_json({"run": self.spec.written(), "search": self.search}))
+
+    @property
+    def task_name(self) -> str:
+        return self.spec.tokens.data.task.name
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of tables that the run's record does not have.
+
+        ``learning_rate`` is None if a search finds it.
+        """
+        recipe = self.spec.recipe
+        return {
+            "key": self.key,
+            "search": self.search,
+            "model": self.model_name,
+            "task": self.task_name,
+            "method": self.method,
+            "fraction": self.fraction,
+            "scope": self.scope,
+            "train_rows": self.train_rows,
+            "fold": recipe.fold.number if recipe.fold else None,
+            "learning_rate": None if self.search else recipe.learning_rate,
+            "seed": self.seed,
+        }
 
     def with_found_rate(self, rates: Mapping[str, float]) -> RunSpec:
         """Return the run itself, with the learning rate that its search found, if it has one.
 
         ``rates``: the found learning rates, by the search's id.
         """
-        return self.run.with_learning_rate(rates[self.search]) if self.search else self.run
+        return self.spec.with_learning_rate(rates[self.search]) if self.search else self.spec

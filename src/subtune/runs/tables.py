@@ -21,7 +21,7 @@ def with_runs(
     """Return the planned runs that are in the tables of finished sweeps.
 
     Args:
-        planned: one mapping per run: `subtune.plan.plan.Planned.facts`.
+        planned: one mapping per run: `PlannedRun.columns`.
         sweeps: the tables of sweeps.
         searches: the files of the runs' searches.
 

@@ -21,7 +21,7 @@ from subtune.papers.shared import (
 )
 from subtune.plan.cost import Cost, Estimates
 from subtune.plan.plan import Plan
-from subtune.runs.spec import FisherSpec, RunSpec
+from subtune.runs.spec import FisherSpec, PlannedRun, RunSpec
 from subtune.steps.job import Job, Paths, digest_of, files, text_of
 from subtune.steps.preflight import places_of
 
@@ -42,7 +42,7 @@ class Jobs:
 
     @cached_property
     def estimates(self) -> Estimates:
-        return Estimates(self.config, self.plan)
+        return Estimates(self.plan)
 
     @cached_property
     def exhibits(self) -> dict[str, dict[str, Table]]:
@@ -120,17 +120,17 @@ class Jobs:
             outputs = {"ranking": self.paths.ranking(id)}
             yield Job("ranking", id, ranking.written(), inputs, outputs, {})
 
-    def _training(self, name: str, runs: Sequence[str], cost: Cost) -> dict[str, Any]:
+    def _training(self, name: str, runs: Sequence[PlannedRun], cost: Cost) -> dict[str, Any]:
         """Return the resources of a job that trains planned runs.
 
         ``name`` is that of its checkpoints. ``train_scores`` has the ids of selections: their runs
         are also scored on their training rows.
         """
-        scored = self._scored_on_training_rows.intersection(runs)
-        return self._computing(self.plan.runs[runs[0]].run, cost) | {
+        scored = [run for run in runs if run.key in self._scored_on_training_rows]
+        return self._computing(runs[0].spec, cost) | {
             "checkpoints": self.paths.checkpoints(name),
             "checkpoint_minutes": self.config.checkpoint_minutes,
-            "train_scores": sorted({self.plan.runs[run].run.selection.id for run in scored}),
+            "train_scores": sorted({run.spec.selection.id for run in scored}),
         }
 
     def _searches(self) -> Iterator[Job]:
@@ -141,7 +141,7 @@ class Jobs:
             inputs = self._tokens_and_model(first)
             inputs["rankings"] = [self.paths.ranking(id) for id in sorted(filter(None, rankings))]
             outputs: Paths = {"searches": self.paths.searches(key)}
-            runs = [run for run, planned in self.plan.runs.items() if planned.search in ids]
+            runs = [run for run in self.plan.runs.values() if run.search in ids]
             needed = self._training(f"search-{key}", runs, self.estimates.search_job(key))
             spec = {"searches": [search.written() for search in searches]}
             yield Job("search", key, spec, inputs, outputs, needed)
@@ -149,12 +149,13 @@ class Jobs:
     def _sweeps(self) -> Iterator[Job]:
         """Yield the jobs that train."""
         for key, sweep in self.plan.sweeps.items():
-            inputs = self._tokens_and_model(self.plan.first_run(key))
-            inputs["rankings"] = [self.paths.ranking(id) for id in self.plan.rankings_of(key)]
-            inputs["searches"] = [*map(self.paths.searches, self.plan.search_jobs_of(key))]
+            rankings = {run.spec.selection.ranking for run in sweep}
+            inputs = self._tokens_and_model(sweep[0].spec)
+            inputs["rankings"] = [self.paths.ranking(id) for id in sorted(filter(None, rankings))]
+            inputs["searches"] = [*map(self.paths.searches, self.plan.find_search_jobs(key))]
             outputs: Paths = {"sweep": self.paths.sweep(key)}
-            needed = self._training(key, sweep.runs, self.estimates.sweep(key))
-            spec = {"runs": [self.plan.runs[run].written() for run in sweep.runs]}
+            needed = self._training(key, sweep, self.estimates.sweep(key))
+            spec = {"runs": [run.written() for run in sweep]}
             yield Job("train", key, spec, inputs, outputs, needed)
 
     @cached_property
@@ -171,8 +172,9 @@ class Jobs:
         experiment = self.config.experiments[name]
         spec = {
             "runs": [
-                planned.facts | {"partition": planned.partition}
-                for planned in self.plan.experiments[name]
+                run.columns() | {"partition": fold.partition if fold else None}
+                for run in self.plan.experiments[name]
+                for fold in (run.spec.recipe.fold,)
             ],
             "columns": experiments.score_columns(self.config, experiment),
             "paper": experiment.paper or "",
@@ -182,7 +184,7 @@ class Jobs:
         tables = ("chosen", "row_scores", "sizes", "learning_curves", "changes")
         outputs: Paths = {"all": self.paths.data(name, "scores")}
         outputs |= {t: self.paths.data(name, t) for t in (*tables, "parameter_changes")}
-        inputs = self._finished(self.plan.sweeps_of(name))
+        inputs = self._finished(self.plan.find_sweeps(name))
         return self._named("scores", name, spec, inputs, outputs, store=self.paths.records())
 
     def _finished(self, sweeps: Iterable[str]) -> Paths:
@@ -190,7 +192,7 @@ class Jobs:
         sweeps = [*sweeps]
         return {
             "sweeps": [*map(self.paths.sweep, sweeps)],
-            "searches": [*map(self.paths.searches, self.plan.search_jobs_of(*sweeps))],
+            "searches": [*map(self.paths.searches, self.plan.find_search_jobs(*sweeps))],
         }
 
     def _tests(self, name: str) -> Iterator[Job]:
@@ -202,9 +204,9 @@ class Jobs:
             return
         tasks = [*filter(self.config.is_submitted, experiment.tasks)]
         for model in experiment.models:
-            runs = [[*self.plan.runs_on(name, model, task).values()] for task in tasks]
+            runs = [[*self.plan.runs_by_method(name, model, task).values()] for task in tasks]
             # Any run of a task will do, because all methods share model and tokens.
-            firsts = [self.plan.runs[run].run for run, *_ in runs]
+            firsts = [self.plan.runs[run].spec for run, *_ in runs]
             tests = [self.plan.tests[run.tokens.key].key for run in firsts]
             inputs = chosen | {
                 "tokens": [self.paths.tokens(key) for key in tests],
@@ -288,7 +290,8 @@ class Jobs:
         """Return the job of the table of all runs."""
         spec = {
             "planned": [
-                planned.facts | {"experiment": name, "flops": self.estimates.run(planned.key).flops}
+                planned.columns()
+                | {"experiment": name, "flops": self.estimates.run(planned.key).flops}
                 for name, runs in self.plan.experiments.items()
                 for planned in runs
             ]

@@ -160,7 +160,7 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, written, glue_dir, m
     seconds = {}
     for minutes in (600, 60, 0.1):
         checked, planned, said = written(f"--train {train} --dev {dev} --minutes {minutes}")
-        seconds[minutes] = sum(Estimates(checked, planned).sweep(s).seconds for s in planned.sweeps)
+        seconds[minutes] = sum(Estimates(planned).sweep(s).seconds for s in planned.sweeps)
         experiment = checked.experiments["mine"]
         assert len(experiment.seeds) == 5
         assert ("shorter, to fit" in said) == (minutes < 600)
@@ -234,7 +234,7 @@ def test_without_dev_rows_each_row_is_judged_by_a_run_that_has_not_seen_it(
     assert (experiment.folds, experiment.seeds) == (folds, tuple(range(folds)))
     assert checked.tasks["films"].files == {"train": "films-train.csv"}
     bitfit = [of for of in plan.experiments["mine"] if of.method == "bitfit"]
-    assert [of.fold for of in bitfit] == [*range(folds)]
+    assert [of.spec.recipe.fold.number for of in bitfit] == [*range(folds)]
 
 
 # Arguments, the place of the mistake, and what is found there.

@@ -35,7 +35,7 @@ def in_words(schedule):
     def named(job: Job) -> str:
         if not job.id.startswith("search-"):
             return f"{job.step} {job.id}" if job.step != "train" else job.id
-        runs = [PlannedRun.model_validate(run).run for run in job.spec["runs"]]
+        runs = [PlannedRun.model_validate(run).spec for run in job.spec["runs"]]
         rates = sorted({run.recipe.learning_rate for run in runs})
         return f"{'+'.join(job.spec['methods'])} at {', '.join(f'{rate:g}' for rate in rates)}"
 

@@ -66,18 +66,18 @@ def planned(data):
 @pytest.mark.parametrize("case", [NAMED, NUMBERED, LISTS, ANSWERS], ids=lambda case: case[0])
 def test_a_task_of_ones_own_is_planned(case, tmp_path):
     [of] = planned(settings(tmp_path, case)).runs.values()
-    task = of.run.tokens.data.task
+    task = of.spec.tokens.data.task
     kind = KINDS[case[2]["kind"]]
     assert task.of_kind is kind
     assert task.metrics == kind.default_metrics
-    assert (of.run.tokens.doc_stride is not None) == kind.overlaps
+    assert (of.spec.tokens.doc_stride is not None) == kind.overlaps
 
 
 @pytest.mark.parametrize("ending", ["conll", "txt"])
 def test_columns_without_names_are_asked_for_by_number(ending, tmp_path):
     data = settings(tmp_path, NUMBERED, ending=ending, text=[1], label=2)
     [of] = planned(data).runs.values()
-    task = of.run.tokens.data.task
+    task = of.spec.tokens.data.task
     assert (task.text, task.label) == (("1",), "2")
 
 

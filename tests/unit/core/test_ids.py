@@ -53,7 +53,15 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
     spec.Fit: {"train_rows": None, "fold": None, "refit": None, "class_weights": None},
     spec.RunSpec: {"recipe_version": 5},
     spec.SearchSpec: {"search_version": 1},
-    spec.PlannedRun: {"search": None},
+    spec.PlannedRun: {
+        "search": None,
+        "model_name": "",
+        "method": "",
+        "train_rows": 0,
+        "seed": 0,
+        "fraction": None,
+        "scope": None,
+    },
     WholeTensors: {"without": None},
     single_entries.Draw: {"as_many_as": None, "count": None, "within": ("**",)},
     single_entries.Lines: {"whole": None},
@@ -154,7 +162,7 @@ SPECS = [
     *(spec.RankingSpec(of=WHOLE, fishers=fishers) for fishers in ((FISHER,), (FISHER, FISHER))),
     *(*RECIPES, *(run_spec().replaced(recipe=recipe) for recipe in RECIPES)),
     *(run_spec(), run_spec(task="cola"), run_spec(WHOLE), FITTED, FITTED.refitted(3)),
-    *(spec.PlannedRun(run=run_spec(), search=search) for search in (None, "s", "t")),
+    *(spec.PlannedRun(spec=run_spec(), search=search) for search in (None, "s", "t")),
     *(spec.SearchSpec(run=run_spec(), rates=rates) for rates in ((0.01, 0.1), (0.01, 0.2))),
 ]
 SELECTIONS = [

@@ -129,7 +129,7 @@ def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
     made = config(settings, models={"minilm": {"path": str(tiny_bert)}})
     planned = make_plan(made)
     [run] = experiments.scored_on_training_rows(made, planned, "mine")
-    assert planned.runs[run].run.recipe.train_rows is None
+    assert planned.runs[run].spec.recipe.train_rows is None
 
 
 def test_tasks_that_are_not_shown_have_no_rows_and_no_titles():

@@ -47,7 +47,7 @@ def test_every_printed_method_is_trained_with_its_model_on_its_tasks(paper, plan
     scores, tasks = scores[together], tasks[together]
     expected = set(zip(scores["model"], scores["method"], tasks, strict=True))
     assert expected
-    assert expected <= {(run.model, run.method, run.task) for run in planned[paper]}
+    assert expected <= {(run.model_name, run.method, run.task_name) for run in planned[paper]}
 
 
 @pytest.mark.parametrize("paper", papers.names())
@@ -70,7 +70,7 @@ def test_methods_are_searched_over_the_learning_rates_of_their_papers(planned):
     spafit = {2e-3, 6e-3, 2e-5, 6e-5}
 
     def rates(paper, method, task="rte"):
-        runs = [run.run for run in planned[paper] if (run.method, run.task) == (method, task)]
+        runs = [run.spec for run in planned[paper] if (run.method, run.task_name) == (method, task)]
         return {run.recipe.learning_rate for run in runs}
 
     assert [rates(paper, "full") for paper in PAPERS] == [full, full, full, spafit]
@@ -92,15 +92,15 @@ def test_methods_are_searched_over_the_learning_rates_of_their_papers(planned):
     ],
 )
 def test_experiments_train_as_their_papers_say(paper, recipe, planned):
-    recipes = [run.run.recipe for run in planned[paper]]
+    recipes = [run.spec.recipe for run in planned[paper]]
     assert {(r.schedule, r.warmup, r.weight_decay, r.epochs) for r in recipes} == {recipe}
 
 
 def test_parts_of_speech_are_tagged_with_the_printed_methods_and_models(planned):
     printed_runs = exhibit_scores(papers.find("bitfit").printed("scores"), ["pos"])
     expected = set(zip(printed_runs["model"], printed_runs["method"], strict=True))
-    assert {(run.model, run.method) for run in planned["bitfit_pos"]} == expected
-    assert {run.task for run in planned["bitfit_pos"]} <= {"ptb", "ud_ewt"}
+    assert {(run.model_name, run.method) for run in planned["bitfit_pos"]} == expected
+    assert {run.task_name for run in planned["bitfit_pos"]} <= {"ptb", "ud_ewt"}
 
 
 def test_the_size_curve_is_of_nested_parts_of_squad(planned):
@@ -114,10 +114,12 @@ def test_little_data_is_as_little_as_in_the_code_of_beft(planned):
     """Low, medium and high mean different numbers for each task; epochs and learning rates differ
     too."""
     runs = [run for run in planned["beft"] if run.method == "b_v"]
-    rows = {task: [run.train_rows for run in runs if run.task == task] for task in ("rte", "cola")}
+    rows = {
+        task: [run.train_rows for run in runs if run.task_name == task] for task in ("rte", "cola")
+    }
     assert rows == {"rte": [300, 900, 1200], "cola": [1710, 3420, 4275]}
     assert {
-        (r.run.recipe.learning_rate, r.run.recipe.epochs) for r in runs if r.task == "stsb"
+        (r.spec.recipe.learning_rate, r.spec.recipe.epochs) for r in runs if r.task_name == "stsb"
     } == {(1e-4, 60)}
 
 
@@ -133,8 +135,7 @@ def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
         }
 
     assert shown(day) == shown(with_papers(read_config(ROOT / "config.yaml")))
-    costs = Estimates(day, plan_of_day)
-    every = cost_table(day, plan_of_day, costs, with_information(day)).iloc[-1]
+    every = cost_table(Estimates(plan_of_day), with_information(day)).iloc[-1]
     assert every["hours"] <= 24 and every["sweeps"] <= 50
     assert f"has {every['runs']} runs in {every['jobs']} jobs" in DAY.read_text()
 
@@ -142,7 +143,7 @@ def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
 def test_all_learning_rates_of_full_fine_tuning_are_in_one_job(at_scale):
     jobs = {}
     for key, sweep in at_scale.sweeps.items():
-        for spec in (at_scale.runs[run].run for run in sweep.runs):
+        for spec in (run.spec for run in sweep):
             if spec.selection == METHODS["full"]:
                 jobs.setdefault(spec.with_learning_rate(1).id, set()).add(key)
     assert {len(keys) for keys in jobs.values()} == {1}
@@ -150,5 +151,5 @@ def test_all_learning_rates_of_full_fine_tuning_are_in_one_job(at_scale):
 
 def test_products_are_shortened_only_as_papers_leave_open(at_scale):
     """On GPUs without tf32, as SPAFIT's, it is float32."""
-    recipes = [of.run.recipe for of in at_scale.runs.values()]
+    recipes = [of.spec.recipe for of in at_scale.runs.values()]
     assert len(recipes) == 2001 and {recipe.precision for recipe in recipes} == {"tf32"}

@@ -33,21 +33,21 @@ from subtune.plan.cost import (
     pace_of,
     pace_of_device,
 )
-from subtune.plan.jobs import Sweep
-from subtune.plan.plan import Plan, Planned, make_plan
+from subtune.plan.plan import Plan, make_plan
 from subtune.runs.spec import DataSpec, PlannedRun
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.tasks.task import TaskSize
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
+from tests.helpers.plans import plan_runs
 from tests.helpers.project import ROOT
 
 
 def estimates(data: dict) -> tuple[Estimates, Plan]:
     checked = check_config(data)
     plan = make_plan(checked)
-    return Estimates(checked, plan), plan
+    return Estimates(plan), plan
 
 
 def papers(**changes) -> dict:
@@ -171,13 +171,13 @@ def three_seeds():
     """The papers' configuration with three seeds, its plan and costs."""
     checked = check_config(papers(seeds=[0, 1, 2], precision="bf16"))
     plan = make_plan(checked)
-    return checked, plan, Estimates(checked, plan)
+    return plan, Estimates(plan)
 
 
 def test_papers_with_three_seeds_are_a_few_hundred_jobs(three_seeds):
-    _, plan, found = three_seeds
+    plan, found = three_seeds
     assert 100 < len(plan.sweeps) < 600
-    assert all(4_000 < found.memory(plan.first_run(sweep)) < 64_000 for sweep in plan.sweeps)
+    assert all(4_000 < found.memory(sweep[0].spec) < 64_000 for sweep in plan.sweeps.values())
 
 
 def test_short_jobs_ask_for_little_time():
@@ -203,20 +203,15 @@ def cost_of(model, method, rows, epochs, tokens, runs, assumptions) -> dict[str,
     spec = examples.run_spec(METHODS[method], epochs=epochs, batch_size=16)
     spec = spec.replaced(tokens=spec.tokens.replaced(tokenizer=spec.model.id, max_length=512))
     planned = [
-        Planned(PlannedRun(run=spec.with_learning_rate(rate)), "m", "sst2", method, rows, 0)
+        PlannedRun(spec=spec.with_learning_rate(rate), method=method, train_rows=rows)
         for rate in rates
     ]
     size = TaskSize(train_rows=rows, evaluation_rows=100, test_rows=0, tokens=tokens)
-    made = Plan(
-        {spec.tokens.data.key: size},
-        on_gpu=assumptions["device"] != "CPU core",
-        locations={spec.model.id: model},
-        experiments={"mine": planned},
-    )
-    sweep = Sweep(task="sst2", runs=tuple(made.runs))
-    made.sweeps = {sweep.key: sweep}
-    found = Estimates(examples.config(examples.experiment(), assumptions=assumptions), made)
-    cost = found.sweep(sweep.key)
+    limits = {"runs_per_job": 100, "million_examples_per_job": 1e9}
+    made = plan_runs({"mine": planned}, size, model, assumptions=assumptions, **limits)
+    [sweep] = made.sweeps
+    found = Estimates(made)
+    cost = found.sweep(sweep)
     # Attempts by themselves are limited to the longest job's hours.
     attempts = sum(min(found.minutes(cost) * 2**attempt, 24 * 60) for attempt in range(4))
     assert attempts > min(cost.seconds / 60, 24 * 60)
@@ -276,7 +271,7 @@ def test_as_many_runs_train_side_by_side_as_a_gpus_memory_holds():
         made, plan = estimates(bitfit(**settings, methods={method: rates}) | {"runs_per_job": 100})
         [sweep] = plan.sweeps
         own = made.checkpoints(sweep) / (CHECKPOINTS_KEPT * COPIES_OF_TRAINED)
-        most[method] = own / made.run(plan.sweeps[sweep].runs[0]).bytes
+        most[method] = own / made.run(plan.sweeps[sweep][0].key).bytes
     # A copy of BERT-large's weights is 1.3 GB.
     assert 5 < most["full"] < 15 < most["bitfit"] <= 64
 
@@ -311,7 +306,7 @@ def test_a_long_context_costs_as_many_examples_as_it_has_windows():
 
 
 def test_what_papers_share_is_counted_once(three_seeds):
-    table = cost_table(*three_seeds, {"layernorm"}).set_index("experiment")
+    table = cost_table(three_seeds[1], {"layernorm"}).set_index("experiment")
     parts, every = table.drop(TOTAL), table.loc[TOTAL]
     assert every["runs"] < parts["runs"].sum()
     assert every["hours"] < parts["hours"].sum()

@@ -69,14 +69,14 @@ def test_a_pooling_of_a_decoder_is_refused(pooling, directory_of):
 
 def test_labels_are_standardised_where_they_are_numbers(base):
     other = plan(tasks=["rte", "stsb"], labels="standard", methods={"full": [1e-5]}, fractions=None)
-    of_task = {planned.task: planned.run.recipe for planned in other.experiments["layernorm"]}
+    of_task = {planned.task_name: planned.spec.recipe for planned in other.experiments["layernorm"]}
     assert {task: recipe.labels for task, recipe in of_task.items()} == {
         "rte": "raw",
         "stsb": "standard",
     }
     of_fishers = {fisher.tokens.data.task.name: fisher.labels for fisher in other.fishers.values()}
     assert of_fishers == {"rte": "raw", "stsb": "standard"}
-    rte = {p.run.id for p in other.experiments["layernorm"] if p.task == "rte"}
+    rte = {p.spec.id for p in other.experiments["layernorm"] if p.task_name == "rte"}
     assert rte <= set(base.runs)
 
 
@@ -101,7 +101,9 @@ def mood(tmp_path):
 
 def test_the_content_of_a_users_file_is_part_of_its_runs(mood):
     def runs(rows):
-        return {p.run.id for p in mood(train=rows).experiments["layernorm"] if p.task == "mood"}
+        return {
+            p.spec.id for p in mood(train=rows).experiments["layernorm"] if p.task_name == "mood"
+        }
 
     first = runs("x,a\nz,b\n")
     assert not first & runs("y,a\nz,b\n")
@@ -115,7 +117,7 @@ def test_a_new_title_makes_nothing_anew(mood):
     before, after = mood(), mood(title="How it feels")
     assert all(getattr(before, stage) == getattr(after, stage) for stage in STAGES)
     values = [value for stage in STAGES for value in getattr(after, stage).values()]
-    assert not any("How it feels" in value.canonical() for value in values)
+    assert "How it feels" not in repr(values)
 
 
 def test_test_rows_that_are_submitted_have_a_version_of_their_own(tmp_path, glue_dir):
@@ -164,7 +166,7 @@ def test_a_plan_reads_each_task_once(tmp_path, monkeypatch):
         read.append(task.name)
         return task_size(task, *others)
 
-    monkeypatch.setattr(inputs, "size_of", counted)
+    monkeypatch.setattr(inputs, "task_size", counted)
     experiment = BASE["experiments"]["layernorm"] | {"tasks": ["mood"], "fractions": None}
     of_all = {"experiments": {"one": experiment, "two": experiment}}
     make_plan(check_config(BASE | {"tasks": {"mood": own_task(tmp_path)}} | of_all))

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from subtune.config import check_config
 from subtune.methods.names import METHODS
-from subtune.plan.jobs import COST_OF_MATRICES, FEW_EXAMPLES, VARYING, split_runs
-from subtune.plan.plan import Plan, Planned, make_plan
+from subtune.plan.jobs import FEW_EXAMPLES, VARYING
+from subtune.plan.plan import WEIGHT_OF_MATRICES, make_plan
 from subtune.runs.spec import Fold, PlannedRun
 from subtune.tasks.task import TaskSize
 from tests.helpers import examples
-from tests.helpers.plans import BASE, embedded, plan
+from tests.helpers.plans import BASE, embedded, plan, plan_runs
 
 ROWS = 1000
 
@@ -34,36 +34,40 @@ def plans(draw):
         spec = examples.run_spec(kind, task, **{name: draw(of) for name, of in changes.items()})
         spec = spec.replaced(seed=draw(st.integers(0, 2)))
         search = draw(st.sampled_from([None, "s"]))
-        return Planned(PlannedRun(run=spec, search=search), "m", task, "a method", ROWS, spec.seed)
+        return PlannedRun(spec=spec, search=search, method="a method", train_rows=ROWS)
 
     numbers = draw(st.lists(st.integers(1, 12), min_size=1, max_size=3))
     made = {f"e{of}": [planned() for _ in range(number)] for of, number in enumerate(numbers)}
-    rows = {p.run.tokens.data.key for every in made.values() for p in every}
-    size = TaskSize(train_rows=ROWS, evaluation_rows=100, test_rows=100, tokens=10)
-    return Plan(dict.fromkeys(rows, size), on_gpu=draw(st.booleans()), experiments=made)
+    return made
 
 
 @settings(max_examples=60)
-@given(plans(), st.integers(1, 6), st.sampled_from([0.01, 0.3, 10.0]), st.sampled_from([None, 2]))
+@given(
+    plans(),
+    st.sampled_from(["H100", "CPU core"]),
+    st.integers(1, 6),
+    st.sampled_from([0.01, 0.3, 10.0]),
+    st.sampled_from([None, 2]),
+)
 def test_sweeps_are_a_partition_of_the_runs_within_the_limits_of_a_job(
-    made, most, millions, at_once
+    runs, device, most, millions, at_once
 ):
     limits = {"runs_per_job": most, "million_examples_per_job": millions, "jobs_at_once": at_once}
-    of_limits = examples.config(examples.experiment(), **limits)
-    sweeps = [*split_runs(made.loads.values(), of_limits)]
-    assert sorted(run for sweep in sweeps for run in sweep.runs) == sorted(made.runs)
-    assert len({sweep.key for sweep in sweeps}) == len(sweeps)
+    size = TaskSize(train_rows=ROWS, evaluation_rows=100, test_rows=100, tokens=10)
+    made = plan_runs(runs, size, assumptions={"device": device}, **limits)
+    sweeps = made.sweeps
+    assert sorted(run.key for sweep in sweeps.values() for run in sweep) == sorted(made.runs)
 
-    def cost(run):
-        weight = COST_OF_MATRICES if made.loads[run].work.trains_matrices else 1
-        return weight * made.rows_of(run) * made.runs[run].run.recipe.epochs
+    def weight(run):
+        matrices = WEIGHT_OF_MATRICES if made.work(run).trains_matrices else 1
+        return matrices * ROWS * run.spec.recipe.epochs
 
-    for sweep in sweeps:
-        specs = [made.runs[run].run for run in sweep.runs]
+    for key, sweep in sweeps.items():
+        specs = [run.spec for run in sweep]
         shared = {(s.tokens, s.model, s.recipe.model_dump_json(exclude=VARYING)) for s in specs}
         [(tokens, _, _)] = shared
-        assert tokens.data.task.name == sweep.task
-        total = sum(map(cost, sweep.runs))
+        assert key.startswith(f"{tokens.data.task.name}-")
+        total = sum(map(weight, sweep))
         if at_once:
             assert len({(of.seed, of.recipe.fold, of.recipe.epochs) for of in specs}) == 1
         else:
@@ -71,14 +75,14 @@ def test_sweeps_are_a_partition_of_the_runs_within_the_limits_of_a_job(
             assert total <= 1e6 * millions or len(specs) == 1
         if total > FEW_EXAMPLES:
             every = made.experiments.values()
-            users = [[run in {p.key for p in planned} for planned in every] for run in sweep.runs]
+            users = [[run.key in {p.key for p in planned} for planned in every] for run in sweep]
             assert users == users[:1] * len(users)
 
 
 def test_methods_with_different_epochs_share_a_job():
     made = plan(tasks=["cola"], by_method={"layernorm": {"epochs": 4}}, fractions=None)
     [sweep] = made.sweeps.values()
-    assert {made.runs[run].run.recipe.epochs for run in sweep.runs} == {2, 4}
+    assert {run.spec.recipe.epochs for run in sweep} == {2, 4}
 
 
 CPU = {"assumptions": {"device": "CPU core"}}
@@ -97,8 +101,8 @@ def test_jobs_that_train_at_once_are_of_runs_that_share_steps(machine, of_full):
         fractions=None,
         seeds=[0, 1],
     )
-    name_of = {p.key: (p.method, p.run.seed) for p in made.experiments["layernorm"]}
-    jobs = [[name_of[run] for run in sweep.runs] for sweep in made.sweeps.values()]
+    name_of = {p.key: (p.method, p.spec.seed) for p in made.experiments["layernorm"]}
+    jobs = [[name_of[run.key] for run in sweep] for sweep in made.sweeps.values()]
     groups = [*of_full, ["frozen"], ["bitfit", "layernorm"]]
     expected = [[(method, seed) for method in group] for group in groups for seed in (0, 1)]
     assert sorted(jobs) == sorted([*expected, [("embeddings", 0)]])
@@ -110,7 +114,7 @@ def test_learning_rates_that_share_steps_are_in_one_job_if_it_can_have_them():
         settings = {"methods": methods, "tasks": ["cola"], "fractions": None}
         made = plan({"runs_per_job": 3} | machine, **settings)
         method_of = {p.key: p.method for p in made.experiments["layernorm"]}
-        return [[method_of[run] for run in sweep.runs] for sweep in made.sweeps.values()]
+        return [[method_of[run.key] for run in sweep] for sweep in made.sweeps.values()]
 
     assert methods_of_jobs(GPU) == [["full"] * 3, ["bitfit"] * 2, ["random"] * 2]
     assert {job.count("bitfit") for job in methods_of_jobs(CPU)} == {0, 2}
@@ -120,7 +124,7 @@ def test_diff_pruning_trains_alone_on_every_machine():
     for machine in (CPU, GPU):
         methods = {"diff-prune": [1e-5, 2e-5]}
         made = plan(machine, methods=methods, tasks=["cola"], fractions=None)
-        assert [made.step_key(run) for run in made.runs] == [*made.runs]
+        assert [made.step_key(run) for run in made.runs.values()] == [*made.runs]
 
 
 def test_sweeps_do_not_depend_on_other_methods_searches():
@@ -139,9 +143,9 @@ def test_two_experiments_share_the_runs_they_have_in_common(epochs, apart):
     data["experiments"]["again"]["methods"]["bitfit"] = [1e-3]
     both = make_plan(check_config(data))
     assert len(both.runs) == len(plan().runs) + 3
-    runs = [run for sweep in both.sweeps.values() for run in sweep.runs]
+    runs = [run.key for sweep in both.sweeps.values() for run in sweep]
     assert len(runs) == len(set(runs)) == len(both.runs)
-    first, again = (set(both.sweeps_of(name)) for name in ("layernorm", "again"))
+    first, again = (set(both.find_sweeps(name)) for name in ("layernorm", "again"))
     assert first <= again and (first < again) is apart
 
 
@@ -152,9 +156,9 @@ def test_a_run_needed_twice_is_in_one_sweep(base):
 
 def test_embeddings_have_a_sweep_of_their_own_and_no_part_in_submissions():
     made, planned = embedded(tasks=["cola"])
-    [own] = [s for s in made.sweeps.values() if planned[0].run.id in s.runs]
-    assert own.runs == (planned[0].run.id,)
-    assert set(made.runs_on("layernorm", "minilm", "cola")) == {"full"}
+    keys = [[run.key for run in sweep] for sweep in made.sweeps.values()]
+    assert [planned[0].spec.id] in keys
+    assert set(made.runs_by_method("layernorm", "minilm", "cola")) == {"full"}
 
 
 def test_searches_share_a_job_unless_jobs_train_at_once():

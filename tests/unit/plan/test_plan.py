@@ -29,7 +29,7 @@ from tests.helpers.project import ROOT
 
 def test_a_new_task_makes_its_runs_and_those_of_masks_that_look_at_it(base):
     other = plan(tasks=["cola", "rte", "sst2", "mrpc"])
-    old = [planned for planned in new_runs(base, other) if planned.task != "mrpc"]
+    old = [planned for planned in new_runs(base, other) if planned.task_name != "mrpc"]
     assert {planned.scope for planned in old} == {"global", "cv"}
     assert {planned.fraction for planned in old} == {0.1}
     assert set(base.fishers) < set(other.fishers)
@@ -56,9 +56,9 @@ def test_a_new_batch_size_makes_every_run_anew_and_nothing_before_it(base):
 def test_a_tasks_own_settings_touch_its_runs_only(base):
     other = plan(by_task={"rte": {"batch_size": 16}})
     new = new_runs(base, other)
-    assert {planned.task for planned in new} == {"rte"}
-    assert {planned.run.recipe.batch_size for planned in new} == {16}
-    others = {p.run.id for p in base.experiments["layernorm"] if p.task != "rte"}
+    assert {planned.task_name for planned in new} == {"rte"}
+    assert {planned.spec.recipe.batch_size for planned in new} == {16}
+    others = {p.spec.id for p in base.experiments["layernorm"] if p.task_name != "rte"}
     assert others < set(other.runs)
 
 
@@ -68,9 +68,9 @@ def test_a_methods_own_epochs_touch_its_runs_and_masks_only(base):
     assert {(planned.method, planned.fraction) for planned in new} == {
         ("layernorm", fraction) for fraction in (None, 0.1, 1.0)
     }
-    assert {planned.run.recipe.epochs for planned in new} == {12}
-    others = {p.run.id for p in base.experiments["layernorm"] if p.method == "full"}
-    assert set(other.runs) == others | {planned.run.id for planned in new}
+    assert {planned.spec.recipe.epochs for planned in new} == {12}
+    others = {p.spec.id for p in base.experiments["layernorm"] if p.method == "full"}
+    assert set(other.runs) == others | {planned.spec.id for planned in new}
 
 
 RTE = {"rte": {"learning_rates": [7e-4], "epochs": 3}}
@@ -110,7 +110,8 @@ def test_a_search_is_one_run_of_what_names_no_learning_rate():
         learning_rates="search",
     )
     rates = Counter(
-        (p.method, p.fraction, p.task, rates_of(made, p)) for p in made.experiments["layernorm"]
+        (p.method, p.fraction, p.task_name, rates_of(made, p))
+        for p in made.experiments["layernorm"]
     )
     assert rates == Counter(
         [
@@ -128,7 +129,7 @@ def test_a_search_is_one_run_of_what_names_no_learning_rate():
 def test_one_search_serves_all_seeds_of_a_method():
     methods = {"bitfit": "search", "layernorm": {"search": [1e-2, 1e-3]}, "full": [1e-5]}
     made = plan(methods=methods, tasks=["cola"], fractions=None, seeds=[3, 1, 2])
-    found = Counter((p.method, p.of.search) for p in made.experiments["layernorm"])
+    found = Counter((p.method, p.search) for p in made.experiments["layernorm"])
     searches = {spec.rates: id for id, spec in made.searches.items()}
     assert found == {
         ("bitfit", searches[SEARCHED]): 3,
@@ -144,7 +145,7 @@ def test_one_search_serves_all_seeds_of_a_method():
 
 def test_the_key_of_a_run_is_its_id_unless_a_search_finds_its_rate():
     made = plan(methods={"bitfit": "search", "full": [1e-5]}, tasks=["cola"], fractions=None)
-    is_id = {p.method: p.key == p.run.id for p in made.experiments["layernorm"]}
+    is_id = {p.method: p.key == p.spec.id for p in made.experiments["layernorm"]}
     assert is_id == {"bitfit": False, "full": True}
 
 
@@ -153,7 +154,7 @@ def test_runs_of_several_models_are_apart_and_their_rows_are_not():
     made = plan({"models": models}, models=["minilm", "roberta"], fractions=None)
     assert len(made.datasets) == 3
     assert len(made.tokens) == 6
-    assert {p.model for p in made.experiments["layernorm"]} == {"minilm", "roberta"}
+    assert {p.model_name for p in made.experiments["layernorm"]} == {"minilm", "roberta"}
     assert len(made.runs) == 2 * 3 * 2
 
 
@@ -161,9 +162,9 @@ def test_the_global_mask_is_one_for_all_tasks_and_the_others_are_one_each(base):
     # 3 individual, 1 global, 3 cross-validated
     assert len(base.rankings) == 7
     masks = {
-        (planned.task, planned.scope): planned.run.selection.top.ranking
+        (planned.task_name, planned.scope): planned.spec.selection.top.ranking
         for planned in base.experiments["layernorm"]
-        if isinstance(planned.run.selection, Top)
+        if isinstance(planned.spec.selection, Top)
     }
     assert len({masks[task, "global"] for task in ("cola", "rte", "sst2")}) == 1
     assert len({masks[task, "cv"] for task in ("cola", "rte", "sst2")}) == 3
@@ -171,8 +172,8 @@ def test_the_global_mask_is_one_for_all_tasks_and_the_others_are_one_each(base):
 
 def test_fraction_1_is_the_whole_selection_and_shares_its_run(base):
     planned = base.experiments["layernorm"]
-    whole = {p.run.id for p in planned if p.fraction == 1.0}
-    assert whole == {p.run.id for p in planned if p.method == "layernorm" and p.scope is None}
+    whole = {p.spec.id for p in planned if p.fraction == 1.0}
+    assert whole == {p.spec.id for p in planned if p.method == "layernorm" and p.scope is None}
 
 
 def test_planning_waits_for_no_library_that_computes_or_draws():
@@ -213,7 +214,7 @@ def test_a_number_that_is_no_smaller_than_the_training_set_is_all_of_it(base):
 
 def test_a_task_may_have_numbers_of_training_rows_of_its_own():
     made = plan(train_rows=10, by_task={"rte": {"train_rows": [20, "all"]}})
-    rows = {(p.task, p.train_rows) for p in made.experiments["layernorm"]}
+    rows = {(p.task_name, p.train_rows) for p in made.experiments["layernorm"]}
     assert rows == {("cola", 10), ("sst2", 10), ("rte", 20), ("rte", ROWS)}
 
 
@@ -222,24 +223,24 @@ def test_the_largest_number_is_each_tasks_own(tmp_path):
     made = plan(
         {"tasks": {"mood": own_task(tmp_path, rows)}}, tasks=["rte", "mood"], train_rows=[10, 50]
     )
-    largest = {(p.task, p.train_rows) for p in made.on_most_rows("layernorm")}
+    largest = {(p.task_name, p.train_rows) for p in made.runs_on_most_rows("layernorm")}
     assert largest == {("rte", 50), ("mood", 20)}
 
 
 def test_seeds_of_embeddings_only_draw_rows():
     made, planned = embedded(tasks=["sst2"])
     assert {p.seed for p in planned} == {0, 1, 2}
-    assert [(p.run.seed, p.run.recipe) for p in planned] == 3 * [(0, Fit())]
+    assert [(p.spec.seed, p.spec.recipe) for p in planned] == 3 * [(0, Fit())]
     assert len(made.runs) == 3 + 1
     _, planned = embedded(tasks=["sst2"], train_rows=100)
-    assert [p.run.seed for p in planned] == [p.seed for p in planned] == [0, 1, 2]
-    assert {p.run.recipe for p in planned} == {Fit(train_rows=100)}
+    assert [p.spec.seed for p in planned] == [p.seed for p in planned] == [0, 1, 2]
+    assert {p.spec.recipe for p in planned} == {Fit(train_rows=100)}
 
 
 def test_embeddings_read_the_texts_of_a_pair_separately():
     made, planned = embedded(tasks=["sst2", "rte"])
-    tokens = {p.task: p.run.tokens for p in planned}
-    full = {p.task: p.run.tokens for p in made.experiments["layernorm"] if p.method == "full"}
+    tokens = {p.task_name: p.spec.tokens for p in planned}
+    full = {p.task_name: p.spec.tokens for p in made.experiments["layernorm"] if p.method == "full"}
     assert tokens["sst2"] == full["sst2"]
     assert tokens["rte"] == full["rte"].replaced(apart=True)
     assert {of.key for of in (*tokens.values(), *full.values())} == set(made.tokens)
@@ -247,7 +248,7 @@ def test_embeddings_read_the_texts_of_a_pair_separately():
 
 def test_embeddings_leave_out_tasks_of_words_and_spans():
     _, planned = embedded(tasks=["cola", "squad", "ud_ewt"])
-    assert {p.task for p in planned} == {"cola"}
+    assert {p.task_name for p in planned} == {"cola"}
 
 
 EXPERIMENT = {
@@ -296,7 +297,7 @@ def test_weights_of_a_label_without_a_row_are_one_line(plan_table):
 
 def test_every_run_of_label_words_has_the_class_weights(plan_table):
     _, planned = plan_table(class_weights="balanced")
-    runs = [of.run for of in planned.experiments["mine"]]
+    runs = [of.spec for of in planned.experiments["mine"]]
     assert {run.recipe.class_weights for run in runs} == {"balanced"}
     [search] = planned.searches.values()
     assert search.run.recipe.class_weights == "balanced"
@@ -305,13 +306,13 @@ def test_every_run_of_label_words_has_the_class_weights(plan_table):
 def test_the_fold_follows_from_the_place_of_the_seed(plan_table):
     _, planned = plan_table()
     runs = planned.experiments["mine"]
-    trained = {of.seed: of.run.recipe.fold for of in runs if of.method == "bitfit"}
+    trained = {of.seed: of.spec.recipe.fold for of in runs if of.method == "bitfit"}
     first, second, third, fourth = [
         Fold(of=2, number=number, partition=partition)
         for partition, number in [(0, 0), (0, 1), (1, 0), (1, 1)]
     ]
     assert trained == {4: first, 7: second, 2: third, 9: fourth}
-    assert [of.fold for of in runs if of.method == "embeddings"] == [0, 1, 0, 1]
+    assert [of.spec.recipe.fold.number for of in runs if of.method == "embeddings"] == [0, 1, 0, 1]
     assert len({of.key for of in runs}) == 8
     assert {of.train_rows for of in runs} == {10}
     [search] = planned.searches.values()
@@ -320,15 +321,15 @@ def test_the_fold_follows_from_the_place_of_the_seed(plan_table):
 
 def test_numbers_of_training_rows_are_of_those_outside_the_fold(plan_table):
     _, planned = plan_table(train_rows=[5, "all"])
-    limits = {(of.train_rows, of.run.recipe.train_rows) for of in planned.experiments["mine"]}
+    limits = {(of.train_rows, of.spec.recipe.train_rows) for of in planned.experiments["mine"]}
     assert limits == {(5, 5), (10, None)}
 
 
 def test_a_test_file_judges_with_folds_too(plan_table):
     _, planned = plan_table(files=("train", "test"))
-    task = planned.experiments["mine"][0].run.tokens.data.task
+    task = planned.experiments["mine"][0].spec.tokens.data.task
     assert task.evaluation == ("validation", "test")
-    assert planned.experiments["mine"][0].run.tokens.data.splits == ("train", "test")
+    assert planned.experiments["mine"][0].spec.tokens.data.splits == ("train", "test")
 
 
 def test_a_search_leaves_the_dev_rows_to_judge_where_it_can(plan_table):
@@ -353,7 +354,7 @@ def test_at_most_as_many_rows_judge_a_search_as_train(plan_table):
         _, planned = plan_table(folds=None, files=files, train_rows=train_rows)
         [search] = planned.searches.values()
         fold = search.run.recipe.fold
-        return fold.rows, planned.size_of(search.run.tokens, fold).evaluation_rows
+        return fold.rows, planned.task_size(search.run.tokens, fold).evaluation_rows
 
     # A fold has 4 of the 20 rows.
     assert judged("all") == (None, 4)
@@ -362,10 +363,10 @@ def test_at_most_as_many_rows_judge_a_search_as_train(plan_table):
 
 
 def test_costs_are_of_the_rows_that_train_and_judge(plan_table):
-    checked, with_folds = plan_table(seeds=[0, 1])
-    of_folds = Estimates(checked, with_folds)
-    checked, with_dev = plan_table(seeds=[0, 1], files=("train", "validation"), folds=None)
-    whole = Estimates(checked, with_dev)
+    _, with_folds = plan_table(seeds=[0, 1])
+    of_folds = Estimates(with_folds)
+    _, with_dev = plan_table(seeds=[0, 1], files=("train", "validation"), folds=None)
+    whole = Estimates(with_dev)
     costs = [
         estimates.run(planned.experiments["mine"][1].key).tokens
         for estimates, planned in ((of_folds, with_folds), (whole, with_dev))

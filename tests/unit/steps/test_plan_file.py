@@ -16,9 +16,9 @@ from subtune.steps.plan_file import find_plan, plan_path, read_plan, write_plan
 @pytest.fixture
 def tables_read(monkeypatch):
     """The names of the tasks whose tables were read, in order."""
-    read, size_of = [], inputs.size_of
+    read, size_of = [], inputs.task_size
     monkeypatch.setattr(
-        inputs, "size_of", lambda task, *where: read.append(task.name) or size_of(task, *where)
+        inputs, "task_size", lambda task, *where: read.append(task.name) or size_of(task, *where)
     )
     return read
 
