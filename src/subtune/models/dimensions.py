@@ -30,7 +30,6 @@ class OtherDimensions:
         shapes: a function of the number of outputs and the head. It returns the shapes of all
             parameters, and raises a SubtuneError if weights in the directory do not match the
             configuration.
-        exported_names: returns transformers' name of each parameter for a head; raises the same.
         config: returns transformers' configuration for a number of outputs.
     """
 
@@ -41,7 +40,6 @@ class OtherDimensions:
     first_head: str
     is_decoder: bool
     shapes: Callable[..., dict[str, Shape]]
-    exported_names: Callable[[str], dict[str, str]]
     config: Callable[[int], Any]
 
     @property
@@ -94,17 +92,16 @@ def bytes_per_run(dimensions: AnyDimensions, tokens: float, trained: int) -> flo
 
 
 @cache
-def _shapes_with_peft(
+def _peft_shapes(
     dimensions: AnyDimensions, settings: PeftSettings, outputs: int, head: str
-) -> tuple[dict[str, Shape], dict[str, str]]:
+) -> dict[str, Shape]:
     # Importing PEFT takes seconds, so planning imports it only if a method needs it.
     from subtune.models import peft, transformers_models
 
     if isinstance(dimensions, Dimensions):
         config = transformers_models.make_config(dimensions, outputs)
-    else:
-        config = dimensions.config(outputs)
-    return peft.peft_shapes(config, dimensions.exported_names(head), settings, head)
+        return peft.peft_shapes(config, head, settings, dimensions.exported_names(head))
+    return peft.peft_shapes(dimensions.config(outputs), head, settings, None)
 
 
 def shapes_with_added(
@@ -119,7 +116,7 @@ def shapes_with_added(
         SubtuneError: PEFT cannot inject the selection's modules into the model.
     """
     if isinstance(selection, Peft):
-        return _shapes_with_peft(dimensions, selection.peft, outputs, head)[0]
+        return _peft_shapes(dimensions, selection.peft, outputs, head)
     shapes = dimensions.shapes(outputs, head)
     if isinstance(selection, Adapter) and isinstance(dimensions, Dimensions):
         layers, width = dimensions.num_hidden_layers, dimensions.hidden_size
@@ -167,9 +164,10 @@ def _dimensions(directory: Path, fields: Mapping[str, Any]) -> AnyDimensions:
     if fields["model_type"] in FAMILIES:
         return dimensions_by(fields)
     # Importing transformers takes seconds, so planning imports it only if a model needs it.
+    from subtune.models import encoder
     from subtune.models import transformers_models as theirs
 
-    with_head = theirs.read_config(directory, outputs=1)
+    with_head = encoder.read_transformers_config(directory, outputs=1)
     config = with_head.get_text_config()
 
     def size(name: str, default: int) -> int:
@@ -186,8 +184,7 @@ def _dimensions(directory: Path, fields: Mapping[str, Any]) -> AnyDimensions:
         first_head=next(iter(theirs.available_heads(with_head)), SEQUENCE_CLASSIFICATION),
         is_decoder=theirs.is_decoder(with_head),
         shapes=partial(theirs.read_shapes, directory),
-        exported_names=partial(theirs.read_own_names, directory),
-        config=partial(theirs.read_config, directory),
+        config=partial(encoder.read_transformers_config, directory),
     )
 
 

@@ -4,7 +4,11 @@ Its parameters have canonical names, the same in every
 family (`subtune.methods.roles`).
 """
 
-from collections.abc import Mapping
+import logging
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -13,6 +17,11 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig
+from transformers.utils.logging import (
+    disable_progress_bar,
+    enable_progress_bar,
+    is_progress_bar_enabled,
+)
 
 from subtune.core.errors import one_line
 from subtune.methods.added import AdapterSettings
@@ -185,15 +194,17 @@ def add_adapters(model: Encoder, settings: AdapterSettings, seed: int) -> Encode
     return replace(model, parameters=added | model.parameters, adapters=settings)
 
 
-def transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
-    """Return transformers' configuration of a model with a number of outputs.
+def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
+    """Return transformers' configuration of a model with a number of outputs and a padding id.
 
-    Labels and the fields in `SWITCHES` have their defaults.
+    Labels and the fields in `SWITCHES` have their defaults. If the configuration has no padding id,
+    the end-of-text token is used, as is usual for decoders: no token of the text attends to the
+    padding after it.
 
     Raises:
         SubtuneError: the configuration cannot be read, or transformers knows no such model.
     """
-    with one_line(f"{directory / CONFIG} cannot be read"):
+    with one_line(f"{directory / CONFIG} cannot be read"), quiet():
         config = AutoConfig.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False
         )
@@ -203,7 +214,26 @@ def transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
     for part, (name, value) in product([config, config.get_text_config()], SWITCHES.items()):
         if hasattr(part, name):
             setattr(part, name, value)
+    words = getattr(config, "vocab_size", None) or math.inf
+    if config.pad_token_id is None or not 0 <= config.pad_token_id < words:
+        end = getattr(config, "eos_token_id", None)
+        config.pad_token_id = next(iter(end), 0) if isinstance(end, list) else end or 0
     return config
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence transformers, which reports progress and, for example, heads without weights."""
+    before, has_bars = logging.root.manager.disable, is_progress_bar_enabled()
+    logging.disable(logging.WARNING)
+    disable_progress_bar()
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(before)
+        if has_bars:
+            enable_progress_bar()
 
 
 def load_spec_encoder(spec: RunSpec | FisherSpec, directory: str) -> Encoder:
@@ -243,4 +273,4 @@ def load_encoder(
         else tensors[stored[name]].to(torch.float32, copy=True)
         for name, shape in dimensions.shapes(outputs, head).items()
     }
-    return Encoder(transformers_config(directory, outputs), parameters, head)
+    return Encoder(read_transformers_config(directory, outputs), parameters, head)

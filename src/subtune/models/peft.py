@@ -19,7 +19,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of, reason_of
 from subtune.methods.added import PeftSettings
 from subtune.methods.roles import ADDED, FIXED, Shape, is_classifier
-from subtune.models.encoder import Encoder
+from subtune.models.encoder import Encoder, quiet
 from subtune.models.families import (
     MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
@@ -27,10 +27,10 @@ from subtune.models.families import (
     TOKEN_CLASSIFICATION,
 )
 from subtune.models.transformers_models import (
-    AUTO_CLASSES,
     canonical_parameters,
+    make_empty_model,
     make_transformers_model,
-    quiet,
+    own_names,
     strip_values,
 )
 
@@ -107,64 +107,66 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
         return made(task_type=TASK_TYPES.get(head), **settings.fields)
 
 
-def inject_peft(model: Encoder, settings: PeftSettings, seed: int) -> Encoder:
-    """Return a model with PEFT's modules, whose values are drawn from a seed, on the same device.
+def inject_peft(encoder: Encoder, settings: PeftSettings, seed: int) -> Encoder:
+    """Return an encoder with PEFT's modules, whose values are drawn from a seed.
 
     Raises:
         SubtuneError: PEFT cannot put such modules into this model.
     """
-    module, names = make_peft_model(model, settings, seed)
-    parameters = {
-        name: value.contiguous() for name, value in canonical_parameters(module, names).items()
-    }
+    module, names = make_peft_model(encoder, settings, seed)
+    parameters = canonical_parameters(module, names)
+    parameters = {name: value.contiguous() for name, value in parameters.items()}
     inside = replace(strip_values(module, names), injected=True)
-    return replace(model, parameters=parameters, transformers=inside).to(model.device)
+    return replace(encoder, parameters=parameters, transformers=inside).to(encoder.device)
 
 
 def make_peft_model(
-    model: Encoder, settings: PeftSettings, seed: int
+    encoder: Encoder, settings: PeftSettings, seed: int
 ) -> tuple[peft.PeftModel, dict[str, str]]:
-    """Return PEFT's model on a CPU, with a model's values, and PEFT's names by canonical name."""
-    on_cpu = replace(model, config=copy.deepcopy(model.config)).to("cpu")
-    own_names = {name: model.exported_name(name) for name in model.parameters}
+    """Return PEFT's model with an encoder's values on a CPU, and its names by canonical name."""
+    on_cpu = replace(encoder, config=copy.deepcopy(encoder.config)).to("cpu")
+    names = {name: encoder.exported_name(name) for name in encoder.parameters}
     module = make_transformers_model(on_cpu, attn_implementation="eager")
-    return _inject(module, own_names, settings, model.head, seed)
+    return _inject(module, names, settings, encoder.head, seed)
 
 
 def peft_shapes(
-    config: PretrainedConfig, own_names: Mapping[str, str], settings: PeftSettings, head: str
-) -> tuple[dict[str, Shape], dict[str, str]]:
-    """Return the shape and PEFT's name of every parameter that is used, by canonical name.
+    config: PretrainedConfig, head: str, settings: PeftSettings, names: Mapping[str, str] | None
+) -> dict[str, Shape]:
+    """Return the shape of every parameter that is used, by canonical name.
 
     Args:
         config: transformers' configuration of the model, with the number of outputs.
-        own_names: transformers' name of each of the model's parameters, by canonical name.
-        settings: the settings of PEFT's modules.
         head: the model's head.
+        settings: the settings of PEFT's modules.
+        names: transformers' name of each of the model's parameters, by canonical name, if its
+            family is packed.
 
     Raises:
         SubtuneError: PEFT cannot put such modules into this model.
     """
 
     def inject(device: str) -> tuple[peft.PeftModel, dict[str, str]]:
-        module = _without_values(copy.deepcopy(config), head, device)
-        return _inject(module, own_names, settings, head, seed=0)
+        module = make_empty_model(copy.deepcopy(config), head)
+        if device != "meta":
+            module.to_empty(device=device)
+            for value in (*module.parameters(), *module.buffers()):
+                value.data.zero_()
+        return _inject(module, names or own_names(module), settings, head, seed=0)
 
     # Only a real forward pass shows whether virtual tokens fit.
     try:
-        module, names = inject("cpu" if settings.virtual_tokens else "meta")
+        module, injected = inject("cpu" if settings.virtual_tokens else "meta")
         _require_input(module, settings)
     except RuntimeError:
         # Some initialisations read the model's values.
-        module, names = inject("cpu")
-    return {
-        name: tuple(value.shape) for name, value in canonical_parameters(module, names).items()
-    }, names
+        module, injected = inject("cpu")
+    return {name: tuple(p.shape) for name, p in canonical_parameters(module, injected).items()}
 
 
 def _inject(
     module: PreTrainedModel,
-    own_names: Mapping[str, str],
+    names: Mapping[str, str],
     settings: PeftSettings,
     head: str,
     seed: int,
@@ -172,8 +174,8 @@ def _inject(
     """Return PEFT's model around a model, and its parameters' own names by canonical name."""
     config = peft_config(settings, head)
     device = next(module.parameters()).device
-    with_weights = {own.split(".")[-2] for own in own_names.values() if "." in own}
-    canonical = {own: name for name, own in own_names.items()}
+    with_weights = {own.split(".")[-2] for own in names.values() if "." in own}
+    canonical = {own: name for name, own in names.items()}
     known = {id(value): canonical[own] for own, value in module.named_parameters()}
     # The whole head trains, so PEFT must save it, whatever the task type.
     heads = {own.partition(".")[0] for own, name in canonical.items() if is_classifier(name)}
@@ -236,14 +238,3 @@ def _require_input(module: peft.PeftModel, settings: PeftSettings) -> None:
         if device.type == "meta" and isinstance(error, RuntimeError):
             return
         raise SubtuneError(f"peft: {settings.type}: {reason_of(error)}") from None
-
-
-def _without_values(config: PretrainedConfig, head: str, device: str) -> PreTrainedModel:
-    """Return transformers' model, all zeros, or on ``meta`` without values."""
-    with torch.device("meta"), quiet():
-        module = AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
-    if device != "meta":
-        module.to_empty(device=device)
-        for value in (*module.parameters(), *module.buffers()):
-            value.data.zero_()
-    return module

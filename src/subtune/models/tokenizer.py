@@ -56,7 +56,7 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
         # Importing transformers takes seconds.
         from transformers import AutoTokenizer
 
-        from subtune.models.transformers_models import quiet
+        from subtune.models.encoder import quiet
 
         # Transformers names other packages.
         needed = "; files of sentencepiece need the packages sentencepiece and protobuf"

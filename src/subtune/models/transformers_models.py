@@ -1,10 +1,6 @@
 """Models that transformers loads: weights by canonical name, and a module without values."""
 
-import logging
-import math
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,16 +10,11 @@ import transformers
 from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
-from transformers.utils.logging import (
-    disable_progress_bar,
-    enable_progress_bar,
-    is_progress_bar_enabled,
-)
 
 from subtune.core.errors import SubtuneError, one_line
 from subtune.methods.roles import Shape, family_naming, is_classifier, is_key_bias
 from subtune.methods.selection import LAYER_NUMBER
-from subtune.models.encoder import Encoder, TransformersModule, transformers_config
+from subtune.models.encoder import Encoder, TransformersModule, quiet, read_transformers_config
 from subtune.models.families import (
     MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
@@ -57,58 +48,39 @@ def load_transformers_encoder(
         SubtuneError: transformers has no such model with this head, or a weight is missing or
             cannot be read.
     """
-    config = read_config(directory, outputs)
-    _require_head(config, head)
+    config = _read_config_with_head(directory, outputs, head)
     field = family_naming(config.model_type).pooling_field
     if pooling == "first" and is_decoder(config):
         raise SubtuneError(NO_POOLING.format("first"))
     if pooling and field:
         setattr(config, field, {"first": "cls", "mean": "mean"}[pooling])
-    module = _with_weights(directory, config, head)
-    own_names = _own_names(module)
+    module = _load_module(directory, config, head)
+    names = own_names(module)
     parameters = {
         name: torch.zeros(value.shape)
         if is_classifier(name)
         else value.clone(memory_format=torch.contiguous_format)
-        for name, value in canonical_parameters(module, own_names).items()
+        for name, value in canonical_parameters(module, names).items()
     }
-    return Encoder(config, parameters, head, strip_values(module, own_names))
+    return Encoder(config, parameters, head, strip_values(module, names))
 
 
-def make_transformers_model(model: Encoder, **settings: Any) -> PreTrainedModel:
-    """Return transformers' model with a model's values.
+def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedModel:
+    """Return transformers' model with an encoder's values.
 
     ``settings`` are further arguments of transformers' ``from_config``.
     """
     with quiet():
-        whole = AUTO_CLASSES[model.head].from_config(model.config, **settings)
-    exported = model.exported()
+        whole = AUTO_CLASSES[encoder.head].from_config(encoder.config, **settings)
+    exported = encoder.exported()
     # A tied parameter has several names.
     values = {id(value): exported[own] for own, value in whole.named_parameters()}
     twins = whole.named_parameters(remove_duplicate=False)
-    buffers = model.transformers.buffers if model.transformers else {}
+    buffers = encoder.transformers.buffers if encoder.transformers else {}
     every = dict(buffers) | {own: values[id(value)] for own, value in twins}
     whole.to(next(iter(exported.values())).dtype)
     whole.load_state_dict({own: every[own] for own in whole.state_dict()})
     return whole
-
-
-def read_config(directory: Path, outputs: int) -> PretrainedConfig:
-    """Return a model's configuration with a number of outputs and a padding id.
-
-    If the configuration has no padding id, the end-of-text token is used, as is usual for decoders:
-    no token of the text attends to the padding after it.
-
-    Raises:
-        SubtuneError: the configuration cannot be read, or transformers knows no such model.
-    """
-    with quiet():
-        config = transformers_config(directory, outputs)
-    words = getattr(config, "vocab_size", None) or math.inf
-    if config.pad_token_id is None or not 0 <= config.pad_token_id < words:
-        end = getattr(config, "eos_token_id", None)
-        config.pad_token_id = next(iter(end), 0) if isinstance(end, list) else end or 0
-    return config
 
 
 def make_config(dimensions: Dimensions, outputs: int) -> PretrainedConfig:
@@ -117,21 +89,6 @@ def make_config(dimensions: Dimensions, outputs: int) -> PretrainedConfig:
     config = AutoConfig.for_model(fields.pop("family").model_type, **fields)
     config.num_labels = outputs
     return config
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence progress bars and warnings, such as those of heads without weights."""
-    before, has_bars = logging.root.manager.disable, is_progress_bar_enabled()
-    logging.disable(logging.WARNING)
-    disable_progress_bar()
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    finally:
-        logging.disable(before)
-        if has_bars:
-            enable_progress_bar()
 
 
 def is_decoder(config: PretrainedConfig) -> bool:
@@ -154,18 +111,15 @@ def _classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
     return {head: of[type(config)] for head, of in mappings.items() if type(config) in of}
 
 
-def _require_head(config: PretrainedConfig, head: str) -> None:
-    """Refuse a model that transformers does not have with this head."""
+def _read_config_with_head(directory: Path, outputs: int, head: str) -> PretrainedConfig:
+    """Return a model's configuration, if transformers has the model with this head."""
+    config = read_transformers_config(directory, outputs)
     if head not in _classes(config):
         raise SubtuneError(
             f"model_type: transformers has no model for {head.replace('_', ' ')} of "
             f"{config.model_type!r}"
         )
-
-
-def read_own_names(directory: Path, head: str) -> dict[str, str]:
-    """Return the own name of every parameter of a model with a head, by canonical name."""
-    return _own_names(_on_meta(directory, head, outputs=1))
+    return config
 
 
 @cache
@@ -178,25 +132,23 @@ def read_shapes(
         SubtuneError: the configuration cannot be read, transformers has no such model with this
             head, or weights in the directory do not match the configuration.
     """
-    module = _on_meta(directory, head, outputs)
-    parameters = canonical_parameters(module, _own_names(module))
+    config = _read_config_with_head(directory, outputs, head)
+    if any((directory / name).is_file() for name in (WEIGHTS, INDEX)):
+        module = _load_module(directory, config, head, "meta")
+    else:
+        with one_line(f"{directory / CONFIG} makes no model"):
+            module = make_empty_model(config, head)
+    parameters = canonical_parameters(module, own_names(module))
     return {name: tuple(value.shape) for name, value in parameters.items()}
 
 
-def _on_meta(directory: Path, head: str, outputs: int) -> PreTrainedModel:
-    """Return a model without values.
-
-    If the directory has weights, their shapes are checked.
-    """
-    config = read_config(directory, outputs)
-    _require_head(config, head)
-    if any((directory / name).is_file() for name in (WEIGHTS, INDEX)):
-        return _with_weights(directory, config, head, "meta")
-    with one_line(f"{directory / CONFIG} makes no model"), torch.device("meta"), quiet():
+def make_empty_model(config: PretrainedConfig, head: str) -> PreTrainedModel:
+    """Return transformers' model on the device ``meta``, without values."""
+    with torch.device("meta"), quiet():
         return AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
 
 
-def _with_weights(
+def _load_module(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> PreTrainedModel:
     """Return a model with the weights in a directory. On the device ``meta`` it has shapes only."""
@@ -221,7 +173,7 @@ def _with_weights(
     return module
 
 
-def _own_names(module: PreTrainedModel) -> dict[str, str]:
+def own_names(module: PreTrainedModel) -> dict[str, str]:
     """Return the own name of every parameter by canonical name, in order, the classifier's last."""
     naming = family_naming(module.config.model_type)
     names = {
@@ -230,12 +182,12 @@ def _own_names(module: PreTrainedModel) -> dict[str, str]:
     return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
 
 
-def canonical_parameters(module: nn.Module, own_names: Mapping[str, str]) -> dict[str, Tensor]:
+def canonical_parameters(module: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor]:
     """Return a module's parameters by canonical name, every matrix as ``[o, i]``."""
     held, transposed = dict(module.named_parameters()), transposed_matrices(module)
     return {
         name: (held[own].mT if own in transposed else held[own]).detach()
-        for name, own in own_names.items()
+        for name, own in names.items()
     }
 
 
@@ -248,7 +200,7 @@ def transposed_matrices(module: nn.Module) -> frozenset[str]:
 def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str, Any]) -> None:
     """Refuse weights that do not match the configuration."""
     prefix = f"{module.base_model_prefix}."
-    pretrained = {own for name, own in _own_names(module).items() if not is_classifier(name)}
+    pretrained = {own for name, own in own_names(module).items() if not is_classifier(name)}
     unexpected = sorted(loading["unexpected_keys"])
 
     def module_in_any_layer(own: str) -> str:
@@ -263,12 +215,12 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
     )
 
 
-def strip_values(module: PreTrainedModel, own_names: Mapping[str, str]) -> TransformersModule:
+def strip_values(module: PreTrainedModel, names: Mapping[str, str]) -> TransformersModule:
     """Return transformers' model as an `Encoder` holds it: its parameters are moved to ``meta``."""
     transposed, buffers = transposed_matrices(module), dict(module.named_buffers())
     module.to("meta").tie_weights()
     # A single pass does not need a decoder's cache for the next token.
     module.config.use_cache = False
     cancels = family_naming(module.config.model_type).key_bias_cancels
-    without_effect = frozenset(filter(is_key_bias, own_names) if cancels else ())
-    return TransformersModule(module, own_names, transposed, buffers, without_effect)
+    without_effect = frozenset(filter(is_key_bias, names) if cancels else ())
+    return TransformersModule(module, names, transposed, buffers, without_effect)

@@ -20,7 +20,7 @@ from subtune.core.layout import Layout
 from subtune.methods import Selection
 from subtune.methods.added import Adapter, Lora, Peft, PeftSettings
 from subtune.methods.roles import is_added, is_classifier, is_norm
-from subtune.models.encoder import Encoder, load_spec_encoder
+from subtune.models.encoder import Encoder, load_spec_encoder, quiet
 from subtune.models.files import (
     MINILM,
     OTHER_TOKENIZER_FILES,
@@ -30,7 +30,7 @@ from subtune.models.files import (
     has_token_types,
 )
 from subtune.models.tokenizer import TOKENIZER_CONFIG
-from subtune.models.transformers_models import make_transformers_model, quiet, transposed_matrices
+from subtune.models.transformers_models import make_transformers_model, transposed_matrices
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
 from subtune.tasks import TaskSpec

@@ -20,7 +20,7 @@ from subtune.core.hub import download_snapshot
 from subtune.core.machine import prepare
 from subtune.data.batches import EVALUATION_TOKENS
 from subtune.data.text_files import file_ending
-from subtune.models.encoder import load_encoder
+from subtune.models.encoder import load_encoder, quiet
 from subtune.models.families import HEADS, SEQUENCE_CLASSIFICATION
 from subtune.models.files import (
     CONFIG,
@@ -37,7 +37,7 @@ from subtune.models.files import (
     read_config,
 )
 from subtune.models.tokenizer import read_tokenizer
-from subtune.models.transformers_models import AUTO_CLASSES, make_transformers_model, quiet
+from subtune.models.transformers_models import AUTO_CLASSES, make_transformers_model
 from subtune.runs.spec import RunSpec
 from subtune.share.export import ADAPTER, REGRESSION, SPEC
 from subtune.tasks import TaskSpec
