@@ -48,6 +48,8 @@ REMOVED = {
     "check": "`subtune plan FILE` checks a configuration",
     "demo": "`subtune run --profile demo` runs the papers' experiments on a laptop",
     "schema": "`make schema` writes config.schema.json",
+    "--merge-labels": "labels that differ in invisible characters count as one; those that differ "
+    "in capitals are classes of their own",
 }
 
 
@@ -58,9 +60,9 @@ def _command(example: str) -> Callable:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
-    command = next(iter(sys.argv[1:] if arguments is None else arguments), "")
-    if command in REMOVED:
-        print(f"subtune {command} is gone: {REMOVED[command]}", file=sys.stderr)
+    given = sys.argv[1:] if arguments is None else arguments
+    for gone in REMOVED.keys() & {*given[:1], *(word for word in given if word.startswith("--"))}:
+        print(f"{gone} is gone: {REMOVED[gone]}", file=sys.stderr)
         return 2
     skip_final_garbage_collection()
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -5,7 +5,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -15,28 +14,29 @@ import yaml
 
 from subtune.comparison import DEFAULTS, messages, settings
 from subtune.comparison.estimate import estimate
-from subtune.comparison.look import Lengths, Look, lengths_of, look_at, names_of, order
+from subtune.comparison.look import Lengths, Look, describe_lengths, describe_tables
 from subtune.comparison.messages import Times
 from subtune.comparison.request import Kind, Request
 from subtune.comparison.settings import Settings
-from subtune.comparison.starting_model import StartingModel, model_called
+from subtune.comparison.starting_model import StartingModel, find_starting_model
 from subtune.comparison.user_table import (
-    Columns,
+    LabelColumns,
     Table,
-    label_columns,
-    number_in,
+    guess_label_columns,
+    guess_text_columns,
+    label_names,
+    label_order,
+    parse_number,
     read_user_table,
-    text_columns,
 )
 from subtune.config import check_config, read_config
 from subtune.core import machine
-from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
+from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.layout import Layout
 from subtune.data import sources
 from subtune.data.sources import measure_columns
 from subtune.data.table_files import FEW
 from subtune.tasks import Task
-from subtune.tasks.labels import fold_label
 from subtune.tasks.task import TEST, TaskSize
 from subtune.tasks.task_kind import Columns as Rows
 
@@ -66,7 +66,7 @@ class Found(NamedTuple):
 
     def lengths(self, max_length: int) -> Lengths:
         """Describe the lengths of the training texts if ``max_length`` tokens are read."""
-        return lengths_of(self.counts, max_length, bool(self.model.directory))
+        return describe_lengths(self.counts, max_length, bool(self.model.directory))
 
 
 def init(request: Request) -> Iterator[str]:
@@ -138,25 +138,25 @@ def look(request: Request) -> Found:
     }
     label = _label_columns(request, read["train"])
     text = tuple(column for column in (request.text, request.text2) if column)
-    text = text or text_columns(read["train"], names_of(label))
-    _require_columns(read, (*text, *names_of(label)))
-    model = model_called(request.model)
+    text = text or guess_text_columns(read["train"], label_names(label))
+    _require_columns(read, (*text, *label_names(label)))
+    model = find_starting_model(request.model)
     cells = (read["train"].cells(column) for column in text)
     counts, unknown = model.token_counts(
         [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
     )
     window = settings.windows(counts, model.longest_text)[0]
-    lengths = lengths_of(counts, window, bool(model.directory), unknown)
+    lengths = describe_lengths(counts, window, bool(model.directory), unknown)
     guessed = tuple(n for n in ("text", "label", "sheet", "kind") if getattr(request, n) is None)
-    facts = look_at(read, text, label, lengths, request.kind, guessed, request.merge_labels)
+    facts = describe_tables(read, text, label, lengths, request.kind, guessed)
     return Found(read, model, counts, facts)
 
 
-def _label_columns(request: Request, train: Table) -> Columns:
+def _label_columns(request: Request, train: Table) -> LabelColumns:
     """Return the label columns, which are named, several with commas in between, or guessed."""
     label = request.label
     if not label:
-        return label_columns(train)
+        return guess_label_columns(train)
     if isinstance(label, str) and "," in label and label not in train.columns:
         label = [name.strip() for name in label.split(",")]
     return label if isinstance(label, str) else tuple(label)
@@ -179,8 +179,8 @@ def task_of(request: Request, found: Found) -> Task:
     require_labels(found.look)
     label, kind, parts = found.look.label, found.look.kind, found.look.parts
     train, dev = parts["train"].labels, parts.get("validation", parts["train"]).labels
-    words = sorted({*train, *dev}, key=order) if isinstance(label, str) else label
-    if kind == "classification" and len(words) == 2 and number_in(words[1]) is None:
+    words = sorted({*train, *dev}, key=label_order) if isinstance(label, str) else label
+    if kind == "classification" and len(words) == 2 and parse_number(words[1]) is None:
         # F1 of two classes is F1 of the last one. The rarer one is the harder to find.
         words = sorted(words, key=lambda word: -train.get(word, 0))
     metrics = DEFAULTS.metrics[kind]
@@ -198,7 +198,6 @@ def task_of(request: Request, found: Found) -> Task:
         evaluation=("validation", TEST) if TEST in found.read else ("validation",),
         encoding=request.encoding,
         sheet=request.sheet,
-        merge_labels=request.merge_labels,
     )
 
 
@@ -239,7 +238,7 @@ def _first_in_time(
     """
     sizes: Mapping[str, TaskSize] = {}
     for chosen in choices:
-        cut_share = messages.share_read(found.lengths(chosen.max_length))
+        cut_share = messages.describe_cut_texts(found.lengths(chosen.max_length))
         text = text_of(settings=chosen, cut_share=cut_share)
         tokens = found.counts.clip(max=chosen.max_length).mean()
         checked = check_config(yaml.safe_load(text))
@@ -253,11 +252,10 @@ def require_labels(look: Look) -> None:
     """Refuse labels from which nothing can be learnt.
 
     Raises:
-        SubtuneError: many rows have no label, labels differ only in capitals or invisible
-            characters, there are too few or too many classes, or most dev rows have labels that no
-            training row has.
+        SubtuneError: many rows have no label, there are too few or too many classes, or most dev
+            rows have labels that no training row has.
     """
-    names = listed(names_of(look.label))
+    names = listed(label_names(look.label))
     for part in look.parts.values():
         # The reader of multi-label rows says more about a cell that it cannot read.
         if names in part.missing and look.kind != "multilabel":
@@ -267,25 +265,8 @@ def require_labels(look: Look) -> None:
                 f"label in every row, or in all but {FEW:.0%}, which are left out"
             )
     if look.kind != "regression":
-        _require_one_spelling(look, names)
         _require_classes(look, names)
         _require_known_labels(look, names)
-
-
-def _require_one_spelling(look: Look, column: str) -> None:
-    """Refuse labels that differ only in capitals or invisible characters."""
-    spellings: dict[str, str] = {}
-    for word in chain(*look.near_equal):
-        other = spellings.setdefault(fold_label(word), word)
-        if other != word:
-            paths = [part.path for part in look.parts.values() if {word, other} & {*part.labels}]
-            # `repr` shows some characters that look like others, or like none.
-            quote = repr if word.casefold() == other.casefold() else ascii
-            raise SubtuneError(
-                f"{listed(paths)}: column {column!r}: found the labels {quote(cut(other))} and "
-                f"{quote(cut(word))}, expected one spelling, or --merge-labels, which makes them "
-                "one"
-            )
 
 
 def _require_classes(look: Look, column: str) -> None:

@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from subtune.comparison import DEFAULTS
-from subtune.comparison.look import Lengths, Look, Part, names_of, order
+from subtune.comparison.look import Lengths, Look, SplitFacts
 from subtune.comparison.settings import Settings
 from subtune.comparison.starting_model import StartingModel
-from subtune.comparison.user_table import is_number
+from subtune.comparison.user_table import is_number, label_names, label_order
 from subtune.core.errors import listed, shown
 from subtune.data.table_files import sheet_names
 from subtune.data.text_files import file_ending
@@ -51,11 +52,6 @@ def look_lines(look: Look) -> Iterator[str]:
         yield from _row_lines(split, part)
     yield from _conflict_lines(look)
     yield from _length_lines(look.lengths)
-    if look.smallest_difference:
-        yield (
-            f"{look.parts[look.judges].rows:,} {judging} show differences in accuracy from about "
-            f"{look.smallest_difference:.2f} at best; smaller ones may be chance"
-        )
 
 
 def _file_lines(look: Look) -> Iterator[str]:
@@ -81,7 +77,7 @@ def _column_lines(look: Look) -> Iterator[str]:
     yield f"{how} {' and '.join(map(shown, look.text))}{_guess(look, 'text')}"
     for column, what in look.not_read.items():
         yield f"not read: column {shown(column)} ({what})"
-    where = f"columns {listed(map(shown, names_of(look.label)), NAMED, 'and')} of 0 and 1"
+    where = f"columns {listed(map(shown, label_names(look.label)), NAMED, 'and')} of 0 and 1"
     if isinstance(look.label, str):
         where = f"column {shown(look.label)}"
         if "label" in look.guessed and look.label.strip().casefold() not in DEFAULTS.label_columns:
@@ -109,38 +105,33 @@ def _class_lines(look: Look) -> Iterator[str]:
         named = [f"{listed([word])} ({number:,})" for word, number in part.labels.items()]
         where, end = ("", hint) if split == "train" else (f" in the {ROWS[split]}rows", "")
         yield f"{len(named)} {what}{where}: {listed(named, NAMED, 'and')}{end}"
-    train = look.parts["train"]
-    if len(train.labels) > DEFAULTS.classes_of_words:
-        each = train.rows / len(train.labels)
-        needed = "; training needs --classes" if "kind" in look.guessed else ""
-        yield f"{len(train.labels)} {what} with {each:.1f} rows each on average{needed}"
 
 
 def _spelling_lines(look: Look, judging: str) -> Iterator[str]:
-    """Yield lines about classes that may be one, or that only one file has."""
-    for group in look.near_equal:
-        yield f"labels that may be one: {', '.join(map(shown, group))}"
+    """Yield lines about spellings of labels, and about labels that only one file has."""
+    for group in look.joined:
+        # Other letters than these are invisible, or look like these.
+        yield f"labels that count as one: {', '.join(map(ascii, group))}"
+    for group in look.differing_in_capitals:
+        yield f"labels that differ only in capitals: {', '.join(map(shown, group))}"
     train, judges = look.parts["train"].labels, look.parts[look.judges].labels
-    for word in sorted({word for part in look.parts.values() for word in part.labels}, key=order):
+    for word in sorted(
+        {word for part in look.parts.values() for word in part.labels}, key=label_order
+    ):
         if not train.get(word):
             yield f"label {shown(word)} is in no training row: no run can learn it"
         elif not judges.get(word):
             yield f"label {shown(word)} is in no {judging.removesuffix('s')}: no score includes it"
-        if word.casefold() in DEFAULTS.missing:
-            yield f"label {shown(word)} looks like a missing value; here it is a class"
 
 
-def _row_lines(split: str, part: Part) -> Iterator[str]:
-    """Yield lines about rows without a text or a label, and about repeated rows."""
+def _row_lines(split: str, part: SplitFacts) -> Iterator[str]:
+    """Yield lines about rows without a text or a label, and about rows of another file."""
     if part.left_out:
         left_out = f"{len(part.left_out):,} of {part.rows:,} rows left out"
         yield f"{part.path}: {left_out}, without a label: {listed(part.left_out, NAMED, 'and')}"
     for column, places in part.missing.items():
         missing = f"{len(places):,}, the first in {places[0]}"
         yield f"{ROWS[split]}rows without {shown(column)}: {missing}"
-    if part.repeated:
-        repeated = f"{part.repeated:,} ({part.repeated / part.rows:.1%})"
-        yield f"{ROWS[split]}rows with the text of an earlier one: {repeated}"
     for other, number in part.also_in.items():
         if number:
             yield (
@@ -152,12 +143,12 @@ def _row_lines(split: str, part: Part) -> Iterator[str]:
 def _conflict_lines(look: Look) -> Iterator[str]:
     """Yield lines about texts with different labels, the first few with their places."""
     if look.conflicts:
-        rows = sum(len(places) for each in look.conflicts for places in each.labels.values())
+        rows = sum(len(places) for by in look.conflicts.values() for places in by.values())
         texts = f"texts with different labels: {len(look.conflicts):,}, in {rows:,} rows"
         yield f"{texts}; no method can be right in all of these"
-    for conflict in look.conflicts[:SHOWN]:
-        labels = (f"{listed([word])} ({places[0]})" for word, places in conflict.labels.items())
-        yield f"    {shown(conflict.text)}: {listed(labels, SHOWN, 'and')}"
+    for text, by_label in islice(look.conflicts.items(), SHOWN):
+        labels = (f"{listed([word])} ({places[0]})" for word, places in by_label.items())
+        yield f"    {shown(text)}: {listed(labels, SHOWN, 'and')}"
 
 
 def _length_lines(lengths: Lengths) -> Iterator[str]:
@@ -165,12 +156,12 @@ def _length_lines(lengths: Lengths) -> Iterator[str]:
     guessed = "" if lengths.are_counted else ", guessed from their words"
     yield (
         f"lengths: half of the texts have up to {lengths.median:,} tokens{guessed}, the longest "
-        f"{lengths.longest:,}; max_length {lengths.max_length}, {share_read(lengths)}"
+        f"{lengths.longest:,}; max_length {lengths.max_length}, {describe_cut_texts(lengths)}"
     )
     yield from unknown_lines(lengths.unknown)
 
 
-def share_read(lengths: Lengths) -> str:
+def describe_cut_texts(lengths: Lengths) -> str:
     """Return, in words, the share of texts that are cut and the share of tokens that are read."""
     if not lengths.cut:
         return "which cuts none"
@@ -238,7 +229,7 @@ def reduction_lines(
         changes.append("fewer epochs of single methods")
     if chosen.max_length < usual.max_length:
         window = f"max_length {chosen.max_length} in place of {usual.max_length}"
-        changes.append(f"{window}, {share_read(lengths)}")
+        changes.append(f"{window}, {describe_cut_texts(lengths)}")
     if changes:
         yield f"shorter, to fit into {in_words(60 * minutes)}: {'; '.join(changes)}"
 

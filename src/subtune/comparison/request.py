@@ -33,7 +33,6 @@ class TableOptions:
         model: a directory, a package, or a repository on the hub; default: MiniLM
         encoding: the files' encoding, such as latin-1; default: UTF-8 or -16
         sheet: sheet of Excel files; default: the first
-        merge_labels: merge labels that differ only in capitals or invisible characters
     """
 
     text: Annotated[str | None, Column] = None
@@ -44,7 +43,6 @@ class TableOptions:
     model: str | None = None
     encoding: str | None = None
     sheet: str | None = None
-    merge_labels: bool = False
 
 
 @Parameter(name="*")
@@ -92,9 +90,9 @@ class Request(Options):
     def task(self) -> str:
         """The task's name."""
         # Importing pandas takes time, and the command needs only the fields.
-        from subtune.comparison.user_table import task_named_after
+        from subtune.comparison.user_table import make_task_name
 
-        return task_named_after(self.train)
+        return make_task_name(self.train)
 
     @property
     def target(self) -> Path:

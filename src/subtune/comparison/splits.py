@@ -9,7 +9,7 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from subtune.comparison.user_table import named_like, read_user_table, task_named_after
+from subtune.comparison.user_table import make_name, make_task_name, read_user_table
 from subtune.config.schema import REPOSITORY
 from subtune.core.errors import SubtuneError, cut, listed, one_line
 from subtune.core.files import hash_files
@@ -145,8 +145,8 @@ def as_names(columns: Any) -> Any:
 def name_of(train: Any) -> str:
     """Return a task's name from its training rows."""
     if _is_on_hub(train):
-        return named_like(re.sub(".*/", "", train), TASKS, "task")
-    return task_named_after(Path(train)) if isinstance(train, str | Path) else "table"
+        return make_name(re.sub(".*/", "", train), TASKS, "task")
+    return make_task_name(Path(train)) if isinstance(train, str | Path) else "table"
 
 
 def _is_on_hub(rows: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from subtune.comparison import DEFAULTS
-from subtune.comparison.user_table import named_like
+from subtune.comparison.user_table import make_name
 from subtune.config.schema import HUB_MODELS, REPOSITORY
 from subtune.core.errors import SubtuneError, cut, placed
 from subtune.core.ids import Value
@@ -49,7 +49,7 @@ class StartingModel(Value):
         if self.reference in DEFAULTS.model.values():
             return "minilm"
         last = Path(self.reference).resolve().name if self.source == "path" else self.reference
-        return named_like(last.rpartition("/")[2], (), "model")
+        return make_name(last.rpartition("/")[2], (), "model")
 
     @property
     def directory(self) -> Path | None:
@@ -130,7 +130,7 @@ class StartingModel(Value):
         return dict(zip(problems["method"], problems["problem"], strict=True))
 
 
-def model_called(name: str | None) -> StartingModel:
+def find_starting_model(name: str | None) -> StartingModel:
     """Return the model with this name, or the default model.
 
     Args:

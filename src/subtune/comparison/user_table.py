@@ -1,19 +1,21 @@
-"""Guesses of a table's label columns and text columns."""
+"""A user's table, and guesses of its text columns, label columns and kind of task."""
 
 import math
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from subtune.comparison import DEFAULTS
+from subtune.comparison.request import Kind
 from subtune.config.checks import HEADINGS
 from subtune.core.errors import SubtuneError, cut, listed, one_of
 from subtune.data.table_files import FORMATS, read_table
 from subtune.data.text_files import file_ending
 from subtune.tasks import TASKS
-from subtune.tasks.labels import parse_flag, with_decimal_point
+from subtune.tasks.labels import parse_flag, parse_labels, plain_label, with_decimal_point
 
 # The most characters of a name, without the ending that is added if the name is taken.
 LONGEST = 56
@@ -58,7 +60,7 @@ def read_user_table(path: Path, encoding: str | None = None, sheet: str | None =
     return Table(path, tuple(dict.fromkeys(column for _, row in rows for column in row)), rows)
 
 
-def number_in(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """Return the finite number in a text, or None."""
     try:
         number = float(with_decimal_point(text))
@@ -69,19 +71,19 @@ def number_in(text: str) -> float | None:
 
 def is_number(text: str) -> bool:
     """Return whether a text is a number, even if its comma may separate thousands."""
-    return number_in(text.replace(",", ".")) is not None
+    return parse_number(text.replace(",", ".")) is not None
 
 
-def task_named_after(path: Path) -> str:
+def make_task_name(path: Path) -> str:
     """Return a task's name from its training file: ``reviews`` for ``reviews-train.csv``.
 
     For ``train.csv``, the name is the folder's.
     """
     subject = SPLIT.sub("", path.stem) or SPLIT.sub("", path.resolve().parent.name)
-    return named_like(subject, [*TASKS, *HEADINGS], "task")
+    return make_name(subject, [*TASKS, *HEADINGS], "task")
 
 
-def named_like(text: str, taken: Collection[str], kind: str) -> str:
+def make_name(text: str, taken: Collection[str], kind: str) -> str:
     """Return a name made from a text; ``kind`` is appended if the name is taken or empty."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     words = re.sub(r"[^A-Za-z0-9_.+-]+", "-", plain).strip("-._+")[:LONGEST]
@@ -91,14 +93,14 @@ def named_like(text: str, taken: Collection[str], kind: str) -> str:
 
 
 # One label column, or several of 0 and 1.
-Columns = str | tuple[str, ...]
+LabelColumns = str | tuple[str, ...]
 # Names of columns with ids of rows or people. A DataFrame's index is written without a name.
 ID = re.compile(r"(?i:(^|[_ .-])(ids?|idx|index|uuid|guid))$|[a-z]I[dD]$|^(Unnamed: 0)?$")
 # A word with a digit: ``tt0111161``.
 CODE = re.compile(r"\S*\d\S*")
 
 
-def label_columns(table: Table) -> Columns:
+def guess_label_columns(table: Table) -> LabelColumns:
     """Return the column with a usual label name, or the only column that can be the label.
 
     If only columns of 0 and 1 can be the label, return all of them.
@@ -110,7 +112,7 @@ def label_columns(table: Table) -> Columns:
     for name in DEFAULTS.label_columns:
         if name in by_folded:
             return by_folded[name]
-    reasons = {column: reason_against(table, column) for column in table.columns}
+    reasons = {column: reason_against_label(table, column) for column in table.columns}
     possible = [column for column, reason in reasons.items() if reason is None]
     flags = tuple(c for c in table.columns if None not in map(parse_flag, table.cells(c)))
     if len(flags) > 1 and {*possible} <= {*flags}:
@@ -137,7 +139,7 @@ def _require_header(table: Table, label: str) -> None:
     """
     has_sentence = any(len(name.split()) >= DEFAULTS.text_words for name in table.columns)
     labels = table.words(label)
-    are_numbers = None not in map(number_in, [label, *labels])
+    are_numbers = None not in map(parse_number, [label, *labels])
     if has_sentence and (are_numbers or label.strip() in labels):
         raise SubtuneError(
             f"{table.path}: found {cut(label)!r} as the name of the label column, which looks like "
@@ -146,7 +148,7 @@ def _require_header(table: Table, label: str) -> None:
         )
 
 
-def reason_against(table: Table, column: str) -> str | None:
+def reason_against_label(table: Table, column: str) -> str | None:
     """Return why a column cannot be the label; None if it has numbers, or a few repeated words."""
     words = table.words(column)
     different = len({*words})
@@ -157,7 +159,7 @@ def reason_against(table: Table, column: str) -> str | None:
     if _holds_sentences(table.cells(column)):
         return "sentences"
     are_classes = different <= DEFAULTS.classes_of_words and 2 * different <= len(words)
-    if not are_classes and None in map(number_in, words):
+    if not are_classes and None in map(parse_number, words):
         return f"{different:,} different words in {len(words):,} cells"
     return None
 
@@ -171,7 +173,7 @@ def ids_or_dates(table: Table, column: str) -> str | None:
 
 
 def _is_code(word: str) -> bool:
-    return word.isdecimal() or (bool(CODE.fullmatch(word)) and number_in(word) is None)
+    return word.isdecimal() or (bool(CODE.fullmatch(word)) and parse_number(word) is None)
 
 
 def _are_dates(words: list[str]) -> bool:
@@ -186,7 +188,7 @@ def _are_dates(words: list[str]) -> bool:
     return bool(dates.notna().all())
 
 
-def text_columns(table: Table, labels: Collection[str]) -> tuple[str, ...]:
+def guess_text_columns(table: Table, labels: Collection[str]) -> tuple[str, ...]:
     """Return the one or two columns of sentences that are not label columns.
 
     If no column has sentences, columns of titles or names are returned: those with mostly distinct
@@ -230,3 +232,63 @@ def _holds_words(cells: list[Any]) -> bool:
     """
     texts = [cell for cell in cells if isinstance(cell, str) and not is_number(cell)]
     return 2 * len(texts) > len(cells) and any(map(str.strip, texts))
+
+
+def label_names(label: LabelColumns) -> tuple[str, ...]:
+    """Return the names of the label columns."""
+    return (label,) if isinstance(label, str) else label
+
+
+def row_labels(
+    row: Mapping[str, Any], label: LabelColumns, kind: Kind | None
+) -> tuple[str, ...] | None:
+    """Return the labels of a row, or None if its cells have none.
+
+    Args:
+        row: cells by column.
+        label: the label columns.
+        kind: kind of task; only multi-label rows have several labels, or an empty set of labels.
+    """
+    if not isinstance(label, str):
+        flags = [parse_flag(row.get(name)) for name in label]
+        return None if None in flags else tuple(sorted(compress(label, flags)))
+    cell = row.get(label)
+    if kind == "multilabel":
+        words = parse_labels(cell)
+        return None if words is None else tuple(sorted({*map(plain_label, words)}))
+    return (plain_label(cell),) if isinstance(cell, str) and plain_label(cell) else None
+
+
+def guess_kind(table: Table, label: LabelColumns) -> Kind:
+    """Return the kind of task that the labels of a table look like."""
+    if not isinstance(label, str) or _are_lists(table.cells(label)):
+        return "multilabel"
+    labels = {word for _, row in table.rows for word in row_labels(row, label, None) or ()}
+    return "regression" if _are_measured(labels) else "classification"
+
+
+def _are_lists(cells: Sequence[Any]) -> bool:
+    """Return whether cells are lists: most are, or ``|`` or ``;`` joins few different words."""
+    given = [cell for cell in cells if cell]
+    lists = [c for c in given if not isinstance(c, str) or c.lstrip().startswith("[")]
+    if 2 * len([cell for cell in lists if parse_labels(cell) is not None]) > len(given):
+        return True
+    different = {cell for cell in given if isinstance(cell, str)}
+    words = {word for cell in different for word in parse_labels(cell) or ()}
+    return any("|" in cell or ";" in cell for cell in different) and len(words) < len(different)
+
+
+def _are_measured(labels: Collection[str]) -> bool:
+    """Return whether labels look like numbers to predict: decimals, or many different integers."""
+    numbers = [number for label in labels if (number := parse_number(label)) is not None]
+    others = len(labels) - len(numbers)
+    if len(numbers) > DEFAULTS.classes_of_numbers:
+        # A few words among many numbers are mistakes, which are refused later, with their lines.
+        return 10 * others < len(labels)
+    return not others and not all(number.is_integer() for number in numbers)
+
+
+def label_order(label: str) -> tuple[float, str]:
+    """Return a sorting key: numbers by size, then words by their letters."""
+    number = parse_number(label)
+    return (math.inf if number is None else number), label

@@ -21,6 +21,11 @@ from subtune.tasks import TASKS, Task
 
 # Headings in tables of scores that are not titles of tasks.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
+# Settings of earlier versions, and what to write instead.
+REMOVED = {
+    "merge_labels": "labels that differ in invisible characters count as one, and those that "
+    "differ in capitals are classes of their own",
+}
 
 
 def problems_of(config: Config) -> Iterator[str]:
@@ -167,6 +172,8 @@ def _line(problem: ErrorDetails) -> str:
     # always the last step.
     *above, last = problem["loc"] or ["["]
     path = [step for step in above if not str(step).startswith("[")]
+    if problem["type"] == "extra_forbidden" and last in REMOVED:
+        return f"{key_path([*path, last])}: no longer a setting; {REMOVED[str(last)]}"
     if problem["type"] == "extra_forbidden":
         return f"{key_path([*path, last])}: unknown key, {one_of(str(last), _keys_at(path))}"
     path += [] if str(last).startswith("[") else [last]

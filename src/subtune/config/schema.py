@@ -252,8 +252,6 @@ class OwnTask(Section):
     byte-order mark"""
     sheet: str | None = None
     """sheet of .xlsx files; default: the first"""
-    merge_labels: bool = False
-    """treat label words that differ only in capitals or invisible characters as one"""
     text: Annotated[tuple[ColumnName, ...], AfterValidator(_distinct)] = ()
     """one or two columns with texts; for tokens, the column with the words. Leave it out for spans,
     whose format names `question` and `context`"""
@@ -297,7 +295,6 @@ class OwnTask(Section):
             evaluation=("validation", TEST) if TEST in self.files else ("validation",),
             encoding=self.encoding,
             sheet=self.sheet,
-            merge_labels=self.merge_labels,
         )
 
 

@@ -63,9 +63,7 @@ def label_number(text: str, task: TaskSpec, place: str) -> int:
     if not any(letter.isdigit() for word in words for letter in word):
         numbers |= {str(number): number for number in range(len(words))}
     if text not in numbers:
-        is_alike = fold_label(text) in map(fold_label, words)
-        hint = "; `merge_labels` ignores capitals and invisible characters" if is_alike else ""
-        raise SubtuneError(f"{place}: label: {one_of(text, numbers)}{hint}")
+        raise SubtuneError(f"{place}: label: {one_of(text, numbers)}")
     return numbers[text]
 
 

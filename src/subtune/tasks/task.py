@@ -44,8 +44,8 @@ class TaskSpec(Value):
         evaluation: the splits that are scored.
         encoding: the encoding of text files.
         sheet: the sheet of Excel files.
-        merge_labels: count label words as one if `subtune.tasks.labels.fold_label` makes them
-            equal.
+        merge_labels: in records of earlier versions, label words count as one if
+            `subtune.tasks.labels.fold_label` makes them equal.
     """
 
     name: str

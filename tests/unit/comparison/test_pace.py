@@ -6,7 +6,7 @@ import pytest
 
 from subtune.comparison import pace
 from subtune.comparison.pace import measured
-from subtune.comparison.starting_model import model_called
+from subtune.comparison.starting_model import find_starting_model
 from subtune.plan.cost import Step
 from subtune.tasks import TASKS
 
@@ -25,7 +25,9 @@ def columns(task: str, rows: int) -> dict:
 
 @pytest.mark.parametrize(("task", "rows"), [("sst2", 300), ("stsb", 300), ("sst2", 3)])
 def test_every_kind_of_step_is_timed(tiny_bert, task, rows):
-    found = measured(model_called(str(tiny_bert)), TASKS[task], columns(task, rows), 32, METHODS, 8)
+    found = measured(
+        find_starting_model(str(tiny_bert)), TASKS[task], columns(task, rows), 32, METHODS, 8
+    )
     assert {*found.pace} == KINDS
     assert all(of.per_layer + of.per_teraflop > 0 for of in found.pace.values())
     assert {*found.milliseconds} == {"fp32", "bf16"}
@@ -33,7 +35,7 @@ def test_every_kind_of_step_is_timed(tiny_bert, task, rows):
 
 @pytest.mark.slow
 def test_a_model_that_transformers_computes_is_timed(directory_of):
-    model = model_called(str(directory_of("distilbert")))
+    model = find_starting_model(str(directory_of("distilbert")))
     found = measured(model, TASKS["sst2"], columns("sst2", 100), 32, METHODS, 8)
     assert {*found.pace} == KINDS
 
@@ -41,14 +43,14 @@ def test_a_model_that_transformers_computes_is_timed(directory_of):
 def test_steps_that_take_too_long_are_left_out(tiny_bert, monkeypatch):
     started = time.monotonic()
     found = measured(
-        model_called(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1e-6
+        find_starting_model(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1e-6
     )
     assert {*found.pace} == {"evaluation"}
     assert time.monotonic() - started < 2
 
 
 def test_a_model_that_is_not_here_counts_like_a_known_device(monkeypatch):
-    found = measured(model_called("someone/model"), TASKS["sst2"], {}, 32, METHODS, 8)
+    found = measured(find_starting_model("someone/model"), TASKS["sst2"], {}, 32, METHODS, 8)
     assert found.device in ("H100", "CPU core")
     assert not found.pace
 
@@ -60,7 +62,7 @@ def test_bf16_is_chosen_if_its_step_is_quicker(tiny_bert, monkeypatch, bf16, cho
         pace.Timer, "step", lambda self, *of: [Step(2, 1e-3 * of[2], seconds[of[3]])]
     )
     found = measured(
-        model_called(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
+        find_starting_model(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
     )
     assert found.precision == chosen
 
@@ -78,6 +80,6 @@ def test_batches_are_large_enough_that_texts_take_most_of_a_step(
         ],
     )
     found = measured(
-        model_called(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
+        find_starting_model(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
     )
     assert found.least_batch == size

@@ -142,9 +142,7 @@ def test_a_task_is_named_after_its_rows(train, name):
 def test_errors_name_arguments_and_no_file_that_is_gone(tmp_path):
     with pytest.raises(SubtuneError) as error, errors_in_python(tmp_path):
         raise SubtuneError(
-            f"{tmp_path}/validation.jsonl: line 3: found no text, expected --merge-labels or "
+            f"{tmp_path}/validation.jsonl: line 3: found no text, expected --label or "
             f"labels of {tmp_path}/train.jsonl"
         )
-    assert str(error.value) == (
-        "dev: row 3: found no text, expected merge_labels or labels of train"
-    )
+    assert str(error.value) == ("dev: row 3: found no text, expected label or labels of train")

@@ -3,13 +3,13 @@
 import pytest
 
 from subtune.comparison import DEFAULTS, starting_model
-from subtune.comparison.starting_model import model_called
+from subtune.comparison.starting_model import find_starting_model
 from subtune.core.errors import SubtuneError
 from subtune.tasks import TASKS
 
 
 def test_the_default_model_is_the_package_that_is_here():
-    model = model_called(None)
+    model = find_starting_model(None)
     reference = DEFAULTS.model["package"]
     assert (model.source, model.reference, model.name) == ("package", reference, "minilm")
     assert (model.hidden_size, model.longest_text) == (384, 512)
@@ -17,7 +17,7 @@ def test_the_default_model_is_the_package_that_is_here():
 
 def test_without_the_package_the_default_is_the_same_model_on_the_hub(monkeypatch):
     monkeypatch.setattr(starting_model.importlib.util, "find_spec", lambda name: None)
-    model = model_called(None)
+    model = find_starting_model(None)
     assert (model.source, model.reference, model.name) == ("hub", DEFAULTS.model["hub"], "minilm")
     assert (model.hidden_size, model.directory, model.dimensions) == (384, None, None)
 
@@ -31,13 +31,13 @@ def test_without_the_package_the_default_is_the_same_model_on_the_hub(monkeypatc
     ],
 )
 def test_a_name_that_is_no_directory_and_no_package_is_the_hubs(called, reference, name, width):
-    model = model_called(called)
+    model = find_starting_model(called)
     assert (model.source, model.reference, model.name) == ("hub", reference, name)
     assert model.hidden_size == width
 
 
 def test_a_directory_is_a_local_model(tiny_bert):
-    model = model_called(str(tiny_bert))
+    model = find_starting_model(str(tiny_bert))
     assert (model.source, model.directory, model.hidden_size) == ("path", tiny_bert, 32)
     assert model.longest_text == 64
 
@@ -51,18 +51,18 @@ def test_a_directory_is_a_local_model(tiny_bert):
 )
 def test_a_name_that_is_no_model_is_refused(name, message):
     with pytest.raises(SubtuneError, match=f"--model: {message}"):
-        model_called(name)
+        find_starting_model(name)
 
 
 @pytest.mark.parametrize(("family", "lacking"), [("llama", {"bitfit"}), ("distilbert", set())])
 def test_methods_that_select_missing_parameters_are_known(directory_of, family, lacking):
-    model = model_called(str(directory_of(family)))
+    model = find_starting_model(str(directory_of(family)))
     assert {*model.problems_of(DEFAULTS.methods, TASKS["sst2"])} == lacking
 
 
 def test_tokens_are_those_of_the_tokenizer_or_are_guessed(tiny_bert):
     texts = [("a b c d",), ("a",), ("",)]
-    here, on_hub = model_called(str(tiny_bert)), model_called("someone/bert")
+    here, on_hub = find_starting_model(str(tiny_bert)), find_starting_model("someone/bert")
     # Two special tokens around each text, and three guessed tokens.
     assert here.token_counts(texts)[0][[0, -1]].tolist() == [2, 6]
     assert on_hub.token_counts(texts)[0].tolist() == [3, 5, 9]

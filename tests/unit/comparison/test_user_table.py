@@ -6,10 +6,10 @@ import pytest
 
 from subtune.comparison.user_table import (
     Table,
-    label_columns,
+    guess_label_columns,
+    guess_text_columns,
+    make_task_name,
     read_user_table,
-    task_named_after,
-    text_columns,
 )
 from subtune.core.errors import SubtuneError
 
@@ -33,15 +33,15 @@ def table_of(**columns) -> Table:
     ],
 )
 def test_a_column_that_is_called_label_is_the_label(columns, label):
-    assert label_columns(table_of(**dict.fromkeys(columns, "ab"))) == label
+    assert guess_label_columns(table_of(**dict.fromkeys(columns, "ab"))) == label
 
 
 def test_columns_of_0_and_1_are_the_label_together():
     flags = table_of(text=SENTENCES, a="010", b=["1", True, "0"])
-    assert label_columns(flags) == ("a", "b")
+    assert guess_label_columns(flags) == ("a", "b")
     verdicts = table_of(male="0101", old="1010", verdict="pnpn")
     with pytest.raises(SubtuneError, match=r"several may be the label \(male, old, verdict\)"):
-        label_columns(verdicts)
+        guess_label_columns(verdicts)
 
 
 def test_each_column_that_cannot_be_the_label_has_its_reason():
@@ -58,7 +58,7 @@ def test_each_column_that_cannot_be_the_label_has_its_reason():
         "note: empty, on: dates"
     )
     with pytest.raises(SubtuneError) as error:
-        label_columns(table)
+        guess_label_columns(table)
     assert str(error.value) == (
         f"--label: missing, and of the columns of t.csv none can be the label ({reasons}); "
         "expected one of id, text, mood, kind, note, on"
@@ -82,7 +82,7 @@ def test_each_column_that_cannot_be_the_label_has_its_reason():
 )
 def test_the_text_is_in_the_columns_that_hold_sentences(columns, texts):
     rows = len(next(iter(columns.values())))
-    assert text_columns(table_of(**columns, label="x" * rows), ["label"]) == texts
+    assert guess_text_columns(table_of(**columns, label="x" * rows), ["label"]) == texts
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_the_text_is_in_the_columns_that_hold_sentences(columns, texts):
 )
 def test_a_text_that_cannot_be_guessed_is_asked_for(columns, message):
     with pytest.raises(SubtuneError, match=f"--text: {message}"):
-        text_columns(table_of(**columns, label="xyx"), ["label"])
+        guess_text_columns(table_of(**columns, label="xyx"), ["label"])
 
 
 @pytest.mark.parametrize(
@@ -145,4 +145,4 @@ def test_an_ending_may_be_in_capitals(tmp_path, name, content):
     ],
 )
 def test_a_task_is_called_as_its_file_if_that_name_is_free(tmp_path, path, name):
-    assert task_named_after(tmp_path / path) == name
+    assert make_task_name(tmp_path / path) == name
