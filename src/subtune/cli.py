@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 from subtune.comparison.request import Kind, Options, Request, TableOptions
-from subtune.core.errors import SubtuneError, listed, one_of, printable
+from subtune.core.errors import SubtuneError, one_of, printable
 from subtune.core.jobs import skip_final_garbage_collection
 from subtune.core.layout import Layout
 from subtune.core.version import VERSION
@@ -389,54 +389,43 @@ def export(
     print(f"run {found} is in {to}")
 
 
-@_command("predict my-model table.csv --to predictions.csv")
+@_command("predict 42ae38 table.csv --to predictions.csv")
 def predict(
-    model: Path,
+    run: str,
     table: Path,
     /,
     *,
     to: File,
+    results: Directory = Path("results"),
     text: Column | None = None,
     text2: Column | None = None,
     encoding: str | None = None,
     sheet: str | None = None,
-    base: Directory | None = None,
 ) -> None:
-    """Predict a table's rows with an exported model.
+    """Predict a table's rows with a run's model.
 
     Args:
-        model: a folder that `export` has written
+        run: the run's id, or its first digits
         table: a file in a training format; its labels are not read
         to: a new CSV file
+        results: directory; default: results
         text: default: as in training
         text2: column of the second text of a pair
         encoding: the table's encoding, such as latin-1; default: UTF-8 or -16
         sheet: sheet of an Excel file; default: the first
-        base: an adapter's base model, if it has moved
     """
-    import pandas as pd
+    if Path(run).is_dir():
+        raise SubtuneError(
+            f"found a folder {run!r}, expected a run's id; the folder's README.md says how to load "
+            "an exported model"
+        )
+    from subtune.runs import records
+    from subtune.share.predict import predict_table
 
-    from subtune.data.sources import task_reader
-    from subtune.data.text_files import file_ending
-    from subtune.share import predict as predictions
-
-    predictions.require_csv(to)
-    spec = predictions.exported_spec(model)
-    task = spec.tokens.data.task.replaced(encoding=encoding, sheet=sheet)
-    if text or text2:
-        if task.of_kind.text or (text2 and len(task.text) < 2):
-            raise SubtuneError(f"--text, --text2: the model reads {listed(task.text)} alone")
-        names = zip((text, text2), task.text, strict=False)
-        task = task.replaced(text=tuple(new or old for new, old in names))
-    reader = task_reader(task)
-    if file_ending(table) not in reader.endings:
-        raise SubtuneError(f"{table}: {one_of(table.suffix, reader.endings)}")
-    placed_rows = list(reader.read(task, table, False))
-    rows = pd.DataFrame([row for _, row in placed_rows])
-    predictions.require_new_columns(rows, task, table)
-    found = predictions.predict(model, spec, task, placed_rows, str(table), base)
-    predictions.write(rows, found, to)
-    print(f"{len(rows):,} rows are in {to}")
+    layout = Layout(str(results.resolve()))
+    found = records.find(Path(layout.records()), run)
+    rows = predict_table(layout, found, table, to, (text, text2), encoding, sheet)
+    print(f"{rows:,} rows are in {to}")
 
 
 def _print_lines(lines: Iterable[str]) -> None:

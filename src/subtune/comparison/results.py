@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Number
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from subtune.core.errors import SubtuneError, cut, listed, one_of
@@ -88,14 +87,9 @@ class Comparison:
         """
         # Importing transformers takes seconds.
         from subtune.share.export import export_model
-        from subtune.share.refit import run_to_export
 
-        runs = self._chosen[self._chosen["decides"]].dropna(subset="value")
-        if method not in set(runs["method"]):
-            raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
-        best = runs[runs["method"] == method].sort_values("value").iloc[-1]
         require_new(Path(to))
-        export_model(self._layout, run_to_export(self._layout, best["run"]), Path(to))
+        export_model(self._layout, self._best_run(method), Path(to))
         return Path(to)
 
     def predict(self, method: str, texts: "Iterable[Any] | pd.DataFrame") -> "pd.DataFrame":
@@ -117,28 +111,35 @@ class Comparison:
         """
         import pandas as pd
 
-        from subtune.share import predict
+        from subtune.runs import records
+        from subtune.share.predict import predict_rows
 
-        model = Path(self._exports.name) / method
-        if not model.exists():
-            self.export(method, model)
-        spec = predict.exported_spec(model)
-        task = spec.tokens.data.task
+        run = self._best_run(method)
+        task = records.read_spec(Path(self._layout.records()), run).tokens.data.task
         if isinstance(texts, pd.DataFrame):
             given = texts.rename(columns=str).to_dict("records")
         else:
             several = [texts] if isinstance(texts, str) else texts
             given = [_cells(task.text, text, n) for n, text in enumerate(several, start=1)]
         rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
-        predicted = predict.predict(model, spec, task, rows, "texts")
+        predicted = predict_rows(self._layout, run, task, rows, "texts")
         if isinstance(texts, pd.DataFrame | pd.Series):
             return predicted.set_axis(texts.index)
         return predicted
 
-    @cached_property
-    def _exports(self) -> TemporaryDirectory:
-        """The exported models by method, deleted together with this object."""
-        return TemporaryDirectory()
+    def _best_run(self, method: str) -> str:
+        """Return the id of a method's best run, or of its run on all rows after cross-validation.
+
+        Raises:
+            SubtuneError: there is no such method.
+        """
+        from subtune.share.refit import run_to_export
+
+        runs = self._chosen[self._chosen["decides"]].dropna(subset="value")
+        if method not in set(runs["method"]):
+            raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
+        best = runs[runs["method"] == method].sort_values("value").iloc[-1]
+        return run_to_export(self._layout, best["run"])
 
     @property
     def _layout(self) -> Layout:

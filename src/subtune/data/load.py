@@ -1,10 +1,11 @@
 """Rows of every task, with the same columns from every source, and their token ids."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import datasets
+from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.hub import download_snapshot
@@ -16,7 +17,7 @@ from subtune.models.tokenizer import TOKENIZER, read_tokenizer, unknown_lines, u
 from subtune.runs.spec import DataSpec
 from subtune.tasks import TASKS, TaskSpec
 from subtune.tasks.sentences import separate_texts
-from subtune.tasks.task_kind import Row, number_rows
+from subtune.tasks.task_kind import Columns, Row, number_rows
 
 
 def load_rows(
@@ -136,9 +137,33 @@ def tokenize(
             f"max_length: found {max_length}, expected at most {longest_text(config)}, the "
             "positions of the model"
         )
+    if not rows:  # the task's test files may be absent
+        return rows
     tokenizer = read_tokenizer(model_directory, has_one_end(config, task.of_kind.head))
+    first = next(iter(rows.values()))
+    some = task.of_kind.texts(first.select(range(0, len(first), -(-len(first) // TRIED)))[:])
+    for line in unknown_lines(unknown_share(tokenizer, map(" ".join, some), model_directory)):
+        report(line)
+    encode = row_encoder(task, tokenizer, model_directory, max_length, doc_stride, apart)
+    settings = {"batched": True, "with_indices": True, "remove_columns": first.column_names}
+    return rows.map(encode, **settings, desc="tokens")
 
-    def encode(batch: dict[str, list], numbers: list[int]) -> dict[str, list]:
+
+def row_encoder(
+    task: TaskSpec,
+    tokenizer: Tokenizer,
+    model_directory: Path,
+    max_length: int,
+    doc_stride: int | None,
+    apart: bool,
+) -> Callable[[Columns, Sequence[int]], dict[str, list]]:
+    """Return a function that maps rows, and their numbers, to the columns of their examples.
+
+    The arguments are explained at `tokenize`.
+    """
+    config = read_config(model_directory)
+
+    def encode(batch: Columns, numbers: Sequence[int]) -> dict[str, list]:
         if apart:
             batch = separate_texts(batch)
         encoded = task.of_kind.encode(tokenizer, batch, max_length, doc_stride)
@@ -149,14 +174,7 @@ def tokenize(
         _require_in_vocabulary(encoded["input_ids"], config, model_directory)
         return encoded
 
-    if not rows:  # the task's test files may be absent
-        return rows
-    first = next(iter(rows.values()))
-    some = task.of_kind.texts(first.select(range(0, len(first), -(-len(first) // TRIED)))[:])
-    for line in unknown_lines(unknown_share(tokenizer, map(" ".join, some), model_directory)):
-        report(line)
-    settings = {"batched": True, "with_indices": True, "remove_columns": first.column_names}
-    return rows.map(encode, **settings, desc="tokens")
+    return encode
 
 
 def _require_in_vocabulary(

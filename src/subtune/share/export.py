@@ -32,6 +32,7 @@ from subtune.models.files import (
 from subtune.models.tokenizer import TOKENIZER_CONFIG
 from subtune.models.transformers_models import make_transformers_model, transposed_matrices
 from subtune.runs import records
+from subtune.training.trained_models import pretrained_directory
 from subtune.runs.spec import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
@@ -220,9 +221,7 @@ def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
     store = Path(layout.records())
     spec = records.read_spec(store, run)
     delta = from_stored(records.read_delta(store, run))
-    pretrained = layout.model(spec.model.id)
-    if not Path(pretrained).is_dir():
-        raise SubtuneError(f"found no pretrained model {pretrained}, which the run started from")
+    pretrained = pretrained_directory(layout, spec)
     if isinstance(spec.selection, Adapter):
         raise SubtuneError(f"run {run} trained adapters, which neither transformers nor PEFT has")
     return spec, delta, load_spec_encoder(spec, pretrained)

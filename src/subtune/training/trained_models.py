@@ -1,4 +1,4 @@
-"""Models of trained runs: their scores on training rows, and their predictions of test rows."""
+"""Models of trained runs: their scores on training rows, and their predictions of other rows."""
 
 import math
 from collections.abc import Iterable
@@ -9,14 +9,18 @@ import datasets
 import numpy as np
 import pandas as pd
 
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
 from subtune.models.encoder import Encoder
+from subtune.models.forward import hidden_states
 from subtune.runs import records
-from subtune.runs.spec import RunSpec
+from subtune.runs.spec import Fit, RunSpec
 from subtune.tasks.examples import Examples
 from subtune.training.deltas import Delta, applied, from_stored
 from subtune.training.evaluation import checked_for_padding, logits_of
 from subtune.training.groups import model_of
 from subtune.training.training_set import examples_that_train
+from subtune.training.embeddings import features, tokens_pooled
 
 # The columns that every table of predictions has.
 NO_PREDICTIONS = pd.DataFrame({"run": [], "split": [], "idx": []})
@@ -60,14 +64,46 @@ def predict_test_rows(
     """
     parts = [NO_PREDICTIONS]
     for spec in specs:
-        trained = trained_model(store, spec, model)
         kind = spec.tokens.data.task.of_kind
         for split, rows in tokens.items():
-            examples = Examples(rows, model.reads)
-            part = kind.table(examples, kind.predict(examples, _logits(trained, examples, spec)))
+            examples, logits = predict_logits(store, spec, model, rows)
+            part = kind.table(examples, kind.predict(examples, logits))
             part = part.drop(columns=["label", "answers"], errors="ignore")
             parts.append(part.assign(run=spec.id, split=split))
     return pd.concat(parts, ignore_index=True)
+
+
+def predict_logits(
+    store: Path, spec: RunSpec, model: Encoder, split: datasets.Dataset
+) -> tuple[Examples, np.ndarray]:
+    """Return a split's examples, as a run reads them, and its logits ``[q, o]`` for them.
+
+    ``model`` is the pretrained model, and ``split`` has token ids.
+
+    Raises:
+        SubtuneError: the run's delta cannot be read, or the run diverged.
+    """
+    if not isinstance(spec.recipe, Fit):
+        examples = Examples(split, model.reads)
+        return examples, _logits(trained_model(store, spec, model), examples, spec)
+    # A regression on embeddings reads the model as it was pretrained.
+    bias, weight = (values for _, values in sorted(records.read_delta(store, spec.id).items()))
+    examples = Examples(split, tokens_pooled(spec.model, model))
+    model = checked_for_padding(model, [examples], hidden_states)
+    read = features(model, examples, np.arange(len(examples)))
+    return examples, read @ weight.T + bias
+
+
+def pretrained_directory(layout: Layout, spec: RunSpec) -> str:
+    """Return the directory of the model that a run started from.
+
+    Raises:
+        SubtuneError: the model is missing.
+    """
+    directory = layout.model(spec.model.id)
+    if not Path(directory).is_dir():
+        raise SubtuneError(f"found no pretrained model {directory}, which the run started from")
+    return directory
 
 
 def trained_model(store: Path, spec: RunSpec, model: Encoder) -> Encoder:

@@ -6,12 +6,15 @@ import subprocess
 import sys
 from itertools import product
 
+import huggingface_hub
 import numpy as np
 import pytest
 import safetensors.numpy
 import safetensors.torch
 import torch
 import transformers
+import yaml
+from peft import AutoPeftModelForSequenceClassification
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerFast
 
 from subtune import cli
@@ -21,6 +24,7 @@ from subtune.methods import SELECTION
 from subtune.methods.added import Lora, LoraSettings
 from subtune.methods.names import METHODS
 from subtune.models.encoder import load_encoder
+from subtune.runs import records
 from subtune.share.export import export_adapter, export_model
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
@@ -261,6 +265,35 @@ def test_a_selection_that_has_no_export_is_refused(write, selection, message, tm
     spec, _ = recorded(tmp_path, tiny_bert, selection)
     with pytest.raises(SubtuneError, match=message):
         write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+
+
+def test_adapters_find_a_base_here_and_one_on_the_hub_from_another_folder(
+    tmp_path, tiny_roberta, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    spec, tokens = recorded(tmp_path / "results", tiny_roberta, METHODS["lora-I"])
+    assert cli.main(["export", spec.id, "--to", "local", "--adapter"]) == 0
+    of_hub = spec.model.replaced(source="hub", repository="acme/tiny", version="a" * 40)
+    for place in ("results/models", "cache/models--acme--tiny/snapshots"):
+        name = of_hub.id if "results" in place else of_hub.version
+        shutil.copytree(tiny_roberta, tmp_path / place / name)
+    monkeypatch.setattr(records, "read_spec", lambda *_: spec.replaced(model=of_hub))
+    export_adapter(Layout("results"), spec.id, tmp_path / "of-hub")
+    bases = {"local": str(tmp_path / "results" / "models" / spec.model.id), "of-hub": "acme/tiny"}
+    for adapter, base in bases.items():
+        named = json.loads((tmp_path / adapter / "adapter_config.json").read_text())
+        assert named["base_model_name_or_path"] == base
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    logits = logits_on_record(tmp_path / "results", spec)
+    for adapter in ("../local", "../of-hub"):
+        model = AutoPeftModelForSequenceClassification.from_pretrained(adapter).eval()
+        with torch.inference_mode():
+            rows = map(torch.tensor, tokens["validation"]["input_ids"])
+            predicted = [model(row[None]).logits[0].tolist() for row in rows]
+        assert np.array(predicted) == pytest.approx(logits, abs=1e-5)
 
 
 def test_an_export_never_overwrites(tmp_path, tiny_bert):
