@@ -32,12 +32,12 @@ from subtune.models.files import (
 from subtune.models.tokenizer import TOKENIZER_CONFIG
 from subtune.models.transformers_models import make_transformers_model, transposed_matrices
 from subtune.runs import records
-from subtune.training.trained_models import pretrained_directory
 from subtune.runs.spec import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
 from subtune.training.deltas import AddedUpdate, Delta, applied, from_stored, to_stored
 from subtune.training.embeddings import tokens_pooled
+from subtune.training.trained_models import pretrained_directory
 
 if TYPE_CHECKING:
     from peft import PeftModel

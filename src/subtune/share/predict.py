@@ -21,9 +21,10 @@ from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.files import has_one_end, read_config
 from subtune.models.tokenizer import read_tokenizer
 from subtune.runs import records
-from subtune.training.trained_models import predict_logits, pretrained_directory
+from subtune.share.refit import run_to_export
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow
+from subtune.training.trained_models import predict_logits, pretrained_directory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +42,8 @@ def predict_table(
     sheet: str | None = None,
 ) -> int:
     """Write the rows of a table with a run's predictions as CSV; return the number of rows.
+
+    After cross-validation, the method is first trained on all rows.
 
     Args:
         layout: the results with the run.
@@ -81,7 +84,8 @@ def predict_table(
     def as_text(cell: Any) -> Any:
         return json.dumps(cell, ensure_ascii=False) if isinstance(cell, list | dict) else cell
 
-    frame = pd.concat([frame, predict_rows(layout, run, task, rows, str(table))], axis=1)
+    predicted = predict_rows(layout, run_to_export(layout, run), task, rows, str(table))
+    frame = pd.concat([frame, predicted], axis=1)
     text = frame.map(as_text).to_csv(index=False, float_format="%.7g")
     require_new(target)
     with one_line(f"cannot write {target}"):
@@ -113,14 +117,12 @@ def predict_rows(
     store, kind = Path(layout.records()), task.of_kind
     columns = kind.from_rows(task, rows, labelled=False, source=source)
     spec = records.read_spec(store, run)
-    directory, tokens = pretrained_directory(layout, spec), spec.tokens
-    tokenizer = read_tokenizer(
-        Path(directory), has_one_end(read_config(Path(directory)), kind.head)
-    )
+    directory, tokens = Path(pretrained_directory(layout, spec)), spec.tokens
+    tokenizer = read_tokenizer(directory, has_one_end(read_config(directory), kind.head))
     lengths = tokens.max_length, tokens.doc_stride, tokens.apart
-    encode = row_encoder(task, tokenizer, Path(directory), *lengths)
+    encode = row_encoder(task, tokenizer, directory, *lengths)
     split = datasets.Dataset.from_dict(encode(columns, columns["idx"]))
-    model = model_of(spec, directory).to(prepare(torch.get_num_threads()))
+    model = load_spec_encoder(spec, str(directory)).to(prepare(torch.get_num_threads()))
     examples, logits = predict_logits(store, spec, model, split)
     if kind.head == SEQUENCE_CLASSIFICATION:
         return pd.DataFrame(_text_columns(task, logits))

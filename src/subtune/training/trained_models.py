@@ -17,10 +17,10 @@ from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
 from subtune.tasks.examples import Examples
 from subtune.training.deltas import Delta, applied, from_stored
+from subtune.training.embeddings import features, tokens_pooled
 from subtune.training.evaluation import checked_for_padding, logits_of
 from subtune.training.groups import model_of
 from subtune.training.training_set import examples_that_train
-from subtune.training.embeddings import features, tokens_pooled
 
 # The columns that every table of predictions has.
 NO_PREDICTIONS = pd.DataFrame({"run": [], "split": [], "idx": []})

@@ -13,7 +13,6 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 import transformers
-import yaml
 from peft import AutoPeftModelForSequenceClassification
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerFast
 
