@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -379,13 +378,12 @@ def export(
     layout = Layout(str(results.resolve()))
     found = records.find(Path(layout.records()), run)
     # Loads transformers, which takes seconds.
-    from subtune.share.card import model_card
     from subtune.share.export import export_adapter, export_model
     from subtune.share.refit import run_to_export
 
     found = run_to_export(layout, found)
     write = export_adapter if adapter else export_model
-    write(layout, found, to, partial(model_card, layout, found, to.name))
+    write(layout, found, to)
     print(f"run {found} is in {to}")
 
 

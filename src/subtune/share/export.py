@@ -3,7 +3,7 @@
 import copy
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ from subtune.models.tokenizer import TOKENIZER_CONFIG
 from subtune.models.transformers_models import make_transformers_model, transposed_matrices
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
+from subtune.share.card import model_card
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
 from subtune.training.deltas import AddedUpdate, Delta, applied, from_stored, to_stored
@@ -57,11 +58,9 @@ MODES: dict[Reads, str] = {
 REGRESSION = "regression"
 # PEFT's configuration, and the run's spec with text columns, labels and maximum length.
 ADAPTER, SPEC = "adapter_config.json", "subtune.json"
-# Returns the text of a model card, for a whole model or an adapter of PEFT.
-Card = Callable[[bool], str]
 
 
-def export_model(layout: Layout, run: str, target: Path, card: Card | None = None) -> None:
+def export_model(layout: Layout, run: str, target: Path) -> None:
     """Write a run's model: configuration, all weights in float32 as safetensors, tokenizer.
 
     ``from_pretrained(target)`` of transformers' class for the task, such as
@@ -75,7 +74,7 @@ def export_model(layout: Layout, run: str, target: Path, card: Card | None = Non
             cannot be written.
     """
     if isinstance(records.read_spec(Path(layout.records()), run).selection, Peft):
-        return export_adapter(layout, run, target, card)
+        return export_adapter(layout, run, target)
     spec, delta, model = _trained(layout, run)
     with new_directory(target) as draft, quiet():
         if isinstance(spec.recipe, Fit):
@@ -94,13 +93,13 @@ def export_model(layout: Layout, run: str, target: Path, card: Card | None = Non
                 _write_parts(draft, spec.tokens.max_length, model.reads, weight, bias)
             else:
                 whole.save_pretrained(draft)
-        _write_beside(draft, layout, spec, model, card and card(False))
+        _write_beside(
+            draft, layout, spec, model, model_card(layout, run, target.name, adapter=False)
+        )
 
 
-def _write_beside(
-    draft: Path, layout: Layout, spec: RunSpec, model: Encoder, card: str | None
-) -> None:
-    """Write the run's spec, the tokenizer and the card, if any, beside a model's weights."""
+def _write_beside(draft: Path, layout: Layout, spec: RunSpec, model: Encoder, card: str) -> None:
+    """Write the run's spec, the tokenizer and the card beside a model's weights."""
     text = json.dumps(spec.written(), indent=2, ensure_ascii=False)
     (draft / SPEC).write_text(text + "\n", encoding="utf-8")
     for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
@@ -109,8 +108,7 @@ def _write_beside(
             shutil.copyfile(path, draft / name)
     if model.transformers is not None or model.averages:
         _complete_tokenizer(draft, model.config, spec.tokens.data.task.of_kind.head)
-    if card:
-        (draft / README).write_text(card, encoding="utf-8")
+    (draft / README).write_text(card, encoding="utf-8")
 
 
 def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) -> None:
@@ -132,7 +130,7 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) ->
     path.write_text(json.dumps(fields | {"padding_side": "right"}, indent=2) + "\n")
 
 
-def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = None) -> None:
+def export_adapter(layout: Layout, run: str, target: Path) -> None:
     """Write a PEFT adapter's folder for a run that trained modules of PEFT, LoRA or norms.
 
     ``PeftModel.from_pretrained(base, target)`` loads the folder. The base is the pretrained model
@@ -166,7 +164,9 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
             base = {"base_model_name_or_path": name, "revision": revision}
             fields = json.loads(path.read_text()) | base
             path.write_text(json.dumps(fields, indent=2) + "\n")
-        _write_beside(draft, layout, spec, model, card and card(True))
+        _write_beside(
+            draft, layout, spec, model, model_card(layout, run, target.name, adapter=True)
+        )
 
 
 def _settings_of_peft(selection: Selection, delta: Delta, model: Encoder) -> PeftSettings | None:

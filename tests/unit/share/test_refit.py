@@ -9,6 +9,7 @@ from subtune.core.layout import Layout
 from subtune.methods.names import METHODS
 from subtune.runs import records
 from subtune.runs.spec import Fold
+from subtune.share.card import model_card
 from subtune.share.refit import refit_of_run, run_to_export
 from tests.helpers.records import record, recorded
 
@@ -75,6 +76,14 @@ def test_a_refit_is_trained_if_it_is_not_recorded(folds, choose, layout, tmp_pat
     # The comparison has gone on since then.
     choose(folds, [2, 2, 2])
     assert run_to_export(layout, folds[0].id) == folds[0].refitted(2).id
+
+
+def test_the_card_of_a_refit_has_the_mean_score_of_its_folds(folds, choose, layout, tmp_path):
+    choose(folds, [1, 1, 1])
+    card = model_card(layout, run_to_export(layout, folds[0].id), "out")
+    outcomes = [records.read_outcome(tmp_path / "runs", spec.id) for spec in folds]
+    mean = np.mean([of["scores"]["validation"]["accuracy"] for of in outcomes])
+    assert f"| validation | accuracy | {mean:.4f} |" in card
 
 
 def test_a_run_that_cannot_be_exported_gets_one_line(folds, choose, layout):
