@@ -217,14 +217,14 @@ def look(
         test: a file of test rows
         json: print JSON, for programs
     """
-    from subtune.comparison import first_configuration
+    from subtune.comparison.look import look_at_tables
     from subtune.comparison.messages import look_lines
 
-    found = first_configuration.look(_request(train, dev, test, options, kind)).look
+    facts = look_at_tables(_request(train, dev, test, options, kind)).facts
     if json:
-        print(dumps(asdict(found), indent=2))
+        print(dumps(asdict(facts), indent=2))
     else:
-        print("\n".join(look_lines(found)))
+        _print_lines(look_lines(facts))
 
 
 def _request(

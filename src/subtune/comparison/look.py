@@ -4,24 +4,31 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 
-from subtune.comparison.request import Kind
+from subtune.comparison import DEFAULTS
+from subtune.comparison.request import Kind, Request
+from subtune.comparison.settings import possible_windows
+from subtune.comparison.starting_model import StartingModel, find_starting_model
 from subtune.comparison.user_table import (
     LabelColumns,
     Table,
     guess_kind,
+    guess_label_columns,
+    guess_text_columns,
     ids_or_dates,
     label_names,
     label_order,
     parse_number,
+    read_user_table,
     row_labels,
 )
-from subtune.core.errors import listed
-from subtune.data.table_files import drop_unlabelled_rows
+from subtune.core.errors import SubtuneError, listed, one_of
+from subtune.data.table_files import FEW, drop_unlabelled_rows
 from subtune.tasks.labels import parse_labels, plain_label
+from subtune.tasks.task import TEST
 
 
 class Row(NamedTuple):
@@ -84,7 +91,7 @@ class Lengths:
 
 
 @dataclass(frozen=True)
-class Look:
+class Facts:
     """The facts about some tables.
 
     Attributes:
@@ -122,6 +129,79 @@ class Look:
     lengths: Lengths
 
 
+class Findings(NamedTuple):
+    """A user's tables, a model for them, and the facts about both.
+
+    Attributes:
+        tables: the tables by split.
+        model: the model.
+        counts: the number of tokens of each training text.
+        facts: the facts.
+    """
+
+    tables: dict[str, Table]
+    model: StartingModel
+    counts: np.ndarray
+    facts: Facts
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """The path of each split."""
+        return {split: str(table.path) for split, table in self.tables.items()}
+
+    def lengths(self, max_length: int) -> Lengths:
+        """Describe the lengths of the training texts if ``max_length`` tokens are read."""
+        return describe_lengths(self.counts, max_length, bool(self.model.directory))
+
+
+def look_at_tables(request: Request) -> Findings:
+    """Read the tables of a request and collect facts about them.
+
+    Raises:
+        SubtuneError: a table cannot be read, or a column cannot be guessed or is missing.
+    """
+    if request.kind not in (None, *get_args(Kind)):
+        raise SubtuneError(f"kind: {one_of(request.kind, get_args(Kind))}")
+    given = {"train": request.train, "validation": request.dev, TEST: request.test}
+    read = {
+        split: read_user_table(path, request.encoding, request.sheet)
+        for split, path in given.items()
+        if path
+    }
+    label = _label_columns(request, read["train"])
+    text = tuple(column for column in (request.text, request.text2) if column)
+    text = text or guess_text_columns(read["train"], label_names(label))
+    _require_columns(read, (*text, *label_names(label)))
+    model = find_starting_model(request.model)
+    cells = (read["train"].cells(column) for column in text)
+    counts, unknown = model.token_counts(
+        [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
+    )
+    window = possible_windows(counts, model.longest_text)[0]
+    lengths = describe_lengths(counts, window, bool(model.directory), unknown)
+    guessed = tuple(n for n in ("text", "label", "sheet", "kind") if getattr(request, n) is None)
+    facts = describe_tables(read, text, label, lengths, request.kind, guessed)
+    return Findings(read, model, counts, facts)
+
+
+def _label_columns(request: Request, train: Table) -> LabelColumns:
+    """Return the label columns, which are named, several with commas in between, or guessed."""
+    label = request.label
+    if not label:
+        return guess_label_columns(train)
+    if isinstance(label, str) and "," in label and label not in train.columns:
+        label = [name.strip() for name in label.split(",")]
+    return label if isinstance(label, str) else tuple(label)
+
+
+def _require_columns(read: Mapping[str, Table], columns: Sequence[str]) -> None:
+    for column in columns:
+        for table in read.values():
+            if column not in table.columns:
+                known = one_of(column, table.columns)
+                raise SubtuneError(f"{table.path}: no such column: {known}")
+
+
 def describe_tables(
     tables: Mapping[str, Table],
     text: tuple[str, ...],
@@ -129,7 +209,7 @@ def describe_tables(
     lengths: Lengths,
     kind: Kind | None = None,
     guessed: tuple[str, ...] = (),
-) -> Look:
+) -> Facts:
     """Collect the facts about tables.
 
     Args:
@@ -148,7 +228,7 @@ def describe_tables(
     if kind != "regression":
         classes = {split: _class_counts(kept, label) for split, kept in rows.items()}
         answer, share = _constant_answer(rows["train"], rows[judges])
-    return Look(
+    return Facts(
         columns=train.columns,
         text=text,
         label=label,
@@ -318,3 +398,54 @@ def describe_lengths(
         read=float(counts.clip(max=max_length).sum() / counts.sum()),
         unknown=unknown,
     )
+
+
+def require_labels(facts: Facts) -> None:
+    """Refuse labels from which nothing can be learnt.
+
+    Raises:
+        SubtuneError: many rows have no label, there are too few or too many classes, or most dev
+            rows have labels that no training row has.
+    """
+    names = listed(label_names(facts.label))
+    for part in facts.parts.values():
+        # The reader of multi-label rows says more about a cell that it cannot read.
+        if names in part.missing and facts.kind != "multilabel":
+            place = part.missing[names][0].removesuffix(f" of {part.path}")
+            raise SubtuneError(
+                f"{part.path}: {place}: found no text or number in column {names!r}, expected a "
+                f"label in every row, or in all but {FEW:.0%}, which are left out"
+            )
+    if facts.kind != "regression":
+        _require_classes(facts, names)
+        _require_known_labels(facts, names)
+
+
+def _require_classes(facts: Facts, column: str) -> None:
+    """Refuse fewer than two classes, and more classes than can be learnt from the rows."""
+    train = facts.parts["train"]
+    known = [word for word, count in train.labels.items() if count]
+    if len(known) < 2:
+        found = listed(known) or "none"
+        raise SubtuneError(f"{train.path}: found no label but {found}, expected at least two")
+    rows = train.rows - len(train.left_out)
+    most = max(DEFAULTS.fewest_refused, rows // 2)
+    limit = min(DEFAULTS.classes_of_words, most) if "kind" in facts.guessed else most
+    if len(known) > limit:
+        hint = "; if they are classes: --classes" if len(known) <= most else ""
+        raise SubtuneError(
+            f"--label: found {len(known):,} different labels in {rows:,} rows of column {column!r} "
+            f"of {train.path}, expected at most {limit} classes{hint}"
+        )
+
+
+def _require_known_labels(facts: Facts, column: str) -> None:
+    """Refuse dev rows if most of their labels are in no training row."""
+    train, dev = facts.parts["train"], facts.parts.get("validation", facts.parts["train"])
+    unknown = sorted(word for word, count in dev.labels.items() if not train.labels.get(word))
+    if 2 * sum(dev.labels[word] for word in unknown) > sum(dev.labels.values()):
+        known = sorted(word for word, count in train.labels.items() if count)
+        raise SubtuneError(
+            f"{dev.path}: column {column!r}: found {listed(unknown[:5])} in most rows, expected "
+            f"labels of {train.path} ({listed(known[:5])})"
+        )

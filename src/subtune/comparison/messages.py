@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from subtune.comparison import DEFAULTS
-from subtune.comparison.look import Lengths, Look, SplitFacts
+from subtune.comparison.look import Facts, Lengths, SplitFacts
 from subtune.comparison.settings import Settings
 from subtune.comparison.starting_model import StartingModel
 from subtune.comparison.user_table import is_number, label_names, label_order
@@ -35,32 +35,32 @@ class Times(NamedTuple):
     first: float
 
 
-def look_lines(look: Look) -> Iterator[str]:
-    """Yield a line for each fact in a `Look`."""
-    yield from _file_lines(look)
-    yield from _column_lines(look)
+def look_lines(facts: Facts) -> Iterator[str]:
+    """Yield a line for each fact in a `Facts`."""
+    yield from _file_lines(facts)
+    yield from _column_lines(facts)
     # If there are no other rows, the training rows give the scores.
-    judging = "rows" if look.judges == "train" else f"{ROWS[look.judges]}rows"
-    if look.constant is not None:
-        yield from _class_lines(look)
+    judging = "rows" if facts.judges == "train" else f"{ROWS[facts.judges]}rows"
+    if facts.constant is not None:
+        yield from _class_lines(facts)
         yield (
-            f"always answering {listed([str(look.most_frequent)])} is right in "
-            f"{look.constant:.1%} of the {judging}"
+            f"always answering {listed([str(facts.most_frequent)])} is right in "
+            f"{facts.constant:.1%} of the {judging}"
         )
-        yield from _spelling_lines(look, judging)
-    for split, part in look.parts.items():
+        yield from _spelling_lines(facts, judging)
+    for split, part in facts.parts.items():
         yield from _row_lines(split, part)
-    yield from _conflict_lines(look)
-    yield from _length_lines(look.lengths)
+    yield from _conflict_lines(facts)
+    yield from _length_lines(facts.lengths)
 
 
-def _file_lines(look: Look) -> Iterator[str]:
+def _file_lines(facts: Facts) -> Iterator[str]:
     """Yield lines about the files, their sheets, rows and columns."""
-    if "sheet" in look.guessed:
-        for part in look.parts.values():
+    if "sheet" in facts.guessed:
+        for part in facts.parts.values():
             yield from sheet_lines(Path(part.path))
-    for split, part in look.parts.items():
-        columns = f"; columns {listed(look.columns, NAMED, 'and')}" if split == "train" else ""
+    for split, part in facts.parts.items():
+        columns = f"; columns {listed(facts.columns, NAMED, 'and')}" if split == "train" else ""
         yield f"{part.path}: {part.rows:,} rows to {DOES[split]}{columns}"
 
 
@@ -71,52 +71,55 @@ def sheet_lines(path: Path) -> Iterator[str]:
         yield f"{path}: sheet {shown(names[0])} of {every} (the first; --sheet names another)"
 
 
-def _column_lines(look: Look) -> Iterator[str]:
+def _column_lines(facts: Facts) -> Iterator[str]:
     """Yield lines about the columns of text and label, and columns that are not read."""
-    how = "pairs of texts: columns" if len(look.text) == 2 else "text: column"
-    yield f"{how} {' and '.join(map(shown, look.text))}{_guess(look, 'text')}"
-    for column, what in look.not_read.items():
+    how = "pairs of texts: columns" if len(facts.text) == 2 else "text: column"
+    yield f"{how} {' and '.join(map(shown, facts.text))}{_guess(facts, 'text')}"
+    for column, what in facts.not_read.items():
         yield f"not read: column {shown(column)} ({what})"
-    where = f"columns {listed(map(shown, label_names(look.label)), NAMED, 'and')} of 0 and 1"
-    if isinstance(look.label, str):
-        where = f"column {shown(look.label)}"
-        if "label" in look.guessed and look.label.strip().casefold() not in DEFAULTS.label_columns:
+    where = f"columns {listed(map(shown, label_names(facts.label)), NAMED, 'and')} of 0 and 1"
+    if isinstance(facts.label, str):
+        where = f"column {shown(facts.label)}"
+        if (
+            "label" in facts.guessed
+            and facts.label.strip().casefold() not in DEFAULTS.label_columns
+        ):
             where += ", the only one that can be it"
-    yield f"label: {where}{_guess(look, 'label')}"
-    if look.numbers:
-        low, high = look.numbers
+    yield f"label: {where}{_guess(facts, 'label')}"
+    if facts.numbers:
+        low, high = facts.numbers
         yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
 
 
-def _guess(look: Look, option: str) -> str:
-    return f" (a guess; --{option} names another)" if option in look.guessed else ""
+def _guess(facts: Facts, option: str) -> str:
+    return f" (a guess; --{option} names another)" if option in facts.guessed else ""
 
 
-def _class_lines(look: Look) -> Iterator[str]:
+def _class_lines(facts: Facts) -> Iterator[str]:
     """Yield lines about the number of rows of each class."""
     what, hint = "classes", ""
-    if look.kind == "multilabel":
+    if facts.kind == "multilabel":
         what = "labels, any number of them"
-        if isinstance(look.label, str):
+        if isinstance(facts.label, str):
             hint = " (if each cell is one class: --classes)"
-    elif all(map(is_number, look.parts["train"].labels)):
+    elif all(map(is_number, facts.parts["train"].labels)):
         hint = " (if they are numbers to predict: --regression)"
-    for split, part in look.parts.items():
+    for split, part in facts.parts.items():
         named = [f"{listed([word])} ({number:,})" for word, number in part.labels.items()]
         where, end = ("", hint) if split == "train" else (f" in the {ROWS[split]}rows", "")
         yield f"{len(named)} {what}{where}: {listed(named, NAMED, 'and')}{end}"
 
 
-def _spelling_lines(look: Look, judging: str) -> Iterator[str]:
+def _spelling_lines(facts: Facts, judging: str) -> Iterator[str]:
     """Yield lines about spellings of labels, and about labels that only one file has."""
-    for group in look.joined:
+    for group in facts.joined:
         # Other letters than these are invisible, or look like these.
         yield f"labels that count as one: {', '.join(map(ascii, group))}"
-    for group in look.differing_in_capitals:
+    for group in facts.differing_in_capitals:
         yield f"labels that differ only in capitals: {', '.join(map(shown, group))}"
-    train, judges = look.parts["train"].labels, look.parts[look.judges].labels
+    train, judges = facts.parts["train"].labels, facts.parts[facts.judges].labels
     for word in sorted(
-        {word for part in look.parts.values() for word in part.labels}, key=label_order
+        {word for part in facts.parts.values() for word in part.labels}, key=label_order
     ):
         if not train.get(word):
             yield f"label {shown(word)} is in no training row: no run can learn it"
@@ -140,13 +143,13 @@ def _row_lines(split: str, part: SplitFacts) -> Iterator[str]:
             )
 
 
-def _conflict_lines(look: Look) -> Iterator[str]:
+def _conflict_lines(facts: Facts) -> Iterator[str]:
     """Yield lines about texts with different labels, the first few with their places."""
-    if look.conflicts:
-        rows = sum(len(places) for by in look.conflicts.values() for places in by.values())
-        texts = f"texts with different labels: {len(look.conflicts):,}, in {rows:,} rows"
+    if facts.conflicts:
+        rows = sum(len(places) for by in facts.conflicts.values() for places in by.values())
+        texts = f"texts with different labels: {len(facts.conflicts):,}, in {rows:,} rows"
         yield f"{texts}; no method can be right in all of these"
-    for text, by_label in islice(look.conflicts.items(), SHOWN):
+    for text, by_label in islice(facts.conflicts.items(), SHOWN):
         labels = (f"{listed([word])} ({places[0]})" for word, places in by_label.items())
         yield f"    {shown(text)}: {listed(labels, SHOWN, 'and')}"
 
@@ -169,13 +172,13 @@ def describe_cut_texts(lengths: Lengths) -> str:
     return f"which cuts {lengths.cut:.1%} of them and reads {read} of their tokens"
 
 
-def fold_lines(look: Look, folds: int) -> Iterator[str]:
+def fold_lines(facts: Facts, folds: int) -> Iterator[str]:
     """Yield lines about a cross-validation with ``folds`` folds, for tables without dev rows."""
     judged = f"each row is predicted once, by one of {folds} runs that did not train on it"
-    if "test" in look.parts:
+    if "test" in facts.parts:
         judged = f"one of {folds} folds chooses each run's epoch, and test rows give the scores"
     yield f"no dev rows: {judged}; --dev names some"
-    counts = look.parts["train"].labels
+    counts = facts.parts["train"].labels
     if few := [shown(word) for word in counts if counts[word] < folds]:
         can = "some folds have none of them, which can lower F1 and Matthews correlation"
         yield f"labels with fewer rows than folds: {listed(few, NAMED, 'and')}; {can}"

@@ -42,7 +42,7 @@ class Settings(NamedTuple):
         return any(len(rates) > 1 for rates in self.methods.values())
 
 
-def choices(
+def list_settings(
     rows: int,
     windows: Sequence[int],
     hidden_size: int,
@@ -123,7 +123,7 @@ def _batch_size(rows: int, epochs: int, smallest: int, least_batch: int) -> int:
     return max(batch_size, smallest)
 
 
-def windows(counts: np.ndarray, longest: int) -> list[int]:
+def possible_windows(counts: np.ndarray, longest: int) -> list[int]:
     """Return a `max_length` that cuts almost no text, and smaller ones that save time.
 
     The smaller ones are below the mean length, which determines the estimated time.

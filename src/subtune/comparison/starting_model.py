@@ -117,7 +117,7 @@ class StartingModel(Value):
         words = [sum(len(text.split()) for text in row) for row in sample]
         return np.sort(np.ceil(SPECIAL_TOKENS + TOKENS_PER_WORD * np.array(words)).astype(int)), 0
 
-    def problems_of(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
+    def problems_by_method(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
         """Return each method that selects parameters which the model lacks, with its error.
 
         If the model's dimensions are unknown, no method is returned.

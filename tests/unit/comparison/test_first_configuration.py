@@ -13,7 +13,7 @@ from snakemake.common.configfile import load_configfile
 
 from subtune import cli
 from subtune.comparison import pace
-from subtune.comparison.first_configuration import quoted
+from subtune.comparison.first_configuration import quote_yaml
 from subtune.comparison.pace import Measured
 from subtune.config import check_config, read_config
 from subtune.config.schema import Pace
@@ -277,7 +277,7 @@ def with_examples(test):
 @with_examples
 @given(st.text(min_size=1))
 def test_any_text_comes_back_as_it_was(text):
-    written = quoted(text)
+    written = quote_yaml(text)
     assert yaml.safe_load(written) == text
     assert yaml.safe_load(f"{{{written}: [{written}]}}") == {text: [text]}
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from subtune import cli
-from subtune.comparison.first_configuration import require_labels
 from subtune.comparison.look import (
-    Look,
+    Facts,
     describe_lengths,
     describe_tables,
+    require_labels,
 )
 from subtune.comparison.messages import describe_cut_texts, look_lines
 from subtune.comparison.user_table import Table
@@ -31,7 +31,7 @@ def tables(train, others=None) -> Mapping[str, Table]:
     return {s: table(rows, name=s) for s, rows in {"train": train, **(others or {})}.items()}
 
 
-def look(train, others=None, **options) -> Look:
+def look(train, others=None, **options) -> Facts:
     """The facts about rows with a text and a label, by split."""
     return describe_tables(tables(train, others), ("text",), "label", LENGTHS, **options)
 

@@ -4,30 +4,30 @@ import numpy as np
 import pytest
 
 from subtune.comparison import DEFAULTS
-from subtune.comparison.settings import choices, windows
+from subtune.comparison.settings import list_settings, possible_windows
 from subtune.methods.names import METHODS
 from subtune.tasks.task import KINDS
 
 
 @pytest.mark.parametrize(("width", "nearest"), [(32, 384), (384, 384), (512, 384), (4096, 768)])
 def test_learning_rates_are_those_of_the_nearest_width(width, nearest):
-    rates = choices(200, [32], width, ["full"], 5)[0].methods["full"]
+    rates = list_settings(200, [32], width, ["full"], 5)[0].methods["full"]
     assert rates == tuple(DEFAULTS.methods["full"]["learning_rates"][nearest])
 
 
 @pytest.mark.parametrize(("rows", "size"), [(100, 8), (250, 16), (480, 32), (2000, 32)])
 def test_batches_are_larger_if_that_is_quicker_and_leaves_enough_steps(rows, size):
-    assert choices(rows, [32], 384, ["full"], 5, least_batch=32)[0].batch_size == size
+    assert list_settings(rows, [32], 384, ["full"], 5, least_batch=32)[0].batch_size == size
 
 
 def test_fewer_rows_are_seen_more_often():
     numbers = (200, 1000, 2500, 20_000, 10**6)
-    sizes = [choices(rows, [32], 384, ["full"], 5)[0] for rows in numbers]
+    sizes = [list_settings(rows, [32], 384, ["full"], 5)[0] for rows in numbers]
     assert [size.epochs for size in sizes] == [20, 10, 5, 3, 2]
 
 
 def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows():
-    found = choices(2000, [32], 384, DEFAULTS.methods, DEFAULTS.seeds)
+    found = list_settings(2000, [32], 384, DEFAULTS.methods, DEFAULTS.seeds)
     assert [(s.train_rows, len(s.methods), s.epochs) for s in found] == [
         *((2000, 6, epochs) for epochs in (10, 10, 10, 9, 8, 7)),
         *((2000, 5, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
@@ -46,11 +46,11 @@ def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows()
     assert not any(own_epochs[2:])
     assert {len(settings.seeds) for settings in found} == {5}
     # Small tables keep their rows.
-    assert {settings.train_rows for settings in choices(50, [32], 384, ["full"], 3)} == {50}
+    assert {settings.train_rows for settings in list_settings(50, [32], 384, ["full"], 3)} == {50}
 
 
 def test_shorter_windows_are_tried_before_methods_are_dropped():
-    found = choices(2000, [512, 256, 128, 64], 384, DEFAULTS.methods, DEFAULTS.seeds)
+    found = list_settings(2000, [512, 256, 128, 64], 384, DEFAULTS.methods, DEFAULTS.seeds)
     steps = [(s.train_rows, len(s.methods), s.max_length) for s in found]
     assert [*dict.fromkeys(steps)] == [
         *((2000, 6, window) for window in (512, 256, 128)),
@@ -77,7 +77,7 @@ def test_shorter_windows_are_tried_before_methods_are_dropped():
     ],
 )
 def test_windows_are_shorter_than_usual_texts(counts, found):
-    assert windows(np.array(counts), longest=512) == found
+    assert possible_windows(np.array(counts), longest=512) == found
 
 
 def test_the_library_knows_the_defaults():
