@@ -115,11 +115,6 @@ class Encoder:
         return self.head == MEAN_CLASSIFICATION
 
     @property
-    def outputs(self) -> int:
-        """The number of the head's outputs."""
-        return len(next(reversed(self.parameters.values())))
-
-    @property
     def shapes(self) -> dict[str, Shape]:
         """The shape of every parameter, by canonical name."""
         return {name: tuple(value.shape) for name, value in self.parameters.items()}
@@ -147,29 +142,31 @@ class Encoder:
         theirs = self.transformers
         return theirs is not None and theirs.own_names[name] in theirs.transposed
 
-    def exported(self) -> dict[str, Tensor]:
+    def export_parameters(self) -> dict[str, Tensor]:
         """Return every parameter as transformers' model names and stores it."""
         return {
-            self.exported_name(name): (value.mT if self.is_transposed(name) else value).contiguous()
+            self.exported_name(name): value.mT if self.is_transposed(name) else value
             for name, value in self.parameters.items()
         }
 
 
-def with_new_classifier(model: Encoder, seed: int) -> Encoder:
-    """Return the model with a classifier drawn from a seed."""
-    return replace(model, parameters=model.parameters | draw_classifier(model, seed))
+def with_new_classifier(encoder: Encoder, seed: int) -> Encoder:
+    """Return the encoder with a classifier drawn from a seed."""
+    return replace(encoder, parameters=encoder.parameters | draw_classifier(encoder, seed))
 
 
-def draw_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
+def draw_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
     """Return a classifier's parameters, drawn from a seed as transformers draws them.
 
     Weights come from N(0, initializer_range²), biases are 0, and norms are 1.
     """
     generator = torch.Generator().manual_seed(seed)
     # Some configurations lack this field.
-    spread = getattr(model.config, "initializer_range", 0.02)
-    parameters = {name: value for name, value in model.parameters.items() if is_classifier(name)}
-    for name, value in parameters.items():
+    spread = getattr(encoder.config, "initializer_range", 0.02)
+    parameters = {}
+    for name, value in encoder.parameters.items():
+        if not is_classifier(name):
+            continue
         drawn = torch.zeros(value.shape)
         if name.endswith(".weight"):
             drawn = drawn.normal_(0, spread, generator=generator) if value.ndim > 1 else drawn + 1
@@ -177,21 +174,21 @@ def draw_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
     return parameters
 
 
-def add_adapters(model: Encoder, settings: AdapterSettings, seed: int) -> Encoder:
-    """Return a model of a packed family with adapters whose weights are drawn from a seed."""
+def add_adapters(encoder: Encoder, settings: AdapterSettings, seed: int) -> Encoder:
+    """Return an encoder of a packed family with adapters whose weights are drawn from a seed."""
     generator = torch.Generator().manual_seed(seed)
     spread = DEVIATION[settings.type]
     added: dict[str, Tensor] = {}
-    shapes = settings.shapes(model.config.num_hidden_layers, model.config.hidden_size)
+    shapes = settings.shapes(encoder.config.num_hidden_layers, encoder.config.hidden_size)
     for name, shape in shapes.items():
         start = torch.zeros(shape)
         if len(shape) > 1 and settings.type == "houlsby":
             nn.init.trunc_normal_(start, 0.0, spread, -2 * spread, 2 * spread, generator)
         elif len(shape) > 1:
             start.normal_(0.0, spread, generator=generator)
-        added[name] = start.to(next(iter(model.parameters.values())))
+        added[name] = start.to(next(iter(encoder.parameters.values())))
     # The classifier comes last.
-    return replace(model, parameters=added | model.parameters, adapters=settings)
+    return replace(encoder, parameters=added | encoder.parameters, adapters=settings)
 
 
 def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
@@ -237,7 +234,7 @@ def quiet() -> Iterator[None]:
 
 
 def load_spec_encoder(spec: RunSpec | FisherSpec, directory: str) -> Encoder:
-    """Return the model of a stage, loaded from a directory, with the head of the stage's task."""
+    """Return the encoder of a spec, loaded from a directory, with the head of the spec's task."""
     task = spec.tokens.data.task
     return load_encoder(Path(directory), task.of_kind.head, task.outputs, spec.model.pooling)
 

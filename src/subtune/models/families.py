@@ -44,7 +44,7 @@ class HeadLayer(NamedTuple):
     dropout: tuple[str, ...] = ()
     activation: str = "linear"
 
-    def dropout_of(self, config: Any) -> float:
+    def dropout_probability(self, config: Any) -> float:
         """Return the dropout probability of the layer's input in a model with this ``config``."""
         values = (getattr(config, field) for field in self.dropout)
         return next((value for value in values if value is not None), 0.0)

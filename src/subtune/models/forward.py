@@ -44,18 +44,18 @@ Watch = Callable[[str, Tensor, Tensor], None]
 class _Pass:
     """The arguments of one forward pass."""
 
-    model: Encoder
+    encoder: Encoder
     trained: Mapping[str, Weight]
     batch: Packed
     masks: DropoutMasks | None
     watch: Watch | None
 
     def weight(self, name: str) -> Weight:
-        return self.trained[name] if name in self.trained else self.model.parameters[name]
+        return self.trained[name] if name in self.trained else self.encoder.parameters[name]
 
 
 def logits(
-    model: Encoder,
+    encoder: Encoder,
     batch: Packed,
     trained: Mapping[str, Weight] | None = None,
     masks: DropoutMasks | None = None,
@@ -64,7 +64,7 @@ def logits(
     """Return logits ``[k, q, o]`` of every run, token that the head reads, and output.
 
     Args:
-        model: the model that all runs share.
+        encoder: the model that all runs share.
         batch: the batch that every run reads.
         trained: the weights that replace the model's own tensors, by canonical name.
         masks: dropout masks; without them nothing is dropped.
@@ -72,33 +72,33 @@ def logits(
             module's name, its input ``[k, t, i]`` (an embedding's ids ``[t]``) and its output
             ``[k, t, o]``. It may request the output's gradient.
     """
-    if model.transformers is not None:
+    if encoder.transformers is not None:
         # Transformers' code takes seconds to import; our own pass does not need it.
-        from subtune.models import transformers_pass
+        from subtune.models.transformers_pass import transformers_logits
 
-        return transformers_pass.logits(model, batch, trained, masks)
-    run = _Pass(model, trained or {}, batch, masks, watch)
+        return transformers_logits(encoder, batch, trained, masks)
+    run = _Pass(encoder, trained or {}, batch, masks, watch)
     x = _read_states(run)
-    for layer in model.family.heads[model.head]:
-        x = _linear(run, layer.module, _dropped(run, x, layer.dropout_of(model.config)))
+    for layer in encoder.family.heads[encoder.head]:
+        x = _linear(run, layer.module, _drop(run, x, layer.dropout_probability(encoder.config)))
         x = activation(layer.activation)(x)
-    return mean_per_example(x, batch) if model.averages else x
+    return mean_per_example(x, batch) if encoder.averages else x
 
 
-def hidden_states(model: Encoder, batch: Packed) -> Tensor:
+def hidden_states(encoder: Encoder, batch: Packed) -> Tensor:
     """Return the last hidden states ``[q, h]`` of the tokens that the batch reads."""
-    if model.transformers is not None:
-        from subtune.models import transformers_pass
+    if encoder.transformers is not None:
+        from subtune.models.transformers_pass import transformers_hidden_states
 
-        return transformers_pass.hidden_states(model, batch)
-    return _read_states(_Pass(model, {}, batch, None, None))[0]
+        return transformers_hidden_states(encoder, batch)
+    return _read_states(_Pass(encoder, {}, batch, None, None))[0]
 
 
 def _read_states(run: _Pass) -> Tensor:
     """Return the last hidden states ``[k, q, h]`` of the tokens that the batch reads."""
-    config, reads = run.model.config, run.batch.reads
-    x = _layer_norm(run, "embeddings.LayerNorm", _embedded(run))
-    x = _dropped(run, x, config.hidden_dropout_prob)
+    config, reads = run.encoder.config, run.batch.reads
+    x = _layer_norm(run, "embeddings.LayerNorm", _embed(run))
+    x = _drop(run, x, config.hidden_dropout_prob)
     for number in range(config.num_hidden_layers):
         # If the head reads first tokens only, the last layer computes no others.
         last = number == config.num_hidden_layers - 1
@@ -106,24 +106,24 @@ def _read_states(run: _Pass) -> Tensor:
     return x[:, : run.batch.examples] if reads is None else x.index_select(1, reads)
 
 
-def _embedded(run: _Pass) -> Tensor:
+def _embed(run: _Pass) -> Tensor:
     """Return the tokens' embeddings ``[k, t, h]``."""
     batch = run.batch
-    start = first_position(run.model.config.model_type, run.model.config.pad_token_id)
+    start = first_position(run.encoder.config.model_type, run.encoder.config.pad_token_id)
     types = torch.zeros_like(batch.ids) if batch.token_type_ids is None else batch.token_type_ids
     ids = {
         WORDS: batch.ids,
         "embeddings.position_embeddings": batch.positions + start,
         "embeddings.token_type_embeddings": types,
     }
-    words, positions, types = (_embedding(run, name, ids[name]) for name in ids)
+    words, positions, types = (_read_table(run, name, ids[name]) for name in ids)
     x = words + types + positions
     for name in ids:
         _show(run, name, ids[name], x)
     return x
 
 
-def _embedding(run: _Pass, module: str, ids: Tensor) -> Tensor:
+def _read_table(run: _Pass, module: str, ids: Tensor) -> Tensor:
     """Return an embedding table's rows of all ids, ``[k, t, h]``."""
     match table := run.weight(f"{module}.weight"):
         case SparseEntries():
@@ -132,7 +132,7 @@ def _embedding(run: _Pass, module: str, ids: Tensor) -> Tensor:
             return look_up(torch.searchsorted(rows, ids), values)
         case PerRun(values):
             return look_up(ids, values)
-    return functional.embedding(ids, _shared(table))[None]
+    return functional.embedding(ids, _require_shared(table))[None]
 
 
 def _layer(run: _Pass, layer: str, x: Tensor, first_only: bool) -> Tensor:
@@ -147,9 +147,9 @@ def _layer(run: _Pass, layer: str, x: Tensor, first_only: bool) -> Tensor:
     query, key, value = (each.expand(runs, -1, -1) for each in projected)
     attended = _attention(run, query, key, value)
     attended = _add_and_norm(run, f"{layer}.attention.output", attended, asking)
-    between, fused = f"{layer}.intermediate.dense", run.model.fused
+    between, fused = f"{layer}.intermediate.dense", run.encoder.fused
     if fused is None:
-        activated = activation(run.model.config.hidden_act)(_linear(run, between, attended))
+        activated = activation(run.encoder.config.hidden_act)(_linear(run, between, attended))
     else:
         activated = fused.activated(
             _product(run, between, attended), _vector(run, f"{between}.bias")
@@ -159,7 +159,7 @@ def _layer(run: _Pass, layer: str, x: Tensor, first_only: bool) -> Tensor:
 
 def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Return attention in the shape of the query: ``[k, t, h]``, or first tokens ``[k, n, h]``."""
-    config, batch, buckets = run.model.config, run.batch, run.batch.buckets
+    config, batch, buckets = run.encoder.config, run.batch, run.batch.buckets
     p = 0.0 if run.masks is None else config.attention_probs_dropout_prob
     if not buckets:
         heads = config.num_attention_heads
@@ -179,17 +179,17 @@ def _add_and_norm(run: _Pass, part: str, x: Tensor, residual: Tensor) -> Tensor:
     The last steps of both are a linear layer, dropout, an adapter, if there is one, the residual,
     and LayerNorm.
     """
-    norm, dense, p = f"{part}.LayerNorm", f"{part}.dense", run.model.config.hidden_dropout_prob
+    norm, dense, p = f"{part}.LayerNorm", f"{part}.dense", run.encoder.config.hidden_dropout_prob
     down, up = adapter_layers(part)
-    adapters, fused = run.model.adapters, run.model.fused
-    if f"{down}.weight" not in run.model.parameters:
+    adapters, fused = run.encoder.adapters, run.encoder.fused
+    if f"{down}.weight" not in run.encoder.parameters:
         adapters = None
     if fused is not None and adapters is None:
         y = _product(run, dense, x)
         mask = None if run.masks is None or p == 0.0 else run.masks.draw(y.shape[1:], p)
         vectors = [_vector(run, name) for name in (f"{norm}.weight", f"{norm}.bias")]
         return fused.added_and_normed(y, _vector(run, f"{dense}.bias"), mask, residual, *vectors)
-    x = _dropped(run, _linear(run, dense, x), p)
+    x = _drop(run, _linear(run, dense, x), p)
     if adapters is not None:
         if adapters.type == "houlsby":
             bottleneck = functional.gelu(_linear(run, down, x), approximate="tanh")
@@ -220,14 +220,14 @@ def _product(run: _Pass, module: str, x: Tensor) -> Tensor:
         case SparseEntries():
             return sparse_linear(x, weight)
         case LowRankUpdate(lora_a, lora_b):
-            shared = run.model.parameters[f"{module}.weight"]
+            shared = run.encoder.parameters[f"{module}.weight"]
             return functional.linear(x, shared) + x @ lora_a.mT @ lora_b.mT
-    return functional.linear(x, _shared(weight))
+    return functional.linear(x, _require_shared(weight))
 
 
 def _layer_norm(run: _Pass, module: str, x: Tensor) -> Tensor:
     weight, bias = (_vector(run, f"{module}.{part}") for part in ("weight", "bias"))
-    normalised = functional.layer_norm(x, x.shape[-1:], eps=run.model.config.layer_norm_eps)
+    normalised = functional.layer_norm(x, x.shape[-1:], eps=run.encoder.config.layer_norm_eps)
     y = torch.addcmul(bias, normalised, weight)
     _show(run, module, x, y)
     return y
@@ -236,15 +236,15 @@ def _layer_norm(run: _Pass, module: str, x: Tensor) -> Tensor:
 def _vector(run: _Pass, name: str) -> Tensor:
     """Return a vector that all runs share, ``[h]``, or each run's own, ``[k, 1, h]``."""
     vector = run.weight(name)
-    return vector.values[:, None] if isinstance(vector, PerRun) else _shared(vector)
+    return vector.values[:, None] if isinstance(vector, PerRun) else _require_shared(vector)
 
 
-def _shared(weight: Weight) -> Tensor:
+def _require_shared(weight: Weight) -> Tensor:
     assert isinstance(weight, Tensor), f"{type(weight).__name__} cannot train here"
     return weight
 
 
-def _dropped(run: _Pass, x: Tensor, p: float) -> Tensor:
+def _drop(run: _Pass, x: Tensor, p: float) -> Tensor:
     return x if run.masks is None or p == 0.0 else x * run.masks.draw(x.shape[1:], p)
 
 

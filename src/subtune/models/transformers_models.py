@@ -72,7 +72,7 @@ def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedMode
     """
     with quiet():
         whole = AUTO_CLASSES[encoder.head].from_config(encoder.config, **settings)
-    exported = encoder.exported()
+    exported = encoder.export_parameters()
     # A tied parameter has several names.
     values = {id(value): exported[own] for own, value in whole.named_parameters()}
     twins = whole.named_parameters(remove_duplicate=False)

@@ -23,15 +23,15 @@ from subtune.core.errors import SubtuneError, reason_of
 from subtune.core.machine import is_out_of_memory
 from subtune.models.encoder import Encoder, TransformersModule
 from subtune.models.families import QUESTION_ANSWERING
-from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun, SparseEntries, Weight
+from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun, Weight
 from subtune.models.packing import Packed
 
 # The two matrices of a low-rank update, ``[r, i]`` and ``[o, r]``, by module name.
 Updates = Mapping[str, tuple[Tensor, Tensor]]
 
 
-def logits(
-    model: Encoder,
+def transformers_logits(
+    encoder: Encoder,
     batch: Packed,
     trained: Mapping[str, Weight] | None = None,
     masks: DropoutMasks | None = None,
@@ -41,9 +41,9 @@ def logits(
     Raises:
         SubtuneError: transformers' code fails on texts, or vmap refuses it.
     """
-    theirs = model.transformers
+    theirs = encoder.transformers
     assert theirs is not None, "packed families have a forward pass of their own"
-    shared = {theirs.own_names[name]: value for name, value in model.parameters.items()}
+    shared = {theirs.own_names[name]: value for name, value in encoder.parameters.items()}
     own: dict[str, Tensor] = {}
     updates: dict[str, tuple[Tensor, Tensor]] = {}
     for name, weight in (trained or {}).items():
@@ -55,13 +55,11 @@ def logits(
                 own[own_name] = values
             case LowRankUpdate(lora_a, lora_b):
                 updates[own_name.rpartition(".")[0]] = lora_a, lora_b
-            case SparseEntries(matrix, values, rows, columns):
-                shared[own_name] = matrix.index_put((rows, columns), values)
             case Tensor():
                 shared[own_name] = weight
     theirs.module.train(masks is not None)
-    compute = partial(_logits_of_run, model, batch, shared)
-    with _Replaced(masks), _noise(theirs, masks), _in_one_line(model.config.model_type):
+    compute = partial(_run_logits, encoder, theirs, batch, shared)
+    with _Replaced(masks), _seeded_generator(theirs, masks), _one_line_errors(encoder):
         runs = [len(values) for values in (*own.values(), *(a for a, _ in updates.values()))]
         if max(runs, default=1) > 1:
             # Dropout masks are drawn once for all runs.
@@ -70,28 +68,27 @@ def logits(
         return compute(first, {name: (a[0], b[0]) for name, (a, b) in updates.items()})[None]
 
 
-def hidden_states(model: Encoder, batch: Packed) -> Tensor:
+def transformers_hidden_states(encoder: Encoder, batch: Packed) -> Tensor:
     """Return hidden states, as `subtune.models.forward.hidden_states` does.
 
     Raises:
         SubtuneError: transformers' code fails on texts.
     """
-    theirs = model.transformers
+    theirs = encoder.transformers
     assert theirs is not None, "packed families have a forward pass of their own"
     prefix = f"{theirs.module.base_model_prefix}."
     base = theirs.module.eval().get_submodule(prefix[:-1])
-    tensors = dict(theirs.buffers)
-    for name, value in model.parameters.items():
-        tensors[theirs.own_names[name]] = value.mT if model.is_transposed(name) else value
+    tensors = encoder.export_parameters() | dict(theirs.buffers)
     tensors = {own.removeprefix(prefix): t for own, t in tensors.items() if own.startswith(prefix)}
-    with _in_one_line(model.config.model_type):
-        outputs = functional_call(base, tensors, (), _inputs(model, batch))
+    with _one_line_errors(encoder):
+        outputs = functional_call(base, tensors, (), _pad_inputs(encoder, batch))
     reads = batch.first if batch.reads is None else batch.reads
-    return _at(outputs.last_hidden_state, batch, reads)
+    return _pick_tokens(outputs.last_hidden_state, batch, reads)
 
 
-def _logits_of_run(
-    model: Encoder,
+def _run_logits(
+    encoder: Encoder,
+    theirs: TransformersModule,
     batch: Packed,
     shared: Mapping[str, Tensor],
     own: Mapping[str, Tensor],
@@ -100,21 +97,20 @@ def _logits_of_run(
     """Return the logits ``[q, o]`` of one run.
 
     Args:
-        model: the model.
+        encoder: the model.
+        theirs: its module.
         batch: the batch.
         shared: the values of the model's parameters, by transformers' names.
         own: the values of the run's own parameters, which take the place of shared ones.
         updates: the run's low-rank updates.
     """
-    theirs = model.transformers
-    assert theirs is not None
     tensors = {**shared, **own}
     # GPT-2's linear layers hold their matrices as [i, o].
     tensors |= {name: tensors[name].mT for name in theirs.transposed}
-    inputs = _inputs(model, batch)
-    with _updated(theirs.module, updates):
+    inputs = _pad_inputs(encoder, batch)
+    with _added_updates(theirs.module, updates):
         outputs = functional_call(theirs.module, tensors | dict(theirs.buffers), (), inputs)
-    if model.head == QUESTION_ANSWERING:
+    if encoder.head == QUESTION_ANSWERING:
         every = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
     else:
         every = outputs.logits
@@ -122,24 +118,24 @@ def _logits_of_run(
         return every
     # PEFT's virtual tokens precede a text.
     every = every[:, every.shape[1] - batch.longest :]
-    if model.averages:
+    if encoder.averages:
         inside = inputs["attention_mask"][:, :, None]
         return (every * inside).sum(1) / inside.sum(1)
-    return _at(every, batch, batch.reads)
+    return _pick_tokens(every, batch, batch.reads)
 
 
-def _at(every: Tensor, batch: Packed, reads: Tensor) -> Tensor:
+def _pick_tokens(every: Tensor, batch: Packed, reads: Tensor) -> Tensor:
     """Return values ``[q, …]`` of the tokens in ``reads``, from a padded batch ``[n, l, …]``."""
     return every[batch.example[reads], batch.positions[reads]]
 
 
-def _inputs(model: Encoder, batch: Packed) -> dict[str, Tensor]:
+def _pad_inputs(encoder: Encoder, batch: Packed) -> dict[str, Tensor]:
     """Return the batch with padding on the right, ``[n, l]``, as transformers' code reads it."""
     # The last row gets the tokens that belong to no example, and is cut off.
     size = len(batch.first) + 1, batch.longest
     where = batch.example, batch.positions
     columns = {
-        "input_ids": (batch.ids.new_full(size, model.config.pad_token_id), batch.ids),
+        "input_ids": (batch.ids.new_full(size, encoder.config.pad_token_id), batch.ids),
         "attention_mask": (batch.ids.new_zeros(size), torch.ones_like(batch.ids)),
     }
     if batch.token_type_ids is not None:
@@ -150,11 +146,11 @@ def _inputs(model: Encoder, batch: Packed) -> dict[str, Tensor]:
 
 
 @contextmanager
-def _updated(model: nn.Module, updates: Updates) -> Iterator[None]:
+def _added_updates(module: nn.Module, updates: Updates) -> Iterator[None]:
     """Add low-rank updates to linear layers' outputs, by two thin products."""
     with ExitStack() as hooks:
         for name, (lora_a, lora_b) in updates.items():
-            hook = model.get_submodule(name).register_forward_hook(
+            hook = module.get_submodule(name).register_forward_hook(
                 lambda _, inputs, y, a=lora_a, b=lora_b: y + inputs[0] @ a.mT @ b.mT
             )
             hooks.enter_context(hook)
@@ -162,7 +158,7 @@ def _updated(model: nn.Module, updates: Updates) -> Iterator[None]:
 
 
 @contextmanager
-def _in_one_line(model_type: str) -> Iterator[None]:
+def _one_line_errors(encoder: Encoder) -> Iterator[None]:
     """Turn errors of transformers' code into one line, except errors of too little memory."""
     try:
         yield
@@ -170,13 +166,13 @@ def _in_one_line(model_type: str) -> Iterator[None]:
         if is_out_of_memory(error):
             raise
         raise SubtuneError(
-            f"transformers' model of {model_type!r} fails on texts such as these: "
+            f"transformers' model of {encoder.config.model_type!r} fails on texts such as these: "
             f"{reason_of(error)}"
         ) from error
 
 
 @contextmanager
-def _noise(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[None]:
+def _seeded_generator(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[None]:
     """Seed torch's generator from the masks, because some modules of PEFT draw from it.
 
     On a GPU nothing is seeded here: `DropoutMasks` has seeded the generator, and each replay of a

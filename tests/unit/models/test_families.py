@@ -49,7 +49,7 @@ def test_names_and_shapes_are_those_of_transformers_model(head, config, family):
 def test_a_head_drops_what_layers_drop_unless_the_configuration_says_more(head, config, family):
     config.classifier_dropout = None
     expected = config.hidden_dropout_prob if head != QUESTION_ANSWERING else 0
-    assert family.heads[head][-1].dropout_of(config) == expected
+    assert family.heads[head][-1].dropout_probability(config) == expected
 
 
 def test_the_longest_text_is_the_longest_that_the_model_takes(config):

@@ -154,12 +154,12 @@ def mixed_rates(monkeypatch):
 
 def mixed_masks(monkeypatch):
     """Let every run but the first drop what no run drops by itself."""
-    dropped = forward._dropped
+    dropped = forward._drop
 
     def mixed(run, x, p):
         return torch.cat([dropped(run, one[None], p) for one in x])
 
-    monkeypatch.setattr(forward, "_dropped", mixed)
+    monkeypatch.setattr(forward, "_drop", mixed)
 
 
 @pytest.mark.parametrize(("name", "batch_size"), [("sst2", 11)])
