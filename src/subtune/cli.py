@@ -137,7 +137,7 @@ def compare(
         results: default: a new directory below results
     """
     from subtune.comparison import question
-    from subtune.exhibits.answer_tables import answers_in_lines
+    from subtune.exhibits.answer_tables import format_answers
 
     found = question.compare(
         train,
@@ -149,7 +149,7 @@ def compare(
         **asdict(replace(options, kind=kind.kind)),
     )
     answers = Layout(str(found.results)).summary("answers", "csv")
-    print(answers_in_lines(Path(answers)))
+    print(format_answers(Path(answers)))
     print(f"Everything on one page: {found.report}")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from subtune import papers
 from subtune.analysis.predictions import NO_ROWS
-from subtune.exhibits.output import Results
+from subtune.exhibits.output import ExperimentResults
 from subtune.papers.shared import all_exhibits
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import Task, list_score_columns
@@ -25,18 +25,20 @@ def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def results(titles: Mapping[str, str], paper: str | None = None, **tables: Any) -> Results:
+def results(
+    titles: Mapping[str, str], paper: str | None = None, **tables: Any
+) -> ExperimentResults:
     """Return tables with the tasks' titles, which are also those of the columns."""
     tables = {"row_scores": NO_ROWS, **tables}
     tasks = {
         name: {"title": title, "columns": {name: title}, "metrics": TITLES}
         for name, title in titles.items()
     }
-    return Results(tables, tasks, papers.find(paper).printed)
+    return ExperimentResults(tables, tasks, papers.find_paper(paper).printed)
 
 
 def made(paper: str, name: str, tables: Mapping[str, Any], tasks: Any = None, **others: Any) -> Any:
-    """Return an exhibit of these tables and of other fields of `Results`."""
-    of_paper = Results(tables, tasks or {}, papers.find(paper).printed, **others)
-    [exhibit] = [e for e in all_exhibits(papers.find(paper)) if e.name == name]
+    """Return an exhibit of these tables and of other fields of `ExperimentResults`."""
+    of_paper = ExperimentResults(tables, tasks or {}, papers.find_paper(paper).printed, **others)
+    [exhibit] = [e for e in all_exhibits(papers.find_paper(paper)) if e.name == name]
     return exhibit.make(of_paper)

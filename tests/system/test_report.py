@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from subtune.analysis.scores import read_scores
 from subtune.exhibits import output, page
-from subtune.exhibits.answer_tables import in_brief
+from subtune.exhibits.answer_tables import summarise_answers
 
 
 def runs(**columns):
@@ -232,7 +232,7 @@ def test_a_sentence_says_what_to_train_on_each_of_several_tasks():
         ("train", "BitFit", "SST-2"),
     ]
     answers = pd.DataFrame(rows, columns=["decision", "method", "title"])
-    assert in_brief(answers.assign(seeds=3, answer="")) == (
+    assert summarise_answers(answers.assign(seeds=3, answer="")) == (
         "Train BitFit on MRPC, SST-2; nothing on STS-B. Probably LayerNorm on RTE. "
         "Train everything on CoLA."
     )
@@ -242,6 +242,9 @@ def test_a_sentence_says_once_what_is_missing_on_several_tasks():
     missing = "Full fine-tuning is not among the methods: add `full`."
     rows = [(None, None, title, missing) for title in ("RTE", "CoLA")]
     answers = pd.DataFrame(rows, columns=["decision", "method", "title", "answer"])
-    assert in_brief(answers.assign(seeds=None)) == missing
+    assert summarise_answers(answers.assign(seeds=None)) == missing
     answers.loc[2] = ["train", "BitFit", "SST-2", "Train BitFit."]
-    assert in_brief(answers.assign(seeds=3)) == f"Train BitFit on SST-2. On RTE, CoLA: {missing}"
+    assert (
+        summarise_answers(answers.assign(seeds=3))
+        == f"Train BitFit on SST-2. On RTE, CoLA: {missing}"
+    )

@@ -19,7 +19,7 @@ from subtune.config import check_config, read_config
 from subtune.config.schema import OwnTask
 from subtune.data import sources
 from subtune.exhibits import output
-from subtune.exhibits.answer_tables import answers_in_lines, decisions, methods_by_score
+from subtune.exhibits.answer_tables import answers_table, format_answers, summary_table
 from subtune.methods import SELECTION
 from subtune.models.dimensions import read_dimensions
 from subtune.steps.preflight import preflight
@@ -155,9 +155,9 @@ def test_the_answer_shown_is_that_of_the_recorded_scores(tmp_path, monkeypatch):
         results({"packages": "packages"}, chosen=chosen, row_scores=row_scores),
         unfinished={method: [done, 5] for method, done in folds.items() if done < 5},
     )
-    for name, make in (("answers", decisions), ("summary", methods_by_score)):
+    for name, make in (("answers", answers_table), ("summary", summary_table)):
         output.write_table(make(ours), [tmp_path / f"{name}.csv"])
-    lines = answers_in_lines(tmp_path / "answers.csv").splitlines()
+    lines = format_answers(tmp_path / "answers.csv").splitlines()
     answer = "\n".join(lines[lines.index("minilm:") : -2])
     assert textwrap.indent(answer, "    ") in README.read_text(encoding="utf-8")
 

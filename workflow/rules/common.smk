@@ -152,8 +152,8 @@ def keep_comparisons_away():
 
 def print_answers(written):
     """Print the answers and how many claims hold, from files that this call has written."""
-    from subtune.exhibits.answer_tables import answers_in_lines
-    from subtune.exhibits.tables import papers_in_lines
+    from subtune.exhibits.answer_tables import format_answers
+    from subtune.exhibits.tables import format_papers
 
     papers = {}
     for name, citation in SETTINGS["papers"].items():
@@ -161,11 +161,11 @@ def print_answers(written):
         if claims in written and exists(claims):
             papers.setdefault(citation, []).append(Path(claims))
     if papers:
-        print(f"\n{papers_in_lines(papers)}", file=sys.stderr)
+        print(f"\n{format_papers(papers)}", file=sys.stderr)
     shared = PATHS.summary("answers", "csv")
     single = [PATHS.exhibit(name, "answers", "csv") for name in jobs("exhibits")]
     for path in [shared] if shared in written else [p for p in single if p in written]:
-        print(answers_in_lines(Path(path)), file=sys.stderr)
+        print(format_answers(Path(path)), file=sys.stderr)
 
 
 class FailureHandler(logging.Handler):

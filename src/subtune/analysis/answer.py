@@ -103,7 +103,7 @@ def folds_judge(runs: pd.DataFrame) -> bool:
     return bool((runs["fold"].notna() & runs["decides"]).all())
 
 
-def with_reference(
+def compare_with_reference(
     runs: pd.DataFrame, numbers: pd.DataFrame
 ) -> tuple[str, list[Candidate], list[Candidate]]:
     """Return the reference's title, and the methods as compared with it and with full.
@@ -112,14 +112,14 @@ def with_reference(
         runs: the rows of one model from `judged_runs`, on one or on all tasks.
         numbers: the row scores, indexed by run.
     """
-    with_full = candidates(runs, FULL, numbers)
-    reference = reference_of(runs, with_full)
+    with_full = compare_methods(runs, FULL, numbers)
+    reference = find_reference(runs, with_full)
     if reference == FULL:
         return reference, with_full, with_full
-    return reference, candidates(runs, reference, numbers), with_full
+    return reference, compare_methods(runs, reference, numbers), with_full
 
 
-def reference_of(runs: pd.DataFrame, with_full: Sequence[Candidate]) -> str:
+def find_reference(runs: pd.DataFrame, with_full: Sequence[Candidate]) -> str:
     """Return the title of the reference, the method against which the others may lose the margin.
 
     It is full fine-tuning, unless other methods are sure to beat full by more than the margin: then
@@ -136,7 +136,7 @@ def reference_of(runs: pd.DataFrame, with_full: Sequence[Candidate]) -> str:
     return "" if scored.empty else str(scored.index[-1])
 
 
-def candidates(runs: pd.DataFrame, reference: str, numbers: pd.DataFrame) -> list[Candidate]:
+def compare_methods(runs: pd.DataFrame, reference: str, numbers: pd.DataFrame) -> list[Candidate]:
     """Return the methods as compared with a reference, itself included, from the smallest.
 
     Methods without a difference on every task are left out. Scores are means over tasks.
@@ -148,7 +148,7 @@ def candidates(runs: pd.DataFrame, reference: str, numbers: pd.DataFrame) -> lis
     """
     tasks = runs.groupby(TASK).ngroups
     found = []
-    for _, pairs in _paired(runs, reference).groupby("title", sort=False):
+    for _, pairs in _pair_runs(runs, reference).groupby("title", sort=False):
         if pairs.groupby(TASK).ngroups == tasks and pairs["difference"].notna().all():
             found.append(_candidate(pairs, runs, numbers))
     return sorted(found, key=lambda candidate: (candidate.trained, -candidate.score))
@@ -158,7 +158,7 @@ def _candidate(pairs: pd.DataFrame, runs: pd.DataFrame, numbers: pd.DataFrame) -
     """Return a method as compared with a reference.
 
     Args:
-        pairs: the method's runs, from `_paired`.
+        pairs: the method's runs, from `_pair_runs`.
         runs: the runs of all methods.
         numbers: the row scores, indexed by run.
     """
@@ -179,9 +179,11 @@ def _candidate(pairs: pd.DataFrame, runs: pd.DataFrame, numbers: pd.DataFrame) -
         score=scores["value"],
         reference=reference,
         reference_score=scores["value_of_reference"],
-        difference=intervals.interval(studies) if studies else NO_DIFFERENCE._replace(mean=mean),
+        difference=intervals.mean_interval(studies)
+        if studies
+        else NO_DIFFERENCE._replace(mean=mean),
         most_lost=intervals.most_lost(studies),
-        chance=intervals.chance(studies, margin),
+        chance=intervals.chance_within(studies, margin),
         is_sure=_is_sure(studies, margin),
         seeds=tuple(sorted(min(by_task, key=len)["seed"])),
         studies=studies,
@@ -193,7 +195,7 @@ def _candidate(pairs: pd.DataFrame, runs: pd.DataFrame, numbers: pd.DataFrame) -
     )
 
 
-def _paired(runs: pd.DataFrame, reference: str) -> pd.DataFrame:
+def _pair_runs(runs: pd.DataFrame, reference: str) -> pd.DataFrame:
     """Return the runs whose seed and fold the reference has too, with their ``difference``.
 
     The columns ``title_of_reference``, ``value_of_reference`` and ``run_of_reference`` are the
@@ -220,20 +222,22 @@ def _study(pairs: pd.DataFrame, numbers: pd.DataFrame) -> Study | None:
     metric is not a share of rows.
 
     Args:
-        pairs: from `_paired`.
+        pairs: from `_pair_runs`.
         numbers: the row scores, indexed by run.
     """
     both, differences = (pairs["run"], pairs["run_of_reference"]), pairs["difference"].tolist()
     if not all(run.isin(numbers.index).all() for run in both):
-        return intervals.study(differences, None, 0) if len(pairs) > 1 else None
+        return intervals.estimate_study(differences, None, 0) if len(pairs) > 1 else None
     own, of_reference = (numbers.loc[run, NUMBERS].to_numpy(float) for run in both)
     values, rows = own - of_reference, numbers.loc[pairs["run"], "rows"].tolist()
     if folds_judge(pairs):
         folds = pairs["fold"].nunique()
-        study = intervals.nested_study(differences, values, sum(rows) * folds // len(rows), folds)
+        study = intervals.estimate_nested_study(
+            differences, values, sum(rows) * folds // len(rows), folds
+        )
     else:
         known = ~np.isnan(values).any(axis=0)
-        study = intervals.study(differences, values[:, known], rows[0])
+        study = intervals.estimate_study(differences, values[:, known], rows[0])
     return study if study.error()[0] or pairs["metric"].iloc[0] in SHARES else None
 
 
@@ -243,7 +247,7 @@ def _is_sure(studies: Sequence[Study], margin: float) -> bool:
     The chance of a single seed does not include differences between seeds, so one seed is never
     sure.
     """
-    is_likely = intervals.chance(studies, margin) >= SURE
+    is_likely = intervals.chance_within(studies, margin) >= SURE
     return is_likely and min(study.seeds for study in studies) > 1
 
 
@@ -279,7 +283,7 @@ class Answer:
 
     Attributes:
         margin: the largest acceptable loss of score against the reference.
-        reference: the title of the method from `subtune.analysis.answer.reference_of`, or
+        reference: the title of the method from `subtune.analysis.answer.find_reference`, or
             empty.
         decision: from `_decision`.
         candidate: the method of the decision; if everything trains, the method nearest to full. Its
@@ -310,7 +314,7 @@ class Answer:
     unfinished: Unfinished = field(default_factory=dict)
 
 
-def answers(
+def find_answers(
     chosen: pd.DataFrame,
     row_scores: pd.DataFrame = NO_ROWS,
     unfinished: Unfinished = MappingProxyType({}),
@@ -339,8 +343,8 @@ def _answer(
 ) -> Answer:
     """Return the answer from the runs of one model on one or all tasks."""
     margin, full = float(runs["margin"].min()), runs[runs["title"] == FULL]
-    reference, compared, with_full = with_reference(runs, numbers)
-    missing = None if _titled(with_full, reference) else _missing(full)
+    reference, compared, with_full = compare_with_reference(runs, numbers)
+    missing = None if _find_candidate(with_full, reference) else _missing(full)
     answer = Answer(
         *question,
         margin,
@@ -369,7 +373,7 @@ def _missing(full: pd.DataFrame) -> Missing:
     return "full" if full.empty else "score of full"
 
 
-def _titled(candidates: Sequence[Candidate], title: str) -> Candidate | None:
+def _find_candidate(candidates: Sequence[Candidate], title: str) -> Candidate | None:
     """Return the candidate with a title, if there is one."""
     return next((candidate for candidate in candidates if candidate.title == title), None)
 
@@ -394,7 +398,7 @@ def _decision(
         compared: the comparison of each method with the reference, from the smallest method.
         with_full: the comparison of each method with full fine-tuning.
     """
-    reference = _titled(compared, answer.reference)
+    reference = _find_candidate(compared, answer.reference)
     smaller = [c for c in compared if reference and c.trained < reference.trained]
     if not answer.missing:
         for candidate in smaller:
@@ -407,7 +411,7 @@ def _decision(
     if answer.missing:
         return "probably", reference
     if answer.reference != FULL:
-        return "train", _titled(with_full, answer.reference)
+        return "train", _find_candidate(with_full, answer.reference)
     return "everything", max(smaller, key=lambda c: c.difference.mean, default=None)
 
 
@@ -417,6 +421,8 @@ def _with_what_would_tell(answer: Answer, candidate: Candidate) -> Answer:
     The numbers are unknown if there is a single seed, and the number of rows for several tasks.
     """
     studies = candidate.studies if len(candidate.seeds) > 1 else ()
-    rows = intervals.more_rows(studies[0], answer.margin) if len(studies) == 1 else None
-    seeds = intervals.more_seeds(studies, answer.margin)
+    rows = (
+        intervals.additional_rows_needed(studies[0], answer.margin) if len(studies) == 1 else None
+    )
+    seeds = intervals.additional_seeds_needed(studies, answer.margin)
     return replace(answer, more_seeds=seeds, more_rows=rows)

@@ -34,7 +34,7 @@ import pandas as pd
 
 from subtune.analysis import intervals
 from subtune.analysis.intervals import Interval
-from subtune.analysis.statistics import SIGNIFICANCE, kruskal_wallis, minus, scores_of
+from subtune.analysis.statistics import SIGNIFICANCE, complete_scores, kruskal_wallis, minus
 
 Expectation = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
@@ -72,16 +72,16 @@ def interval_units(cells: pd.Series) -> tuple[str, pd.Series]:
         cells: from `subtune.analysis.statistics`.
     """
     if "seed" not in cells.index.names or cells.index.nlevels == 1:
-        return _words(cells), cells
+        return _varying_levels(cells), cells
     wide = cells.unstack("seed")
     complete = wide.dropna(axis="columns")
     if complete.shape[1] >= FEWEST_UNITS:
         return "seed", complete.mean()
     means = wide.mean(axis=1)
-    return _words(means), means
+    return _varying_levels(means), means
 
 
-def _words(cells: pd.Series) -> str:
+def _varying_levels(cells: pd.Series) -> str:
     """Return, in words, the index levels that vary between cells.
 
     Each of MNLI's two columns counts as a task.
@@ -92,14 +92,14 @@ def _words(cells: pd.Series) -> str:
     return " × ".join("task" if name == "column" else str(name) for name in names)
 
 
-def interval_of(values: Sequence[float]) -> Interval:
+def claim_interval(values: Sequence[float]) -> Interval:
     """Return the mean of a claim's units and its interval."""
     if len(values) < FEWEST_UNITS:
         return Interval(float(np.mean(values)) if len(values) else math.nan, math.nan, math.nan)
-    return intervals.interval([intervals.study(values, None, 0)])
+    return intervals.mean_interval([intervals.estimate_study(values, None, 0)])
 
 
-def verdict(expects: Expectation, interval: Interval, equivalence_margin: float) -> str:
+def interval_verdict(expects: Expectation, interval: Interval, equivalence_margin: float) -> str:
     """Return the verdict of an interval: supported, not supported, or undecided."""
     low, high, margin = interval.low, interval.high, equivalence_margin
     # Comparisons with NaN are false, so an unknown interval decides nothing.
@@ -186,7 +186,7 @@ class Judgement(NamedTuple):
         return cls(value, cells, HOLDS if holds else DOES_NOT_HOLD)
 
 
-def claims_table(
+def judge_claims(
     claims: Sequence[Claim],
     ours: Tables,
     printed_tasks: Tables,
@@ -215,17 +215,17 @@ def claims_table(
     with_printed = {**ours, "printed": printed_tasks["printed"]}
     rows = []
     for claim in claims:
-        data = _data_of(claim, with_printed, tasks_apart)
-        printed = judge(claim, _data_of(claim, printed_tasks, tasks_apart))
+        data = _select_data(claim, with_printed, tasks_apart)
+        printed = judge(claim, _select_data(claim, printed_tasks, tasks_apart))
         if claim.at_least is None:
             # A mean over tasks is compared with printed averages, if there are any.
-            averages = _data_of(claim, printed_averages, tasks_apart)
+            averages = _select_data(claim, printed_averages, tasks_apart)
             printed = judge(claim, averages) or printed
-        rows.append(_row(claim, data, printed or Judgement(math.nan, 0, NOT_PRINTED)))
+        rows.append(_claim_row(claim, data, printed or Judgement(math.nan, 0, NOT_PRINTED)))
     return pd.DataFrame(rows)
 
 
-def _data_of(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list[pd.DataFrame]:
+def _select_data(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list[pd.DataFrame]:
     """Return each table that a claim reads, with its tasks' rows; no tables if one is empty."""
     data = []
     for name in claim.reads:
@@ -240,11 +240,11 @@ def _data_of(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list
     return data
 
 
-def _row(claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement) -> dict[str, Any]:
+def _claim_row(claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement) -> dict[str, Any]:
     ours = judge(claim, data) or Judgement(math.nan, 0, UNDECIDED)
     unit, units = interval_units(_cells(claim, data))
-    interval = interval_of(units.tolist())
-    decided = verdict(claim.expects, interval, claim.equivalence_margin())
+    interval = claim_interval(units.tolist())
+    decided = interval_verdict(claim.expects, interval, claim.equivalence_margin())
     if claim.measure == "ratio":
         interval = Interval(*(math.exp(value) for value in interval))
     return {
@@ -316,7 +316,7 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
 
 def _kruskal_wallis(groups: tuple[str, str], data: Sequence[pd.DataFrame]) -> Judgement | None:
     """Return the test of two methods' scores; the claim holds if they do not differ."""
-    wide = pd.concat([scores_of(groups, table) for table in data])
+    wide = pd.concat([complete_scores(groups, table) for table in data])
     if len(wide) < FEWEST_UNITS:
         return None
     p_value = kruskal_wallis(*(wide[group].tolist() for group in groups))

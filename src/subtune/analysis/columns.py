@@ -6,7 +6,7 @@
 * ``scores``: the scores of an experiment's runs, from `subtune.analysis.scores`; exhibits call such
   tables ``scores``, ``chosen``, ``sizes`` and ``test_scores``
 * ``summary``: from `subtune.analysis.summary.summary`
-* ``answers``: from `subtune.exhibits.answer_tables.decisions`
+* ``answers``: from `subtune.exhibits.answer_tables.answers_table`
 
 A column's name may be a pattern, such as ``versions.*``.
 """

@@ -69,7 +69,7 @@ class Study(NamedTuple):
         return variance, variance**2 / spread if spread else math.inf
 
 
-def study(differences: Sequence[float], values: np.ndarray | None, rows: int) -> Study:
+def estimate_study(differences: Sequence[float], values: np.ndarray | None, rows: int) -> Study:
     """Estimate the variances of a mean difference.
 
     With one seed, the variance is that of its parts; it does not include differences between seeds.
@@ -94,7 +94,9 @@ def study(differences: Sequence[float], values: np.ndarray | None, rows: int) ->
     return Study(mean, seed_variance, part_variance, residual_variance, seeds, parts, rows)
 
 
-def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, folds: int) -> Study:
+def estimate_nested_study(
+    differences: Sequence[float], values: np.ndarray, rows: int, folds: int
+) -> Study:
     """Estimate a mean difference's variances in cross-validation: rows are nested in seeds.
 
     If a fold has no score, there is no interval. If a fold has too few rows to have parts, the
@@ -110,7 +112,7 @@ def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, fo
     """
     seeds, mean, counts = len(differences), float(np.mean(differences)), np.isfinite(values).sum(1)
     if counts.min() < 2:
-        return study(differences, None, 0)
+        return estimate_study(differences, None, 0)
     mean_variance = float((np.nanvar(values, 1, ddof=1) / counts).mean())
     variance = np.var(differences, ddof=1) if seeds > 1 else mean_variance
     # Unlike max, np.maximum keeps NaN.
@@ -119,7 +121,7 @@ def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, fo
     return Study(mean, seed_variance, mean_variance * parts, 0, seeds, parts, rows, folds)
 
 
-def interval(studies: Sequence[Study]) -> Interval:
+def mean_interval(studies: Sequence[Study]) -> Interval:
     """Return the mean over studies, such as tasks, and its interval."""
     from scipy import stats
 
@@ -130,7 +132,7 @@ def interval(studies: Sequence[Study]) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def chance(studies: Sequence[Study], margin: float) -> float:
+def chance_within(studies: Sequence[Study], margin: float) -> float:
     """Return the chance that the mean over studies is at least minus ``margin``.
 
     Without studies, the chance is NaN.
@@ -182,7 +184,7 @@ def _mean(
     return mean, math.sqrt(variance) / len(errors), variance**2 / spread
 
 
-def more_seeds(studies: Sequence[Study], margin: float) -> int | None:
+def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | None:
     """Return how many more seeds make the loss at most ``margin`` with a chance of `LEVEL`.
 
     In cross-validation, all folds of a partition are added together. The number is None if it is
@@ -194,7 +196,7 @@ def more_seeds(studies: Sequence[Study], margin: float) -> int | None:
     return next((more for more in tried if most_lost(studies, more) <= margin), None)
 
 
-def more_rows(study: Study, margin: float) -> int | None:
+def additional_rows_needed(study: Study, margin: float) -> int | None:
     """Return how many more rows make the loss at most ``margin`` with a chance of `LEVEL`.
 
     The number is rounded up to two digits. It is None if it is unknown, or if there would be more

@@ -11,7 +11,7 @@ from subtune.methods.roles import Component, sort_components, split_name
 from subtune.runs import records
 
 
-def with_places(table: pd.DataFrame) -> pd.DataFrame:
+def add_places(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with each ``parameter``'s ``component``, ``layer`` and ``part``.
 
     A parameter outside the layers has no ``layer``.
@@ -22,12 +22,12 @@ def with_places(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the layers' parameters, with `with_places` applied.
+    """Return the rows of the layers' parameters, with `add_places` applied.
 
     ``parameter`` becomes the name in `LAYER_PARAMETERS`, or NaN if that list lacks the parameter.
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
-    table = with_places(table).dropna(subset="layer")
+    table = add_places(table).dropna(subset="layer")
     return table.assign(parameter=(table["component"] + "." + table["part"]).map(names))
 
 
@@ -49,7 +49,7 @@ def component_shares(sums: pd.DataFrame) -> pd.DataFrame:
     Returns:
         ``task``, ``component``, ``share``.
     """
-    table = with_places(sums).dropna(subset="layer")
+    table = add_places(sums).dropna(subset="layer")
     means = _per_entry(table, ["task", "component"], "information")
     return _with_share(means)[["task", "component", "share"]]
 
@@ -73,24 +73,24 @@ def component_ranking(shares: pd.DataFrame) -> pd.Series:
     return total.sort_values(ascending=False, kind="stable")
 
 
-def layernorm_by_layer(sums: pd.DataFrame) -> pd.DataFrame:
+def layernorm_information(sums: pd.DataFrame) -> pd.DataFrame:
     """Return each layer's share of LayerNorm's information (LayerNorm paper, Figures 3 and 4).
 
     Returns:
         ``task``, ``layer``, ``part`` (weight or bias), ``share``. A task's shares sum to 1.
     """
-    table = with_places(sums).query("component == 'output.LayerNorm'").astype({"layer": int})
+    table = add_places(sums).query("component == 'output.LayerNorm'").astype({"layer": int})
     return _with_share(table)[["task", "layer", "part", "share"]]
 
 
-def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
+def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
     """Return the global information (LayerNorm paper, Figure 4).
 
     A task's weights are divided by the sum of its weights, and its biases by the sum of its biases.
     The quotients are then added over tasks.
 
     Args:
-        shares: from `layernorm_by_layer`. Missing shares stay missing and are left out of sums.
+        shares: from `layernorm_information`. Missing shares stay missing and are left out of sums.
 
     Returns:
         ``layer``, ``part``, ``share``. A share is missing if a task's share is missing. As in the
@@ -102,7 +102,7 @@ def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
     return groups.sum(skipna=False).reset_index()
 
 
-def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
+def component_changes(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     """Return the mean |change| of each component in each layer after full fine-tuning (LayerNorm
     paper, Eq. 1).
 
@@ -111,14 +111,14 @@ def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
         seeds.
     """
     parts = [pd.DataFrame(columns=["task", "component", "layer", "change"])]
-    for (task,), table in _changes(chosen[chosen["method"] == "full"], ["task"], store):
-        table = with_places(table).sort_values(["component", "layer"], kind="stable")
+    for (task,), table in _run_changes(chosen[chosen["method"] == "full"], ["task"], store):
+        table = add_places(table).sort_values(["component", "layer"], kind="stable")
         table = table.assign(change=table["mean_abs_change"] * table["size"])
         parts.append(_per_entry(table, ["component", "layer"], "change").assign(task=task))
     return pd.concat(parts, ignore_index=True).astype({"layer": int})
 
 
-def changes_of_methods(
+def mean_abs_changes(
     chosen: pd.DataFrame, methods_on_tasks: Collection[tuple[str, str]], store: Path
 ) -> pd.DataFrame:
     """Return the mean |change| of each layer's biases and LayerNorm weights (BitFit, section 4).
@@ -133,14 +133,14 @@ def changes_of_methods(
     pairs = zip(chosen["method"], chosen["task"], strict=True)
     drawn = chosen[[pair in methods_on_tasks for pair in pairs]]
     parts = [pd.DataFrame(columns=["model", "method", "task", "parameter", "layer", "change"])]
-    for key, table in _changes(drawn, ["model", "method", "task"], store):
+    for key, table in _run_changes(drawn, ["model", "method", "task"], store):
         groups = with_layer_parameters(table).groupby(["parameter", "layer"])
         means = groups["mean_abs_change"].mean().rename("change").reset_index()
         parts.append(means.assign(**dict(zip(["model", "method", "task"], key, strict=True))))
     return pd.concat(parts, ignore_index=True).astype({"layer": int})
 
 
-def _changes(
+def _run_changes(
     chosen: pd.DataFrame, keys: list[str], store: Path
 ) -> Iterator[tuple[tuple, pd.DataFrame]]:
     """Yield each combination of values of the columns ``keys``, with the changes in its runs.

@@ -36,8 +36,8 @@ SIGNIFICANCE = 0.05
 def minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Return the mean score of one family minus that of another."""
     rows = whole_methods(chosen)
-    firsts, seconds = (matching(rows["method"].unique(), family) for family in (first, second))
-    wide = method_scores(without_diverged(rows[rows["method"].isin(firsts + seconds)]))
+    firsts, seconds = (match_names(rows["method"].unique(), family) for family in (first, second))
+    wide = method_scores(drop_diverged(rows[rows["method"].isin(firsts + seconds)]))
     means = [wide.reindex(columns=family).mean(axis=1) for family in (firsts, seconds)]
     return (means[0] - means[1]).dropna()
 
@@ -58,7 +58,7 @@ def best_minus(
         of_first: ``min`` takes the worst score of the first family instead of the best.
     """
     wide = by_method(chosen).round(digits)
-    firsts, seconds = (wide[family] for family in families_apart(wide, first, second))
+    firsts, seconds = (wide[family] for family in split_families(wide, first, second))
     return (firsts.agg(of_first, axis=1) - seconds.max(axis=1)).round(digits).dropna()
 
 
@@ -106,8 +106,8 @@ def parameters_of_families(
     rows = whole_methods(chosen)
     rows = rows.assign(count=trained_beside_classifier(rows))
     counts = rows.groupby(["model", "task", "method"])["count"].max().unstack()
-    smallest = counts[matching(counts, first)].min(axis=1)
-    largest = counts[matching(counts, second)].max(axis=1)
+    smallest = counts[match_names(counts, first)].min(axis=1)
+    largest = counts[match_names(counts, second)].max(axis=1)
     return np.log(share * smallest / largest).dropna()
 
 
@@ -127,7 +127,7 @@ def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: s
     rows = _with_several_sizes(sizes, metric)
     wide = rows.groupby([*CELL, "train_rows", "method"])["value"].mean().unstack()
     wide = wide.reindex(columns=[first, second])
-    return correlations((wide[first] - wide[second]).dropna(), "train_rows", CELL).dropna()
+    return rank_correlations((wide[first] - wide[second]).dropna(), "train_rows", CELL).dropna()
 
 
 def changes_to_largest_other(
@@ -143,8 +143,8 @@ def changes_to_largest_other(
         names: the parameters.
         others: the parameters that they are compared with, except those in ``names``.
     """
-    means = changes_of(changes, method)
-    compared = [name for name in matching(means, others) if name not in names]
+    means = mean_changes(changes, method)
+    compared = [name for name in match_names(means, others) if name not in names]
     if not set(names) <= set(means) or not compared:
         return NOTHING
     return np.log(means[list(names)].min(axis=1) / means[compared].max(axis=1)).dropna()
@@ -153,15 +153,15 @@ def changes_to_largest_other(
 # Parts of statistics.
 
 
-def matching(names: Iterable[str], pattern: str) -> list[str]:
+def match_names(names: Iterable[str], pattern: str) -> list[str]:
     """Return the names that a pattern matches."""
     return [name for name in names if re.fullmatch(pattern, name)]
 
 
-def families_apart(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
+def split_families(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
     """Return the names of two families; the second excludes names of the first."""
-    firsts = matching(names, first)
-    return firsts, [name for name in matching(names, second) if name not in firsts]
+    firsts = match_names(names, first)
+    return firsts, [name for name in match_names(names, second) if name not in firsts]
 
 
 def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
@@ -175,11 +175,11 @@ def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
         return NOTHING
     rows = whole_methods(chosen).dropna(subset=["learning_rate"])
     rows = rows[np.isfinite(rows["value"])]
-    rows = rows[rows["method"].isin(matching(rows["method"].unique(), methods))]
+    rows = rows[rows["method"].isin(match_names(rows["method"].unique(), methods))]
     return rows.groupby(["model", "task", "method"])["learning_rate"].first()
 
 
-def changes_of(changes: pd.DataFrame, method: str) -> pd.DataFrame:
+def mean_changes(changes: pd.DataFrame, method: str) -> pd.DataFrame:
     """Return a method's changes, averaged over layers: a row per model and task, a column per
     parameter."""
     rows = changes[changes["method"] == method]
@@ -196,14 +196,14 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     return float(stats.spearmanr(first, second).statistic)
 
 
-def correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Series:
+def rank_correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Series:
     """Return the rank correlation of values with one index level, per group of other levels."""
     return values.groupby(level=groups).apply(
         lambda group: rank_correlation(group.index.get_level_values(level), group)
     )
 
 
-def without_diverged(chosen: pd.DataFrame) -> pd.DataFrame:
+def drop_diverged(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of models and columns on which no method diverged."""
     scores = chosen["value"].notna()
     return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]
@@ -218,7 +218,7 @@ def _with_several_sizes(sizes: pd.DataFrame, metric: str | None) -> pd.DataFrame
 # Tests between methods.
 
 
-def scores_of(methods: Sequence[str], chosen: pd.DataFrame) -> pd.DataFrame:
+def complete_scores(methods: Sequence[str], chosen: pd.DataFrame) -> pd.DataFrame:
     """Return means over seeds, a column per method, without models and columns that lack a
     method."""
     return by_method(chosen).reindex(columns=list(methods)).dropna()

@@ -12,8 +12,8 @@ from subtune.analysis.answer import (
     NO_DIFFERENCE,
     QUESTION,
     Candidate,
+    compare_with_reference,
     judged_runs,
-    with_reference,
 )
 from subtune.analysis.columns import declared
 from subtune.analysis.curves import FELL, STILL_RISING
@@ -29,7 +29,7 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
     """
     numbers, rows = row_scores.set_index("run"), []
     for question, runs in judged_runs(chosen).groupby(QUESTION, sort=False):
-        reference, compared, _ = with_reference(runs, numbers)
+        reference, compared, _ = compare_with_reference(runs, numbers)
         others = {c.title: c for c in compared if c.title != reference}
         about = {
             **dict(zip(QUESTION, question, strict=True)),

@@ -58,8 +58,8 @@ class Comparison:
     def front(self) -> "Figure":
         """Return the figure of scores against trained parameters."""
         from subtune.analysis.predictions import read_row_scores
-        from subtune.exhibits.figures import score_by_parameters
-        from subtune.exhibits.output import Results
+        from subtune.exhibits.figures import draw_front
+        from subtune.exhibits.output import ExperimentResults
         from subtune.papers import NO_PAPER
 
         if "ipykernel" in sys.modules:
@@ -74,8 +74,8 @@ class Comparison:
         }
         titles = self._read("answers")[["task", "title"]].itertuples(index=False)
         tasks = {task: {"title": title} for task, title in titles}
-        results = Results(tables, tasks, NO_PAPER.printed)
-        return score_by_parameters(results)
+        results = ExperimentResults(tables, tasks, NO_PAPER.printed)
+        return draw_front(results)
 
     def export(self, method: str, to: str | Path) -> Path:
         """Write the model of a method's best run, for transformers or PEFT.

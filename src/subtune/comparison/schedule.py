@@ -353,10 +353,10 @@ def few_words(
     given_up: Collection[str],
 ) -> str:
     """Return the answer so far in a few words."""
-    from subtune.analysis.answer import answers
+    from subtune.analysis.answer import find_answers
     from subtune.analysis.predictions import read_row_scores
     from subtune.analysis.scores import read_scores
-    from subtune.exhibits.answer_tables import in_few_words
+    from subtune.exhibits.answer_tables import short_answer
     from subtune.steps.run import run_job
 
     found = []
@@ -368,8 +368,8 @@ def few_words(
             }
             run_job(job._replace(outputs=made))
             chosen, row_scores = read_scores(made["chosen"]), read_row_scores([made["row_scores"]])
-            found += answers(chosen, row_scores, unfinished(schedule, runs, given_up))
-    return "; ".join(map(in_few_words, found))
+            found += find_answers(chosen, row_scores, unfinished(schedule, runs, given_up))
+    return "; ".join(map(short_answer, found))
 
 
 def can_be_judged(schedule: Schedule, runs: Mapping[str, str]) -> bool:

@@ -13,7 +13,7 @@ from subtune.analysis.answer import (
     METHOD,
     Answer,
     Candidate,
-    answers,
+    find_answers,
     title_with_mask,
 )
 from subtune.analysis.columns import columns_of, read, typed
@@ -21,13 +21,13 @@ from subtune.analysis.summary import from_the_smallest, remarks
 from subtune.exhibits.output import (
     DIVERGED,
     EMPTY,
-    Results,
+    ExperimentResults,
     Styled,
-    escaped,
-    interval,
-    number,
-    share,
-    wrapped,
+    escape_markdown,
+    format_interval,
+    format_number,
+    format_share,
+    wrap_text,
 )
 from subtune.methods.names import method_title
 
@@ -44,33 +44,35 @@ MOST_READ = 0.95
 QUESTION = "Which few parameters are worth fine-tuning?"
 
 
-def decisions(results: Results) -> Styled:
+def answers_table(results: ExperimentResults) -> Styled:
     """Return the method to train, and below it every method's loss against the reference.
 
     The CSV file has a row per model and task, and one for all tasks of a model that has several.
     `columns.csv` explains its columns.
     """
     chosen = results["chosen"]
-    found = answers(chosen, results["row_scores"], results.unfinished)
+    found = find_answers(chosen, results["row_scores"], results.unfinished)
     titles = {**results.task_titles, ALL_TASKS: ALL_TASKS}
-    rows = [_numbers(answer, titles[answer.task]) for answer in found]
+    rows = [_answer_row(answer, titles[answer.task]) for answer in found]
     columns = [column.column for column in columns_of("answers")]
-    sentences = [f"* {escaped(f'{a.model}, {titles[a.task]}')}: {in_words(a)}" for a in found]
+    sentences = [
+        f"* {escape_markdown(f'{a.model}, {titles[a.task]}')}: {describe_answer(a)}" for a in found
+    ]
     judged = chosen[chosen["judges"]]
     by_dev_rows = ON_SAME_ROWS if judged["decides"].any() else CHOSEN_ON_DEV
     methods = from_the_smallest(results.summary)
     return Styled(
         typed(pd.DataFrame(rows, columns=columns), "answers"),
-        losses_of(methods, titles),
+        loss_table(methods, titles),
         bold=pd.DataFrame({"method": methods["sure"]}),
         before="\n".join(sentences),
         note=APART if judged["judged_apart"].all() else by_dev_rows,
     )
 
 
-def _numbers(answer: Answer, title: str) -> dict[str, Any]:
+def _answer_row(answer: Answer, title: str) -> dict[str, Any]:
     """Return an answer's numbers by name, and those of its candidate, if it has one."""
-    numbers = vars(answer) | {"title": title, "answer": in_words(answer)}
+    numbers = vars(answer) | {"title": title, "answer": describe_answer(answer)}
     if candidate := answer.candidate:
         mean, low, high = candidate.difference
         numbers |= candidate._asdict() | {"difference": mean, "low": low, "high": high}
@@ -79,7 +81,7 @@ def _numbers(answer: Answer, title: str) -> dict[str, Any]:
     return numbers
 
 
-def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None) -> pd.DataFrame:
+def loss_table(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Return each method's score and loss as text, from rows of `summary`.
 
     Model and task are shown only if the tasks' titles are given. The column ``against`` names the
@@ -93,12 +95,12 @@ def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = Non
                 **question,
                 "method": title_with_mask(*(row[name] for name in METHOD)),
                 "parameters": f"{row['trained']:,}",
-                "score": number(row["score"], missing=DIVERGED),
+                "score": format_number(row["score"], missing=DIVERGED),
                 **_against(row, methods),
                 # Adding 0.0 turns -0.0 into 0.0.
-                "loss": number(0.0 - round(row["difference"], 4)),
-                "at most": number(row["most_lost"]),
-                f"within {row['margin']:g}": chance_in_words(row["chance"]),
+                "loss": format_number(0.0 - round(row["difference"], 4)),
+                "at most": format_number(row["most_lost"]),
+                f"within {row['margin']:g}": format_chance(row["chance"]),
             }
         )
     # Each margin has its own column.
@@ -113,7 +115,7 @@ def _against(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str, str]:
     return {"against": row["reference"] if is_compared else EMPTY}
 
 
-def chance_in_words(chance: float) -> str:
+def format_chance(chance: float) -> str:
     """Return a chance in whole per cent, but never 0 % or 100 %."""
     if pd.isna(chance):
         return EMPTY
@@ -121,7 +123,7 @@ def chance_in_words(chance: float) -> str:
     return "< 1 %" if percent < 1 else "> 99 %" if percent > 99 else f"{percent} %"
 
 
-def in_few_words(answer: Answer) -> str:
+def short_answer(answer: Answer) -> str:
     """Return an answer in one short line: ``Probably BitFit, 71 %``."""
     if not answer.candidate:
         return "No answer yet"
@@ -130,10 +132,10 @@ def in_few_words(answer: Answer) -> str:
     title, chance = answer.candidate.title, answer.candidate.chance
     method = "nothing (embeddings)" if title == method_title("embeddings") else title
     words = f"{'Train' if answer.decision == 'train' else 'Probably'} {method}"
-    return words if pd.isna(chance) else f"{words}, {chance_in_words(chance)}"
+    return words if pd.isna(chance) else f"{words}, {format_chance(chance)}"
 
 
-def in_words(answer: Answer) -> str:
+def describe_answer(answer: Answer) -> str:
     """Return an answer in sentences."""
     candidate = answer.candidate
     if not candidate:
@@ -141,7 +143,7 @@ def in_words(answer: Answer) -> str:
     else:
         sentences = [_decision(answer, candidate), *_about_reference(answer, candidate)]
         if answer.decision == "probably" and not answer.missing:
-            sentences.append(_what_tells(answer, candidate))
+            sentences.append(_what_would_decide(answer, candidate))
         sentences += _doubts(answer, candidate)
     if answer.unfinished:
         sentences.append(_unfinished(answer))
@@ -200,7 +202,7 @@ def _unfinished(answer: Answer) -> str:
 
 def _decision(answer: Answer, candidate: Candidate) -> str:
     """Return the sentence that names what to train."""
-    named, margin = _described(candidate), f"{answer.margin:g}"
+    named, margin = _method_with_size(candidate), f"{answer.margin:g}"
     reference = "full" if candidate.reference == FULL else candidate.reference
     scores = f"it scores {candidate.score:.4f}, {reference} {candidate.reference_score:.4f}"
     most, is_alone = candidate.most_lost, len(candidate.seeds) == 1
@@ -215,7 +217,7 @@ def _decision(answer: Answer, candidate: Candidate) -> str:
     if candidate.title == candidate.reference:
         return f"Probably {named}: it scores {candidate.score:.4f}."
     if answer.decision == "probably":
-        chance = chance_in_words(candidate.chance)
+        chance = format_chance(candidate.chance)
         within = f"; it is within {margin} of {reference} with {chance} chance"
         return f"Probably {named}: {scores}{within if candidate.studies else ''}{caveat}."
     loss = -candidate.difference.mean
@@ -223,18 +225,18 @@ def _decision(answer: Answer, candidate: Candidate) -> str:
     return f"Train everything: the nearest method, {named}, loses {loss:.4f}{at_most}{caveat}."
 
 
-def _described(candidate: Candidate) -> str:
+def _method_with_size(candidate: Candidate) -> str:
     """Return a method with its size."""
     if candidate.title == method_title("embeddings"):
         return "nothing (a regression on frozen embeddings)"
     if candidate.title == method_title("frozen"):
         return f"{candidate.title} (the classifier alone)"
     # Full's parameters are unknown if it has no run.
-    of_all = "" if pd.isna(candidate.share) else f", {share(candidate.share)} of all"
+    of_all = "" if pd.isna(candidate.share) else f", {format_share(candidate.share)} of all"
     return f"{candidate.title} ({candidate.trained:,} parameters{of_all})"
 
 
-def _what_tells(answer: Answer, candidate: Candidate) -> str:
+def _what_would_decide(answer: Answer, candidate: Candidate) -> str:
     """Return a sentence about the safe choice, and the number of seeds or rows that would
     decide."""
     reference = "Full fine-tuning" if answer.reference == FULL else answer.reference
@@ -251,8 +253,8 @@ def _what_tells(answer: Answer, candidate: Candidate) -> str:
     return f"{safe}; about {' or '.join(more)} would tell." if more else f"{safe}."
 
 
-def in_brief(answers: pd.DataFrame) -> str:
-    """Return a single answer, or the method to train on each task, from rows of `decisions`."""
+def summarise_answers(answers: pd.DataFrame) -> str:
+    """Return a single answer, or the method to train on each task, from rows of `answers_table`."""
     if len(answers) == 1:
         return answers["answer"].item()
     beginnings = {"train": "Train", "probably": "Probably", "everything": "Train"}
@@ -276,7 +278,7 @@ def in_brief(answers: pd.DataFrame) -> str:
     return " ".join(sentences)
 
 
-def answers_in_lines(path: Path) -> str:
+def format_answers(path: Path) -> str:
     """Return the answers of a CSV file as lines wrapped to the terminal's width.
 
     If there is a single answer, the table `summary` from the same folder follows.
@@ -285,28 +287,28 @@ def answers_in_lines(path: Path) -> str:
     lines = ["", QUESTION, ""]
     for model, rows in table[table["task"] != ALL_TASKS].groupby("model", sort=False):
         title = f"{rows['title'].item()}: " if len(rows) == 1 else ""
-        lines += [f"{model}:", *wrapped(f"  {title}{in_brief(rows)}"), ""]
+        lines += [f"{model}:", *wrap_text(f"  {title}{summarise_answers(rows)}"), ""]
     methods = path.with_name(f"summary{path.suffix}")
     if len(table) == 1 and methods.is_file():
-        losses = losses_of(from_the_smallest(read(methods, "summary")))
+        losses = loss_table(from_the_smallest(read(methods, "summary")))
         lines += [*losses.to_string(index=False).splitlines(), ""]
     names = ["report.html", "answers.md", "front.png", "summary.md"]
     shown = [name for name in names if path.with_name(name).exists()]
     return "\n".join([*lines, f"More in {path.parent}: {', '.join(shown)}."])
 
 
-def methods_by_score(results: Results) -> Styled:
+def summary_table(results: ExperimentResults) -> Styled:
     """Return a row per model, task and method; the highest score of a task is first.
 
     Methods on the Pareto front of score and parameters are bold.
     """
     rows = results.summary
     records = rows.to_dict("records")
-    shown = pd.DataFrame([_shown(row, results.tasks[row["task"]], rows) for row in records])
+    shown = pd.DataFrame([_summary_row(row, results.tasks[row["task"]], rows) for row in records])
     return Styled(rows, shown, bold=pd.DataFrame({"method": rows["on_front"]}))
 
 
-def _shown(
+def _summary_row(
     row: Mapping[str, Any], task: Mapping[str, Any], methods: pd.DataFrame
 ) -> dict[str, str]:
     against = _against(row, methods)
@@ -315,20 +317,20 @@ def _shown(
         "task": task["title"],
         "metric": task["metrics"][row["metric"]],
         "method": title_with_mask(*(row[name] for name in METHOD)),
-        "score": _score(row),
+        "score": _format_score(row),
         **against,
-        "difference" if against else "minus full": number(row["difference"], "+.4f"),
-        "95 % interval": interval(row["low"], row["high"]),
+        "difference" if against else "minus full": format_number(row["difference"], "+.4f"),
+        "95 % interval": format_interval(row["low"], row["high"]),
         "parameters": f"{row['trained']:,}",
-        "share of full": EMPTY if pd.isna(row["share"]) else share(row["share"]),
-        "on disk": file_size(row["delta_bytes"]),
+        "share of full": EMPTY if pd.isna(row["share"]) else format_share(row["share"]),
+        "on disk": format_size(row["delta_bytes"]),
         "seconds": f"{row['seconds']:,.0f}",
-        "best epoch": number(row["epoch"], "g"),
+        "best epoch": format_number(row["epoch"], "g"),
         "remarks": remarks(row) or EMPTY,
     }
 
 
-def _score(row: Mapping[str, Any]) -> str:
+def _format_score(row: Mapping[str, Any]) -> str:
     """Return the mean and its spread, with *one answer* if runs predict the same for every row."""
     if pd.isna(row["score"]):
         return DIVERGED
@@ -342,7 +344,7 @@ def _score(row: Mapping[str, Any]) -> str:
     return text
 
 
-def file_size(count: float) -> str:
+def format_size(count: float) -> str:
     """Return a number of bytes with a unit: ``43 kB``, ``91 MB``."""
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:

@@ -16,11 +16,11 @@ from subtune.exhibits.output import (
     MARKERS,
     NARROW,
     WIDTH,
-    Results,
+    ExperimentResults,
     empty_figure,
     name_panel,
     new_figure,
-    panels_of,
+    new_panels,
 )
 from subtune.exhibits.score_tables import AVERAGE
 from subtune.methods.names import method_title
@@ -44,7 +44,7 @@ MOST_NAMES, LONGEST_NAME, NAMES_APART = 8, 24, 0.08
 OTHERS = "0.75"
 
 
-def score_by_parameters(results: Results) -> "Figure":
+def draw_front(results: ExperimentResults) -> "Figure":
     """Draw the dev score against trained parameters, a panel per model and task.
 
     A method is a point, with a bar of one standard deviation if it has several seeds. The point is
@@ -77,7 +77,7 @@ def score_by_parameters(results: Results) -> "Figure":
         for number, label in enumerate(points["label"].unique())
     }
     questions = [*rows.groupby(QUESTION, sort=False)]
-    figure, panels = panels_of(
+    figure, panels = new_panels(
         len(questions), NARROW if len(questions) == 1 else WIDTH, 0.65, most_columns=3
     )
     several = rows["model"].nunique() > 1
@@ -86,20 +86,20 @@ def score_by_parameters(results: Results) -> "Figure":
         panel.xaxis.set_minor_formatter(NullFormatter())
         if len(points):
             panel.set_xlim(*_sizes(points["trained"].min(), points["trained"].max()))
-        _draw(panel, methods, looks)
+        _draw_panel(panel, methods, looks)
         title = results.task_titles[task]
         name_panel(panel, title, metric, model if several else None, grid="0.92")
     figure.supxlabel("trained parameters, without the classifier")
     return figure
 
 
-def _draw(panel: "Axes", rows: pd.DataFrame, looks: Mapping[str, Mapping[str, Any]]) -> None:
+def _draw_panel(panel: "Axes", rows: pd.DataFrame, looks: Mapping[str, Mapping[str, Any]]) -> None:
     """Draw the methods of one panel, and names at its right."""
     lines, points = rows[rows["is_line"]], rows[~rows["is_line"]].sort_values("trained")
     panel.set_ylim(*_limits(lines, points))
     front = points[points["on_front"]]
     panel.step(front["trained"], front["score"], **FRONT)
-    named = _named(points)
+    named = _labels_to_write(points)
     names: list[tuple[float, str, bool, Mapping[str, Any]]] = []
     for label, masks in points.groupby("label", sort=False):
         look = dict(looks[str(label)])
@@ -120,7 +120,7 @@ def _draw(panel: "Axes", rows: pd.DataFrame, looks: Mapping[str, Mapping[str, An
         label = look["label"] if low <= score <= high else f"{look['label']}: {score:.2f}"
         names.append((score, label, line["sure"], look))
     panel.set_axisbelow(True)
-    _write_names(panel, sorted(names, key=lambda name: name[0]))
+    _annotate_points(panel, sorted(names, key=lambda name: name[0]))
 
 
 def _sizes(smallest: int, largest: int) -> tuple[float, float]:
@@ -147,7 +147,7 @@ def _limits(lines: pd.DataFrame, points: pd.DataFrame) -> tuple[float, float]:
     return min(scores) - space, max(scores) + space
 
 
-def _named(points: pd.DataFrame) -> set[str]:
+def _labels_to_write(points: pd.DataFrame) -> set[str]:
     """Return the labels to write.
 
     Sure methods come first, then methods on the Pareto front, then methods with high scores.
@@ -156,7 +156,7 @@ def _named(points: pd.DataFrame) -> set[str]:
     return set(methods.sort_values([*methods], ascending=False).index[:MOST_NAMES])
 
 
-def _write_names(
+def _annotate_points(
     panel: "Axes", names: Sequence[tuple[float, str, bool, Mapping[str, Any]]]
 ) -> None:
     """Write names at a panel's right, as near to the height of their scores as possible.
@@ -199,7 +199,7 @@ CELL = ["split", "model", "method", "task"]
 SPLITS = ("validation", "test")
 
 
-def learning_curves(results: Results) -> "Figure":
+def draw_learning_curves(results: ExperimentResults) -> "Figure":
     """Draw the dev score by epoch: a line per method, a panel per task and model.
 
     Only each method's best seed is drawn, at its best learning rate.
@@ -210,11 +210,11 @@ def learning_curves(results: Results) -> "Figure":
     curves = runs.merge(results["learning_curves"], on="run")
     several = curves["model"].nunique() > 1
     panels = _in_panels(curves, ["model", "task"], results.task_titles)
-    figure, axes = panels_of(len(panels), WIDTH, height_of_panel=0.6)
+    figure, axes = new_panels(len(panels), WIDTH, height_of_panel=0.6)
     for panel, ((model, task), lines) in zip(axes, panels.items(), strict=True):
         for number, method in enumerate(curves["method"].unique()):
             line = lines[lines["method"] == method]
-            look = {**_look(number), "marker": "."}
+            look = {**_line_style(number), "marker": "."}
             panel.plot(line["epoch"], line["score"], label=method_title(method), **look)
         title = results.task_titles[task]
         name_panel(panel, title, lines["metric"].iloc[0], model if several else None)
@@ -224,8 +224,8 @@ def learning_curves(results: Results) -> "Figure":
     return figure
 
 
-def score_by_fraction(
-    results: Results, scopes: Sequence[str], references: Sequence[str] = ()
+def draw_scores_by_fraction(
+    results: ExperimentResults, scopes: Sequence[str], references: Sequence[str] = ()
 ) -> "Figure":
     """Draw the dev score against the trained fraction of LayerNorm, a panel per column.
 
@@ -238,7 +238,7 @@ def score_by_fraction(
     scores = with_whole_selection(results["chosen"])
     columns = [column for column in results.column_titles if column in set(scores["column"])]
     scopes = [scope for scope in scopes if scope in set(scores["scope"])]
-    figure, panels = panels_of(len(columns), WIDTH, height_of_panel=0.6)
+    figure, panels = new_panels(len(columns), WIDTH, height_of_panel=0.6)
     for panel, column in zip(panels, columns, strict=True):
         scores_of_column = scores[scores["column"] == column]
         whole = whole_methods(scores_of_column)
@@ -260,8 +260,8 @@ def score_by_fraction(
     return figure
 
 
-def score_by_train_rows(
-    results: Results,
+def draw_scores_by_size(
+    results: ExperimentResults,
     metric: str | None = None,
     methods: Sequence[str] | None = None,
 ) -> "Figure":
@@ -280,13 +280,13 @@ def score_by_train_rows(
     several = shown["model"].nunique() > 1
     panels = _in_panels(shown, ["model", "task", "column"], task_titles)
     width = NARROW if len(panels) == 1 else WIDTH
-    figure, axes = panels_of(len(panels), width, height_of_panel=0.6)
+    figure, axes = new_panels(len(panels), width, height_of_panel=0.6)
     for panel, ((model, task, column), scores) in zip(axes, panels.items(), strict=True):
         for number, method in enumerate(methods):
             seeds = scores[scores["method"] == method].groupby("train_rows")["value"]
             mean = seeds.mean().where(seeds.apply(lambda values: values.notna().all()))
             marker = {"marker": MARKERS[number % len(MARKERS)], "label": method_title(method)}
-            _plot_with_band(panel, mean, seeds.std(), _look(number) | marker)
+            _plot_with_band(panel, mean, seeds.std(), _line_style(number) | marker)
         title = task_titles[task] if column == task else f"{task_titles[task]}, {column}"
         name_panel(panel, title, scores["metric"].iloc[0], model if several else None)
         panel.set_xscale("log")
@@ -307,7 +307,7 @@ def _in_panels(
     return dict(sorted(groups, key=lambda g: (models.index(g[0][0]), tasks.index(g[0][1]))))
 
 
-def _look(number: int) -> dict[str, Any]:
+def _line_style(number: int) -> dict[str, Any]:
     """Return the style of a line by its number, from 0."""
     return {
         "color": COLOURS[number % len(COLOURS)],
@@ -334,7 +334,7 @@ def _legend_above(figure: "Figure", panel: "Axes", columns: int) -> None:
     figure.legend(handles, labels, loc="outside upper center", ncols=columns)
 
 
-def reproduction(results: Results) -> "Figure":
+def draw_reproduction(results: ExperimentResults) -> "Figure":
     """Draw a point for each printed score that we have too.
 
     Points on the diagonal agree. Scores of test sets have half-filled markers.

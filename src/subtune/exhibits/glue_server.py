@@ -84,7 +84,7 @@ class Submission(NamedTuple):
     method: str
 
 
-def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]:
+def list_submissions(config: Config, experiment: Experiment) -> dict[str, Submission]:
     """Return an experiment's zips by name: one per method that trains, if it has GLUE's rows.
 
     If there are several models, each has a directory.
@@ -106,14 +106,14 @@ def scores_of_server(config: Config) -> set[tuple[str, ...]]:
     return {
         (name, *of, column.key)
         for name, experiment in config.experiments.items()
-        for of in submissions(config, experiment).values()
+        for of in list_submissions(config, experiment).values()
         for column in list_score_columns(
             [tasks[task] for task in experiment.tasks if config.is_submitted(task)], {}
         )
     }
 
 
-def in_words(file: ServerFile, logits: np.ndarray) -> list[str]:
+def format_predictions(file: ServerFile, logits: np.ndarray) -> list[str]:
     """Return predictions as the server's files have them, from logits ``[n, o]``."""
     if file.labels:
         return [file.labels[number] for number in logits.argmax(axis=1)]
@@ -137,7 +137,7 @@ def write_zip(path: Path, predictions: Mapping[str, list[str]]) -> None:
             archive.writestr(entry, "\n".join(lines) + "\n")
 
 
-def submission(
+def make_submission(
     predicted: pd.DataFrame, best: pd.DataFrame
 ) -> tuple[dict[str, list[str]], pd.DataFrame]:
     """Return one method's predictions per file, and the origin of each file.
@@ -154,19 +154,19 @@ def submission(
     runs = best.set_index("task")
     predictions, rows = {}, []
     for name, file in FILES.items():
-        logits, made_of = _logits(file, predicted, runs)
+        logits, made_of = _find_logits(file, predicted, runs)
         facts = [None] * 3
         if logits is None:
             made_of = f"every row {file.constant}: {made_of}"
         else:
-            predictions[name] = in_words(file, logits)
+            predictions[name] = format_predictions(file, logits)
             run = runs.loc[file.task]
             facts = [run["learning_rate"], run["seed"], run["value"]]
         rows.append((name, made_of, *facts))
     return predictions, pd.DataFrame(rows, columns=list(CONTENTS))
 
 
-def _logits(
+def _find_logits(
     file: ServerFile, predicted: pd.DataFrame, runs: pd.DataFrame
 ) -> tuple[np.ndarray | None, str]:
     """Return a file's logits and its run, or None and the reason.

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from subtune.exhibits.output import NARROW, WIDTH, Results, empty_figure, new_figure, panels_of
+from subtune.exhibits.output import (
+    NARROW,
+    WIDTH,
+    ExperimentResults,
+    empty_figure,
+    new_figure,
+    new_panels,
+)
 from subtune.methods.names import LAYER_PARAMETERS, method_title
 from subtune.methods.roles import sort_components
 
@@ -24,7 +31,7 @@ MISSING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def component_changes(results: Results) -> "Figure":
+def draw_component_changes(results: ExperimentResults) -> "Figure":
     """Draw the mean |change| of each component (rows) in each layer (columns), a panel per task."""
     from matplotlib.colors import LogNorm
 
@@ -32,7 +39,7 @@ def component_changes(results: Results) -> "Figure":
     if changes.empty:
         return empty_figure()
     tasks = [task for task in results.task_titles if task in set(changes["task"])]
-    figure, panels = panels_of(len(tasks), WIDTH, height_of_panel=0.62)
+    figure, panels = new_panels(len(tasks), WIDTH, height_of_panel=0.62)
     positive = changes.loc[changes["change"] > 0, "change"]
     norm = LogNorm(positive.min(), positive.max()) if len(positive) else None
     components = sort_components(changes["component"])
@@ -49,7 +56,7 @@ def component_changes(results: Results) -> "Figure":
     return figure
 
 
-def parameter_changes(results: Results, method: str, task: str) -> "Figure":
+def draw_parameter_changes(results: ExperimentResults, method: str, task: str) -> "Figure":
     """Draw the mean |change| of each parameter (rows) in each layer (columns), a panel per model.
 
     Parameters are named as in `subtune.methods.names.LAYER_PARAMETERS`.
@@ -93,7 +100,7 @@ def _draw_layers(
     return image
 
 
-def information_by_task(results: Results) -> "Figure":
+def draw_information(results: ExperimentResults) -> "Figure":
     """Draw LayerNorm's Fisher information, layer × task, for weight and bias: ours and the paper's.
 
     Ours are shares of the task's LayerNorm information. Illegible values of the paper are missing.
@@ -122,7 +129,7 @@ def information_by_task(results: Results) -> "Figure":
     return figure
 
 
-def global_information(results: Results) -> "Figure":
+def draw_global_information(results: ExperimentResults) -> "Figure":
     """Draw LayerNorm's global Fisher information, layer × part: ours and the paper's.
 
     Every column adds up to the number of tasks. Norms without biases have one column. Both panels

@@ -27,7 +27,7 @@ SCORES = ("scores", "chosen", "sizes", "test_scores")
 
 
 @dataclass(frozen=True)
-class Results:
+class ExperimentResults:
     """Numbers of an experiment's runs, and facts about its tasks from the configuration.
 
     Attributes:
@@ -73,7 +73,7 @@ class Results:
         """The table of `subtune.analysis.summary.summary`, which takes a second to make."""
         return summary(self["chosen"], self["row_scores"])
 
-    def on_tasks(self, tasks: Collection[str]) -> "Results":
+    def on_tasks(self, tasks: Collection[str]) -> "ExperimentResults":
         """Return the results of these tasks; the same results, with their summary, if it is all."""
         if set(tasks) >= self.tasks.keys():
             return self
@@ -144,12 +144,12 @@ def write_table(table: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> 
 def _markdown(table: pd.DataFrame, bold: pd.DataFrame) -> str:
     # Stars in names must not make text bold, and titles must not become links or pictures.
     cells = table.replace(MARKDOWN, r"\\\1", regex=True)
-    headings = [escaped(str(heading)) for heading in table]
+    headings = [escape_markdown(str(heading)) for heading in table]
     cells = cells.where(~bold, "**" + cells + "**").set_axis(headings, axis=1)
     return cells.to_markdown(index=False, disable_numparse=True)
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return a text with Markdown's special characters escaped."""
     return re.sub(MARKDOWN, r"\\\1", text)
 
@@ -168,29 +168,29 @@ def _latex(table: pd.DataFrame, bold: pd.DataFrame, note: str, wide: Mapping[str
     return "\n".join(lines).translate(LATEX) + "\n"
 
 
-def wrapped(text: str) -> list[str]:
+def wrap_text(text: str) -> list[str]:
     """Wrap a text to the terminal's width; all lines but the first are indented."""
     width = min(WIDEST, shutil.get_terminal_size().columns)
     return textwrap.wrap(text, width, subsequent_indent="    ")
 
 
-def number(value: float, form: str = ".4f", missing: str = EMPTY) -> str:
+def format_number(value: float, form: str = ".4f", missing: str = EMPTY) -> str:
     """Return a number in a format, or a dash if it is missing."""
     return missing if pd.isna(value) else format(value, form)
 
 
-def interval(low: float, high: float, form: str = "+.4f") -> str:
+def format_interval(low: float, high: float, form: str = "+.4f") -> str:
     """Return the ends of an interval in a format, or a dash if they are missing."""
     return EMPTY if pd.isna(low) else f"{low:{form}} to {high:{form}}"
 
 
-def share(value: float) -> str:
+def format_share(value: float) -> str:
     """Return a share with two significant digits: ``0.095 %``, ``13 %``."""
     percent = 100 * value
     return f"{percent:.2g} %" if percent < 99.5 else f"{percent:.0f} %"
 
 
-def cell(values: pd.Series) -> str:
+def format_scores(values: pd.Series) -> str:
     """Return a score as text, or the mean and standard deviation of several seeds.
 
     The text is *diverged* if a seed has no score, and a dash if there are no seeds.
@@ -242,7 +242,7 @@ def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
         figure.set_layout_engine(None)
 
 
-def panels_of(
+def new_panels(
     count: int, width: float, height_of_panel: float, most_columns: int = 4
 ) -> "tuple[Figure, list[Axes]]":
     """Return a figure and its panels.

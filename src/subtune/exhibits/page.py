@@ -18,9 +18,9 @@ from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.columns import read
 from subtune.analysis.summary import from_the_smallest
 from subtune.core.files import package_file
-from subtune.exhibits.answer_tables import in_brief, losses_of
-from subtune.exhibits.output import DIVERGED, DOTS_PER_INCH, EMPTY, interval, number
-from subtune.exhibits.tables import short
+from subtune.exhibits.answer_tables import loss_table, summarise_answers
+from subtune.exhibits.output import DIVERGED, DOTS_PER_INCH, EMPTY, format_interval, format_number
+from subtune.exhibits.tables import format_rate
 
 # Byte offsets of a PNG's width, and page pixels per inch.
 WIDTH_IN_PNG = slice(16, 20)
@@ -132,9 +132,9 @@ def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
                 "task": row["task"],
                 "method": title_with_mask(*(row[name] for name in METHOD)),
                 "training rows": f"{row['train_rows']:,}",
-                "learning rate": short(row["learning_rate"]) or EMPTY,
+                "learning rate": format_rate(row["learning_rate"]) or EMPTY,
                 "seed": row["seed"],
-                "score": number(row["value"], missing=DIVERGED),
+                "score": format_number(row["value"], missing=DIVERGED),
                 "curve": curve,
             }
         )
@@ -211,13 +211,13 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
     titles = dict(answers[["task", "title"]].itertuples(index=False))
     several = methods["model"].nunique() > 1
     groups = methods.dropna(subset="score").groupby(QUESTION, sort=False)
-    losses = losses_of(from_the_smallest(methods)).to_markdown(index=False, disable_numparse=True)
+    losses = loss_table(from_the_smallest(methods)).to_markdown(index=False, disable_numparse=True)
     pictures = []
     for (model, task, _), rows in groups:
         title = f"{titles[task]}, {model}" if several else titles[task]
         pictures.append({"title": title} | picture(rows))
     return {
-        "sentence": in_brief(answers),
+        "sentence": summarise_answers(answers),
         "table": markdown_table(losses) if len(answers) == 1 else "",
         "pictures": pictures,
     }
@@ -260,4 +260,4 @@ def _about(row: Mapping[str, Any]) -> str:
     text = f"{title}: {row['score']:.4f}, {row['trained']:,} parameters"
     if pd.isna(row["low"]):
         return text
-    return f"{text}, {interval(row['low'], row['high'])} to {row['reference']}"
+    return f"{text}, {format_interval(row['low'], row['high'])} to {row['reference']}"

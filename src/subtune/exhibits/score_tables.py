@@ -6,7 +6,7 @@ import pandas as pd
 
 from subtune.analysis.scores import trained_beside_classifier, whole_methods
 from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
-from subtune.exhibits.output import EMPTY, MARK, Results, Styled, cell
+from subtune.exhibits.output import EMPTY, MARK, ExperimentResults, Styled, format_scores
 from subtune.methods import SELECTION
 from subtune.methods.names import method_title
 from subtune.models.dimensions import count_parameters, read_dimensions
@@ -43,7 +43,7 @@ def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     return whole.drop(columns="columns").reset_index()
 
 
-def reproduction(
+def compare_with_printed(
     chosen: pd.DataFrame, printed: pd.DataFrame, test_scores: pd.DataFrame | None = None
 ) -> pd.DataFrame:
     """Return printed scores with ours and the difference.
@@ -96,8 +96,8 @@ NOTE = (
 GAP_TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
 
 
-def comparison(
-    results: Results,
+def comparison_table(
+    results: ExperimentResults,
     exhibits: Collection[str] = (),
     *,
     test: bool = False,
@@ -145,24 +145,28 @@ def comparison(
     rows += _rows_of_paper(printed, counts, [*tasks], is_printed)
     table = pd.DataFrame(rows, columns=[*ABOUT, *tasks.values(), *means])
     numbers = table.drop(columns=ABOUT).apply(_numbers)
-    marked = with_marks(table, numbers[[*tasks.values()]])
+    marked = mark_differences(table, numbers[[*tasks.values()]])
     return Styled(table, marked, bold=_best(table, numbers, not_competing), note=NOTE)
 
 
-def _task_titles(results: Results, printed_tasks: Collection[str]) -> dict[str, str]:
+def _task_titles(results: ExperimentResults, printed_tasks: Collection[str]) -> dict[str, str]:
     """Return the headings of our score columns, then of further tasks that the paper prints."""
     titles = results.column_titles
     others = [TASKS[task] for task in printed_tasks if task not in titles]
     return titles | {column.key: column.title for column in list_score_columns(others, {})}
 
 
-def _printed_rows(results: Results, exhibits: Collection[str], test: bool) -> pd.DataFrame:
+def _printed_rows(
+    results: ExperimentResults, exhibits: Collection[str], test: bool
+) -> pd.DataFrame:
     """Return the printed scores of some exhibits, or their test scores alone."""
     rows = exhibit_scores(results.printed("scores"), exhibits)
     return rows[rows["split"] == "test"] if test else rows
 
 
-def _comparable(printed: pd.DataFrame, results: Results, chosen: pd.DataFrame) -> pd.DataFrame:
+def _comparable(
+    printed: pd.DataFrame, results: ExperimentResults, chosen: pd.DataFrame
+) -> pd.DataFrame:
     """Return the printed rows; if the paper lacks one of our tasks, only methods that we ran."""
     if set(results.column_titles) <= set(results.printed("scores")["task"]):
         return printed
@@ -243,7 +247,7 @@ def _rows_of_runs(
             values += [averages(scores, columns)["value"] for columns in means]
             share = f"{beside[method] / full:.3%}" if full else EMPTY
             about = [f"this run: {model}, {source}", method_title(method), f"{trained[method]:,}"]
-            rows.append([*about, share, *map(cell, values)])
+            rows.append([*about, share, *map(format_scores, values)])
     return rows
 
 
@@ -277,12 +281,12 @@ def _rows_of_paper(
             [source, scores["title"].iloc[0]]
             + [EMPTY if str(count).endswith("%") else count, (shares or [EMPTY])[0]]
             + [f"{value[key]:.4f}" if key in value else EMPTY for key in keys]
-            + [cell(mean) if has_mean else EMPTY for has_mean in is_printed]
+            + [format_scores(mean) if has_mean else EMPTY for has_mean in is_printed]
         )
     return rows
 
 
-def with_marks(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
+def mark_differences(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
     """Return a table that marks methods whose scores differ from full fine-tuning's.
 
     The test is Wilcoxon's signed-rank test over the tasks' columns, two-sided, p < `SIGNIFICANCE`,
@@ -298,7 +302,7 @@ def with_marks(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
     return marked
 
 
-def scores_by_train_rows(results: Results, methods: Sequence[str] | None = None) -> Styled:
+def sizes_table(results: ExperimentResults, methods: Sequence[str] | None = None) -> Styled:
     """Return a row per model, task, metric and number of training rows, a column per method.
 
     The best mean over seeds of each row is bold.
@@ -312,7 +316,7 @@ def scores_by_train_rows(results: Results, methods: Sequence[str] | None = None)
             for rows, same in scores.groupby("train_rows"):
                 values = [same.loc[same["method"] == method, "value"] for method in methods]
                 about = [model, title, TITLES[str(metric)], f"{rows:,}"]
-                cells.append([*about, *map(cell, values)])
+                cells.append([*about, *map(format_scores, values)])
                 means.append([v.mean() if v.notna().all() else float("nan") for v in values])
     titles = [method_title(method) for method in methods]
     table = pd.DataFrame(cells, columns=["model", "task", "metric", "training rows", *titles])
@@ -321,7 +325,7 @@ def scores_by_train_rows(results: Results, methods: Sequence[str] | None = None)
     return Styled(table, bold=best)
 
 
-def generalisation_gap(results: Results) -> pd.DataFrame:
+def gap_table(results: ExperimentResults) -> pd.DataFrame:
     """Return train score, dev score and their difference per model, method and task.
 
     The last column has the paper's statement about the ``method`` and ``score`` (train, dev or
@@ -338,13 +342,13 @@ def generalisation_gap(results: Results) -> pd.DataFrame:
             ]
             about = [model, method_title(method), title]
             statement = statements.get((method, name), EMPTY)
-            rows.append([*about, *map(cell, values), statement])
+            rows.append([*about, *map(format_scores, values), statement])
     return pd.DataFrame(
         rows, columns=["model", "method", "score", *column_titles.values(), "paper"]
     )
 
 
-def methods_and_parameters(results: Results, labels: int) -> Styled:
+def parameters_table(results: ExperimentResults, labels: int) -> Styled:
     """Return what each method trains, and its number of parameters beside the paper's.
 
     Args:

@@ -17,11 +17,19 @@ from subtune.analysis.claims import (
 )
 from subtune.analysis.scores import whole_methods
 from subtune.analysis.summary import remarks
-from subtune.exhibits.output import DIVERGED, EMPTY, Results, Styled, interval, number, wrapped
+from subtune.exhibits.output import (
+    DIVERGED,
+    EMPTY,
+    ExperimentResults,
+    Styled,
+    format_interval,
+    format_number,
+    wrap_text,
+)
 from subtune.exhibits.score_tables import exhibit_scores
 
 
-def metrics(results: Results) -> pd.DataFrame:
+def metrics_table(results: ExperimentResults) -> pd.DataFrame:
     """Return the tasks' metrics. A task's first metric decides and is shown in the tables."""
     rows = []
     for task in results.tasks.values():
@@ -33,7 +41,7 @@ def metrics(results: Results) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["task", "metric", "also computed"])
 
 
-def choices(results: Results) -> pd.DataFrame:
+def choices_table(results: ExperimentResults) -> pd.DataFrame:
     """Return the learning rate and epoch of every score in a table, including scores of masks.
 
     If a learning rate was searched, the table has the search's plateau.
@@ -50,7 +58,7 @@ def choices(results: Results) -> pd.DataFrame:
             "seed": table["seed"],
             "learning rate": table["learning_rate"],
             "plateau": plateaus.map(
-                lambda rates: ", ".join(str(short(float(r))) for r in rates) or EMPTY
+                lambda rates: ", ".join(str(format_rate(float(r))) for r in rates) or EMPTY
             ),
             "epoch": table["best_epoch"],
             "trained parameters": table["trainable"],
@@ -63,7 +71,7 @@ def choices(results: Results) -> pd.DataFrame:
     return choices_table if has_plateau.any() else choices_table.drop(columns="plateau")
 
 
-def best_learning_rates(results: Results, printed: str, method: str) -> pd.DataFrame:
+def learning_rates_table(results: ExperimentResults, printed: str, method: str) -> pd.DataFrame:
     """Return one method's best learning rate for each task, ours beside the paper's.
 
     Args:
@@ -74,15 +82,19 @@ def best_learning_rates(results: Results, printed: str, method: str) -> pd.DataF
     table = pd.DataFrame({"task": [*task_titles.values()]})
     for model in runs["model"].unique():
         model_runs = runs[runs["model"] == model].set_index("task")
-        rates = model_runs["learning_rate"].map(short).where(model_runs["value"].notna(), DIVERGED)
+        rates = (
+            model_runs["learning_rate"]
+            .map(format_rate)
+            .where(model_runs["value"].notna(), DIVERGED)
+        )
         table[f"this run: {model}"] = [rates.get(task) for task in task_titles]
     papers = results.printed(printed).set_index("task")
     for model in papers:
-        table[f"paper: {model}"] = [short(papers[model].get(task)) for task in task_titles]
+        table[f"paper: {model}"] = [format_rate(papers[model].get(task)) for task in task_titles]
     return table
 
 
-def short(learning_rate: float | None) -> str | None:
+def format_rate(learning_rate: float | None) -> str | None:
     """Return a learning rate as the papers write it: 7e-4."""
     if pd.isna(learning_rate):
         return None
@@ -90,7 +102,7 @@ def short(learning_rate: float | None) -> str | None:
     return f"{float(mantissa):g}e{int(exponent)}"
 
 
-def contents(parts: pd.DataFrame) -> pd.DataFrame:
+def submission_table(parts: pd.DataFrame) -> pd.DataFrame:
     """Return a row per file: the run that predicted it, or why all its predictions are equal.
 
     Args:
@@ -101,9 +113,9 @@ def contents(parts: pd.DataFrame) -> pd.DataFrame:
             "submission": parts["submission"],
             "file": parts["file"],
             "made of": parts["made_of"],
-            "learning rate": [short(rate) or EMPTY for rate in parts["learning_rate"]],
-            "seed": [number(seed, "g") for seed in parts["seed"]],
-            "dev score": [number(score) for score in parts["dev_score"]],
+            "learning rate": [format_rate(rate) or EMPTY for rate in parts["learning_rate"]],
+            "seed": [format_number(seed, "g") for seed in parts["seed"]],
+            "dev score": [format_number(score) for score in parts["dev_score"]],
         }
     )
 
@@ -114,7 +126,7 @@ JUDGEMENTS = [HOLDS, DOES_NOT_HOLD, UNDECIDED]
 VERDICTS = ["as the paper judges", "by the interval"]
 
 
-def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
+def variance_table(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the spread over seeds, for every method with several seeds on a task.
 
     Returns:
@@ -127,14 +139,14 @@ def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
     return table.astype({"mean": object}).fillna({"mean": DIVERGED})
 
 
-def kruskal_wallis(results: Results, methods: Sequence[str]) -> pd.DataFrame:
+def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:
     """Compare two methods by our scores and by a paper's: dev scores, test scores, and both.
 
     The paper's table has ``scores`` (the exhibits with the scores) and ``p_value``.
     """
     printed, printed_scores = results.printed("kruskal_wallis"), results.printed("scores")
     tables = [results.tables[name] for name in ("chosen", "test_scores") if name in results.tables]
-    ours = [statistics.scores_of(methods, table) for table in tables]
+    ours = [statistics.complete_scores(methods, table) for table in tables]
     ours += [pd.concat(ours)] if len(ours) > 1 else []
     tested: list[tuple[str, Mapping[str, pd.Series] | pd.DataFrame, float | None]] = [
         (f"this run's {name.replace('table', 'table ')}", scores, None)
@@ -156,7 +168,7 @@ def kruskal_wallis(results: Results, methods: Sequence[str]) -> pd.DataFrame:
     )
 
 
-def component_ranking(results: Results, printed: str) -> pd.DataFrame:
+def component_table(results: ExperimentResults, printed: str) -> pd.DataFrame:
     """Rank components by their Fisher information, beside a paper's ``rank`` of each."""
     total = parameters.component_ranking(results["component_shares"])
     ranks = results.printed(printed).set_index("component")["rank"]
@@ -170,7 +182,7 @@ def component_ranking(results: Results, printed: str) -> pd.DataFrame:
     )
 
 
-def choice_by_information(results: Results, methods: Sequence[str]) -> pd.DataFrame:
+def information_table(results: ExperimentResults, methods: Sequence[str]) -> pd.DataFrame:
     """Rank methods of one parameter each by Fisher information and by score.
 
     Args:
@@ -197,29 +209,29 @@ def choice_by_information(results: Results, methods: Sequence[str]) -> pd.DataFr
                 "training rows": f"{count:,}",
                 "by information": ", ".join(f"{name} {value:.1%}" for name, value in share.items()),
                 "by score": ", ".join(f"{name} {value:.4f}" for name, value in scores.items()),
-                "choice scores less by": number(loss),
+                "choice scores less by": format_number(loss),
             }
         )
     return pd.DataFrame(rows)
 
 
-def checklist(claims: pd.DataFrame) -> Styled:
+def claims_table(claims: pd.DataFrame) -> Styled:
     """Return a row per claim.
 
     Our runs have two verdicts: by the paper's criterion, and by the interval. The paper's printed
     numbers have one, by the paper's criterion. Verdicts other than undecided are bold.
     """
-    table = pd.DataFrame([_row(claim) for claim in claims.to_dict("records")])
+    table = pd.DataFrame([_claim_row(claim) for claim in claims.to_dict("records")])
     return Styled(table, bold=~table[VERDICTS].isin([UNDECIDED, EMPTY]), wide=WIDE)
 
 
-def papers_in_lines(papers: Mapping[str, Sequence[Path]]) -> str:
+def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
     """Return how many of each paper's claims hold, as lines wrapped to the terminal's width.
 
     A claim has one verdict here: the one that its paper's criterion gives.
 
     Args:
-        papers: citations to files of `subtune.analysis.claims.claims_table`.
+        papers: citations to files of `subtune.analysis.claims.judge_claims`.
     """
     lines = []
     for citation, paths in papers.items():
@@ -228,31 +240,31 @@ def papers_in_lines(papers: Mapping[str, Sequence[Path]]) -> str:
         places = ", ".join(str(path.parents[1]) for path in paths)
         main = claims[claims["is_main"]]
         counted = f"{held} hold, {failed} do not, {is_open} undecided"
-        lines += wrapped(f"{citation}: of {len(claims)} claims {counted}.")
-        lines += wrapped("  " + " ".join(f"{c.claim}: {c.judged}." for c in main.itertuples()))
+        lines += wrap_text(f"{citation}: of {len(claims)} claims {counted}.")
+        lines += wrap_text("  " + " ".join(f"{c.claim}: {c.judged}." for c in main.itertuples()))
         lines.append(f"    {places}")
-    lines += wrapped("Each verdict uses the paper's own criterion. claims.md adds intervals.")
+    lines += wrap_text("Each verdict uses the paper's own criterion. claims.md adds intervals.")
     return "\n".join(lines)
 
 
-def _row(claim: dict[str, Any]) -> dict[str, str]:
+def _claim_row(claim: dict[str, Any]) -> dict[str, str]:
     return {
         "claim": claim["claim"],
         "as the paper judges": claim["judged"],
         "judged by": claim["judged_by"],
-        "this run": _decides(claim, "ours", "cells", "judged"),
-        "paper": _decides(claim, "paper", "paper_cells", "paper_judged"),
+        "this run": _format_statistic(claim, "ours", "cells", "judged"),
+        "paper": _format_statistic(claim, "paper", "paper_cells", "paper_judged"),
         "by the interval": EMPTY if pd.isna(claim["verdict"]) else claim["verdict"],
-        "mean": number(claim["mean"], ".3f"),
-        "95 % interval": interval(claim["low"], claim["high"], ".3f"),
-        "over": _over(claim) if claim["units"] else EMPTY,
+        "mean": format_number(claim["mean"], ".3f"),
+        "95 % interval": format_interval(claim["low"], claim["high"], ".3f"),
+        "over": _format_units(claim) if claim["units"] else EMPTY,
         "statistic": claim["statistic"],
         "printed in": claim["printed_in"],
         "contradicted by": EMPTY if pd.isna(claim["contradicted_by"]) else claim["contradicted_by"],
     }
 
 
-def _decides(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
+def _format_statistic(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
     """Return the mean, count, p-value or order by which the paper judges."""
     if claim[judged] == UNDECIDED:
         return EMPTY
@@ -260,10 +272,10 @@ def _decides(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
         return str(claim[judged])
     if claim["judged_by"].startswith("at least"):
         return f"{claim[value]:.0f} of {claim[cells]}"
-    return number(claim[value], ".3f")
+    return format_number(claim[value], ".3f")
 
 
-def _over(claim: dict[str, Any]) -> str:
+def _format_units(claim: dict[str, Any]) -> str:
     """Return the number of units in words: ``3 seeds``, ``27 models × tasks``."""
     parts = str(claim["unit"]).split(" × ")
     plural = "" if claim["units"] == 1 else "s"

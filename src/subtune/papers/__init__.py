@@ -9,12 +9,12 @@ from subtune.papers.paper import Paper
 NO_PAPER = Paper(name="", citation="")
 
 
-def names() -> list[str]:
+def paper_names() -> list[str]:
     """Return the names of all papers, in alphabetical order."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
 
 
-def find(name: str | None) -> Paper:
+def find_paper(name: str | None) -> Paper:
     """Return a paper by its name, or `NO_PAPER` without a name."""
     if not name:
         return NO_PAPER

@@ -9,13 +9,13 @@ import pandas as pd
 
 from subtune import papers
 from subtune.analysis import parameters
-from subtune.analysis.claims import claims_table
+from subtune.analysis.claims import judge_claims
 from subtune.analysis.scores import read_scores, train_and_dev
 from subtune.config import Config, Experiment
 from subtune.core.errors import SubtuneError, one_of
-from subtune.exhibits.glue_server import read_test_scores, submissions, with_test_scores
-from subtune.exhibits.output import Results, save_figure, write_table
-from subtune.exhibits.score_tables import reproduction
+from subtune.exhibits.glue_server import list_submissions, read_test_scores, with_test_scores
+from subtune.exhibits.output import ExperimentResults, save_figure, write_table
+from subtune.exhibits.score_tables import compare_with_printed
 from subtune.papers.paper import DATA, INFORMATION, Figure, Needs, Paper, Table
 from subtune.papers.shared import SUBMISSION, all_exhibits
 from subtune.plan.plan import Plan
@@ -31,11 +31,11 @@ def with_papers(config: Config) -> Config:
     """
     problems, named = [], {}
     for name, experiment in config.experiments.items():
-        if "paper" not in experiment.model_fields_set and name in papers.names():
+        if "paper" not in experiment.model_fields_set and name in papers.paper_names():
             experiment = experiment.model_copy(update={"paper": name})
         named[name] = experiment
-        if experiment.paper and experiment.paper not in papers.names():
-            known = one_of(experiment.paper, papers.names())
+        if experiment.paper and experiment.paper not in papers.paper_names():
+            known = one_of(experiment.paper, papers.paper_names())
             problems.append(f"experiments.{name}.paper: {known}")
         elif len(experiment.models) > 1 and paper_of(experiment).shows_information():
             problems.append(
@@ -67,13 +67,13 @@ def with_information(config: Config) -> set[str]:
 
 def paper_of(experiment: Experiment) -> Paper:
     """Return the paper that an experiment reproduces, or `subtune.papers.NO_PAPER`."""
-    return papers.find(experiment.paper)
+    return papers.find_paper(experiment.paper)
 
 
 def exhibits_of(config: Config, experiment: Experiment) -> dict[str, Table]:
     """Return the tables and figures for which an experiment has the runs, by name and in order."""
     tables = {*tables_read(experiment), *tables_made(config, experiment)}
-    tables |= {"submission"} if submissions(config, experiment) else set()
+    tables |= {"submission"} if list_submissions(config, experiment) else set()
     return {
         exhibit.name: exhibit
         for exhibit in all_exhibits(paper_of(experiment))
@@ -185,7 +185,9 @@ def parameters_drawn(config: Config, experiment: Experiment) -> list[dict[str, s
     ]
 
 
-def read_results(about: Mapping[str, Any], files: Mapping[str, Any], store: Path) -> Results:
+def read_results(
+    about: Mapping[str, Any], files: Mapping[str, Any], store: Path
+) -> ExperimentResults:
     """Return an experiment's results, with all tables that its exhibits and claims need.
 
     Args:
@@ -194,7 +196,7 @@ def read_results(about: Mapping[str, Any], files: Mapping[str, Any], store: Path
             file per task).
         store: the directory of the run records.
     """
-    paper, tasks, wanted = papers.find(about["paper"]), about["tasks"], about["tables"]
+    paper, tasks, wanted = papers.find_paper(about["paper"]), about["tasks"], about["tables"]
     tables = {name: read_scores(files[name]) for name in DATA if name in files}
     made: dict[str, pd.DataFrame] = {}
     if "component_shares" in wanted:
@@ -207,12 +209,14 @@ def read_results(about: Mapping[str, Any], files: Mapping[str, Any], store: Path
         made["test_scores"] = with_test_scores(tables["chosen"], returned)
     if "reproduction" in wanted:
         scores = paper.printed("scores")
-        made["reproduction"] = reproduction(tables["chosen"], scores, made.get("test_scores"))
+        made["reproduction"] = compare_with_printed(
+            tables["chosen"], scores, made.get("test_scores")
+        )
     # Concatenating an empty table leaves columns without a type.
     tables |= {name: table.infer_objects() for name, table in made.items()}
     if "claims" in wanted:
         rows = {"task": [*tasks], "rows": [facts["train_rows"] for facts in tasks.values()]}
-        tables["claims"] = claims_table(
+        tables["claims"] = judge_claims(
             paper.claims_on(tasks),
             {**tables, "train_rows": pd.DataFrame(rows)},
             paper.tables_like_ours(averages=False),
@@ -220,7 +224,9 @@ def read_results(about: Mapping[str, Any], files: Mapping[str, Any], store: Path
             paper.tasks_apart,
         )
     models = dict(zip(about["models"], map(Path, files["models"]), strict=True))
-    return Results(tables, tasks, paper.printed, models, about["selections"], about["unfinished"])
+    return ExperimentResults(
+        tables, tasks, paper.printed, models, about["selections"], about["unfinished"]
+    )
 
 
 def _information(tasks: Iterable[str], paths: Sequence[str]) -> dict[str, pd.DataFrame]:
@@ -228,17 +234,17 @@ def _information(tasks: Iterable[str], paths: Sequence[str]) -> dict[str, pd.Dat
     sums = pd.concat(
         [pd.read_csv(path).assign(task=task) for task, path in zip(tasks, paths, strict=True)]
     )
-    layers = parameters.layernorm_by_layer(sums)
+    layers = parameters.layernorm_information(sums)
     return {
         "component_shares": parameters.component_shares(sums),
         "parameter_information": parameters.parameter_information(sums),
         "layernorm_information": layers,
-        "global_layernorm_information": parameters.global_by_layer(layers),
+        "global_layernorm_information": parameters.global_layernorm_information(layers),
     }
 
 
 def write_exhibit(
-    name: str, about: Mapping[str, Any], results: Results, outputs: Sequence[str | Path]
+    name: str, about: Mapping[str, Any], results: ExperimentResults, outputs: Sequence[str | Path]
 ) -> None:
     """Write a table or figure of an experiment's results, in the format of each output's suffix.
 
@@ -246,7 +252,7 @@ def write_exhibit(
         name: the name of the table or figure.
         about: from `about`.
     """
-    paper = papers.find(about["paper"])
+    paper = papers.find_paper(about["paper"])
     [exhibit] = [exhibit for exhibit in all_exhibits(paper) if exhibit.name == name]
     results = results.on_tasks(paper.tasks_of(exhibit, results.tasks))
     if isinstance(exhibit, Figure):

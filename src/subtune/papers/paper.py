@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from subtune.analysis import statistics
 from subtune.analysis.claims import Claim
 from subtune.core.files import read_package_yaml
-from subtune.exhibits.output import Results
+from subtune.exhibits.output import ExperimentResults
 from subtune.exhibits.score_tables import AVERAGE
 
 # Tables of the Fisher information of one model on every task.
@@ -70,7 +70,7 @@ class Needs:
     fractions: bool = False
     tables: tuple[str, ...] = ()
 
-    def are_met(self, results: Results) -> bool:
+    def are_met(self, results: ExperimentResults) -> bool:
         """Return whether an experiment's results are enough. Runs that diverged count, too."""
         chosen = results["chosen"]
         return (
@@ -90,7 +90,7 @@ class Table:
         name: the name of its files; ``table2`` is shown as Table 2.
         title: its heading.
         caption: all explanations that a reader needs.
-        make: the function that makes it from `Results`, as a data frame or a `Styled` table.
+        make: makes it from `ExperimentResults`, as a data frame or a `Styled` table.
         needs: what the table needs of the results; an experiment without it lacks the table.
         tasks: the tasks that the table shows. By default, it shows all tasks; a paper's own table
             leaves out `Paper.tasks_apart`.
@@ -248,10 +248,10 @@ class Paper:
         if table.empty:
             rows = self.printed("scores").rename(columns={"params": "printed"})
             table = rows[COUNTS].dropna().drop_duplicates(["model", "method"])
-        return table.assign(trainable=table["printed"].map(_as_number)).drop(columns="printed")
+        return table.assign(trainable=table["printed"].map(_parse_count)).drop(columns="printed")
 
 
-def _as_number(text: str) -> float:
+def _parse_count(text: str) -> float:
     if text.endswith("%"):
         return float(text[:-1]) / 100
     number = text.replace(",", "")

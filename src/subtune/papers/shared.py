@@ -6,17 +6,17 @@ from typing import Any
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.scores import PLATEAU
 from subtune.analysis.statistics import paired_tests
-from subtune.exhibits.answer_tables import decisions, methods_by_score
+from subtune.exhibits.answer_tables import answers_table, summary_table
 from subtune.exhibits.figures import (
-    learning_curves,
-    reproduction,
-    score_by_parameters,
-    score_by_train_rows,
+    draw_front,
+    draw_learning_curves,
+    draw_reproduction,
+    draw_scores_by_size,
 )
-from subtune.exhibits.heat_maps import parameter_changes
-from subtune.exhibits.output import Results
-from subtune.exhibits.score_tables import comparison, scores_by_train_rows
-from subtune.exhibits.tables import checklist, choices, contents, metrics
+from subtune.exhibits.heat_maps import draw_parameter_changes
+from subtune.exhibits.output import ExperimentResults
+from subtune.exhibits.score_tables import comparison_table, sizes_table
+from subtune.exhibits.tables import choices_table, claims_table, metrics_table, submission_table
 from subtune.papers.paper import Figure, Needs, Paper, Table
 
 SEVERAL_SEEDS = "one standard deviation over seeds, if there are several"
@@ -40,9 +40,11 @@ def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -
     """Return a table of dev scores above those that a paper's exhibits print.
 
     Args:
-        options: options of `subtune.exhibits.score_tables.comparison`.
+        options: options of `subtune.exhibits.score_tables.comparison_table`.
     """
-    return Table(name, title, COMPARED, lambda results: comparison(results, exhibits, **options))
+    return Table(
+        name, title, COMPARED, lambda results: comparison_table(results, exhibits, **options)
+    )
 
 
 def test_scores(name: str, exhibits: Sequence[str]) -> Table:
@@ -51,7 +53,7 @@ def test_scores(name: str, exhibits: Sequence[str]) -> Table:
         name,
         "Test scores",
         COMPARED,
-        make=lambda results: comparison(results, exhibits, test=True),
+        make=lambda results: comparison_table(results, exhibits, test=True),
         needs=Needs(tables=("test_scores",)),
     )
 
@@ -62,7 +64,7 @@ def metrics_of_tasks(name: str) -> Table:
         name,
         "Metrics",
         "Each task's metric, which also selects epoch and learning rate, and its other metrics.",
-        make=metrics,
+        make=metrics_table,
     )
 
 
@@ -74,7 +76,7 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
         "Mean absolute change of a layer's biases and LayerNorm weights after fine-tuning "
         "(BitFit, section 4). Each figure has its own scale. Layers count from 0. Parameters that "
         "the method does not train are not shown.",
-        make=lambda results: parameter_changes(results, method, task),
+        make=lambda results: draw_parameter_changes(results, method, task),
         needs=Needs(methods=(method,), tables=("parameter_changes",)),
         tasks=(task,),
     )
@@ -94,7 +96,7 @@ ANSWERS = Table(
     "Chances are over seeds and judging rows, both paired; with a single seed, over rows "
     "alone. Chances are not corrected for comparing several methods. Parameters are counted "
     "without the classifier, which every method trains.",
-    make=decisions,
+    make=answers_table,
 )
 SUMMARY = Table(
     "summary",
@@ -108,7 +110,7 @@ SUMMARY = Table(
     "the time. Seconds and the best epoch are medians over seeds. Methods are bold if no other is "
     "better in both score and parameters. One answer: the method predicted the "
     "same for every row. " + DIVERGED + " " + REMARKS,
-    make=methods_by_score,
+    make=summary_table,
 )
 FRONT = Figure(
     "front",
@@ -122,7 +124,7 @@ FRONT = Figure(
     "Names are at the right, from the highest score to the lowest. At most eight methods of a "
     "panel are named; the others are grey. If a line is outside the panel, its score follows its "
     "name. Lines join masks of one kind. Methods that diverged are not shown.",
-    make=score_by_parameters,
+    make=draw_front,
 )
 # Exhibits that are also made from the runs of all experiments together.
 SUMMARIES = (ANSWERS, FRONT, SUMMARY)
@@ -140,7 +142,7 @@ CLAIMS = Table(
     "method on a number of tasks and in claims that state an amount. Ratios within "
     f"{100 * EQUIVALENCE_MARGINS['ratio']:g} % count as equal. Parameters are counted without the "
     "classifier; a method that diverged counts as the worst.",
-    make=lambda results: checklist(results["claims"]),
+    make=lambda results: claims_table(results["claims"]),
     needs=Needs(tables=("claims",)),
 )
 SCORES = Table(
@@ -148,14 +150,14 @@ SCORES = Table(
     "Dev scores",
     "Scores at each method's best learning rate. The best are bold; † marks methods that "
     "differ from full fine-tuning. " + DIVERGED,
-    make=lambda results: comparison(results),
+    make=lambda results: comparison_table(results),
 )
 REPRODUCTION = Figure(
     "reproduction",
     "Every printed score beside ours",
     "Our score against the reported score, for every printed score that these runs have. Test "
     f"scores are included once you have entered them. Bars are {SEVERAL_SEEDS}.",
-    make=reproduction,
+    make=draw_reproduction,
     needs=Needs(tables=("reproduction",)),
 )
 PAIRED_TESTS = Table(
@@ -173,14 +175,14 @@ CHOICES = Table(
     "The learning rate, the run and its best epoch for every score of the tables. The plateau is "
     f"the searched rates whose scores are at most {PLATEAU} lower than the search's best. "
     + REMARKS,
-    make=choices,
+    make=choices_table,
 )
 LEARNING_CURVES = Figure(
     "learning_curves",
     "Learning curves",
     "Dev score by epoch, for each method at its best learning rate and with its best seed. The "
     "curve of a diverged run ends where it diverged.",
-    make=learning_curves,
+    make=draw_learning_curves,
 )
 SIZES = Figure(
     "sizes",
@@ -188,7 +190,7 @@ SIZES = Figure(
     "Dev score by the number of training rows, at each method's best learning rate for that "
     f"number. Larger training sets contain the smaller ones. Bands are {SEVERAL_SEEDS}. A line has "
     "a gap where a run diverged.",
-    make=score_by_train_rows,
+    make=draw_scores_by_size,
     needs=Needs(tables=("sizes",)),
 )
 SCORES_BY_SIZE = Table(
@@ -197,7 +199,7 @@ SCORES_BY_SIZE = Table(
     "Dev scores in every metric. Each method has its best learning rate for that number of "
     "training rows, by the metric of the other tables. The best of each row is bold; if the best "
     "method changes between rows, curves cross.",
-    make=scores_by_train_rows,
+    make=sizes_table,
     needs=Needs(tables=("sizes",)),
 )
 # This table is made with the zip files, so that other exhibits need not wait for them.
@@ -207,12 +209,14 @@ SUBMISSION = Table(
     "The origin of each file in each zip for the GLUE server: the run that predicted it, or the "
     "reason why all its predictions are equal. Predictions come from the epoch that is best by "
     "the task's first metric.",
-    make=lambda results: contents(results["submission"]),
+    make=lambda results: submission_table(results["submission"]),
     needs=Needs(tables=("submission",)),
 )
 
 
-def exhibits_with_data(paper: Paper, results: Results) -> Iterator[tuple[Table, Results]]:
+def exhibits_with_data(
+    paper: Paper, results: ExperimentResults
+) -> Iterator[tuple[Table, ExperimentResults]]:
     """Yield each table and figure for which an experiment has the results.
 
     Each comes with the results of the tasks that it shows.

@@ -13,7 +13,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
 from subtune.core.errors import SubtuneError, printable
 from subtune.core.files import package_file
 from subtune.core.layout import Layout
-from subtune.exhibits.output import escaped
+from subtune.exhibits.output import escape_markdown
 from subtune.models.families import MEAN_CLASSIFICATION
 from subtune.models.files import README, choose_head, has_token_types, read_config
 from subtune.models.transformers_models import AUTO_CLASSES
@@ -79,7 +79,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
             for split, metric, score in scores
         ],
     )
-    facts: dict[str, Any] = {key: escaped(name) for key, name in names.items()}
+    facts: dict[str, Any] = {key: escape_markdown(name) for key, name in names.items()}
     facts |= {"trainable": outcome["trainable"], "scores": scores, "refit": refit}
     facts |= {"encodes": encodes, "averages": averages, "fitted": is_fitted, "adapter": adapter}
     facts |= {"place": place, "repository": repository, "revision": spec.model.version}

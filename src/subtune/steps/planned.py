@@ -8,7 +8,7 @@ from typing import Any
 
 from subtune.config import Config
 from subtune.core.layout import FIGURE_ENDINGS, TABLE_ENDINGS, Layout
-from subtune.exhibits.glue_server import submissions
+from subtune.exhibits.glue_server import list_submissions
 from subtune.papers import experiments
 from subtune.papers.paper import Figure, Table
 from subtune.papers.shared import (
@@ -199,7 +199,7 @@ class Jobs:
         """Yield the jobs of test rows that the GLUE server scores."""
         experiment = self.config.experiments[name]
         chosen: Paths = {"chosen": self.paths.data(name, "chosen")}
-        zips = submissions(self.config, experiment)
+        zips = list_submissions(self.config, experiment)
         if not zips:
             return
         tasks = [*filter(self.config.is_submitted, experiment.tasks)]

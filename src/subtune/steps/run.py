@@ -182,8 +182,8 @@ def _scores(job: Job, outputs: dict[str, str], threads: int) -> None:
         "row_scores": row_scores(chosen, store, columns),
         "sizes": scores.in_every_metric(best, store, columns),
         "learning_curves": curves.learning_curves(every, store),
-        "changes": parameters.changes_of_full_tuning(chosen, store),
-        "parameter_changes": parameters.changes_of_methods(chosen, drawn, store),
+        "changes": parameters.component_changes(chosen, store),
+        "parameter_changes": parameters.mean_abs_changes(chosen, drawn, store),
     }
     for name, table in tables.items():
         table.to_csv(outputs[name], index=False)
@@ -209,9 +209,9 @@ def _summary(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     from subtune.analysis.predictions import read_row_scores
     from subtune.analysis.scores import read_scores
     from subtune.analysis.summary import merged_experiments
-    from subtune.exhibits.answer_tables import decisions, methods_by_score
-    from subtune.exhibits.figures import score_by_parameters
-    from subtune.exhibits.output import Results, save_figure, write_table
+    from subtune.exhibits.answer_tables import answers_table, summary_table
+    from subtune.exhibits.figures import draw_front
+    from subtune.exhibits.output import ExperimentResults, save_figure, write_table
     from subtune.papers import NO_PAPER
 
     tables = {
@@ -219,10 +219,12 @@ def _summary(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
         "row_scores": read_row_scores(job.inputs["row_scores"]),
     }
     asked = job.spec
-    results = Results(tables, asked["tasks"], NO_PAPER.printed, unfinished=asked["unfinished"])
-    write_table(decisions(results), outputs["answers"])
-    write_table(methods_by_score(results), outputs["summary"])
-    save_figure(score_by_parameters(results), outputs["front"])
+    results = ExperimentResults(
+        tables, asked["tasks"], NO_PAPER.printed, unfinished=asked["unfinished"]
+    )
+    write_table(answers_table(results), outputs["answers"])
+    write_table(summary_table(results), outputs["summary"])
+    save_figure(draw_front(results), outputs["front"])
 
 
 def _runs(job: Job, outputs: dict[str, str], threads: int) -> None:
@@ -292,7 +294,7 @@ def _submissions(job: Job, outputs: dict[str, Any], threads: int) -> None:
     for submission, path in zip(job.spec["submissions"], outputs["zips"], strict=True):
         runs = best[best["model"] == submission["model"]]
         runs = runs[runs["method"] == submission["method"]]
-        predictions, part = glue_server.submission(predicted[submission["predicted"]], runs)
+        predictions, part = glue_server.make_submission(predicted[submission["predicted"]], runs)
         glue_server.write_zip(Path(path), predictions)
         parts.append(part.assign(submission=f"{submission['name']}.zip"))
     contents = {"submission": pd.concat(parts, ignore_index=True)}

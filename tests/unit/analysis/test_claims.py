@@ -19,13 +19,13 @@ from subtune.analysis.claims import (
     UNDECIDED,
     Interval,
 )
-from subtune.exhibits.tables import checklist
+from subtune.exhibits.tables import claims_table
 from subtune.papers.layernorm.claims import bias_minus_weight, rank_of_layers
 from tests.helpers.examples import scored
 
 CLAIMS = [
     pytest.param(paper, claim, id=f"{paper.name}-{claim.text}")
-    for paper in map(papers.find, papers.names())
+    for paper in map(papers.find_paper, papers.paper_names())
     for claim in paper.claims
 ]
 
@@ -33,19 +33,19 @@ CLAIMS = [
 def claims_of(paper, **tables):
     """The claims of a paper, tested on these tables and on the printed ones."""
     printed = [paper.tables_like_ours(averages=averages) for averages in (False, True)]
-    return claims.claims_table(paper.claims, tables, *printed, paper.tasks_apart)
+    return claims.judge_claims(paper.claims, tables, *printed, paper.tasks_apart)
 
 
 @cache
 def claims_of_print(name, averages):
     """The claims of a paper, by their text, tested on its printed numbers."""
-    paper = papers.find(name)
+    paper = papers.find_paper(name)
     return claims_of(paper, **paper.tables_like_ours(averages=averages)).set_index("claim")
 
 
 def verdict_of(name, text, **tables):
     """The first claim with these words."""
-    paper = papers.find(name)
+    paper = papers.find_paper(name)
     claim = next(claim for claim in paper.claims if text in claim.text)
     [row] = claims_of(replace(paper, claims=(claim,)), **tables).to_dict("records")
     return row
@@ -145,7 +145,7 @@ def test_a_count_holds_on_as_large_a_share_of_our_tasks(tasks, second, cells, ju
     better = claims.Claim("Better", "1", "a − b", "more", of=("a", "b"), at_least=(5, 9))
     tables, printed = {"chosen": scores(a=[0.5] * 3, b=second)}, {"printed": pd.DataFrame()}
     asked = [replace(better, tasks=tasks)]
-    [row] = claims.claims_table(asked, tables, printed, printed).to_dict("records")
+    [row] = claims.judge_claims(asked, tables, printed, printed).to_dict("records")
     assert (row["cells"], row["judged"]) == (cells, judged)
 
 
@@ -171,7 +171,7 @@ def test_runs_that_diverged_are_no_cells_and_have_no_best_rate():
 
 
 def test_a_printed_number_that_contradicts_a_claim_is_named_in_its_line():
-    shown = checklist(claims_of(papers.find("spafit"), chosen=scores(full=[0.5]))).table
+    shown = claims_table(claims_of(papers.find_paper("spafit"), chosen=scores(full=[0.5]))).table
     [line] = shown[shown["contradicted by"] != "–"].to_dict("records")
     assert line["claim"].startswith("Where full fine-tuning scores best")
     assert line["paper"] == "-0.025" and "0.64 and 0.67" in line["contradicted by"]
@@ -179,8 +179,8 @@ def test_a_printed_number_that_contradicts_a_claim_is_named_in_its_line():
 
 def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     frame = scores(bitfit=[0.9, 0.8, 0.7], full=[0.8, 0.7, 0.6])
-    bitfit = papers.find("bitfit")
-    shown = checklist(claims_of(bitfit, chosen=frame)).table.set_index("claim")
+    bitfit = papers.find_paper("bitfit")
+    shown = claims_table(claims_of(bitfit, chosen=frame)).table.set_index("claim")
     row = shown.loc["Training only biases scores as full fine-tuning does"]
     assert (row["this run"], row["95 % interval"]) == ("0.100", "0.100 to 0.100")
     assert row["over"] == "3 tasks"
@@ -190,13 +190,13 @@ def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     assert shown.loc["BitFit converges within 7 epochs on most tasks", "paper"] == "not printed"
     assert not (shown == "nan").any(axis=None)
     several = pd.concat([frame.assign(model=model) for model in "ab"])
-    row = checklist(claims_of(bitfit, chosen=several)).table.iloc[0]
+    row = claims_table(claims_of(bitfit, chosen=several)).table.iloc[0]
     assert (row["as the paper judges"], row["over"]) == (DOES_NOT_HOLD, "6 models × tasks")
 
 
 def test_a_printed_layer_with_an_unreadable_cell_is_left_out():
     """QNLI's weights lack four layers; the biases of these layers must not count either."""
-    paper = papers.find("layernorm")
+    paper = papers.find_paper("layernorm")
     shares = paper.tables_like_ours(averages=False)["layernorm_information"]
     layers = shares[shares["task"] == "qnli"]
     assert set(layers["layer"]) == set(range(24)) - {2, 7, 8, 17}
@@ -302,14 +302,14 @@ def test_information_guides_well_if_its_bias_scores_as_the_best(most, ours):
     ],
 )
 def test_a_verdict_follows_from_where_the_interval_lies(kind, low, high, margin, verdict):
-    assert claims.verdict(kind, Interval((low + high) / 2, low, high), margin) == verdict
+    assert claims.interval_verdict(kind, Interval((low + high) / 2, low, high), margin) == verdict
 
 
 def test_fewer_than_three_units_are_not_enough():
-    found = claims.interval_of([0.5, 0.6])
+    found = claims.claim_interval([0.5, 0.6])
     assert found.mean == 0.55 and math.isnan(found.low)
-    assert claims.verdict("more", found, 0.02) == UNDECIDED
-    assert math.isnan(claims.interval_of([]).mean)
+    assert claims.interval_verdict("more", found, 0.02) == UNDECIDED
+    assert math.isnan(claims.claim_interval([]).mean)
 
 
 @pytest.mark.parametrize(

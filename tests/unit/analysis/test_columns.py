@@ -5,7 +5,7 @@ import pytest
 from subtune.analysis.columns import DTYPES, columns_of, declared, read
 from subtune.analysis.summary import summary
 from subtune.core.errors import SubtuneError
-from subtune.exhibits.answer_tables import decisions
+from subtune.exhibits.answer_tables import answers_table
 from subtune.exhibits.output import SCORES
 from tests.helpers.exhibits import results
 from tests.unit.analysis.test_summary import runs
@@ -25,7 +25,7 @@ def test_a_column_is_declared_once_with_a_type_and_a_meaning(table):
 
 def test_the_tables_have_the_declared_columns_and_types(tmp_path):
     chosen = runs({"full": [0.9] * 3, "bitfit": [0.88, 0.89, 0.9]})
-    answers = decisions(results({"rte": "RTE"}, chosen=chosen)).table
+    answers = answers_table(results({"rte": "RTE"}, chosen=chosen)).table
     for name, table in {"summary": summary(chosen), "answers": answers}.items():
         assert list(table) == names(name)
         table.to_csv(tmp_path / "table.csv", index=False)

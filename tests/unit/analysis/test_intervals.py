@@ -25,7 +25,7 @@ def test_variances_equal_a_slow_and_obvious_analysis_of_variance():
     seeds, parts = (table.groupby(name)["x"].mean() for name in ("seed", "part"))
     rest = table["x"] - table["seed"].map(seeds) - table["part"].map(parts) + mean
     residual_variance = (rest**2).sum() / (3 * 8)
-    study = intervals.study(values.mean(1).tolist(), values, 90)
+    study = intervals.estimate_study(values.mean(1).tolist(), values, 90)
     assert study.mean == pytest.approx(mean)
     assert study.residual_variance == pytest.approx(residual_variance)
     assert study.seed_variance == pytest.approx(seeds.var() - residual_variance / 9)
@@ -33,7 +33,7 @@ def test_variances_equal_a_slow_and_obvious_analysis_of_variance():
 
 
 def half_width(study):
-    found = intervals.interval([study])
+    found = intervals.mean_interval([study])
     return (found.high - found.low) / 2
 
 
@@ -45,17 +45,17 @@ def students(values):
 
 def test_the_interval_of_one_seed_is_students_over_parts_of_rows():
     values = crossed_values(np.random.default_rng(0), 1, 50)
-    study = intervals.study([float(values.mean())], values, 200)
+    study = intervals.estimate_study([float(values.mean())], values, 200)
     assert half_width(study) == pytest.approx(students(values[0]))
     # Differences between seeds are not known, so more seeds do not help.
-    assert intervals.more_seeds([study], 0.0) is None
+    assert intervals.additional_seeds_needed([study], 0.0) is None
 
 
 def test_seeds_that_do_not_differ_leave_an_interval_over_parts_of_rows():
     generator = np.random.default_rng(0)
     values = generator.normal(0, 0.3, 50) + generator.normal(0, 0.2, (3, 50))
     values -= values.mean(1, keepdims=True)
-    study = intervals.study([0.0] * 3, values, 50)
+    study = intervals.estimate_study([0.0] * 3, values, 50)
     assert study.seed_variance == 0
     assert half_width(study) == pytest.approx(students(values.mean(0)))
 
@@ -66,7 +66,7 @@ def test_folds_that_differ_have_students_interval_others_that_of_rows():
     alike = rows - rows.mean(1, keepdims=True)
     differing = alike + np.arange(5)[:, None]
     by_folds, by_rows = (
-        intervals.nested_study(values.mean(1).tolist(), values, 200, 5)
+        intervals.estimate_nested_study(values.mean(1).tolist(), values, 200, 5)
         for values in (differing, alike)
     )
     assert half_width(by_folds) == pytest.approx(students(differing.mean(1)))
@@ -83,8 +83,8 @@ def test_the_interval_of_folds_covers_the_truth_nearly_as_often_as_it_says(folds
     for fold_spread in np.repeat([0.0, 0.05, 0.1], 300):
         fold_effects = generator.normal(0, fold_spread, (folds, 1))
         values = fold_effects + generator.normal(0, 0.4, (folds, 40))
-        study = intervals.nested_study(values.mean(1).tolist(), values, 40 * folds, folds)
-        found = intervals.interval([study])
+        study = intervals.estimate_nested_study(values.mean(1).tolist(), values, 40 * folds, folds)
+        found = intervals.mean_interval([study])
         covered.append(found.low <= 0 <= found.high)
     assert least <= np.mean(covered) <= 0.98
 
@@ -92,10 +92,10 @@ def test_the_interval_of_folds_covers_the_truth_nearly_as_often_as_it_says(folds
 def test_a_fold_without_a_score_leaves_no_interval_and_no_chance():
     values = np.random.default_rng(0).normal(0, 1, (5, 40))
     values[2] = np.nan
-    study = intervals.nested_study(values.mean(1).tolist(), values, 200, 5)
+    study = intervals.estimate_nested_study(values.mean(1).tolist(), values, 200, 5)
     numbers = [
-        *intervals.interval([study]),
-        intervals.chance([study], 1),
+        *intervals.mean_interval([study]),
+        intervals.chance_within([study], 1),
         intervals.most_lost([study]),
     ]
     assert np.isnan(numbers).all()
@@ -107,28 +107,33 @@ def test_the_interval_covers_the_truth_nearly_as_often_as_it_says(seeds, seed_sp
     covered = []
     for _ in range(500):
         values = crossed_values(generator, seeds, 50, seed_spread, part_spread)
-        found = intervals.interval([intervals.study(values.mean(1).tolist(), values, 50)])
+        found = intervals.mean_interval(
+            [intervals.estimate_study(values.mean(1).tolist(), values, 50)]
+        )
         covered.append(found.low <= 0 <= found.high)
     assert 0.93 <= np.mean(covered) <= 0.98
 
 
 def test_more_seeds_or_more_rows_make_the_margin_that_was_asked_for_sure():
     values = crossed_values(np.random.default_rng(0), 4, 50)
-    study = intervals.study(values.mean(1).tolist(), values, 200)
+    study = intervals.estimate_study(values.mean(1).tolist(), values, 200)
     most, lost = intervals.most_lost([study]), -study.mean
     margin = lost + 0.95 * (most - lost)
-    seeds = intervals.more_seeds([study], margin)
+    seeds = intervals.additional_seeds_needed([study], margin)
     wider, enough = (intervals.most_lost([study], more) for more in (seeds - 1, seeds))
     assert enough <= margin < wider
     margin = lost + 0.9 * (most - lost)
-    rows = intervals.more_rows(study, margin)
+    rows = intervals.additional_rows_needed(study, margin)
     assert intervals.most_lost([study], 0, 1 + rows / 200) <= margin
-    assert intervals.more_seeds([study], lost) is None and intervals.more_rows(study, lost) is None
+    assert (
+        intervals.additional_seeds_needed([study], lost) is None
+        and intervals.additional_rows_needed(study, lost) is None
+    )
 
 
 def test_the_interval_of_one_fold_is_students_over_parts_of_its_rows():
     values = np.random.default_rng(0).normal(0, 0.3, (1, 50))
-    study = intervals.nested_study([float(values.mean())], values, 80, 1)
+    study = intervals.estimate_nested_study([float(values.mean())], values, 80, 1)
     assert half_width(study) == pytest.approx(students(values[0]))
 
 
@@ -140,7 +145,7 @@ def test_folds_of_different_sizes_have_their_own_parts():
         row[: len(fold)] = fold
     differences = [fold.mean() for fold in folds]
     mean_variance = np.mean([fold.var(ddof=1) / len(fold) for fold in folds])
-    study = intervals.nested_study(differences, values, 29, 3)
+    study = intervals.estimate_nested_study(differences, values, 29, 3)
     error, degrees = study.error()
     assert error == pytest.approx(max(np.var(differences, ddof=1), mean_variance) / 3)
     if np.var(differences, ddof=1) < mean_variance:
@@ -151,16 +156,16 @@ def test_a_fold_of_one_row_leaves_an_interval_over_seeds():
     values = np.full((3, 50), np.nan)
     values[:2, :5], values[2, 0] = np.random.default_rng(0).normal(size=(2, 5)), 1
     differences = [0.1, 0.2, 0.4]
-    study = intervals.nested_study(differences, values, 11, 3)
-    assert study == intervals.study(differences, None, 0)
+    study = intervals.estimate_nested_study(differences, values, 11, 3)
+    assert study == intervals.estimate_study(differences, None, 0)
 
 
 def test_more_seeds_of_folds_are_whole_partitions():
     values = np.random.default_rng(0).normal(-0.01, 0.05, (5, 40))
     values += np.array([[0.01], [-0.01], [0.02], [-0.02], [0]])
-    study = intervals.nested_study(values.mean(1).tolist(), values, 200, 5)
+    study = intervals.estimate_nested_study(values.mean(1).tolist(), values, 200, 5)
     margin = 0.999 * intervals.most_lost([study])
-    assert intervals.more_seeds([study], margin) == 5
+    assert intervals.additional_seeds_needed([study], margin) == 5
 
 
 def test_pseudo_values_of_a_mean_are_the_rows_and_of_f1_near_it():

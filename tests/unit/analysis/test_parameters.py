@@ -39,21 +39,23 @@ def test_a_parameters_information_is_the_mean_over_its_entries():
 
 
 def test_layernorm_shares_sum_to_1_and_global_ones_to_the_number_of_tasks():
-    shares = parameters.layernorm_by_layer(pd.concat([sums("a"), sums("b", output_LayerNorm=5.0)]))
+    shares = parameters.layernorm_information(
+        pd.concat([sums("a"), sums("b", output_LayerNorm=5.0)])
+    )
     assert shares.groupby("task")["share"].sum().to_dict() == pytest.approx({"a": 1, "b": 1})
-    total = parameters.global_by_layer(shares)
+    total = parameters.global_layernorm_information(shares)
     assert total.groupby("part")["share"].sum().to_dict() == pytest.approx({"weight": 2, "bias": 2})
     assert len(total) == 4
 
 
-FIGURE_3 = papers.find("layernorm").printed("figure3").rename(columns={"value": "share"})
+FIGURE_3 = papers.find_paper("layernorm").printed("figure3").rename(columns={"value": "share"})
 # The paper prints two digits, so each number may be off by half a unit of the last digit.
-FIGURE_4 = papers.find("layernorm").printed("figure4").set_index(["part", "layer"])["value"]
+FIGURE_4 = papers.find_paper("layernorm").printed("figure4").set_index(["part", "layer"])["value"]
 
 
 def off_figure_4(shares):
     """Our global information from shares, minus the printed one: a column per part."""
-    ours = parameters.global_by_layer(shares).set_index(["part", "layer"])["share"]
+    ours = parameters.global_layernorm_information(shares).set_index(["part", "layer"])["share"]
     return (ours - FIGURE_4).unstack("part")
 
 
@@ -89,19 +91,19 @@ def changed(monkeypatch, *rows):
 
 def test_a_components_change_is_the_mean_over_its_weights_and_biases(monkeypatch, tmp_path):
     names = ("output.dense.weight", 0.1, 30), ("output.dense.bias", 0.5, 10)
-    table = parameters.changes_of_full_tuning(changed(monkeypatch, *names), tmp_path)
+    table = parameters.component_changes(changed(monkeypatch, *names), tmp_path)
     assert table.to_numpy().tolist() == [["rte", "output.dense", 3, pytest.approx(0.2)]]
 
 
 def test_changes_are_told_by_the_papers_names_of_parameters(monkeypatch, tmp_path):
     names = ("attention.self.key.bias", 0.0, 8), ("output.LayerNorm.weight", 0.5, 8)
     chosen = changed(monkeypatch, *names, ("attention.self.key.weight", 0.7, 64))
-    found = parameters.changes_of_methods(chosen, [("bitfit", "rte")], tmp_path)
+    found = parameters.mean_abs_changes(chosen, [("bitfit", "rte")], tmp_path)
     assert set(found["method"]) == {"bitfit"}
     assert found.set_index("parameter")["change"].to_dict() == {"b_k": 0.0, "g_LN2": 0.5}
 
 
 def test_a_run_that_diverged_has_no_changes(tmp_path):
     chosen = examples.scored(("rte", "full", 1.0, None, 1e-5, 0, math.nan))
-    assert parameters.changes_of_full_tuning(chosen, tmp_path).empty
-    assert parameters.changes_of_methods(chosen, [("full", "rte")], tmp_path).empty
+    assert parameters.component_changes(chosen, tmp_path).empty
+    assert parameters.mean_abs_changes(chosen, [("full", "rte")], tmp_path).empty

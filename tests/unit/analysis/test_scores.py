@@ -139,7 +139,7 @@ def collected(store, paper, task, runs, **found):
     planned = [
         {"run": run, **about, "learning_rate": rate, "seed": 0} | found for run, rate in runs
     ]
-    columns = list_score_columns([TASKS[task]], papers.find(paper).metrics)
+    columns = list_score_columns([TASKS[task]], papers.find_paper(paper).metrics)
     return scores.collect(planned, store, columns)
 
 
@@ -238,7 +238,7 @@ def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
     runs = [(run, rate) for rate, names in ((1e-3, "abc"), (1e-2, "def")) for run in names]
     table = collected(tmp_path, "spafit", "stsb", runs)
     table["method"] = table["learning_rate"].map({1e-3: "full", 1e-2: "bitfit"})
-    columns = list_score_columns([TASKS["stsb"]], papers.find("spafit").metrics)
+    columns = list_score_columns([TASKS["stsb"]], papers.find_paper("spafit").metrics)
     judged = curves.with_verdicts(scores.choose(table), tmp_path, columns)
     assert judged["curve"].fillna("").tolist() == ["still rising"] * 3 + [""] * 3
 

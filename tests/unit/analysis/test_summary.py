@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from subtune.analysis import intervals, summary
 from subtune.analysis.answer import ALL_TASKS
 from subtune.analysis.predictions import NO_ROWS, NUMBERS
-from subtune.exhibits.answer_tables import decisions, methods_by_score
+from subtune.exhibits.answer_tables import answers_table, summary_table
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import results
 
@@ -45,7 +45,7 @@ def runs(scores, task="rte", fraction=1.0, scope=None):
 
 def answer_of(table, task="rte", row_scores=NO_ROWS):
     titles = {name: name for name in table["task"]}
-    rows = decisions(results(titles, chosen=table, row_scores=row_scores)).table
+    rows = answers_table(results(titles, chosen=table, row_scores=row_scores)).table
     return rows[rows["task"] == task].iloc[0]
 
 
@@ -62,12 +62,12 @@ def test_the_summary_has_methods_from_the_highest_score_with_their_costs():
 def test_a_score_of_one_answer_for_every_row_says_of_how_many_seeds():
     table = runs({"full": [0.9, 0.8], "bitfit": [0.5, 0.5]})
     table["one_answer"] = table["method"] == "bitfit"
-    said = methods_by_score(results({"rte": "RTE"}, chosen=table))
+    said = summary_table(results({"rte": "RTE"}, chosen=table))
     said = said.shown.set_index("method")["score"]
     assert said["BitFit"] == "0.5000 ± 0.0000 (one answer)"
     assert "answer" not in said.drop("BitFit").item()
     table.loc[table["seed"] == 0, "one_answer"] = False
-    said = methods_by_score(results({"rte": "RTE"}, chosen=table))
+    said = summary_table(results({"rte": "RTE"}, chosen=table))
     said = said.shown.set_index("method")["score"]
     assert said["BitFit"] == "0.5000 ± 0.0000 (one answer in 1 of 2)"
 
@@ -279,8 +279,8 @@ def test_rows_are_nested_in_folds_and_count_once_in_every_partition(partitions):
     values = numbers[NUMBERS].to_numpy()
     full, bitfit = np.split(values, 2)
     differences = [b - f for f, b in zip(*scores.values(), strict=True)] * partitions
-    study = intervals.nested_study(differences, bitfit - full, 400, 5)
-    assert row["chance"] == pytest.approx(intervals.chance([study], 0.02))
+    study = intervals.estimate_nested_study(differences, bitfit - full, 400, 5)
+    assert row["chance"] == pytest.approx(intervals.chance_within([study], 0.02))
 
 
 def test_methods_are_compared_on_the_folds_that_both_have():
@@ -291,9 +291,9 @@ def test_methods_are_compared_on_the_folds_that_both_have():
     rows = summary.summary(table, numbers).set_index("method")
     values = numbers[NUMBERS].to_numpy()[:6]
     differences = [-0.01, 0.01, 0.01]
-    study = intervals.nested_study(differences, values[3:] - values[:3], 240, 3)
+    study = intervals.estimate_nested_study(differences, values[3:] - values[:3], 240, 3)
     names = ["difference", "low", "high"]
-    assert rows.loc["bitfit", names].tolist() == pytest.approx(intervals.interval([study]))
+    assert rows.loc["bitfit", names].tolist() == pytest.approx(intervals.mean_interval([study]))
     assert rows.loc["layernorm", "chance"] > 0 and not rows.loc["layernorm", "sure"]
     assert rows.loc["lora-I", [*names, "chance"]].isna().all()
     row = answer_of(table.drop(index=[3, 4, 5, 6]), row_scores=numbers)
@@ -308,7 +308,7 @@ def test_an_answer_says_what_is_not_finished_and_that_it_would_tell_more(folds):
     table["fold"] = table["seed"]
     made = results({"rte": "RTE"}, chosen=table, row_scores=numbers_of(table, 0.3, rows=80))
     made = replace(made, unfinished={"full": [folds, 5], "lora-I": [0, 5]})
-    row = decisions(made).table.iloc[0]
+    row = answers_table(made).table.iloc[0]
     assert row["answer"].endswith(
         "Full fine-tuning is the safe choice; the folds that are missing would tell more. Not "
         f"finished: Full {folds} of 5 folds, LoRA-I 0 of 5; each loss is over the folds that "
@@ -320,7 +320,7 @@ def test_an_answer_says_what_is_not_finished_and_that_it_would_tell_more(folds):
 def test_full_that_is_not_trained_yet_is_not_asked_for():
     table = runs({"bitfit": [0.9] * 3, "lora-I": [0.9] * 3})
     made = replace(results({"rte": "RTE"}, chosen=table), unfinished={"full": [0, 3]})
-    assert "add `full`" not in decisions(made).table["answer"].item()
+    assert "add `full`" not in answers_table(made).table["answer"].item()
 
 
 def test_test_rows_judge_the_runs_of_all_folds_and_are_crossed_with_them():
@@ -351,7 +351,7 @@ def test_rows_that_chose_nothing_judge_where_there_are_some():
     test = runs(scores).assign(judges=True, decides=False, column="rte_test")
     table = pd.concat([dev, test], ignore_index=True)
     both = results({"rte": "RTE"}, chosen=table, row_scores=numbers_of(test, 0.2))
-    made = decisions(both)
+    made = answers_table(both)
     row = made.table.iloc[0]
     assert (row["score"], row["reference_score"]) == pytest.approx((0.8, 0.801))
     assert row["over"] == "3 seeds and 400 test rows"
@@ -361,7 +361,7 @@ def test_rows_that_chose_nothing_judge_where_there_are_some():
 
 def test_a_title_is_no_link_in_the_sentences():
     chosen = runs({"full": [0.9], "bitfit": [0.9]})
-    made = decisions(results({"rte": "[mine](https://a.b)"}, chosen=chosen))
+    made = answers_table(results({"rte": "[mine](https://a.b)"}, chosen=chosen))
     assert "\\[mine](https://a.b): Probably" in made.before
 
 

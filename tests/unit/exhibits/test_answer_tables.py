@@ -3,15 +3,15 @@
 import pandas as pd
 import pytest
 
-from subtune.analysis.answer import answers
+from subtune.analysis.answer import find_answers
 from subtune.exhibits import output
 from subtune.exhibits.answer_tables import (
-    answers_in_lines,
-    chance_in_words,
-    decisions,
-    file_size,
-    in_few_words,
-    methods_by_score,
+    answers_table,
+    format_answers,
+    format_chance,
+    format_size,
+    short_answer,
+    summary_table,
 )
 from tests.helpers.exhibits import results
 from tests.unit.analysis.test_summary import runs
@@ -22,7 +22,7 @@ SCORES = {"full": [0.9] * 3, "bitfit": [0.89] * 3, "frozen": [0.5, 0.6, float("n
 
 
 def test_programs_read_numbers_and_people_words(tmp_path):
-    made = methods_by_score(results(TITLES, chosen=runs(SCORES)))
+    made = summary_table(results(TITLES, chosen=runs(SCORES)))
     output.write_table(made, [tmp_path / "summary.csv", tmp_path / "summary.md"])
     numbers = pd.read_csv(tmp_path / "summary.csv")
     assert numbers["score"].tolist()[:2] == pytest.approx([0.9, 0.89])
@@ -45,13 +45,13 @@ def test_programs_read_numbers_and_people_words(tmp_path):
 )
 def test_what_is_not_tuned_or_not_done_has_a_remark(tmp_path, at_edge, curve, remark):
     chosen = runs({"full": [0.9]}).assign(at_edge=at_edge, curve=curve)
-    made = methods_by_score(results(TITLES, chosen=chosen))
+    made = summary_table(results(TITLES, chosen=chosen))
     assert made.shown["remarks"].tolist() == [remark]
     assert made.table[["at_edge", "curve"]].to_numpy().tolist() == [[at_edge, curve]]
 
 
 def test_methods_are_listed_from_the_smallest_with_loss_and_chance():
-    made = decisions(results(TITLES, chosen=runs(SCORES)))
+    made = answers_table(results(TITLES, chosen=runs(SCORES)))
     assert made.shown[["method", *LOSSES]].to_numpy().tolist() == [
         ["Frozen", "0", "diverged", "–", "–", "–"],
         ["BitFit", "400", "0.8900", "0.0100", "0.0100", "> 99 %"],
@@ -62,14 +62,14 @@ def test_methods_are_listed_from_the_smallest_with_loss_and_chance():
 
 def test_losses_against_another_method_than_full_name_it():
     beaten = {"full": [0.5] * 3, "lora-I": [0.9] * 3, "bitfit": [0.8] * 3}
-    made = decisions(results(TITLES, chosen=runs(beaten)))
+    made = answers_table(results(TITLES, chosen=runs(beaten)))
     assert made.shown.set_index("method")[["against", "loss"]].to_numpy().tolist() == [
         ["LoRA-I", "0.1000"],
         ["–", "–"],
         ["LoRA-I", "0.4000"],
     ]
     assert made.bold["method"].tolist() == [False, True, False]
-    shown = methods_by_score(results(TITLES, chosen=runs(beaten))).shown
+    shown = summary_table(results(TITLES, chosen=runs(beaten))).shown
     assert shown["difference"].tolist() == ["–", "-0.1000", "-0.4000"]
 
 
@@ -84,32 +84,32 @@ def test_losses_against_another_method_than_full_name_it():
     ],
 )
 def test_an_answer_so_far_is_a_few_words(scores, words):
-    [answer] = answers(runs(scores))
-    assert in_few_words(answer) == words
+    [answer] = find_answers(runs(scores))
+    assert short_answer(answer) == words
 
 
 @pytest.mark.parametrize(
     ("chance", "words"), [(0.001, "< 1 %"), (0.5, "50 %"), (0.949, "95 %"), (1.0, "> 99 %")]
 )
 def test_a_chance_is_never_certain(chance, words):
-    assert chance_in_words(chance) == words
+    assert format_chance(chance) == words
 
 
 @pytest.mark.parametrize("columns", [40, 80, 300])
 def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     path = tmp_path / "answers.csv"
-    output.write_table(decisions(results(TITLES, chosen=runs(SCORES))), [path])
-    lines = answers_in_lines(path).splitlines()
+    output.write_table(answers_table(results(TITLES, chosen=runs(SCORES))), [path])
+    lines = format_answers(path).splitlines()
     assert lines[1] == "Which few parameters are worth fine-tuning?"
-    assert "  RTE: Train BitFit (400 parameters" in answers_in_lines(path)
+    assert "  RTE: Train BitFit (400 parameters" in format_answers(path)
     assert max(map(len, lines[2:-1])) <= columns
 
 
 def test_a_single_question_has_the_losses_below_its_answer(tmp_path):
-    for name, make in (("answers", decisions), ("summary", methods_by_score)):
+    for name, make in (("answers", answers_table), ("summary", summary_table)):
         output.write_table(make(results(TITLES, chosen=runs(SCORES))), [tmp_path / f"{name}.csv"])
-    table = answers_in_lines(tmp_path / "answers.csv").split("\n\n")[-2].splitlines()
+    table = format_answers(tmp_path / "answers.csv").split("\n\n")[-2].splitlines()
     assert table[0].split()[:4] == ["method", "parameters", "score", "loss"]
     assert table[2].split()[:4] == ["BitFit", "400", "0.8900", "0.0100"]
 
@@ -119,4 +119,4 @@ def test_a_single_question_has_the_losses_below_its_answer(tmp_path):
     [(0, "0 bytes"), (999, "999 bytes"), (43_210, "43.2 kB"), (9.1e7, "91 MB"), (2.5e9, "2.5 GB")],
 )
 def test_sizes_are_shown_with_a_unit(count, words):
-    assert file_size(count) == words
+    assert format_size(count) == words

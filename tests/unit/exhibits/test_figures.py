@@ -8,8 +8,8 @@ import pytest
 
 from subtune import papers
 from subtune.exhibits import figures, heat_maps, output
-from subtune.exhibits.figures import NAMES_APART, score_by_parameters
-from subtune.exhibits.score_tables import reproduction
+from subtune.exhibits.figures import NAMES_APART, draw_front
+from subtune.exhibits.score_tables import compare_with_printed
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import results
 from tests.unit.analysis import test_statistics
@@ -19,7 +19,7 @@ SCORES = {"full": [1.0, 0.75], "bitfit": [0.9, 0.8], "layernorm": [0.8, 0.8], "f
 
 
 def drawn(table, titles=None):
-    return score_by_parameters(results(titles or {"rte": "RTE"}, chosen=table))
+    return draw_front(results(titles or {"rte": "RTE"}, chosen=table))
 
 
 def panel_of(scores):
@@ -126,7 +126,7 @@ def sizes(metric="exact_match", seed=0, **scores):
 
 
 def by_train_rows(table, *options):
-    return figures.score_by_train_rows(results(TITLES, sizes=table), *options)
+    return figures.draw_scores_by_size(results(TITLES, sizes=table), *options)
 
 
 def drawn_without_complaint(figure, path, recwarn):
@@ -141,10 +141,12 @@ def test_a_curve_has_a_gap_where_a_run_diverged(tmp_path, recwarn):
     diverged = ("rte", "full", 1.0, None, 1e-5, 0, math.nan)
     curve = pd.DataFrame({"run": "r", "metric": "accuracy", "epoch": [1, 2, 3], "score": scores})
     for figure in (
-        figures.score_by_fraction(
+        figures.draw_scores_by_fraction(
             results(TITLES, chosen=scored(*rows, diverged)), ["cv"], ["full"]
         ),
-        figures.learning_curves(results(TITLES, chosen=scored(diverged), learning_curves=curve)),
+        figures.draw_learning_curves(
+            results(TITLES, chosen=scored(diverged), learning_curves=curve)
+        ),
         by_train_rows(sizes(full=scores)),
     ):
         [line] = figure.axes[0].lines
@@ -155,8 +157,8 @@ def test_a_curve_has_a_gap_where_a_run_diverged(tmp_path, recwarn):
 def test_where_every_run_diverged_a_figure_says_so(tmp_path, recwarn):
     none = pd.DataFrame(columns=["model", "task", "method", "parameter", "component", "layer"])
     for figure in (
-        heat_maps.component_changes(results(TITLES, changes=none)),
-        heat_maps.parameter_changes(results(TITLES, parameter_changes=none), "bitfit", "rte"),
+        heat_maps.draw_component_changes(results(TITLES, changes=none)),
+        heat_maps.draw_parameter_changes(results(TITLES, parameter_changes=none), "bitfit", "rte"),
     ):
         assert "diverged" in figure.get_suptitle()
         drawn_without_complaint(figure, tmp_path, recwarn)
@@ -206,8 +208,8 @@ DEV = scored(("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7))
     [(None, ""), (DEV.assign(value=0.6), "\nand 1 of the 36 test scores (half filled)")],
 )
 def test_dev_and_test_scores_are_told_apart_and_counted(test, words):
-    table = reproduction(DEV, papers.find("layernorm").printed("scores"), test)
-    [axes] = figures.reproduction(results(TITLES, reproduction=table)).axes
+    table = compare_with_printed(DEV, papers.find_paper("layernorm").printed("scores"), test)
+    [axes] = figures.draw_reproduction(results(TITLES, reproduction=table)).axes
     assert axes.get_title() == f"1 of the 36 dev scores that the paper prints{words}"
     points = {line.get_fillstyle(): len(line.get_xdata()) for line in axes.lines}
     assert points["bottom"] == bool(words)

@@ -9,7 +9,7 @@ from subtune.core.errors import SubtuneError
 from subtune.data import sources
 from subtune.data.glue import glue_rows
 from subtune.exhibits import glue_server
-from subtune.exhibits.glue_server import FILES, in_words
+from subtune.exhibits.glue_server import FILES, format_predictions
 from subtune.exhibits.score_tables import exhibit_scores
 from subtune.tasks import TASKS
 from tests.helpers.examples import config, experiment
@@ -20,10 +20,10 @@ from tests.helpers.tables import require_taken
 
 def test_predictions_are_words_numbers_or_scores_in_range():
     logits = np.array([[2.0, 1.0], [0.0, 1.0]])
-    assert in_words(FILES["RTE.tsv"], logits) == ["entailment", "not_entailment"]
-    assert in_words(FILES["WNLI.tsv"], logits) == ["0", "1"]
+    assert format_predictions(FILES["RTE.tsv"], logits) == ["entailment", "not_entailment"]
+    assert format_predictions(FILES["WNLI.tsv"], logits) == ["0", "1"]
     scores = np.array([[-0.3], [2.34567], [7.0]])
-    assert in_words(FILES["STS-B.tsv"], scores) == ["0.000", "2.346", "5.000"]
+    assert format_predictions(FILES["STS-B.tsv"], scores) == ["0.000", "2.346", "5.000"]
 
 
 def predictions(file, run):
@@ -46,7 +46,7 @@ def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_pat
     sources = [file for file in FILES.values() if file.task == "mnli"]
     assert [file.name for file in sources] == ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
     predicted = pd.concat(predictions(file, "a1") for file in sources)
-    found, parts = glue_server.submission(predicted, best_run("mnli", "a1"))
+    found, parts = glue_server.make_submission(predicted, best_run("mnli", "a1"))
     assert {name: len(rows) for name, rows in found.items()} == {f.name: f.rows for f in sources}
     assert origins(parts)["AX.tsv"] == "run a1"
     assert parts["seed"].dropna().tolist() == [0, 0, 0]
@@ -77,7 +77,7 @@ def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_pat
 def test_a_file_that_no_run_predicts_holds_a_constant(name, change, value, origin):
     file = FILES[name]
     predicted, best = predictions(file, "a1"), best_run(file.task, "a1", value)
-    found, parts = glue_server.submission(change(predicted), best)
+    found, parts = glue_server.make_submission(change(predicted), best)
     assert not found
     assert origins(parts)[name] == origin
     assert origins(parts)["QQP.tsv"] == "every row 0: the task was not run"
@@ -100,14 +100,14 @@ def test_the_real_diagnostic_file_has_as_many_rows_as_the_server(glue_dir):
 
 def test_a_submission_is_named_after_its_method_or_model_and_method():
     one = experiment(methods={"bitfit": [1e-3], "full": [1e-4]})
-    assert list(glue_server.submissions(config(one), one)) == ["bitfit", "full"]
+    assert list(glue_server.list_submissions(config(one), one)) == ["bitfit", "full"]
     two = experiment(paper="bitfit", models=["bert-base-cased", "roberta-base"])
     names = ["bert-base-cased/bitfit", "roberta-base/bitfit"]
-    assert list(glue_server.submissions(config(two), two)) == names
+    assert list(glue_server.list_submissions(config(two), two)) == names
     # Other rows than GLUE's are not submitted.
     own = {"files": {}, "text": ["text"], "metrics": ["spearmanr"]}
     for others in ({"source": "builtin"}, {"tasks": {"rte": own}}):
-        assert glue_server.submissions(config(experiment(), **others), experiment()) == {}
+        assert glue_server.list_submissions(config(experiment(), **others), experiment()) == {}
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def known():
 
 def as_ours(exhibit):
     """Return a printed table of the LayerNorm paper, as if it were ours."""
-    table = exhibit_scores(papers.find("layernorm").printed("scores"), [exhibit])
+    table = exhibit_scores(papers.find_paper("layernorm").printed("scores"), [exhibit])
     table = table.rename(columns={"task": "column"})
     table = table.drop(columns=["exhibit", "is_average", "params", "split"])
     task = table["column"].str.partition("_")[0]
@@ -139,7 +139,7 @@ def as_ours(exhibit):
 @pytest.fixture
 def given(tmp_path):
     """A function that writes the paper's Table 3 as the server's scores, and changes a row."""
-    scores = exhibit_scores(papers.find("layernorm").printed("scores"), ["table3"])
+    scores = exhibit_scores(papers.find_paper("layernorm").printed("scores"), ["table3"])
     scores = scores.assign(experiment="layernorm", value=100 * scores["value"], scale=100)
 
     def write(**changed):

@@ -13,7 +13,7 @@ from tests.helpers.exhibits import made, titled
 BOTH = titled(TASKS["qnli"], TASKS["sst2"])
 
 
-SHARES = parameters.layernorm_by_layer(
+SHARES = parameters.layernorm_information(
     pd.concat([sums("qnli"), sums("sst2", output_LayerNorm=3.0)])
 )
 
@@ -37,12 +37,14 @@ def test_cells_that_cannot_be_read_are_hatched_and_have_no_number():
 
 
 def test_ours_and_the_papers_global_information_are_on_one_scale():
-    ours = parameters.global_by_layer(SHARES)
+    ours = parameters.global_layernorm_information(SHARES)
     figure = made("layernorm", "figure4", {"global_layernorm_information": ours})
     run, paper = heat_maps(figure)
     assert texts(run) == ["1.00"] * 4
     values = (
-        papers.find("layernorm").printed("figure4").pivot(index="layer", columns="part")["value"]
+        papers.find_paper("layernorm")
+        .printed("figure4")
+        .pivot(index="layer", columns="part")["value"]
     )
     assert texts(paper) == [f"{value:.2f}" for value in np.ravel(values[["weight", "bias"]])]
     limits = np.array([axes.images[0].get_clim() for axes in (run, paper)])

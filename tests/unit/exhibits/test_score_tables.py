@@ -11,10 +11,10 @@ from subtune import papers
 from subtune.analysis.scores import train_and_dev
 from subtune.exhibits import output
 from subtune.exhibits.score_tables import (
+    compare_with_printed,
     exhibit_scores,
-    reproduction,
-    scores_by_train_rows,
-    with_marks,
+    mark_differences,
+    sizes_table,
 )
 from subtune.methods.names import find_selection
 from subtune.models.dimensions import papers_models
@@ -39,7 +39,7 @@ AVERAGE = "average of CoLA, MRPC, RTE"
 
 def averaged(*rows, tasks=("cola", "mrpc", "rte")):
     table = scored(*[(task, "bitfit", 1.0, None, 1e-3, seed, v) for task, seed, v in rows])
-    reproduced = reproduction(table, papers.find("bitfit_plus").printed("scores"))
+    reproduced = compare_with_printed(table, papers.find_paper("bitfit_plus").printed("scores"))
     return compared(table, "bitfit_plus", "figure3", tasks), reproduced
 
 
@@ -132,10 +132,10 @@ def test_what_differs_from_full_fine_tuning_is_marked():
     """The test needs at least six columns that all differ."""
     scores = pd.DataFrame({f"c{n}": [0.9, 0.8 + n / 100, None] for n in range(6)})
     table = pd.DataFrame({"scores of": "run", "method": ["Full", "BitFit", "Random"]})
-    marked = with_marks(table, scores)
+    marked = mark_differences(table, scores)
     assert marked["method"].tolist() == ["Full", "BitFit †", "Random"]
-    assert with_marks(table, scores.drop(columns="c5")).equals(table)
-    assert with_marks(table[1:], scores[1:]).equals(table[1:])
+    assert mark_differences(table, scores.drop(columns="c5")).equals(table)
+    assert mark_differences(table[1:], scores[1:]).equals(table[1:])
 
 
 def test_a_method_that_diverged_says_so_in_every_format_and_is_never_best(tmp_path):
@@ -176,7 +176,7 @@ def test_scores_on_a_treebank_are_in_the_column_of_its_name():
 
 
 def by_train_rows(table, *methods):
-    return scores_by_train_rows(results({"squad": "SQuAD"}, sizes=table), *methods)
+    return sizes_table(results({"squad": "SQuAD"}, sizes=table), *methods)
 
 
 def test_a_row_is_a_number_of_training_rows_and_a_column_a_method():
@@ -223,7 +223,7 @@ def test_the_table_says_train_minus_dev_beside_what_the_paper_says(monkeypatch):
 def test_table_1_has_the_papers_columns_and_counts(tmp_path):
     fields = papers_models()["bert-large-cased"]
     (tmp_path / "config.json").write_text(json.dumps(fields))
-    methods = papers.find("spafit").printed("parameter_counts")["method"]
+    methods = papers.find_paper("spafit").printed("parameter_counts")["method"]
     styled = made(
         "spafit",
         "table1",
@@ -240,7 +240,7 @@ def test_table_1_has_the_papers_columns_and_counts(tmp_path):
 
 
 def test_printed_table_2_is_complete_and_in_the_columns_of_ours():
-    table = exhibit_scores(papers.find("layernorm").printed("scores"), ["table2"])
+    table = exhibit_scores(papers.find_paper("layernorm").printed("scores"), ["table2"])
     order = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp")
     columns = [column.key for column in list_score_columns([TASKS[name] for name in order], {})]
     assert len(table) == 36 and list(table["task"].drop_duplicates()) == columns
@@ -250,8 +250,8 @@ OURS = [("rte", "bitfit", 1.0, None, 1e-3, seed, v) for seed, v in ((0, 0.7), (1
 
 
 def test_every_printed_score_is_beside_ours_or_beside_nothing():
-    theirs = papers.find("bitfit").printed("scores")
-    table = reproduction(scored(*OURS), theirs, scored(OURS[0]).assign(value=0.6))
+    theirs = papers.find_paper("bitfit").printed("scores")
+    table = compare_with_printed(scored(*OURS), theirs, scored(OURS[0]).assign(value=0.6))
     assert len(table) == len(theirs)
     ours = table.dropna(subset=["ours"])
     assert set(ours["method"]) == {"bitfit"}
@@ -261,10 +261,10 @@ def test_every_printed_score_is_beside_ours_or_beside_nothing():
     assert (ours["difference"] == ours["ours"] - ours["reported"]).all()
     assert table.loc[table["method"] == "b_q", "our_model"].isna().all()
     diverged = scored(*OURS).assign(value=math.nan)
-    assert reproduction(diverged, theirs)["ours"].isna().all()
+    assert compare_with_printed(diverged, theirs)["ours"].isna().all()
 
 
 def test_a_score_of_the_papers_own_model_is_not_beside_another_models():
     rows = scored(*OURS).assign(model="roberta-base")
-    table = reproduction(rows, papers.find("bitfit").printed("scores"))
+    table = compare_with_printed(rows, papers.find_paper("bitfit").printed("scores"))
     assert set(table.dropna(subset=["ours"])["model"]) == {"roberta-base"}

@@ -104,7 +104,8 @@ def test_a_name_that_means_nothing_is_an_error(name, message):
 
 
 PRINTED = pd.concat(
-    papers.find(paper).printed("parameter_counts").assign(source=paper) for paper in papers.names()
+    papers.find_paper(paper).printed("parameter_counts").assign(source=paper)
+    for paper in papers.paper_names()
 )
 
 

@@ -56,9 +56,9 @@ def test_an_experiment_with_a_papers_name_reproduces_it(name, settings, paper):
     assert experiments.with_papers(made).experiments[name].paper == paper
 
 
-@pytest.mark.parametrize("paper", papers.names())
+@pytest.mark.parametrize("paper", papers.paper_names())
 def test_an_experiment_with_all_runs_has_every_exhibit(paper):
-    every = papers.find(paper).exhibits
+    every = papers.find_paper(paper).exhibits
     methods = {method for exhibit in every for method in exhibit.needs.methods}
     settings = experiment(
         paper=paper,
@@ -70,7 +70,7 @@ def test_an_experiment_with_all_runs_has_every_exhibit(paper):
     )
     around = {*FIRST, "claims", "paired_tests", *LAST, "sizes", "scores_by_size", SENT}
     # Without printed scores there is nothing to reproduce.
-    around |= {"reproduction"} if len(papers.find(paper).printed("scores")) else set()
+    around |= {"reproduction"} if len(papers.find_paper(paper).printed("scores")) else set()
     there = {*(exhibit.name for exhibit in every), *around}
     assert set(names(settings, test_scores="scores.csv")) == there
 
@@ -106,14 +106,14 @@ def test_tasks_treated_apart_have_no_exhibits_or_claims_of_the_others(tasks):
     assert not {name for name in shown if name.startswith(("table", "figure", "generalisation"))}
     # Only the Penn Treebank has printed scores.
     assert ("reproduction" in shown) is (tasks == ["ptb"])
-    claims = papers.find("bitfit").claims_on(tasks)
+    claims = papers.find_paper("bitfit").claims_on(tasks)
     assert claims and all(set(claim.tasks) & set(tasks) for claim in claims)
 
 
 def test_an_exhibit_is_of_its_own_tasks_alone():
     settings = experiment(paper="bitfit", tasks=["rte", "cola"], train_rows=[100, "all"])
     assert not {"pos", "figure2", "figure6"} & set(names(settings))
-    paper = papers.find("bitfit")
+    paper = papers.find_paper("bitfit")
     claims = paper.claims_on(settings.tasks)
     assert not any(set(claim.tasks) & set(paper.tasks_apart) for claim in claims)
     settings = experiment(paper="bitfit", tasks=["rte", "ud_ewt", "squad"])
@@ -144,7 +144,7 @@ def test_tasks_that_are_not_shown_have_no_rows_and_no_titles():
 def test_an_exhibit_says_from_the_results_whether_its_data_are_there():
     def shown(*rows, **tables):
         every = results({"rte": "RTE", "cola": "CoLA"}, "layernorm", chosen=scored(*rows), **tables)
-        paper = papers.find("layernorm")
+        paper = papers.find_paper("layernorm")
         return {exhibit.name: {*its.tasks} for exhibit, its in exhibits_with_data(paper, every)}
 
     bitfit = ("rte", "bitfit", 1.0, None, 1e-3, 0, 0.5)

@@ -20,7 +20,7 @@ from subtune.papers.paper import DATA
 from subtune.papers.shared import all_exhibits
 from tests.helpers.project import ROOT
 
-PAPERS = [papers.find(name) for name in papers.names()]
+PAPERS = [papers.find_paper(name) for name in papers.paper_names()]
 EXHIBITS = [
     pytest.param(exhibit, id=f"{paper.name or 'none'}-{exhibit.name}")
     for paper in [*PAPERS, papers.NO_PAPER]
@@ -63,7 +63,7 @@ def words(path: Path) -> set[str]:
 
 def test_no_other_file_of_the_library_or_the_workflow_names_a_paper():
     """Three papers have a method with the paper's name; methods may be named elsewhere."""
-    names = set(papers.names())
+    names = set(papers.paper_names())
     files = [*(ROOT / "workflow").rglob("*.*"), *(ROOT / "src").rglob("*.py"), ROOT / "Snakefile"]
     naming = {
         str(path.relative_to(ROOT))

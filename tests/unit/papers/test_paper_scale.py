@@ -39,23 +39,23 @@ def plan_of_day(day):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_printed_method_is_trained_with_its_model_on_its_tasks(paper, planned):
-    scores = papers.find(paper).printed("scores")
+    scores = papers.find_paper(paper).printed("scores")
     scores = scores[~scores["is_average"] & scores["method"].map(is_built_in)]
     tasks = scores["task"].str.partition("_")[0]
     # Tasks that a paper treats apart are separate experiments.
-    together = ~tasks.isin(papers.find(paper).tasks_apart)
+    together = ~tasks.isin(papers.find_paper(paper).tasks_apart)
     scores, tasks = scores[together], tasks[together]
     expected = set(zip(scores["model"], scores["method"], tasks, strict=True))
     assert expected
     assert expected <= {(run.model_name, run.method, run.task_name) for run in planned[paper]}
 
 
-@pytest.mark.parametrize("paper", papers.names())
+@pytest.mark.parametrize("paper", papers.paper_names())
 def test_every_method_that_a_claim_asks_after_is_trained(paper, planned, plan_of_day):
     methods = {run.method for run in planned[paper]}
     assert methods == {run.method for run in plan_of_day.experiments[paper]}
-    claims = papers.find(paper).claims
-    reads = {"chosen"} if papers.find(paper).folder.is_dir() else {"sizes"}
+    claims = papers.find_paper(paper).claims
+    reads = {"chosen"} if papers.find_paper(paper).folder.is_dir() else {"sizes"}
     arguments = [of for claim in claims if reads & {*claim.reads} for of in claim.of]
     named_methods = {of for of in arguments if isinstance(of, str) and is_built_in(of)}
     assert named_methods <= methods
@@ -97,7 +97,7 @@ def test_experiments_train_as_their_papers_say(paper, recipe, planned):
 
 
 def test_parts_of_speech_are_tagged_with_the_printed_methods_and_models(planned):
-    printed_runs = exhibit_scores(papers.find("bitfit").printed("scores"), ["pos"])
+    printed_runs = exhibit_scores(papers.find_paper("bitfit").printed("scores"), ["pos"])
     expected = set(zip(printed_runs["model"], printed_runs["method"], strict=True))
     assert {(run.model_name, run.method) for run in planned["bitfit_pos"]} == expected
     assert {run.task_name for run in planned["bitfit_pos"]} <= {"ptb", "ud_ewt"}

@@ -1,7 +1,7 @@
 """Tables of BEFT."""
 
-from subtune.exhibits.score_tables import scores_by_train_rows
-from subtune.exhibits.tables import choice_by_information
+from subtune.exhibits.score_tables import sizes_table
+from subtune.exhibits.tables import information_table
 from subtune.papers.beft import claims
 from subtune.papers.paper import Needs, Paper, Table, read_claims
 
@@ -17,7 +17,7 @@ EXHIBITS = (
         "because its tables were not available. A notebook in the paper's repository has one run "
         "per bias on 1,000 rows of SST-2, with BERT-base: 0.858 with b_v, 0.800 with b_q "
         "and 0.772 with b_k. The code also trains the pooler's bias.",
-        make=lambda results: scores_by_train_rows(results, BIASES),
+        make=lambda results: sizes_table(results, BIASES),
         needs=Needs(methods=BIASES, tables=("sizes",)),
     ),
     Table(
@@ -29,7 +29,7 @@ EXHIBITS = (
         "score minus that of the bias with the most information: 0 if that choice is right. The "
         "paper's code squares the gradient of a batch's mean loss; subtune squares the gradients "
         "of single rows.",
-        make=lambda results: choice_by_information(results, BIASES),
+        make=lambda results: information_table(results, BIASES),
         needs=Needs(methods=BIASES, tables=("sizes", "parameter_information")),
     ),
 )

@@ -11,8 +11,8 @@ from subtune.analysis.statistics import (
     FEWEST_PAIRS,
     NOTHING,
     best_rates,
-    changes_of,
-    matching,
+    match_names,
+    mean_changes,
     method_scores,
     minus,
     rank_correlation,
@@ -68,8 +68,8 @@ def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: 
 
     `changes_to_largest_other` does not fit: a change of 0 has no logarithm.
     """
-    means = changes_of(changes, method)
-    compared = [other for other in matching(means, others) if other != name]
+    means = mean_changes(changes, method)
+    compared = [other for other in match_names(means, others) if other != name]
     if name not in means or not compared:
         return NOTHING
     return (means[name] / means[compared].mean(axis=1)).dropna()

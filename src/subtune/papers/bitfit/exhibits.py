@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from subtune.exhibits.figures import score_by_train_rows
-from subtune.exhibits.score_tables import generalisation_gap
-from subtune.exhibits.tables import best_learning_rates
+from subtune.exhibits.figures import draw_scores_by_size
+from subtune.exhibits.score_tables import gap_table
+from subtune.exhibits.tables import learning_rates_table
 from subtune.papers.bitfit import claims
 from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
 from subtune.papers.shared import (
@@ -30,7 +30,7 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
         f"{title} on SQuAD's dev set by the number of training examples, on a logarithmic axis, at "
         f"each method's best learning rate for that number. Bands are {SEVERAL_SEEDS}. The paper "
         "gives no numbers for its curves, so only ours are shown.",
-        make=lambda results: score_by_train_rows(results, metric, COMPARED_IN_DETAIL),
+        make=lambda results: draw_scores_by_size(results, metric, COMPARED_IN_DETAIL),
         needs=Needs(methods=COMPARED_IN_DETAIL, tables=("sizes",)),
         tasks=SQUAD,
     )
@@ -51,7 +51,7 @@ EXHIBITS = (
         "rate and epoch. The last column has the accuracies that the text of section 4 of the "
         "paper mentions; the paper has no such table. Runs whose records have no train score "
         "are left out.",
-        make=generalisation_gap,
+        make=gap_table,
     ),
     replace(
         dev_scores("pos", "Part-of-speech tagging", ["pos"], printed_tasks=["ptb"]),
@@ -66,7 +66,7 @@ EXHIBITS = (
         "table6",
         "Best learning rates",
         "The learning rate with the best dev score, by task and model, beside the paper's.",
-        make=lambda results: best_learning_rates(results, "table6", method="bitfit"),
+        make=lambda results: learning_rates_table(results, "table6", method="bitfit"),
     ),
     changes("figure3", "Change of the biases, CoLA", "bitfit", "cola"),
     changes("figure4", "Change of the biases, MRPC", "bitfit", "mrpc"),

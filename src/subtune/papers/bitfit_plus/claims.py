@@ -9,13 +9,13 @@ from subtune.analysis.scores import by_method, whole_methods
 from subtune.analysis.statistics import (
     FEWEST_PAIRS,
     NOTHING,
-    changes_of,
-    families_apart,
+    drop_diverged,
+    mean_changes,
     method_scores,
     minus,
     minus_printed,
     rank_correlation,
-    without_diverged,
+    split_families,
 )
 
 
@@ -26,8 +26,8 @@ def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.S
     out. `best_minus` does not fit: it chooses another best method for each column.
     """
     rows = whole_methods(chosen)
-    firsts, seconds = families_apart(rows["method"].unique(), first, second)
-    rows = without_diverged(rows[rows["method"].isin(firsts + seconds)])
+    firsts, seconds = split_families(rows["method"].unique(), first, second)
+    rows = drop_diverged(rows[rows["method"].isin(firsts + seconds)])
     means = by_method(rows).dropna().mean()
     averages = [means.reindex(family).dropna() for family in (firsts, seconds)]
     if any(average.empty for average in averages):
@@ -61,7 +61,7 @@ def change_and_score(
         One number per model, task with changes, and seed of the scores. If larger changes go with
         higher scores, it is below 0.
     """
-    means, scores = changes_of(changes, method), method_scores(chosen)
+    means, scores = mean_changes(changes, method), method_scores(chosen)
     methods = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]
     if len(methods) < FEWEST_PAIRS:
         return NOTHING

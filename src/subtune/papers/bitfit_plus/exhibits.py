@@ -1,6 +1,6 @@
 """Tables and figures of BitFit+."""
 
-from subtune.exhibits.tables import repeat_variance
+from subtune.exhibits.tables import variance_table
 from subtune.papers.bitfit_plus import claims
 from subtune.papers.paper import Needs, Paper, Table, read_claims
 from subtune.papers.shared import changes, dev_scores
@@ -26,7 +26,7 @@ EXHIBITS = (
         "Variance over seeds",
         "Variance and standard deviation of dev scores over seeds. The paper repeats only "
         "b_m2,b_q on RTE, three times, and finds a variance of 1.04 % in accuracy.",
-        make=lambda results: repeat_variance(results["chosen"]),
+        make=lambda results: variance_table(results["chosen"]),
         needs=Needs(seeds=2),
     ),
     *(

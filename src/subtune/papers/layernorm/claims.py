@@ -7,7 +7,7 @@ import pandas as pd
 
 from subtune.analysis.parameters import component_ranking
 from subtune.analysis.scores import masked
-from subtune.analysis.statistics import CELL, NOTHING, correlations, method_scores, minus
+from subtune.analysis.statistics import CELL, NOTHING, method_scores, minus, rank_correlations
 
 
 def minus_on_both(dev: pd.DataFrame, test: pd.DataFrame, first: str, second: str) -> pd.Series:
@@ -92,7 +92,7 @@ def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> p
         value: the column: information or change.
     """
     rows = layers if component is None else layers[layers["component"] == component]
-    return correlations(rows.groupby(["task", "layer"])[value].sum(), "layer", ["task"])
+    return rank_correlations(rows.groupby(["task", "layer"])[value].sum(), "layer", ["task"])
 
 
 def bias_minus_weight(layers: pd.DataFrame) -> pd.Series:

@@ -1,12 +1,12 @@
 """Tables and figures of the LayerNorm paper."""
 
-from subtune.exhibits.figures import score_by_fraction
+from subtune.exhibits.figures import draw_scores_by_fraction
 from subtune.exhibits.heat_maps import (
-    component_changes,
-    global_information,
-    information_by_task,
+    draw_component_changes,
+    draw_global_information,
+    draw_information,
 )
-from subtune.exhibits.tables import component_ranking, kruskal_wallis
+from subtune.exhibits.tables import component_table, kruskal_wallis_table
 from subtune.papers.layernorm import claims
 from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
 from subtune.papers.shared import SEVERAL_SEEDS, dev_scores, metrics_of_tasks, test_scores
@@ -17,7 +17,7 @@ EXHIBITS = (
         "Change of each component in full fine-tuning",
         "Mean absolute change (LayerNorm paper, Eq. 1) of every component in every layer after "
         "full fine-tuning, one panel per task, on one logarithmic scale. Layers count from 0.",
-        make=component_changes,
+        make=draw_component_changes,
         needs=Needs(methods=("full",)),
     ),
     Table(
@@ -25,7 +25,7 @@ EXHIBITS = (
         "Components by Fisher information",
         "Components by Fisher information before fine-tuning: averaged within each component, "
         "divided by the task's sum, summed over tasks. The paper's rank is shown beside it.",
-        make=lambda results: component_ranking(results, "table1"),
+        make=lambda results: component_table(results, "table1"),
         needs=Needs(tables=("component_shares",)),
     ),
     dev_scores("table2", "Dev scores", ["table2"]),
@@ -35,14 +35,14 @@ EXHIBITS = (
         "BitFit against LayerNorm",
         "P-values of the Kruskal–Wallis test between the scores of BitFit and of LayerNorm, "
         "computed from these runs and from the paper's tables, and as the paper reports them.",
-        make=lambda results: kruskal_wallis(results, ["bitfit", "layernorm"]),
+        make=lambda results: kruskal_wallis_table(results, ["bitfit", "layernorm"]),
     ),
     Figure(
         "figure2",
         "Dev score by trained fraction, masks of the task itself",
         "Dev score against the trained fraction of LayerNorm, with each task's own mask. At 100 "
         "%, all of LayerNorm trains.",
-        make=lambda results: score_by_fraction(results, ["individual"]),
+        make=lambda results: draw_scores_by_fraction(results, ["individual"]),
         needs=Needs(fractions=True),
     ),
     Figure(
@@ -53,7 +53,7 @@ EXHIBITS = (
         "state their scale; they are neither shares nor relative to the largest value. The six "
         "hatched cells cannot be read. Statistics of the paper's numbers omit layers with hatched "
         "cells.",
-        make=information_by_task,
+        make=draw_information,
         needs=Needs(tables=("layernorm_information",)),
     ),
     Figure(
@@ -64,7 +64,7 @@ EXHIBITS = (
         "beside ours, follow from its Figure 3 in the same way. (Global masks use weights "
         "and biases together, as section 3.4 says.) Colours are multiples of an even share, on "
         "one scale.",
-        make=global_information,
+        make=draw_global_information,
         needs=Needs(tables=("global_layernorm_information",)),
     ),
     Figure(
@@ -74,7 +74,7 @@ EXHIBITS = (
         "(individual), from all tasks (global) and from all other tasks (cross-validated). In "
         "addition to the paper's three curves, lines show all of LayerNorm and full fine-tuning. "
         f"Bands are {SEVERAL_SEEDS}.",
-        make=lambda results: score_by_fraction(
+        make=lambda results: draw_scores_by_fraction(
             results, ["individual", "global", "cv"], references=["layernorm", "full"]
         ),
         needs=Needs(fractions=True),

@@ -1,6 +1,6 @@
 """Tables and figures of SPAFIT."""
 
-from subtune.exhibits.score_tables import methods_and_parameters
+from subtune.exhibits.score_tables import parameters_table
 from subtune.papers.paper import Paper, Table, read_claims
 from subtune.papers.shared import dev_scores
 from subtune.papers.spafit import claims
@@ -14,7 +14,7 @@ EXHIBITS = (
         "Full BitFit is the selection with the paper's count. The paper's description, the biases "
         "of all layers, gives a hundredth of that count.",
         # The largest task has three labels.
-        make=lambda results: methods_and_parameters(results, labels=3),
+        make=lambda results: parameters_table(results, labels=3),
     ),
     dev_scores("table2", "Dev scores", ["table2"], not_competing=["full"]),
 )
