@@ -161,7 +161,7 @@ def run(config: Others, /, *others: Others) -> None:
         config: a configuration, such as `init` writes; or --profile demo
         others: Snakemake's targets and options
     """
-    from subtune.interface.workflow import call_snakemake
+    from subtune.steps.snakemake_calls import call_snakemake
 
     # Without a configuration, the first word is an option of Snakemake.
     words = [config, *others]
@@ -217,7 +217,7 @@ def look(
         test: a file of test rows
         json: print JSON, for programs
     """
-    from subtune.comparison.look import look_at_tables
+    from subtune.comparison.first_configuration import look_at_tables
     from subtune.comparison.messages import look_lines
 
     facts = look_at_tables(_request(train, dev, test, options, kind)).facts

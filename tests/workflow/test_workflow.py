@@ -17,7 +17,7 @@ from subtune import cli
 from subtune.config import read_config
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
-from tests.helpers.project import BIN, RETURNED, TASK, Project, job_counts
+from tests.helpers.project import RETURNED, TASK, Project, job_counts
 from tests.helpers.tables import require_taken
 
 
@@ -211,19 +211,6 @@ def test_a_workflow_in_a_folder_with_braces_is_refused(tmp_path, tiny_bert):
     unrun = Project(tmp_path / "{x}", tiny_bert)
     with pytest.raises(AssertionError, match="found a folder with braces in its name, which"):
         unrun.run(unrun.changed(fractions=None), "-n")
-
-
-def test_profiles_of_the_shell_and_the_folder_are_ignored_if_a_call_names_none(tmp_path, tiny_bert):
-    project = Project(tmp_path / "project", tiny_bert)
-    project.snakemake = [BIN / "subtune", "run", "mine.yaml"]
-    project.environment["SNAKEMAKE_PROFILE"] = "elsewhere"
-    (project.directory / "profiles" / "default" / "config.yaml").write_text("executor: none\n")
-    config = project.changed(fractions=None)
-    said = project.run(config, "-n")
-    assert "profile elsewhere is ignored; `subtune run FILE --profile elsewhere` uses it" in said
-    assert "profile profiles/default is ignored; `subtune run FILE --workflow-profile" in said
-    said = project.run(config, "-n", "--profile", "slurm")
-    assert "slurm_extra=--signal=TERM@120" in said and "elsewhere" not in said
 
 
 def test_a_home_that_cannot_be_written_is_not_needed(tmp_path, tiny_bert, monkeypatch):

@@ -7,24 +7,38 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import jinja2
+import numpy as np
 import yaml
 
 from subtune.comparison import DEFAULTS, messages
 from subtune.comparison.estimate import estimate
-from subtune.comparison.look import Findings, look_at_tables, require_labels
+from subtune.comparison.look import (
+    Facts,
+    Lengths,
+    describe_lengths,
+    describe_tables,
+    require_labels,
+)
 from subtune.comparison.messages import Times
-from subtune.comparison.request import Request
+from subtune.comparison.request import Kind, Request
 from subtune.comparison.settings import Settings, list_settings, possible_windows
+from subtune.comparison.starting_model import StartingModel, find_starting_model
 from subtune.comparison.user_table import (
+    LabelColumns,
+    Table,
+    guess_label_columns,
+    guess_text_columns,
+    label_names,
     label_order,
     parse_number,
+    read_user_table,
 )
 from subtune.config import check_config, read_config
 from subtune.core import machine
-from subtune.core.errors import SubtuneError, one_line
+from subtune.core.errors import SubtuneError, one_line, one_of
 from subtune.core.layout import Layout
 from subtune.data import sources
 from subtune.data.sources import measure_columns
@@ -37,6 +51,79 @@ if TYPE_CHECKING:
 
 # The name of the only experiment. With a paper's name, it would get the paper's tables.
 EXPERIMENT = "mine"
+
+
+class Findings(NamedTuple):
+    """A user's tables, a model for them, and the facts about both.
+
+    Attributes:
+        tables: the tables by split.
+        model: the model.
+        counts: the number of tokens of each training text.
+        facts: the facts.
+    """
+
+    tables: dict[str, Table]
+    model: StartingModel
+    counts: np.ndarray
+    facts: Facts
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """The path of each split."""
+        return {split: str(table.path) for split, table in self.tables.items()}
+
+    def lengths(self, max_length: int) -> Lengths:
+        """Describe the lengths of the training texts if ``max_length`` tokens are read."""
+        return describe_lengths(self.counts, max_length, bool(self.model.directory))
+
+
+def look_at_tables(request: Request) -> Findings:
+    """Read the tables of a request and collect facts about them.
+
+    Raises:
+        SubtuneError: a table cannot be read, or a column cannot be guessed or is missing.
+    """
+    if request.kind not in (None, *get_args(Kind)):
+        raise SubtuneError(f"kind: {one_of(request.kind, get_args(Kind))}")
+    given = {"train": request.train, "validation": request.dev, TEST: request.test}
+    read = {
+        split: read_user_table(path, request.encoding, request.sheet)
+        for split, path in given.items()
+        if path
+    }
+    label = _label_columns(request, read["train"])
+    text = tuple(column for column in (request.text, request.text2) if column)
+    text = text or guess_text_columns(read["train"], label_names(label))
+    _require_columns(read, (*text, *label_names(label)))
+    model = find_starting_model(request.model)
+    cells = (read["train"].cells(column) for column in text)
+    counts, unknown = model.token_counts(
+        [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
+    )
+    window = possible_windows(counts, model.longest_text)[0]
+    lengths = describe_lengths(counts, window, bool(model.directory), unknown)
+    guessed = tuple(n for n in ("text", "label", "sheet", "kind") if getattr(request, n) is None)
+    facts = describe_tables(read, text, label, lengths, request.kind, guessed)
+    return Findings(read, model, counts, facts)
+
+
+def _label_columns(request: Request, train: Table) -> LabelColumns:
+    """Return the label columns, which are named, several with commas in between, or guessed."""
+    label = request.label
+    if not label:
+        return guess_label_columns(train)
+    if isinstance(label, str) and "," in label and label not in train.columns:
+        label = [name.strip() for name in label.split(",")]
+    return label if isinstance(label, str) else tuple(label)
+
+
+def _require_columns(read: Mapping[str, Table], columns: Sequence[str]) -> None:
+    for column in columns:
+        for table in read.values():
+            if column not in table.columns:
+                known = one_of(column, table.columns)
+                raise SubtuneError(f"{table.path}: no such column: {known}")
 
 
 @dataclass(frozen=True)
