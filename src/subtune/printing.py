@@ -12,7 +12,7 @@ from subtune.methods.names import COMBINATIONS, METHODS, find_selection
 from subtune.models import dimensions
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.files import sequence_head
-from subtune.plan.cost import Estimates, measured
+from subtune.plan.cost import Estimates, compare_measured
 from subtune.runs.records import is_recorded
 
 
@@ -89,8 +89,6 @@ def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
     assumptions = plan.config.assumptions.model_dump(exclude={"pace"})
     for kind, pace in estimates.paces.items():
         each = f"{pace.per_layer:.3g} ms per layer, {pace.per_teraflop:.3g} s per 10¹² operations"
-        if pace.per_billion_trained:
-            each += f", {pace.per_billion_trained:.3g} s per 10⁹ trained numbers"
         assumptions[f"pace of {kind}"] = each
     rows = pd.DataFrame(assumptions.items(), columns=["assumption", "value"])
     yield rows.to_markdown(index=False)
@@ -99,7 +97,7 @@ def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
     layout = Layout(plan.config.results)
     recorded = sum(is_recorded(Path(layout.records()), run) for run in plan.runs)
     yield f"\nRecorded so far: {recorded:,} of {len(plan.runs):,} runs."
-    if past := measured(layout, plan.sweeps, estimates):
+    if past := compare_measured(estimates):
         took, expected = sum(row[1] for row in past), sum(row[2] for row in past)
         yield (
             f"{len(past)} of {len(plan.sweeps)} sweeps are done. They took {took:,.0f} s, "

@@ -40,7 +40,7 @@ def estimate(
     seconds = [estimates.sweep(sweep).seconds for sweep in plan.sweeps]
     seconds += [estimates.search_job(job).seconds for job in plan.search_jobs]
     # The reference alone, and the regression on embeddings.
-    first = max(estimates.run(run).seconds for run in plan.runs)
+    first = max(cost.seconds for cost in estimates.runs.values())
     every = max(sum(seconds) / machine.count_jobs_at_once(), *seconds)
     return plan.sizes, Times(all=every + OTHER_SECONDS, first=first + OTHER_SECONDS)
 

@@ -15,7 +15,6 @@ from subtune.core.errors import listed, shown
 from subtune.data.table_files import sheet_names
 from subtune.data.text_files import file_ending
 from subtune.models.tokenizer import unknown_lines
-from subtune.plan.cost import in_words
 
 # The most columns or classes in a line, and the most texts that are listed.
 NAMED, SHOWN = 12, 3
@@ -234,7 +233,7 @@ def reduction_lines(
         window = f"max_length {chosen.max_length} in place of {usual.max_length}"
         changes.append(f"{window}, {describe_cut_texts(lengths)}")
     if changes:
-        yield f"shorter, to fit into {in_words(60 * minutes)}: {'; '.join(changes)}"
+        yield f"shorter, to fit into {time_in_words(60 * minutes)}: {'; '.join(changes)}"
 
 
 def time_lines(model: StartingModel, times: Times | None, minutes: float) -> Iterator[str]:
@@ -242,8 +241,8 @@ def time_lines(model: StartingModel, times: Times | None, minutes: float) -> Ite
     if times is None:
         yield f"time: not known before {model.reference} is downloaded"
         return
-    yield f"time: about {in_words(times.all)} here, by the training steps that were timed"
-    asked = in_words(60 * minutes)
+    yield f"time: about {time_in_words(times.all)} here, by the training steps that were timed"
+    asked = time_in_words(60 * minutes)
     if times.first > 60 * minutes:
         yield (
             f"{asked}: too short for a single run of every method; --minutes "
@@ -254,3 +253,12 @@ def time_lines(model: StartingModel, times: Times | None, minutes: float) -> Ite
             f"that is longer than {asked}: `compare` judges what is trained by then; --minutes "
             f"{math.ceil(times.all / 60)} trains everything, or a smaller model (--model) does"
         )
+
+
+def time_in_words(seconds: float) -> str:
+    """Return a time in hours, minutes or seconds."""
+    if seconds >= 5400:
+        return f"{seconds / 3600:.1f} hours"
+    if seconds >= 90:
+        return f"{seconds / 60:.0f} minutes"
+    return "a minute" if seconds >= 55 else f"{max(seconds, 1):.0f} seconds"

@@ -27,7 +27,7 @@ from subtune.methods.names import METHODS
 from subtune.models.encoder import Encoder, load_encoder
 from subtune.models.files import has_one_end, has_token_types, read_config
 from subtune.models.tokenizer import read_tokenizer
-from subtune.plan.cost import FORWARD_PASSES, KINDS, Step, fitted
+from subtune.plan.cost import FORWARD_PASSES, KINDS, Step, fit_pace
 from subtune.runs.spec import Precision, Recipe
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
@@ -279,5 +279,5 @@ def _paces(
             found[kind] = timer.step(kind, method, FEW, precision)
     for kind, method in kinds.items():
         found[kind] += timer.step(kind, method, MANY, precision)
-    pace = {kind: fitted(steps) for kind, steps in found.items() if steps}
-    return {**pace, "evaluation": fitted([evaluation])}, precision, times
+    pace = {kind: fit_pace(steps) for kind, steps in found.items() if steps}
+    return {**pace, "evaluation": fit_pace([evaluation])}, precision, times

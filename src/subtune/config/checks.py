@@ -23,6 +23,9 @@ from subtune.tasks import TASKS, Task
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
 # Settings of earlier versions, and what to write instead.
 REMOVED = {
+    "figures": "all figures have one look",
+    "million_examples_per_job": "`runs_per_job` limits a job",
+    "per_billion_trained": "a pace has `per_layer` and `per_teraflop`",
     "merge_labels": "labels that differ in invisible characters count as one, and those that "
     "differ in capitals are classes of their own",
 }

@@ -448,15 +448,6 @@ class Experiment(Section):
         return self.model_copy(update={name: value for name, value in own if value is not None})
 
 
-class Style(Section):
-    """The look of one figure."""
-
-    colormap: str = "viridis"
-    """name of matplotlib's colour map, for heat maps"""
-    width: float = Field(default=6.3, gt=0, le=50)
-    """width in inches; narrow figures take half of it"""
-
-
 class Pace(Section):
     """The time of a training step, without evaluations."""
 
@@ -464,8 +455,6 @@ class Pace(Section):
     """milliseconds per layer of the model; runs side by side share them"""
     per_teraflop: float = Field(ge=0)
     """seconds per 10¹² operations of the batch's forward pass"""
-    per_billion_trained: float = Field(default=0, ge=0)
-    """seconds per 10⁹ numbers in a run's trained matrices; runs side by side do not share them"""
 
 
 class Assumptions(Section):
@@ -521,15 +510,10 @@ class Config(Section):
     jobs_at_once: Count | None = None
     """jobs that train at once on this machine: a job has the runs of one seed that share steps or,
     on a CPU, one run that trains matrices. `runs_per_job` is ignored"""
-    million_examples_per_job: float = Field(default=64, gt=0)
-    """largest number of training examples of one job, in millions, over all its runs and epochs; a
-    run that trains matrices counts six times"""
     checkpoint_minutes: FromZero = 10
     """minutes between checkpoints; an interrupted job repeats at most this time. 0 saves after
     every step"""
     assumptions: Assumptions = Assumptions()
-    figures: dict[str, Style] = {}
-    """the look of figures by name; `changes` stands for all heat maps"""
 
     @model_validator(mode="after")
     def _source_has_its_directory(self) -> Self:
@@ -550,6 +534,3 @@ class Config(Section):
         """Return whether the GLUE server scores predictions of a task's test rows."""
         is_official = self.source != "builtin" and task not in self.tasks
         return is_official and task not in RELEASES
-
-    def style(self, figure: str) -> Style:
-        return self.figures.get(figure, Style())

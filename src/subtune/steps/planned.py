@@ -291,7 +291,7 @@ class Jobs:
         spec = {
             "planned": [
                 planned.columns()
-                | {"experiment": name, "flops": self.estimates.run(planned.key).flops}
+                | {"experiment": name, "flops": self.estimates.runs[planned.key].flops}
                 for name, runs in self.plan.experiments.items()
                 for planned in runs
             ]

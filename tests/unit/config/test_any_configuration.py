@@ -95,7 +95,6 @@ def good(model) -> dict:
                 "train_rows": [4, "all"],
             }
         },
-        "figures": {"figure5": {"width": 3.0}},
         "runs_per_job": 8,
     }
 

@@ -73,6 +73,14 @@ MISTAKES = {
         ("selections.mine", {"parameters": ["**"], "wihtout": ["pooler.**"]}, ".wihtout",
          "peft, adapter, diff_pruning, embeddings, without (did you mean 'without'?)"),
     ],
+    "removed key": [
+        ("million_examples_per_job", 64, "", "no longer a setting; `runs_per_job` limits a job"),
+        ("figures", {"changes": {}}, "", "no longer a setting; all figures have one look"),
+        ("assumptions", {"pace": {"vectors": {"per_layer": 1, "per_teraflop": 1,
+          "per_billion_trained": 1}}}, ".pace.vectors.per_billion_trained",
+         "no longer a setting; a pace has `per_layer` and `per_teraflop`"),
+        ("tasks.mood.merge_labels", True, "", "no longer a setting; labels that differ in"),
+    ],
     "unknown name": [
         ("source", "hug", "", "found 'hug', expected one of hub, tsv, builtin (did you mean"),
         ("directories", {"sqaud": "here"}, ".sqaud",

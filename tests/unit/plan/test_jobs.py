@@ -1,6 +1,7 @@
 """Runs are split over jobs."""
 
 import copy
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from subtune.config import check_config
 from subtune.methods.names import METHODS
+from subtune.plan import jobs
 from subtune.plan.jobs import FEW_EXAMPLES, VARYING
 from subtune.plan.plan import WEIGHT_OF_MATRICES, make_plan
 from subtune.runs.spec import Fold, PlannedRun
@@ -46,16 +48,17 @@ def plans(draw):
     plans(),
     st.sampled_from(["H100", "CPU core"]),
     st.integers(1, 6),
-    st.sampled_from([0.01, 0.3, 10.0]),
+    st.sampled_from([10_000, 300_000, 10_000_000]),
     st.sampled_from([None, 2]),
 )
 def test_sweeps_are_a_partition_of_the_runs_within_the_limits_of_a_job(
-    runs, device, most, millions, at_once
+    runs, device, most, most_weight, at_once
 ):
-    limits = {"runs_per_job": most, "million_examples_per_job": millions, "jobs_at_once": at_once}
+    limits = {"runs_per_job": most, "jobs_at_once": at_once}
     size = TaskSize(train_rows=ROWS, evaluation_rows=100, test_rows=100, tokens=10)
     made = plan_runs(runs, size, assumptions={"device": device}, **limits)
-    sweeps = made.sweeps
+    with mock.patch.object(jobs, "MOST_WEIGHT", most_weight):
+        sweeps = made.sweeps
     assert sorted(run.key for sweep in sweeps.values() for run in sweep) == sorted(made.runs)
 
     def weight(run):
@@ -72,7 +75,7 @@ def test_sweeps_are_a_partition_of_the_runs_within_the_limits_of_a_job(
             assert len({(of.seed, of.recipe.fold, of.recipe.epochs) for of in specs}) == 1
         else:
             assert len(specs) <= most
-            assert total <= 1e6 * millions or len(specs) == 1
+            assert total <= most_weight or len(specs) == 1
         if total > FEW_EXAMPLES:
             every = made.experiments.values()
             users = [[run.key in {p.key for p in planned} for planned in every] for run in sweep]
