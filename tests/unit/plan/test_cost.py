@@ -128,7 +128,7 @@ def test_a_mini_tasks_size_is_counted(task, minilm):
 
 
 @pytest.mark.parametrize("device", read_steps())
-def test_a_devices_pace_agrees_with_its_read_steps(device):
+def test_a_devices_pace_agrees_with_its_measured_steps(device):
     paces = read_paces(device)
     for trains, steps in read_steps()[device].items():
         for step in steps:
