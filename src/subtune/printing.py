@@ -11,7 +11,7 @@ from subtune.methods import NamedSelection
 from subtune.methods.names import COMBINATIONS, METHODS, find_selection
 from subtune.models import dimensions
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.models.files import sequence_head
+from subtune.models.files import choose_head, read_config, read_pooling
 from subtune.plan.cost import Estimates, compare_measured
 from subtune.runs.records import is_recorded
 
@@ -31,11 +31,12 @@ def count_parameters(
         labels: the number of labels of the classifier.
     """
     if directory:
-        models = {directory.name: dimensions.read_dimensions(directory)}
-        head = sequence_head(directory)
+        models: Mapping[str, dimensions.AnyDimensions] = {
+            directory.name: dimensions.read_dimensions(directory)
+        }
+        head = choose_head(read_pooling(directory), SEQUENCE_CLASSIFICATION, read_config(directory))
     else:
-        papers = dimensions.papers_models().items()
-        models = {name: dimensions.dimensions_by(fields) for name, fields in papers}
+        models = dimensions.papers_models()
         head = SEQUENCE_CLASSIFICATION
     every = methods or [*METHODS, *COMBINATIONS, *selections]
     return pd.concat(

@@ -16,7 +16,7 @@ from subtune.methods import Selection
 from subtune.methods.names import METHODS
 from subtune.methods.roles import split_name
 from subtune.methods.single_entries import Ranked, Top
-from subtune.models.dimensions import dimensions_by, papers_models
+from subtune.models.dimensions import papers_models
 from subtune.models.families import HEADS
 from subtune.runs.spec import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks import Task
@@ -196,7 +196,7 @@ def scored(*rows) -> pd.DataFrame:
 
 def sums(task: str, **information) -> pd.DataFrame:
     """Two layers: every component of size 2 and information 1, but for those given."""
-    shapes = dimensions_by(papers_models()["bert-base-cased"]).shapes(2)
+    shapes = papers_models()["bert-base-cased"].shapes(2)
     rows = [
         (name, 2, information.get(split_name(name).component.replace(".", "_"), 1.0))
         for name in shapes

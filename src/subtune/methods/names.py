@@ -9,9 +9,10 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
+from pydantic import TypeAdapter
+
 from subtune.core.errors import SubtuneError, one_of
 from subtune.core.files import read_package_yaml
-from subtune.core.ids import Value
 from subtune.methods import NamedSelection, Selection
 from subtune.methods.added import Lora
 from subtune.methods.selection import WholeTensors
@@ -22,21 +23,12 @@ MASKED_METHOD = "layernorm"
 SPAFIT = re.compile(r"SPAFIT-(\d+)-(\d+)-(I|II)")
 
 
-class _Resource(Value):
-    """The content of `methods.yaml`, whose comments name the sources."""
-
-    methods: dict[str, NamedSelection]
-    layer_parameters: dict[str, str]
-    rand_uniform: dict[str, int]
-    combinations: tuple[str, ...]
-    titles: dict[str, str]
-
-
-_PAPERS = _Resource.model_validate(read_package_yaml("subtune.methods", "methods.yaml"))
+# Its comments name the sources.
+_PAPERS = read_package_yaml("subtune.methods", "methods.yaml")
 # The one parameter that a method trains in every layer, by the method's name.
-LAYER_PARAMETERS = _PAPERS.layer_parameters
-COMBINATIONS = _PAPERS.combinations
-METHODS: dict[str, NamedSelection] = _PAPERS.methods | {
+LAYER_PARAMETERS: dict[str, str] = _PAPERS["layer_parameters"]
+COMBINATIONS: list[str] = _PAPERS["combinations"]
+METHODS = TypeAdapter(dict[str, NamedSelection]).validate_python(_PAPERS["methods"]) | {
     name: WholeTensors(parameters=(f"encoder.layer.*.{parameter}",))
     for name, parameter in LAYER_PARAMETERS.items()
 }
@@ -44,7 +36,7 @@ METHODS: dict[str, NamedSelection] = _PAPERS.methods | {
 
 def method_title(method: str) -> str:
     """Return a method's title in its paper. A user's own method keeps its name."""
-    return _PAPERS.titles.get(method, method)
+    return _PAPERS["titles"].get(method, method)
 
 
 def masked_name(name: str, fraction: float, scope: str | None) -> str:
@@ -66,8 +58,8 @@ def find_selection(
         SubtuneError: a name is unknown, or the selections cannot be joined.
     """
     known = METHODS | dict(users)
-    if name == "rand_uniform" and model in _PAPERS.rand_uniform:
-        return Random(random=Draw(count=_PAPERS.rand_uniform[model]))
+    if name == "rand_uniform" and model in _PAPERS["rand_uniform"]:
+        return Random(random=Draw(count=_PAPERS["rand_uniform"][model]))
     if name in known:
         return known[name]
     strata = SPAFIT.fullmatch(name)
@@ -84,7 +76,7 @@ def is_built_in(name: str) -> bool:
     try:
         find_selection(name, {})
     except SubtuneError:
-        return name in _PAPERS.titles.values()
+        return name in _PAPERS["titles"].values()
     return True
 
 

@@ -142,23 +142,23 @@ def match_names(patterns: Iterable[str], shapes: Shapes) -> list[str]:
         SubtuneError: a pattern matches no tensor of this model.
     """
     names = [name for name in shapes if not is_classifier(name)]
-    expressions = {pattern: _expression(pattern) for pattern in patterns}
+    expressions = {pattern: _compile_pattern(pattern) for pattern in patterns}
     for pattern, expression in expressions.items():
         if not any(map(expression.fullmatch, names)):
-            hint = _vectors(pattern, {name: shapes[name] for name in names})
+            hint = _hint_vectors(pattern, {name: shapes[name] for name in names})
             raise SubtuneError(
                 f"selection: pattern {pattern!r} matches no parameter of the model{hint}"
             )
     return [name for name in names if any(e.fullmatch(name) for e in expressions.values())]
 
 
-def _vectors(pattern: str, shapes: Shapes) -> str:
+def _hint_vectors(pattern: str, shapes: Shapes) -> str:
     """Return a hint that lists the model's vectors.
 
     If the pattern matches in other layers, its range of layers is wrong, and the hint is empty.
     """
     in_any_layer = ".".join("*" if LAYER_RANGE.fullmatch(p) else p for p in pattern.split("."))
-    if any(map(_expression(in_any_layer).fullmatch, shapes)):
+    if any(map(_compile_pattern(in_any_layer).fullmatch, shapes)):
         return ""
     vectors = (LAYER_NUMBER.sub(".*.", name) for name in shapes if len(shapes[name]) == 1)
     return f", whose vectors are {', '.join(dict.fromkeys(vectors))}"
@@ -170,12 +170,14 @@ def list_patterns(patterns: Iterable[str]) -> str:
 
 
 @cache
-def _expression(pattern: str) -> re.Pattern[str]:
-    parts = (r"[^.]+(\.[^.]+)*" if part == "**" else _one_part(part) for part in pattern.split("."))
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
+    parts = (
+        r"[^.]+(\.[^.]+)*" if part == "**" else _compile_part(part) for part in pattern.split(".")
+    )
     return re.compile(r"\.".join(parts))
 
 
-def _one_part(part: str) -> str:
+def _compile_part(part: str) -> str:
     layers = LAYER_RANGE.fullmatch(part)
     if layers:
         first, last = (int(end) if end else MAX_LAYERS for end in layers.groups())

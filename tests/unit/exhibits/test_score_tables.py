@@ -17,7 +17,7 @@ from subtune.exhibits.score_tables import (
     sizes_table,
 )
 from subtune.methods.names import find_selection
-from subtune.models.dimensions import papers_models
+from subtune.models.dimensions import papers_configs
 from subtune.runs import records
 from subtune.tasks import TASKS
 from subtune.tasks.task import list_score_columns
@@ -221,7 +221,7 @@ def test_the_table_says_train_minus_dev_beside_what_the_paper_says(monkeypatch):
 
 
 def test_table_1_has_the_papers_columns_and_counts(tmp_path):
-    fields = papers_models()["bert-large-cased"]
+    fields = papers_configs()["bert-large-cased"]
     (tmp_path / "config.json").write_text(json.dumps(fields))
     methods = papers.find_paper("spafit").printed("parameter_counts")["method"]
     styled = made(

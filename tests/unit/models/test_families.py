@@ -9,7 +9,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig
 from subtune.core.errors import SubtuneError
 from subtune.methods import roles
 from subtune.methods.roles import NAMINGS, is_classifier
-from subtune.models.dimensions import dimensions_by, read_dimensions
+from subtune.models.dimensions import read_dimensions
 from subtune.models.encoder import load_encoder
 from subtune.models.families import (
     FAMILIES,
@@ -39,7 +39,7 @@ def family(config):
 def test_names_and_shapes_are_those_of_transformers_model(head, config, family):
     with torch.device("meta"):
         theirs = CLASSES[head].from_config(config)
-    shapes = dimensions_by(config.to_dict()).shapes(2, head)
+    shapes = family.dimensions(config.to_dict()).shapes(2, head)
     exported = {family.exported_name(name, head): shape for name, shape in shapes.items()}
     assert exported == {name: tuple(value.shape) for name, value in theirs.named_parameters()}
     assert theirs.base_model_prefix == family.backbone

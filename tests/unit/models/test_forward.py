@@ -15,7 +15,6 @@ from transformers import AutoModel
 from transformers.activations import ACT2FN
 
 from subtune.models import forward, packing
-from subtune.models.dimensions import dimensions_by
 from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import (
     ACTIVATIONS,
@@ -183,7 +182,7 @@ def test_a_pass_computes_as_much_as_its_dimensions_say(model):
     examples_of_a_length = batch(model, [3, 3, 3, 3])
     with FlopCounterMode(display=False) as counter:
         forward.logits(model, examples_of_a_length)
-    dimensions = dimensions_by(model.config.to_dict())
+    dimensions = model.family.dimensions(model.config.to_dict())
     expected = dimensions.forward_flops(len(examples_of_a_length.ids) / 4, model.head)
     assert expected == pytest.approx(counter.get_total_flops() / 4, rel=0.01)
 
