@@ -308,10 +308,10 @@ def runs(
         method: only this method's runs
         json: print JSON, for programs
     """
-    from subtune.runs import tables
+    from subtune.analysis.runs import list_runs, read_given_names
 
     store = Path(Layout(str(results)).records())
-    recorded, problems = tables.recorded_runs(store, tables.given_names(str(results)))
+    recorded, problems = list_runs(store, read_given_names(str(results)))
     for column, wanted in (("task", task), ("method", method)):
         if wanted is not None and len(recorded):
             names = sorted(set(recorded[column]))

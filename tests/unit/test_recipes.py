@@ -24,7 +24,7 @@ from subtune.data import sources
 from subtune.methods.roles import naming_of
 from subtune.papers import experiments
 from subtune.plan.plan import make_plan
-from subtune.analysis.run_table import meanings
+from subtune.analysis.runs import column_meanings
 from subtune.methods.names import METHODS
 from subtune.runs.spec import Recipe
 from subtune.tasks import TASKS
@@ -36,7 +36,7 @@ assert scores == {"balanced_accuracy": 0.75}
 assert TITLES["balanced_accuracy"] == "balanced accuracy"
 assert METHODS["queries"].parameters == ("encoder.layer.*.attention.self.query.*",)
 assert naming_of("gptj").inside["mlp.fc_out"]
-assert list(meanings(["seconds_per_epoch"])["meaning"]) == ["the mean seconds of an epoch"]
+assert list(column_meanings(["seconds_per_epoch"])["meaning"]) == ["the mean seconds of an epoch"]
 
 assert run_spec().id == OLD_ID
 assert run_spec(beta2=0.98).id != OLD_ID

@@ -2,7 +2,7 @@
 
 `columns.csv` has a row per column of these tables, in the table's order:
 
-* ``runs``: the table of all runs, from `subtune.analysis.run_table`
+* ``runs``: the table of all runs, from `subtune.analysis.runs`
 * ``scores``: the scores of an experiment's runs, from `subtune.analysis.scores`; exhibits call such
   tables ``scores``, ``chosen``, ``sizes`` and ``test_scores``
 * ``summary``: from `subtune.analysis.summary.summary`

@@ -46,7 +46,7 @@ def page(
         sections: one per experiment: ``name``, ``paper`` (its citation, or empty), ``exhibits`` in
             order, and the files ``scores`` (of `subtune.analysis.scores.collect`) and ``curves``
             (of `subtune.analysis.curves.learning_curves`).
-        runs: from `subtune.analysis.run_table.table_of_runs`.
+        runs: from `subtune.analysis.runs.table_of_runs`.
         config: the configuration as YAML.
     """
     template = _environment().get_template("page.html")

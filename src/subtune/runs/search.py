@@ -7,6 +7,7 @@ same ratio as between the last two rates. Its runs are recorded like all others,
 that was interrupted reads what it trained before.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -119,3 +120,8 @@ def tried_scores(found: Mapping[str, Any]) -> dict[float, float]:
         one["learning_rate"]: math.nan if one["score"] is None else one["score"]
         for one in found["tried"]
     }
+
+
+def read_searches(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    """Return what each search found (`outcome`), by id."""
+    return {id: found for path in paths for id, found in json.loads(path.read_text()).items()}

@@ -10,6 +10,7 @@ import numpy as np
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
 
+from subtune.analysis.runs import names_of_run, read_given_names
 from subtune.core.errors import SubtuneError, printable
 from subtune.core.files import package_file
 from subtune.core.layout import Layout
@@ -17,7 +18,7 @@ from subtune.exhibits.output import escape_markdown
 from subtune.models.families import MEAN_CLASSIFICATION
 from subtune.models.files import README, choose_head, has_token_types, read_config
 from subtune.models.transformers_models import AUTO_CLASSES
-from subtune.runs import records, tables
+from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
 from subtune.tasks.span import LONGEST_ANSWER
 
@@ -42,8 +43,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     store = Path(layout.records())
     spec, outcome = records.read_spec(store, run), records.read_outcome(store, run)
     pretrained = Path(layout.model(spec.model.id))
-    row = tables.row_of_record(store, run, tables.given_names(layout.results))
-    names = {key: row[key] for key in ("model", "task", "method")}
+    names = names_of_run(store, spec, read_given_names(layout.results))
     names |= {"selection": spec.selection.describe()}
     names = {key: printable(" ".join(str(text).split())) for key, text in names.items()}
     task, config = spec.tokens.data.task, read_config(pretrained)
@@ -63,7 +63,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
         for metric in task.metrics
     ]
     # The hub allows only these characters in the name of a dataset.
-    dataset = re.sub(r"[^A-Za-z0-9_.-]+", "-", row["task"])
+    dataset = re.sub(r"[^A-Za-z0-9_.-]+", "-", names["task"])
     repository = spec.model.repository
     data = ModelCardData(
         **_inherited_fields(pretrained / README),

@@ -133,8 +133,8 @@ def _train(job: Job, outputs: dict[str, str], threads: int) -> None:
     import pandas as pd
 
     from subtune.runs import records
+    from subtune.runs.search import read_searches
     from subtune.runs.spec import PlannedRun
-    from subtune.runs.tables import read_searches
 
     store = Path(job.resources["store"])
     found = read_searches(map(Path, job.inputs["searches"]))
@@ -164,12 +164,12 @@ def _scores(job: Job, outputs: dict[str, str], threads: int) -> None:
     """
     from subtune.analysis import curves, parameters, scores
     from subtune.analysis.predictions import require_scores_of_predictions, row_scores
-    from subtune.runs.tables import with_runs
+    from subtune.analysis.runs import join_run_ids
     from subtune.tasks.task import ScoreColumn
 
     asked, store = job.spec, Path(job.resources["store"])
     columns = [ScoreColumn(**column) for column in asked["columns"]]
-    planned = with_runs(asked["runs"], *_finished(job))
+    planned = join_run_ids(asked["runs"], *_finished(job))
     every = scores.collect(planned, store, columns, not asked["paper"])
     best = scores.choose(every)
     require_scores_of_predictions(best["run"], store)
@@ -229,14 +229,13 @@ def _summary(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
 
 def _runs(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the table of all runs, and the meanings of its columns."""
-    from subtune.analysis.run_table import meanings, table_of_runs
-    from subtune.runs.tables import with_runs
+    from subtune.analysis.runs import column_meanings, join_run_ids, table_of_runs
 
-    planned = with_runs(job.spec["planned"], *_finished(job))
+    planned = join_run_ids(job.spec["planned"], *_finished(job))
     table = table_of_runs(Path(job.resources["store"]), planned)
     table.to_csv(outputs["csv"], index=False)
     table.to_parquet(outputs["parquet"], index=False)
-    meanings(list(table)).to_csv(outputs["columns"], index=False)
+    column_meanings(list(table)).to_csv(outputs["columns"], index=False)
 
 
 def _report_page(job: Job, outputs: dict[str, str], threads: int) -> None:

@@ -9,13 +9,13 @@ import pytest
 
 from subtune import cli
 from subtune.analysis.predictions import require_scores_of_predictions
-from subtune.analysis.run_table import table_of_runs
+from subtune.analysis.runs import list_runs, table_of_runs
 from subtune.core.errors import SubtuneError
 from subtune.data.batches import split_fold
 from subtune.data.load import load_rows, tokenize
 from subtune.methods.names import METHODS
 from subtune.models.encoder import load_encoder
-from subtune.runs import records, tables
+from subtune.runs import records
 from subtune.runs.spec import DataSpec, Fit, Fold
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
@@ -134,7 +134,7 @@ def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, model, token
     outcome = records.read_outcome(tmp_path, refit.id)
     assert (outcome["best_epoch"], outcome["scores"], outcome["diverged"]) == (best, {}, False)
     assert not len(records.read_predictions(tmp_path, refit.id)["idx"])
-    assert refit.id in set(tables.recorded_runs(tmp_path, {})[0]["run"])
+    assert refit.id in set(list_runs(tmp_path, {})[0]["run"])
 
 
 def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, model, tokens):
@@ -239,9 +239,9 @@ def test_embeddings_predict_each_row_and_change_no_encoder(tmp_path, tiny_bert):
     assert (predictions["label"] == expected).all()
     assert set(records.read_sizes(store, spec.id)) == {"classifier.weight", "classifier.bias"}
     require_scores_of_predictions([spec.id], store)
-    listed = tables.row_of_record(store, spec.id, {})
+    [listed] = list_runs(store, {})[0].to_dict("records")
     assert (listed["method"], listed["train_rows"]) == ("embeddings", "all")
-    assert listed["learning_rate"] is listed["batch_size"] is listed["epochs"] is None
+    assert pd.isna([listed[name] for name in ("learning_rate", "batch_size", "epochs")]).all()
     place = {"experiment": "mine", "model": "tiny", "task": "rte", "method": "embeddings"}
     table = table_of_runs(store, [{"run": spec.id, "fold": None, **place}])
     assert list(table["spec.selection"]) == ['{"embeddings":{}}']

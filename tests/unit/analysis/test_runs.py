@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from subtune.analysis import columns, run_table
+from subtune.analysis import columns, runs
 from subtune.analysis.curves import CONVERGED, FELL, STILL_RISING
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
@@ -34,14 +34,14 @@ def planned(store):
 
 
 def test_every_run_is_one_row_whose_columns_have_meanings(store):
-    table = run_table.table_of_runs(store, planned(store))
+    table = runs.table_of_runs(store, planned(store))
     assert list(table["experiments"]) == ["one other", "one other"]
     assert list(table["run"]) == records.all_runs(store)
-    assert list(run_table.meanings(list(table))["column"]) == list(table)
+    assert list(runs.column_meanings(list(table))["column"]) == list(table)
 
 
 def test_a_row_has_all_that_decides_a_run_and_its_record(store):
-    table = run_table.table_of_runs(store, planned(store)).set_index("run")
+    table = runs.table_of_runs(store, planned(store)).set_index("run")
     for run, row in table.iterrows():
         spec = records.read_spec(store, run)
         assert row["spec.recipe.learning_rate"] == row["learning_rate"] == 1e-2
@@ -62,7 +62,7 @@ def test_a_column_that_is_not_declared_is_refused(store, monkeypatch):
     others = [c for c in columns.COLUMNS if c.column != "spec.tokens.doc_stride"]
     monkeypatch.setattr(columns, "COLUMNS", others)
     with pytest.raises(SubtuneError, match=r"no row of runs for spec\.tokens\.doc_stride"):
-        run_table.table_of_runs(store, planned(store))
+        runs.table_of_runs(store, planned(store))
 
 
 def test_why_a_run_trained_alone_or_unpadded_is_in_its_row(store, tmp_path):
@@ -72,5 +72,5 @@ def test_why_a_run_trained_alone_or_unpadded_is_in_its_row(store, tmp_path):
     reasons = {"one_by_one": "vmap refuses", "without_padding": "it sees padding"}
     path.write_text(json.dumps(json.loads(path.read_text()) | reasons))
     write_checksums(path.parent)
-    table = run_table.table_of_runs(copied, planned(copied)).set_index("run")
+    table = runs.table_of_runs(copied, planned(copied)).set_index("run")
     assert table.loc[first, list(reasons)].to_dict() == reasons

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from subtune import cli
+from subtune.analysis.runs import join_run_ids, list_runs, read_given_names
 from subtune.methods.names import METHODS
-from subtune.runs import records, tables
+from subtune.runs import records
 from tests.helpers import examples
 from tests.helpers.records import record, recorded
 
@@ -22,7 +23,7 @@ def test_planned_runs_get_the_runs_and_rates_that_they_became(tmp_path):
         {"key": "333", "search": None, "learning_rate": 0.2},
         {"key": "not trained yet", "search": None, "learning_rate": 0.3},
     ]
-    first, second = tables.with_runs(planned, [tmp_path / "sweep.csv"], [tmp_path / "s.json"])
+    first, second = join_run_ids(planned, [tmp_path / "sweep.csv"], [tmp_path / "s.json"])
     assert first == planned[0] | found | {"run": "222"}
     assert second == planned[1] | {"run": "333"}
 
@@ -57,7 +58,7 @@ def test_runs_are_listed_under_the_names_that_a_configuration_gave(tmp_path, dir
     broken = results / "experiments" / "broken" / "data" / "scores.csv"
     broken.parent.mkdir(parents=True)
     broken.write_bytes(b"\xff,\n")
-    runs, _ = tables.recorded_runs(results / "runs", tables.given_names(str(results)))
+    runs, _ = list_runs(results / "runs", read_given_names(str(results)))
     assert runs.set_index("run").loc[specs[0].id, ["model", "method"]].tolist() == [
         "NA",
         "mine, top 20%, cv",
@@ -79,7 +80,7 @@ def test_an_unreadable_record_is_named_and_the_others_are_listed(results, tmp_pa
 
 
 def test_runs_are_listed_by_name_with_their_sizes(results, capsys):
-    table = tables.recorded_runs(results / "runs", {})[0].set_index("method")
+    table = list_runs(results / "runs", {})[0].set_index("method")
     assert sorted(table.index) == ["bitfit", "full", "layernorm"]
     row = table.loc["layernorm"]
     assert row["trained"] == 2 * 2 * 32 + 66

@@ -1,0 +1,200 @@
+"""The table of runs: a row per run, from its record.
+
+`runs.csv` is this table, `subtune runs` lists some of its columns, and an experiment's scores
+(`subtune.analysis.scores`) begin with others. `columns.csv` explains the columns.
+"""
+
+import contextlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from subtune.analysis.columns import columns_of, declared
+from subtune.analysis.curves import verdict
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
+from subtune.methods.names import builtin_name, masked_name
+from subtune.runs import records
+from subtune.runs.search import read_searches
+from subtune.runs.spec import RunSpec
+
+# The columns that `subtune runs` lists, and their headings.
+LISTED = {
+    **{name: name for name in ("run", "model", "task", "method", "train_rows", "learning_rate")},
+    "spec.recipe.batch_size": "batch_size",
+    "spec.recipe.epochs": "epochs",
+    **{name: name for name in ("seed", "metric", "score", "best_epoch", "diverged")},
+    "trainable": "trained",
+    "delta_bytes": "delta_bytes",
+}
+# The names of model and method that a configuration gave to each run, by the run's id.
+GivenNames = Mapping[str, tuple[str, str]]
+
+
+def join_run_ids(
+    planned: Sequence[Mapping[str, Any]], sweeps: Iterable[Path], searches: Iterable[Path]
+) -> list[dict[str, Any]]:
+    """Return the planned runs that are in the tables of finished sweeps.
+
+    Args:
+        planned: one mapping per run: `subtune.plan.grid.Planned.facts`.
+        sweeps: the tables of sweeps.
+        searches: the files of the runs' searches.
+
+    Returns:
+        The mappings of these runs from ``planned``, with the run's id as ``run``. If a search found
+        the run's ``learning_rate``, ``tried`` has each rate of the search.
+    """
+    run_ids = {key: run for sweep in sweeps for key, run in records.runs_of_sweep(sweep).items()}
+    found = read_searches(searches)
+    return [
+        {**entry, "run": run_ids[entry["key"]], **found.get(entry["search"], {})}
+        for entry in planned
+        if entry["key"] in run_ids
+    ]
+
+
+def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return one row per finished run, in the order of the plan.
+
+    Args:
+        store: the directory of run records.
+        finished: one mapping per run and experiment, from `join_run_ids`, with ``experiment`` and
+            ``flops``.
+
+    Raises:
+        SubtuneError: a record is missing or cannot be read, or a column is not declared.
+    """
+    users: dict[str, list[Mapping[str, Any]]] = {}
+    for entry in finished:
+        users.setdefault(entry["run"], []).append(entry)
+    rows = []
+    for run_id, entries in users.items():
+        first = {name: entries[0][name] for name in {*entries[0]} - {"experiment", "key", "tried"}}
+        experiments = " ".join(dict.fromkeys(entry["experiment"] for entry in entries))
+        rows.append({**first, "experiments": experiments, **read_row(store, run_id)})
+    table = declared(pd.json_normalize(rows), "runs")
+    return table.astype({"best_epoch": "Int64", "fold": "Int64"})
+
+
+def column_meanings(names: Sequence[str]) -> pd.DataFrame:
+    """Return ``column`` and ``meaning`` for each of these columns of the table of runs."""
+    rows = [
+        (name, column.meaning)
+        for name in names
+        for column in columns_of("runs")
+        if fnmatch(name, column.column)
+    ]
+    return pd.DataFrame(rows, columns=["column", "meaning"])
+
+
+def list_runs(store: Path, names: GivenNames) -> tuple[pd.DataFrame, list[str]]:
+    """Return the columns `LISTED` of all records, and a line for each one that cannot be read.
+
+    Rows are ordered by task, method, learning rate and seed.
+
+    Args:
+        store: the directory of run records.
+        names: from `read_given_names`.
+    """
+    rows, problems, earlier = [], [], 0
+    for run_id in records.all_runs(store):
+        try:
+            spec = records.read_spec(store, run_id)
+            about = {"train_rows": str(spec.recipe.train_rows or "all")}
+            rows.append(about | names_of_run(store, spec, names) | _short_row(store, spec))
+        except records.EarlierVersionError:
+            earlier += 1
+        except SubtuneError as error:
+            problems.append(str(error))
+    if earlier:
+        problems.append(f"{store}: {earlier:,} record(s) of an earlier version are left out")
+    if not rows:
+        return pd.DataFrame(), problems
+    # A regression on embeddings has neither steps nor epochs.
+    table = pd.json_normalize(rows).reindex(columns=[*LISTED]).rename(columns=LISTED)
+    table = table.astype(dict.fromkeys(("batch_size", "epochs", "best_epoch"), "Int64"))
+    order = ["task", "method", "learning_rate", "seed"]
+    return table.sort_values(order, ignore_index=True), problems
+
+
+def read_row(store: Path, run_id: str) -> dict[str, Any]:
+    """Return the columns of a run's row that its record gives; nested names are joined by dots."""
+    spec = records.read_spec(store, run_id)
+    history = records.read_epochs(store, run_id)
+    predicted, curve = records.read_predictions(store, run_id), None
+    row, split = _short_row(store, spec), spec.tokens.data.task.evaluation[0]
+    if not row["diverged"]:
+        rows = records.number_of_rows(predicted, split)
+        curve = verdict([[epoch[f"{split}/{row['metric']}"] for epoch in history]], rows)
+    return row | {
+        "curve": curve,
+        "epochs_trained": len(history),
+        "train_loss": history[-1]["train_loss"],
+        "seconds": records.seconds_of(history),
+        "one_answer": records.gives_one_answer(predicted),
+        **records.read_provenance(store, run_id),
+    }
+
+
+def _short_row(store: Path, spec: RunSpec) -> dict[str, Any]:
+    """Return the columns that a run's spec and scores give; they are read in a millisecond."""
+    outcome, task = records.read_outcome(store, spec.id), spec.tokens.data.task
+    metric, scores = task.metrics[0], outcome["scores"].get(task.evaluation[0], {})
+    fields = spec.model_dump(mode="json") | {"selection": spec.selection.canonical()}
+    return {
+        "run": spec.id,
+        "learning_rate": spec.recipe.learning_rate,
+        "seed": spec.seed,
+        "score": scores.get(metric, math.nan),
+        "metric": metric,
+        **outcome,
+        "delta_bytes": records.delta_bytes(store, spec.id),
+        "record": str(store / spec.id),
+        "spec": _with_lists_as_json(fields),
+    }
+
+
+def _with_lists_as_json(value: Any) -> Any:
+    """Return a value with lists as JSON, because a table's cell has one value."""
+    if isinstance(value, Mapping):
+        return {name: _with_lists_as_json(inner) for name, inner in value.items()}
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+
+
+def read_given_names(results: str) -> dict[str, tuple[str, str]]:
+    """Return the names of model and method that configurations gave to each run in the results."""
+    names: dict[str, tuple[str, str]] = {}
+    for path in sorted(Path(results).glob(Layout(".").data("*", "scores"))):
+        # Names only help readers, so a damaged file is skipped.
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            scores = pd.read_csv(path, dtype={"run": str}, keep_default_na=False)
+            for row in scores.to_dict("records"):
+                method = masked_name(row["method"], float(row["fraction"]), row["scope"] or None)
+                names.setdefault(row["run"], (row["model"], method))
+    return names
+
+
+def names_of_run(store: Path, spec: RunSpec, names: GivenNames) -> dict[str, str]:
+    """Return a run's ``model``, ``task`` and ``method``.
+
+    Without given names, the method is shown as its selection. A refit has the names of its folds'
+    runs.
+    """
+    given = names.get(spec.id)
+    if epochs := spec.recipe.refit:
+        for run_id in names:
+            with contextlib.suppress(SubtuneError):
+                other = records.read_spec(store, run_id)
+                if other.recipe.fold and other.replaced(seed=spec.seed).refitted(epochs) == spec:
+                    given = names[run_id]
+    model, method = given or (
+        spec.model.repository or f"local {spec.model.version[:8]}",
+        builtin_name(spec.selection) or spec.selection.describe(),
+    )
+    return {"model": model, "task": spec.tokens.data.task.name, "method": method}
