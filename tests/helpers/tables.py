@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from subtune.data import sources
-from subtune.data.glue import glue_rows as glue_rows_of
+from subtune.data.glue import read_glue_rows
 from subtune.exhibits.glue_server import FILES
 from subtune.tasks import TASKS
 
@@ -21,7 +21,7 @@ def write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]])
 def glue_rows(glue_dir: Path, task: str, split: str) -> list[dict[str, str]]:
     """Real rows of one of GLUE's tasks, with the columns that they have on the hub."""
     path = sources.glue_file(glue_dir, TASKS[task], split)
-    return list(glue_rows_of(path, TASKS[task], labelled=True))
+    return [row for _, row in read_glue_rows(TASKS[task], path, labelled=True)]
 
 
 def glue_csv(

@@ -12,7 +12,7 @@ from subtune.comparison.splits import splits_of
 from subtune.config import check_config
 from subtune.core.errors import SubtuneError
 from subtune.data.load import load_rows
-from subtune.data.sources import RELEASES
+from subtune.data.sources import OFFICIAL_NAMES
 from subtune.models.files import fetch_model
 from subtune.plan.plan import make_plan
 from subtune.runs.spec import DataSpec, ModelSpec
@@ -93,7 +93,7 @@ def hub(root, reach):
 def rows_of(name: str, revision: str = COMMIT) -> dict[str, dict]:
     """Return the columns of each of a task's splits on the hub."""
     task = TASKS[name]
-    splits = task.labelled_splits if name in RELEASES else (*task.labelled_splits, *task.test)
+    splits = task.labelled_splits if name in OFFICIAL_NAMES else (*task.labelled_splits, *task.test)
     rows = load_rows(DataSpec(task=task, source="hub", version=revision, splits=splits))
     return {split: rows[split].to_dict() for split in rows}
 

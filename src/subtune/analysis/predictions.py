@@ -5,7 +5,6 @@ parts, so no row chooses its own epoch.
 """
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -142,12 +141,7 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
     """
     # The metric's modules are local files; nothing is looked up on the hub.
     os.environ["HF_EVALUATE_OFFLINE"] = "1"
-    # evaluate imports transformers' pipelines if it can: five seconds for nothing.
-    is_without = sys.modules.setdefault("transformers", None) is None  # type: ignore[arg-type]
     import evaluate
-
-    if is_without:
-        del sys.modules["transformers"]
 
     @cache
     def metric_of(name: str) -> Any:

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from subtune.config.schema import PATTERNS_IN_WORDS, Config, Experiment
 from subtune.core.errors import SubtuneError, cut, key_path, one_of, text_of
-from subtune.data.sources import MINI_TASKS, RELEASES, is_on_hub
+from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, is_on_hub
 from subtune.methods.added import Embeddings
 from subtune.methods.names import is_built_in
 from subtune.methods.selection import require_whole
@@ -69,7 +69,7 @@ def _tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[str]:
     headings = {*HEADINGS}
     has_rows = {
         "hub": is_on_hub,
-        "tsv": lambda name: name not in RELEASES,
+        "tsv": lambda name: name not in OFFICIAL_NAMES,
         "builtin": lambda name: name in MINI_TASKS,
     }[config.source]
     for task in tasks:
@@ -85,7 +85,7 @@ def _tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[str]:
             own = f"`directories.{name}`, the directory with its files"
             yield (
                 f"{path}.tasks: found {name!r}, which `source: {config.source}` does not have, "
-                f"expected {own if name in RELEASES else 'another source'}"
+                f"expected {own if name in OFFICIAL_NAMES else 'another source'}"
             )
 
 

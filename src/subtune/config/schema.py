@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from subtune.core.errors import cut, one_of
-from subtune.data.sources import RELEASES
+from subtune.data.sources import OFFICIAL_NAMES
 from subtune.methods import NamedSelection
 from subtune.methods.names import MASKED_METHOD, find_selection
 from subtune.methods.single_entries import SCOPES, Fraction, Scope
@@ -99,8 +99,8 @@ METRICS = tuple(dict.fromkeys(metric for kind in KINDS.values() for metric in ki
 ColumnName = Annotated[str, Field(coerce_numbers_to_str=True)]
 OfficialTask = Annotated[
     str,
-    AfterValidator(lambda name: _one_of(name, RELEASES)),
-    WithJsonSchema({"enum": [*RELEASES]}),
+    AfterValidator(lambda name: _one_of(name, OFFICIAL_NAMES)),
+    WithJsonSchema({"enum": [*OFFICIAL_NAMES]}),
 ]
 KindName = Annotated[
     str,
@@ -533,4 +533,4 @@ class Config(Section):
     def is_submitted(self, task: str) -> bool:
         """Return whether the GLUE server scores predictions of a task's test rows."""
         is_official = self.source != "builtin" and task not in self.tasks
-        return is_official and task not in RELEASES
+        return is_official and task not in OFFICIAL_NAMES

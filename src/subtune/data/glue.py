@@ -6,6 +6,7 @@ from pathlib import Path
 from subtune.core.errors import SubtuneError
 from subtune.data.text_files import read_text, split_lines
 from subtune.tasks import TaskSpec
+from subtune.tasks.task_kind import PlacedRow
 
 # Column names that differ from the hub's.
 COLUMNS = {
@@ -20,22 +21,24 @@ HEADERLESS = {"cola": ("source", "label", "original_label", "sentence")}
 CUT_OFF_LINES = ("qqp",)
 
 
-def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, str]]:
-    """Yield the rows of one of GLUE's files. They have no quoting: ``"`` is an ordinary character.
+def read_glue_rows(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
+    """Read the rows of one of GLUE's files. They have no quoting: ``"`` is an ordinary character.
 
     Raises:
         SubtuneError: a line has too few columns, or the file is not UTF-8.
     """
     rename = COLUMNS.get(task.name, {})
     header: tuple[str, ...] | None = HEADERLESS.get(task.name) if labelled else None
-    for number, line in enumerate(split_lines(read_text(path).removesuffix("\n")), start=1):
+    lines, number = split_lines(read_text(path).removesuffix("\n")), 0
+    for place, line in enumerate(lines, start=1):
         cells = line.split("\t")
         if header is None:
             header = tuple(rename.get(cell, cell) for cell in cells)
         elif len(cells) >= len(header):
-            yield dict(zip(header, cells, strict=False))
+            number += 1
+            yield f"row {number}", dict(zip(header, cells, strict=False))
         elif task.name not in CUT_OFF_LINES:
             raise SubtuneError(
-                f"{path}: line {number}: found {len(cells)} columns, "
+                f"{path}: line {place}: found {len(cells)} columns, "
                 f"expected {len(header)} ({', '.join(header)})"
             )

@@ -41,11 +41,6 @@ class _File(BaseModel):
 
 
 def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-    """Read the questions of a file, with their answers if ``labelled``."""
-    return questions(path, labelled=labelled)
-
-
-def questions(path: Path, *, labelled: bool) -> Iterator[PlacedRow]:
     """Read the questions of a SQuAD v1.1 file with their contexts and, if ``labelled``, answers.
 
     A row is ``{"question", "context", "answers": {"text": […], "answer_start": […]}}``.

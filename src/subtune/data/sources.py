@@ -7,11 +7,9 @@ method reaches a perfect score. Files must not change between the plan and the j
 
 import hashlib
 import json
-import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache, partial
-from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +20,7 @@ from subtune.core.errors import SubtuneError, cut, one_of
 from subtune.core.files import FileState, file_state, hash_files, package_file
 from subtune.core.hub import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
 from subtune.data import questions, table_files, words
-from subtune.data.glue import glue_rows
+from subtune.data.glue import read_glue_rows
 from subtune.data.text_files import file_ending, is_directory, is_file
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs.spec import DataSpec
@@ -57,12 +55,12 @@ def task_reader(task: TaskSpec) -> Reader:
     return READERS[task.of_kind.reader]
 
 
-# The most changed files that an error message names.
-NAMED_FILES = 3
-# Each split's files.
-SplitFiles = dict[str, tuple[Path, ...]]
-# Each split's official file. Test files may be absent.
+# Each split's file.
+SplitFiles = dict[str, Path]
+# The official files of built-in tasks that are not in GLUE. Test files may be absent.
 OFFICIAL_NAMES = {
+    # Nobody publishes these. A page shows how they are made from the Penn Treebank's trees.
+    "ptb": {"train": "train.conllu", "validation": "dev.conllu", "test": "test.conllu"},
     "ud_ewt": {
         "train": "en_ewt-ud-train.conllu",
         "validation": "en_ewt-ud-dev.conllu",
@@ -70,14 +68,6 @@ OFFICIAL_NAMES = {
     },
     "squad": {"train": "train-v1.1.json", "validation": "dev-v1.1.json"},
 }
-# Tasks that have official files. The Penn Treebank has many in each section.
-RELEASES = ("ptb", *OFFICIAL_NAMES)
-# The folders, below a user's directory, in which the Wall Street Journal part of the Penn Treebank
-# may be.
-TREEBANK_FOLDERS = ("", "wsj", "mrg/wsj", "parsed/mrg/wsj", "treebank_3/parsed/mrg/wsj")
-# Its sections, as part-of-speech taggers split them (Collins 2002, Section 5; Toutanova et al.
-# 2003, Section 3).
-TREEBANK_SECTIONS = {"train": slice(0, 19), "validation": slice(19, 22), "test": slice(22, 25)}
 
 
 def find_files(
@@ -104,7 +94,7 @@ def find_files(
     if source == "tsv" or directory:
         found = official_files(directory or str(glue_dir), task, source)
     else:
-        found = {split: (_own_path(files, task, split),) for split in splits} if files else {}
+        found = {split: _user_file(files, task, split) for split in splits} if files else {}
     return {split: found[split] for split in splits if split in found}
 
 
@@ -130,12 +120,9 @@ def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") ->
     return find_files(task, "files", files, files=files)
 
 
-def _own_path(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
-    key, path, endings = (
-        f"tasks.{task.name}.files.{split}",
-        Path(files[split]),
-        task_reader(task).endings,
-    )
+def _user_file(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
+    key, path = f"tasks.{task.name}.files.{split}", Path(files[split])
+    endings = task_reader(task).endings
     if file_ending(path) not in endings:
         expected = one_of(path.suffix, endings)
         raise SubtuneError(f"{key}: {expected} as the ending of {path}")
@@ -150,43 +137,20 @@ def official_files(directory: str, task: TaskSpec, source: str = "files") -> Spl
     Raises:
         SubtuneError: the directory, or a file with labels, is missing.
     """
-    key, names = f"directories.{task.name}", OFFICIAL_NAMES.get(task.name, {})
     if source == "tsv":
+        key, expected = "glue_dir", "GLUE's official layout"
         splits = (*task.labelled_splits, *TASKS[task.name].test)
-        key, names = "glue_dir", {s: str(glue_file(Path(), TASKS[task.name], s)) for s in splits}
+        paths = {split: glue_file(Path(directory), TASKS[task.name], split) for split in splits}
+    else:
+        key, names = f"directories.{task.name}", OFFICIAL_NAMES[task.name]
+        expected = f"one with {', '.join(names.values())}"
+        paths = {split: Path(directory, name) for split, name in names.items()}
     if not is_directory(directory):
-        expected = f"one with {', '.join(names.values()) or 'the sections of the Penn Treebank'}"
-        expected = "GLUE's official layout" if source == "tsv" else expected
         raise SubtuneError(f"{key}: found no directory {directory!r}, expected {expected}")
-    if not names:
-        return treebank_paths(Path(directory), key)
-    paths = {split: Path(directory, name) for split, name in names.items()}
     for split, path in paths.items():
         if split in task.labelled_splits and not is_file(path):
             raise SubtuneError(f"{key}: {path} is missing, expected the {split} file")
-    return {split: (path,) for split, path in paths.items() if is_file(path)}
-
-
-def treebank_paths(directory: Path, key: str) -> SplitFiles:
-    """Return the files of each split of the Penn Treebank's Wall Street Journal part.
-
-    Args:
-        directory: the disc's root, the folder of the sections ``00`` to ``24``, or a folder
-            between them.
-        key: the beginning of messages.
-
-    Raises:
-        SubtuneError: a section is missing.
-    """
-    folders = (directory / folder for folder in TREEBANK_FOLDERS)
-    root = next((folder for folder in folders if (folder / "00").is_dir()), directory)
-    files = [sorted((root / f"{section:02}").glob("*.[mM][rR][gG]")) for section in range(25)]
-    if missing := [f"{section:02}" for section, found in enumerate(files) if not found]:
-        raise SubtuneError(
-            f"{key}: {root}: found no .mrg files of section {', '.join(missing)}, expected those "
-            "of the Wall Street Journal, 00 to 24, in it or in its parsed/mrg/wsj"
-        )
-    return {split: tuple(chain(*files[part])) for split, part in TREEBANK_SECTIONS.items()}
+    return {split: path for split, path in paths.items() if is_file(path)}
 
 
 def glue_file(glue_dir: Path, task: Task, split: str) -> Path:
@@ -197,9 +161,9 @@ def glue_file(glue_dir: Path, task: Task, split: str) -> Path:
 
 
 def read_columns(
-    task: TaskSpec, by_split: Mapping[str, Sequence[Path]], source: str = "files"
+    task: TaskSpec, paths: Mapping[str, Path], source: str = "files"
 ) -> dict[str, Columns]:
-    """Return the columns that the task's kind reads from each split's files.
+    """Return the columns that the task's kind reads from each split's file.
 
     Files that have not changed since the last call are not read again.
 
@@ -207,61 +171,45 @@ def read_columns(
         SubtuneError: a file cannot be read, a row does not fit the task, or the rows cannot be used
             for training or scores.
     """
-    paths = tuple((split, tuple(files)) for split, files in by_split.items())
-    states = tuple(file_state(path) for _, files in paths for path in files)
-    return dict(_read_once(task, paths, source, states))
+    states = tuple(map(file_state, paths.values()))
+    return dict(_read_once(task, tuple(paths.items()), source, states))
 
 
 @lru_cache(maxsize=1)
 def _read_once(
     task: TaskSpec,
-    by_split: tuple[tuple[str, tuple[Path, ...]], ...],
+    paths: tuple[tuple[str, Path], ...],
     source: str,
     states: tuple[FileState, ...],
 ) -> dict[str, Columns]:
-    columns = {}
-    for split, files in by_split:
+    columns, read = {}, read_glue_rows if source == "tsv" else task_reader(task).read
+    for split, path in paths:
         labelled = split in task.labelled_splits
-        # The file, or the directory that several files share.
-        place = os.path.commonpath(files)
-        rows = (
-            (where if str(path) == place else f"{path.relative_to(place)}: {where}", row)
-            for path in files
-            for where, row in _rows_of(task, source, path, labelled)
-        )
-        columns[split] = task.of_kind.from_rows(task, rows, labelled=labelled, source=place)
-        task.of_kind.require_sound(task, split, files[0], columns[split])
+        rows = read(task, path, labelled)
+        columns[split] = task.of_kind.from_rows(task, rows, labelled=labelled, source=str(path))
+        task.of_kind.require_sound(task, split, path, columns[split])
     return columns
 
 
-def _rows_of(task: TaskSpec, source: str, path: Path, labelled: bool) -> Iterable[PlacedRow]:
-    if source == "tsv":
-        return number_rows(glue_rows(path, task, labelled=labelled))
-    return task_reader(task).read(task, path, labelled)
-
-
-def files_version(paths: Mapping[str, Sequence[Path]]) -> str:
+def files_version(paths: Mapping[str, Path]) -> str:
     """Return the hash of the content of some splits' files.
 
     Raises:
         SubtuneError: a file cannot be read.
     """
-    files = [path for split in sorted(paths) for path in paths[split]]
     try:
-        return hash_files(*files)
+        return hash_files(*(paths[split] for split in sorted(paths)))
     except OSError as error:
         reason = str(error.strerror).lower()
         raise SubtuneError(f"{error.filename}: {reason}, expected a file to read") from None
 
 
-def require_unchanged_files(spec: DataSpec, paths: Mapping[str, Sequence[Path]]) -> None:
+def require_unchanged_files(spec: DataSpec, paths: Mapping[str, Path]) -> None:
     """Refuse rows whose files have changed since the plan. Call this after reading the rows."""
     if paths and files_version(paths) != spec.version:
-        names = [str(path) for files in paths.values() for path in files]
-        if len(names) > NAMED_FILES:
-            names = [f"{names[0]} or one of {len(names) - 1:,} others"]
         raise SubtuneError(
-            f"{', '.join(names)}: changed since the plan was made; call snakemake again"
+            f"{', '.join(map(str, paths.values()))}: changed since the plan was made; call "
+            "snakemake again"
         )
 
 
@@ -349,7 +297,7 @@ REPOSITORIES = {
 
 def is_on_hub(task: str) -> bool:
     """Return whether the hub has a built-in task: it is one of GLUE or in `REPOSITORIES`."""
-    return task in REPOSITORIES or task not in RELEASES
+    return task in REPOSITORIES or task not in OFFICIAL_NAMES
 
 
 def task_size(

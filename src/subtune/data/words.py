@@ -1,4 +1,4 @@
-"""Sentences as lists of words with labels, from CoNLL files and treebanks."""
+"""Sentences as lists of words with labels, from CoNLL files."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from subtune.core.errors import SubtuneError, one_of, shown
 from subtune.data.table_files import json_rows
-from subtune.data.text_files import file_ending, line_number, read_text, split_lines
+from subtune.data.text_files import file_ending, read_text, split_lines
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow
 
@@ -16,29 +16,16 @@ ENDINGS = (".conllu", ".conll", ".txt", ".jsonl")
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 # A line that begins with this word separates documents.
 DOCUMENT = "-DOCSTART-"
-# The tag of moved or omitted words in a treebank.
-NO_WORD = "-NONE-"
-# A leaf with tag and word, an opening bracket with its label, a closing bracket, or a misplaced
-# word.
-TOKEN = re.compile(
-    r"(?P<leaf>\(\s*(?P<tag>[^\s()]+)\s+(?P<word>[^\s()]+)\s*\))"
-    r"|(?P<opening>\(\s*(?P<label>[^\s()]*))|(?P<closing>\))|(?P<stray>[^\s()]+)"
-)
 # A line's number in its file, and its text.
 Line = tuple[int, str]
 
 
 def read_sentences(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-    """Read a CoNLL file, JSON lines with lists of words and labels, or a treebank's trees."""
-    columns = task.columns_read(labelled)
-    match file_ending(path):
-        case ".jsonl":
-            return json_rows(path)
-        case ".mrg":
-            return treebank_sentences(path, columns)
-        case ".conllu":
-            return conllu_sentences(path, columns, task.encoding)
-    return conll_sentences(path, columns, task.encoding)
+    """Read a CoNLL file, or JSON lines with lists of words and labels."""
+    if file_ending(path) == ".jsonl":
+        return json_rows(path)
+    read = conllu_sentences if file_ending(path) == ".conllu" else conll_sentences
+    return read(path, task.columns_read(labelled), task.encoding)
 
 
 class Layout(NamedTuple):
@@ -144,39 +131,3 @@ def _row(
             raise SubtuneError(f"{path}: no such column: {one_of(column, names)}")
         row[column] = [cells[names.index(column)] for _, cells in words]
     return f"line {words[0][0]}", row
-
-
-def treebank_sentences(path: Path, columns: Collection[str]) -> Iterator[PlacedRow]:
-    """Read the words or tags of each sentence of a treebank file, with the line of its tree.
-
-    A file has trees in brackets (Marcus et al. 1993). The column ``form`` has the words and
-    ``xpos`` their tags, as in the file, where a bracket is ``-LRB-``. Leaves that are not words and
-    sentences without words are left out.
-
-    Raises:
-        SubtuneError: the file is not UTF-8, or has brackets that do not match.
-    """
-    content = read_text(path)
-    line, depth = 0, 0
-    for token in TOKEN.finditer(content):
-        if depth == 0:
-            line = line_number(content, token.start())
-            by_column: dict[str, list[str]] = {"form": [], "xpos": []}
-        kind = token.lastgroup
-        if kind == "leaf" and token["tag"] != NO_WORD:
-            by_column["form"].append(token["word"])
-            by_column["xpos"].append(token["tag"])
-        depth += {"opening": 1, "closing": -1}.get(str(kind), 0)
-        nested = kind == "opening" and depth > 1 and not token["label"]
-        if kind == "stray" or depth < 0 or nested:
-            raise SubtuneError(
-                f"{path}: line {line_number(content, token.start())}: found {shown(token[0])}, "
-                "expected words as (TAG word), and a ')' for every '(' of the tree that begins in "
-                f"line {line}"
-            )
-        if depth == 0 and by_column["form"]:
-            yield f"line {line}", {column: by_column[column] for column in columns}
-    if depth:
-        raise SubtuneError(
-            f"{path}: line {line}: found a tree that does not end, expected a ')' for every '('"
-        )

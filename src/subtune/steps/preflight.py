@@ -1,7 +1,6 @@
 """Checks of the files and models that a configuration names, before any work."""
 
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,7 @@ def named_files(config: Config, plan: Plan) -> set[Path]:
         found.add(Path(config.test_scores))
     for rows in plan.datasets.values():
         places = places_of(config, rows)
-        paths = {*chain(*find_files(rows.task, rows.source, rows.splits, **places).values())}
+        paths = {*find_files(rows.task, rows.source, rows.splits, **places).values()}
         found |= paths
         if official := places["glue_dir"] or places["directory"]:
             # A test file that is added later changes its folder.

@@ -11,6 +11,7 @@ from transformers import AutoTokenizer
 
 from subtune.core.errors import SubtuneError
 from subtune.data import sources
+from subtune.data.glue import read_glue_rows
 from subtune.data.load import load_rows, make_split, read_splits, tokenize
 from subtune.data.sources import MINI_TASKS, mini_columns, mini_rows, mini_version
 from subtune.models.tokenizer import TOKENIZER
@@ -91,7 +92,8 @@ def test_a_glue_file_that_is_missing_is_named(glue_dir):
 
 def tsv_rows(directory, task, content):
     (directory / "train.tsv").write_bytes(content)
-    return list(sources.glue_rows(directory / "train.tsv", TASKS[task], labelled=True))
+    rows = read_glue_rows(TASKS[task], directory / "train.tsv", labelled=True)
+    return [row for _, row in rows]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from functools import partial
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.data.questions import questions
+from subtune.data.questions import read_questions
+from subtune.tasks import TASKS
 
 BEES = "Ada kept bees. Her bees liked clover."
 KEPT = {
@@ -71,7 +72,7 @@ REFUSED = [
 def test_a_broken_file_is_refused_with_its_place(tmp_path, content, message):
     path = written(tmp_path, content)
     with pytest.raises(SubtuneError) as error:
-        list(questions(path, labelled=True))
+        list(read_questions(TASKS["squad"], path, True))
     assert str(error.value).startswith(f"{path}: {message}")
 
 
@@ -79,7 +80,7 @@ def test_questions_have_their_context_and_all_their_answers(tmp_path):
     answers = [{"text": "bees", "answer_start": 9}, {"text": "Her bees", "answer_start": 15}]
     second = {"id": "q2", "question": "What?", "answers": answers, "is_impossible": False}
     path = written(tmp_path, of_paragraph(qas=[KEPT, second]))
-    (_, first), (place, row) = questions(path, labelled=True)
+    (_, first), (place, row) = read_questions(TASKS["squad"], path, True)
     assert first["answers"] == {"text": ["bees"], "answer_start": [9]}
     assert place == "question 'q2'"
     assert row == {
@@ -93,13 +94,15 @@ def test_questions_to_predict_need_no_answers(tmp_path):
     off = [{"text": "bees", "answer_start": 10}]
     unread = [of_paragraph(qas=[{**KEPT, "answers": answers}]) for answers in (None, [], off)]
     for content in (of_question(answers=None), *unread):
-        ((_, row),) = questions(written(tmp_path, content), labelled=False)
+        ((_, row),) = read_questions(TASKS["squad"], written(tmp_path, content), False)
         assert row["answers"] == {"text": [], "answer_start": []}
 
 
 @pytest.mark.parametrize(("split", "count"), [("train", 1_181), ("dev", 354)])
 def test_real_questions_are_all_read(squad_dir, split, count):
-    rows = [row for _, row in questions(squad_dir / f"{split}-v1.1.json", labelled=True)]
+    rows = [
+        row for _, row in read_questions(TASKS["squad"], squad_dir / f"{split}-v1.1.json", True)
+    ]
     assert len(rows) == count
     for row in rows:
         for text, start in zip(*row["answers"].values(), strict=True):

@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
-from subtune.data.questions import questions
+from subtune.data.questions import read_questions
 from subtune.data.table_files import NO_ZIP, drop_unlabelled_rows, json_rows, read_table
-from subtune.data.words import conll_sentences, conllu_sentences, treebank_sentences
+from subtune.data.words import conll_sentences, conllu_sentences
+from subtune.tasks import TASKS
 
 ROWS = [{"text": "one", "label": "1"}, {"text": "two\nlines", "label": "0"}]
 FRAME = pd.DataFrame(ROWS)
@@ -184,17 +185,13 @@ FORMATS = {
         "-DOCSTART- O\n\nZoë NNP\nran VBD\n\n",
         lambda path: conll_sentences(path, ["1", "2"]),
     ),
-    "mrg": (
-        "( (S (NP (NNP Zoë) )\n (VP (VBD ran) (NP (-NONE- *)))))\n",
-        lambda path: treebank_sentences(path, ["form", "xpos"]),
-    ),
     "jsonl": ('{"form": ["Zoë", "ran"], "xpos": ["NNP", "VBD"]}\n' * 2, json_rows),
     "csv": ('text,label\n"Zoë, she",1\nran,0\n', read_table),
     "xlsx": (_written(lambda frame, to: frame.to_excel(to, index=False)), read_table),
     "parquet": (_written(lambda frame, to: frame.to_parquet(to)), read_table),
     "json": (
         json.dumps({"data": [{"paragraphs": [PARAGRAPH]}]}, ensure_ascii=False),
-        lambda path: questions(path, labelled=True),
+        lambda path: read_questions(TASKS["squad"], path, True),
     ),
 }
 PIECES = st.one_of(

@@ -1,4 +1,4 @@
-"""Sentences are read from CoNLL files and treebanks, or refused with their line."""
+"""Sentences are read from CoNLL files, or refused with their line."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.data.words import conll_sentences, conllu_sentences, treebank_sentences
+from subtune.data.words import conll_sentences, conllu_sentences
 
 READERS = {"conllu": conllu_sentences, "conll": conll_sentences, "txt": conll_sentences}
 
@@ -108,48 +108,3 @@ def test_real_words_and_tags_are_those_of_the_lines_with_whole_ids(ud_ewt_dir, s
     rows = [row for _, row in conllu_sentences(path, ["form", "xpos"])]
     assert (len(rows), len(expected)) == COUNTS[split]
     assert [pair for row in rows for pair in zip(*row.values(), strict=True)] == expected
-
-
-BEES = """
-( (S
-    (NP-SBJ-1 (NNP Ada) )
-    (VP (VBZ likes)
-      (NP (NP (NNS bees) )
-        (SBAR (WHNP-2 (-NONE- 0) )
-          (S (NP (PRP she)) (VP (VBD kept) (NP (-NONE- *T*-2) ))))))
-    (. .) ))
-( (FRAG (-LRB- -LRB-) (CD 1\\/2) (-RRB- -RRB-)))
-( (NP (-NONE- *) ))
-
-( (INTJ (UH Oh) ) )
-"""
-
-
-def test_words_and_tags_are_read_as_they_stand_and_traces_left_out(tmp_path):
-    assert list(treebank_sentences(written(tmp_path, BEES, "mrg"), ["form", "xpos"])) == [
-        (
-            "line 2",
-            {
-                "form": ["Ada", "likes", "bees", "she", "kept", "."],
-                "xpos": ["NNP", "VBZ", "NNS", "PRP", "VBD", "."],
-            },
-        ),
-        ("line 9", {"form": ["-LRB-", "1\\/2", "-RRB-"], "xpos": ["-LRB-", "CD", "-RRB-"]}),
-        ("line 12", {"form": ["Oh"], "xpos": ["UH"]}),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("( (NP (NN a)) )\n( (NP (NN b) )\n", "line 2: found a tree that does not end, expected a"),
-        ("( (NP (NN a) )\n( (NP (NN b)) )\n", "line 2: found '( ', expected words as (TAG word)"),
-        ("( (NP (NN a)) )\n( (NP (NN b))) )\n", "line 2: found ')', expected words as (TAG word)"),
-        ("( (NP\na (NN b)) )", "line 2: found 'a', expected words as (TAG word), and a ')' for"),
-    ],
-)
-def test_a_broken_tree_is_refused_with_its_line(tmp_path, content, message):
-    path = written(tmp_path, content, "mrg")
-    with pytest.raises(SubtuneError) as error:
-        list(treebank_sentences(path, ["form", "xpos"]))
-    assert str(error.value).startswith(f"{path}: {message}")

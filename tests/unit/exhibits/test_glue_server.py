@@ -7,7 +7,7 @@ import pytest
 from subtune import papers
 from subtune.core.errors import SubtuneError
 from subtune.data import sources
-from subtune.data.glue import glue_rows
+from subtune.data.glue import read_glue_rows
 from subtune.exhibits import glue_server
 from subtune.exhibits.glue_server import FILES, format_predictions
 from subtune.exhibits.score_tables import exhibit_scores
@@ -86,7 +86,7 @@ def test_a_file_that_no_run_predicts_holds_a_constant(name, change, value, origi
 def test_the_server_has_a_file_for_each_test_split_of_glue():
     for name, task in TASKS.items():
         of_task = [file for file in FILES.values() if file.task == name]
-        if name not in sources.RELEASES:
+        if name not in sources.OFFICIAL_NAMES:
             assert [file.split for file in of_task] == [*task.test]
             assert sum(file.rows for file in of_task) == task.size.test_rows
 
@@ -95,7 +95,7 @@ def test_the_real_diagnostic_file_has_as_many_rows_as_the_server(glue_dir):
     file = FILES["AX.tsv"]
     task = TASKS[file.task]
     path = sources.glue_file(glue_dir, task, file.split)
-    assert len([*glue_rows(path, task, labelled=False)]) == file.rows
+    assert len([*read_glue_rows(task, path, labelled=False)]) == file.rows
 
 
 def test_a_submission_is_named_after_its_method_or_model_and_method():

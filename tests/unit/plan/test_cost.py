@@ -13,6 +13,7 @@ from subtune.config import check_config
 from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
 from subtune.data import sources
+from subtune.data.glue import read_glue_rows
 from subtune.data.load import load_rows, tokenize
 from subtune.data.sources import task_size
 from subtune.methods.names import METHODS
@@ -103,8 +104,8 @@ def test_a_training_steps_operations_are_counted_without_it(method, trains, mini
 def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
     found = sources.official_files(str(glue_dir), TASKS[task], "tsv")
     rows = {
-        split: list(sources.glue_rows(path, TASKS[task], labelled=split not in TASKS[task].test))
-        for split, [path] in found.items()
+        split: [row for _, row in read_glue_rows(TASKS[task], path, split not in TASKS[task].test)]
+        for split, path in found.items()
     }
     size = TASKS[task].size
     assert size.train_rows == len(rows["train"])

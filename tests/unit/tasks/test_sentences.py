@@ -56,7 +56,7 @@ def read(tmp_path, text, task=TOXIC, ending=".csv"):
     """Return the labels of a table, read as the task's training split."""
     path = tmp_path / f"train{ending}"
     path.write_text(text)
-    return sources.read_columns(task, {"train": (path,)})["train"]["label"]
+    return sources.read_columns(task, {"train": path})["train"]["label"]
 
 
 @pytest.mark.parametrize(

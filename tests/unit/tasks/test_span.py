@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 
-from subtune.data.questions import questions
+from subtune.data.questions import read_questions
 from subtune.models.encoder import load_encoder
 from subtune.models.families import QUESTION_ANSWERING
 from subtune.models.tokenizer import read_tokenizer
@@ -45,7 +45,7 @@ def theirs(tokenizer):
 def real(squad_dir):
     """Rows of the real files, every eighth question."""
     paths = sorted(squad_dir.glob("*.json"))
-    return [row for path in paths for _, row in questions(path, labelled=True)][::8]
+    return [row for path in paths for _, row in read_questions(TASKS["squad"], path, True)][::8]
 
 
 def row_of(question=QUESTION, context=CONTEXT, answers=(), starts=()):
