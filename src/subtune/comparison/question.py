@@ -25,12 +25,12 @@ from subtune.comparison.schedule import schedule_of
 from subtune.comparison.splits import (
     Rows,
     Split,
-    as_names,
+    column_names,
     errors_in_python,
-    in_python,
-    name_of,
-    splits_of,
-    write_all,
+    find_splits,
+    name_arguments,
+    task_name,
+    write_splits,
 )
 from subtune.config import check_config, parse_config_file, read_config
 from subtune.core.errors import SubtuneError, listed, one_line
@@ -130,11 +130,11 @@ def _question(
 ) -> Question:
     """Return what a call asks. Columns get their names as text, and a model its absolute path."""
     how = {"encoding": options.encoding, "sheet": options.sheet}
-    splits = splits_of(train, dev, test, revision, **how)
-    texts = as_names(options.text) or []
+    splits = find_splits(train, dev, test, revision, **how)
+    texts = column_names(options.text) or []
     if isinstance(texts, str):
         texts = [texts]
-    text, text2 = [*texts, as_names(options.text2), None][:2]
+    text, text2 = [*texts, column_names(options.text2), None][:2]
     model = None if options.model is None else str(options.model)
     if model and is_directory(model) and not Path(model).is_absolute():
         # Workers run in another folder.
@@ -143,13 +143,13 @@ def _question(
         options,
         text=text,
         text2=text2,
-        label=as_names(options.label),
+        label=column_names(options.label),
         model=model,
     )
     divided = None
     if isinstance(dev, float) and isinstance(train, str | Path):
         divided = Path(train)
-    return Question(name_of(train), splits, named, divided)
+    return Question(task_name(train), splits, named, divided)
 
 
 def _place(question: Question, results: str | Path | None) -> Path:
@@ -160,7 +160,7 @@ def _place(question: Question, results: str | Path | None) -> Path:
 
 def _configure(place: Path, question: Question, say: Say | None) -> None:
     """Write the rows that are no files yet, the question, and a configuration."""
-    paths = write_all(question.splits, place, place / question.name)
+    paths = write_splits(question.splits, place, place / question.name)
     options = asdict(question.options)
     kept = question.identity | {"minutes": options["minutes"]}
     (place / ASKED).write_text(f"{json.dumps(kept, indent=2, default=str)}\n")
@@ -230,7 +230,7 @@ def _say_all(lines: Iterable[str], say: Say | None) -> None:
         if say:
             say(line)
         else:
-            print(in_python(line), flush=True)
+            print(name_arguments(line), flush=True)
 
 
 @contextmanager

@@ -1,10 +1,10 @@
 """Rows from files, from memory and from the hub, as files that a configuration can name."""
 
-import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, partial
 from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -47,7 +47,7 @@ class Split:
     path: Path | None = None
 
 
-def write_all(splits: Mapping[str, Split], results: Path, folder: Path) -> dict[str, Path]:
+def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> dict[str, Path]:
     """Return each split's file: the user's own, or a new one in ``folder``. Skip missing splits."""
     paths = {}
     for name, split in splits.items():
@@ -70,19 +70,19 @@ def errors_in_python(folder: Path | None = None) -> Iterator[None]:
     try:
         yield
     except SubtuneError as error:
-        text = in_python(str(error))
+        text = name_arguments(str(error))
         for split in ("train", "validation", "test") if folder else ():
             path, key = f"{folder}/{split}.jsonl", {"validation": "dev"}.get(split, split)
             text = text.replace(f"{path}: line ", f"{key}: row ").replace(path, key)
         raise SubtuneError(text) from None
 
 
-def in_python(text: str) -> str:
+def name_arguments(text: str) -> str:
     """Return a message with Python's arguments instead of the terminal's options."""
     return re.sub(r"--([a-z][a-z-]+)", lambda option: option[1].replace("-", "_"), text)
 
 
-def splits_of(
+def find_splits(
     train: Rows | Mapping[str, Rows],
     dev: Rows | float | None = None,
     test: Rows | None = None,
@@ -102,37 +102,51 @@ def splits_of(
     Raises:
         SubtuneError: there is no such file or split.
     """
-    on_hub, splits = _is_on_hub(train), dict[str, Split]()
+    # Makes a split of `train` from the first of several names, if `train` has splits.
+    named: Callable[..., Split] | None = None
+    if _is_on_hub(train):
+        named = partial(_split_on_hub, str(train), revision)
+    elif isinstance(train, Mapping):
+        named = partial(_split_in_mapping, train, how)
 
-    def named(key: str, *names: str) -> Split:
-        if isinstance(train, Mapping):
-            return _split(key, train[_name_among(names, key, train, "the mapping")], how)
-
-        def frame(results: Path) -> "pd.DataFrame | None":
-            dataset = _downloaded(str(train), revision, results)
-            if names == DEV and dataset.keys().isdisjoint(names):
-                return None
-            return _frame(dataset[_name_among(names, key, dataset, str(train))])
-
-        return Split(f"{train} at {revision}: {names[0]}", frame)
-
-    def other(key: str, rows: Any) -> Split:
+    def named_or_own(key: str, rows: Any) -> Split:
         is_name = isinstance(rows, str) and not Path(rows).suffix and "/" not in rows
-        has_splits = on_hub or isinstance(train, Mapping)
-        return named(key, rows) if is_name and has_splits else _split(key, rows, how)
+        return named(key, rows) if named and is_name else _split_of_rows(key, rows, how)
 
-    splits["train"] = other("train", "train" if on_hub or isinstance(train, Mapping) else train)
+    splits = {"train": named("train", "train") if named else named_or_own("train", train)}
+    # A mapping without dev rows is fine, but an unknown name in it may be a typo.
+    has_dev = named and not (isinstance(train, Mapping) and train.keys() <= {"train", "test"})
     if isinstance(dev, float):
-        splits = _divided(splits["train"], dev)
+        splits = _divide_split(splits["train"], dev)
     elif dev is not None:
-        splits["validation"] = other("dev", dev)
-    # A mapping's unknown split may be a typo. The hub is not asked yet.
-    elif on_hub or (isinstance(train, Mapping) and train.keys() - {"train", "test"}):
+        splits["validation"] = named_or_own("dev", dev)
+    elif named and has_dev:
         splits["validation"] = named("dev", *DEV)
-    return splits if test is None else splits | {"test": other("test", test)}
+    if test is not None:
+        splits["test"] = named_or_own("test", test)
+    return splits
 
 
-def as_names(columns: Any) -> Any:
+def _split_in_mapping(
+    rows: Mapping[str, Rows], how: Mapping[str, str | None], key: str, *names: str
+) -> Split:
+    """Return the split of a mapping that has the first of some names."""
+    return _split_of_rows(key, rows[_find_name(names, key, rows, "the mapping")], how)
+
+
+def _split_on_hub(reference: str, revision: str | None, key: str, *names: str) -> Split:
+    """Return the split of a dataset on the hub that has the first of some names."""
+
+    def frame(results: Path) -> "pd.DataFrame | None":
+        dataset = _download_dataset(reference, revision, results)
+        if names == DEV and dataset.keys().isdisjoint(names):
+            return None
+        return _to_frame(dataset[_find_name(names, key, dataset, reference)])
+
+    return Split(f"{reference} at {revision}: {names[0]}", frame)
+
+
+def column_names(columns: Any) -> Any:
     """Return a column's name as text, or a list of names.
 
     The names may be numbers, because pandas numbers columns that have no names.
@@ -142,7 +156,7 @@ def as_names(columns: Any) -> Any:
     return columns if columns is None or isinstance(columns, str) else [*map(str, columns)]
 
 
-def name_of(train: Any) -> str:
+def task_name(train: Any) -> str:
     """Return a task's name from its training rows."""
     if _is_on_hub(train):
         return make_name(re.sub(".*/", "", train), TASKS, "task")
@@ -154,7 +168,7 @@ def _is_on_hub(rows: Any) -> bool:
     return bool(is_name) and file_ending(Path(rows)) not in FORMATS
 
 
-def _name_among(names: Sequence[str], key: str, splits: Mapping[str, Any], where: str) -> str:
+def _find_name(names: Sequence[str], key: str, splits: Mapping[str, Any], where: str) -> str:
     for name in names:
         if name in splits:
             return name
@@ -164,8 +178,8 @@ def _name_among(names: Sequence[str], key: str, splits: Mapping[str, Any], where
     )
 
 
-@functools.cache
-def _downloaded(reference: str, revision: str | None, results: Path) -> Mapping[str, Any]:
+@cache
+def _download_dataset(reference: str, revision: str | None, results: Path) -> Mapping[str, Any]:
     match = ON_HUB.fullmatch(reference)
     assert match
     repository, subset = match["repository"], match["subset"]
@@ -180,7 +194,7 @@ def _downloaded(reference: str, revision: str | None, results: Path) -> Mapping[
         return datasets.load_dataset(repository, subset, revision=commit)
 
 
-def _split(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
+def _split_of_rows(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
     if isinstance(rows, str | Path):
         path = Path(rows)
         if not is_file(path):
@@ -188,16 +202,16 @@ def _split(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
             raise SubtuneError(f"{key}: found no file {cut(str(rows))!r}, expected one{share}")
         # Rows in another encoding are written to a new file in UTF-8.
         own = None if how.get("encoding") else path
-        return Split(hash_files(path), lambda results: _read(path, how), own)
+        return Split(hash_files(path), lambda results: _read_frame(path, how), own)
     if not hasattr(rows, "columns") and not hasattr(rows, "features"):
         raise SubtuneError(
             f"{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a Dataset, "
             "the name of a dataset on the hub, or for dev a share of the training rows such as 0.2"
         )
-    return Split(content_id(_json_lines(_frame(rows))), lambda results: _frame(rows))
+    return Split(content_id(_json_lines(_to_frame(rows))), lambda results: _to_frame(rows))
 
 
-def _divided(train: Split, share: float) -> dict[str, Split]:
+def _divide_split(train: Split, share: float) -> dict[str, Split]:
     """Return a split to train on and one to evaluate on, drawn from the same rows."""
     if not 0 < share < 1:
         raise SubtuneError(f"dev: found {share}, expected a share between 0 and 1, such as 0.2")
@@ -209,18 +223,18 @@ def _divided(train: Split, share: float) -> dict[str, Split]:
         first = round(share * len(rows))
         return rows[:first] if is_dev else rows[first:]
 
-    dev = Split(f"{share} of {train.identity}", functools.partial(frame, is_dev=True))
-    others = Split(f"{train.identity} without {share}", functools.partial(frame, is_dev=False))
+    dev = Split(f"{share} of {train.identity}", partial(frame, is_dev=True))
+    others = Split(f"{train.identity} without {share}", partial(frame, is_dev=False))
     return {"train": others, "validation": dev}
 
 
-def _read(path: Path, how: Mapping[str, str | None]) -> "pd.DataFrame":
+def _read_frame(path: Path, how: Mapping[str, str | None]) -> "pd.DataFrame":
     import pandas as pd
 
     return pd.DataFrame([row for _, row in read_user_table(path, **how).rows])
 
 
-def _frame(rows: Any) -> "pd.DataFrame":
+def _to_frame(rows: Any) -> "pd.DataFrame":
     """Return rows as a table with names of classes instead of their numbers."""
     if not hasattr(rows, "features"):
         return rows

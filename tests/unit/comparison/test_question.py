@@ -1,7 +1,5 @@
 """A comparison's messages, and predictions of its methods."""
 
-from typing import ClassVar
-
 import pandas as pd
 import pytest
 
@@ -11,9 +9,7 @@ from subtune.comparison.question import compare
 from subtune.comparison.results import Comparison
 from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import Layout
 from subtune.methods.names import METHODS
-from subtune.share.export import export_model
 from tests.helpers.records import recorded
 
 PAIRS = [("a", "pair"), ("another", "one")]
@@ -22,18 +18,15 @@ COLUMNS = ["sentence1", "sentence2"]
 
 @pytest.fixture(scope="module")
 def answer(tmp_path_factory, tiny_bert):
-    """A comparison on pairs of texts, which lists what it exports."""
+    """A comparison on pairs of texts with a single run."""
     results = tmp_path_factory.mktemp("results")
     spec, _ = recorded(results, tiny_bert, METHODS["layernorm"], "rte")
 
-    class Exported(Comparison):
-        exports: ClassVar[list] = []
+    class OneRun(Comparison):
+        def _best_run(self, method):
+            return spec.id
 
-        def export(self, method, to):
-            self.exports.append(method)
-            export_model(Layout(str(results)), spec.id, to)
-
-    return Exported(results)
+    return OneRun(results)
 
 
 @pytest.fixture
@@ -44,11 +37,10 @@ def untrained(monkeypatch):
     monkeypatch.setattr(loop, "answer", lambda _, results, *__: (results / "report.html").touch())
 
 
-def test_a_method_is_exported_once_and_rows_keep_their_index(answer):
+def test_predictions_of_rows_keep_their_index(answer):
     by_row = answer.predict("layernorm", PAIRS)
     table = pd.DataFrame(PAIRS, columns=COLUMNS, index=[7, 3])
     pd.testing.assert_frame_equal(answer.predict("layernorm", table), by_row.set_axis(table.index))
-    assert answer.exports == ["layernorm"]
     with pytest.raises(SubtuneError, match="texts: text 1: no such column: found 'sentence2', exp"):
         answer.predict("layernorm", table.drop(columns="sentence2"))
 

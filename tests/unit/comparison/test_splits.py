@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from subtune.comparison import splits
-from subtune.comparison.splits import errors_in_python, name_of, splits_of, write_all
+from subtune.comparison.splits import errors_in_python, find_splits, task_name, write_splits
 from subtune.comparison.user_table import read_user_table
 from subtune.core.errors import SubtuneError
 
@@ -16,7 +16,7 @@ ROWS = pd.DataFrame({"text": [f"text {n}" for n in range(10)], "label": ["a", "b
 
 
 def lines(split, tmp_path) -> list[dict]:
-    path = write_all({"rows": split}, tmp_path, tmp_path)["rows"]
+    path = write_splits({"rows": split}, tmp_path, tmp_path)["rows"]
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -36,7 +36,7 @@ def lines(split, tmp_path) -> list[dict]:
 )
 def test_cells_of_any_type_are_what_a_file_with_them_says(tmp_path, labels, words):
     frame = ROWS.assign(label=labels).set_index(pd.Index([7] * 10))
-    written = write_all(splits_of(frame), tmp_path, tmp_path)["train"]
+    written = write_splits(find_splits(frame), tmp_path, tmp_path)["train"]
     frame.to_parquet(tmp_path / "rows.parquet")
     for path in (written, tmp_path / "rows.parquet"):
         assert read_user_table(path).cells("label") == words
@@ -54,12 +54,12 @@ MOODS = datasets.ClassLabel(names=["no", "yes"])
 )
 def test_classes_of_a_dataset_are_written_by_name(tmp_path, feature, labels, words):
     features = datasets.Features({"label": feature})
-    split = splits_of(datasets.Dataset.from_dict({"label": labels}, features))["train"]
+    split = find_splits(datasets.Dataset.from_dict({"label": labels}, features))["train"]
     assert [row["label"] for row in lines(split, tmp_path)] == words
 
 
 def test_a_share_of_the_training_rows_evaluates(tmp_path):
-    splits = splits_of(ROWS, 0.3)
+    splits = find_splits(ROWS, 0.3)
     train, dev = (lines(splits[split], tmp_path) for split in ("train", "validation"))
     assert (len(train), len(dev)) == (7, 3)
     assert sorted(row["text"] for row in train + dev) == sorted(ROWS["text"])
@@ -69,7 +69,7 @@ def test_a_share_of_the_training_rows_evaluates(tmp_path):
 def test_a_file_in_another_encoding_is_written_anew(tmp_path, dev):
     path = tmp_path / "cafes.csv"
     path.write_text("text,label\ncafé,1\nbar,0\n", encoding="latin-1")
-    splits = splits_of(path, dev, encoding="latin-1")
+    splits = find_splits(path, dev, encoding="latin-1")
     texts = {row["text"] for split in splits.values() for row in lines(split, tmp_path)}
     assert {"café", "bar"} <= texts
 
@@ -81,35 +81,35 @@ def test_a_mapping_gives_its_splits_by_name(tmp_path):
             "test": datasets.Dataset.from_pandas(ROWS[:2]),
         }
     )
-    assert len(lines(splits_of(mapping, "test")["validation"], tmp_path)) == 2
-    assert [*splits_of({"train": ROWS, "dev": ROWS})] == ["train", "validation"]
+    assert len(lines(find_splits(mapping, "test")["validation"], tmp_path)) == 2
+    assert [*find_splits({"train": ROWS, "dev": ROWS})] == ["train", "validation"]
     with pytest.raises(SubtuneError, match=r"dev: found no 'valid' .* \(train, test\)"):
-        splits_of(mapping, "valid")
+        find_splits(mapping, "valid")
     # The name of a split may be mistyped.
     with pytest.raises(SubtuneError, match=r"found no 'validation' in the mapping, .*validate"):
-        splits_of({"train": ROWS, "validate": ROWS})
+        find_splits({"train": ROWS, "validate": ROWS})
 
 
 def test_rows_need_no_dev_rows(tmp_path, monkeypatch):
     for train in (ROWS, {"train": ROWS, "test": ROWS}):
-        assert [*splits_of(train)] == ["train"]
+        assert [*find_splits(train)] == ["train"]
     # The splits on the hub are known later.
     hub = {"train": datasets.Dataset.from_pandas(ROWS)}
-    monkeypatch.setattr(splits, "_downloaded", lambda *asked: hub)
-    of_hub = splits_of("someone/reviews")
-    assert [*write_all(of_hub, tmp_path, tmp_path)] == ["train"]
+    monkeypatch.setattr(splits, "_download_dataset", lambda *asked: hub)
+    of_hub = find_splits("someone/reviews")
+    assert [*write_splits(of_hub, tmp_path, tmp_path)] == ["train"]
     assert len(lines(of_hub["train"], tmp_path)) == 10
     with pytest.raises(SubtuneError, match="dev: found no 'valid' in someone/reviews"):
-        splits_of("someone/reviews", "valid")["validation"].frame(tmp_path)
+        find_splits("someone/reviews", "valid")["validation"].frame(tmp_path)
 
 
 def test_the_identity_follows_the_rows_and_not_the_path(tmp_path):
     for name in ("a.csv", "b.csv"):
         ROWS.to_csv(tmp_path / name, index=False)
-    first, second = (splits_of(tmp_path / name)["train"] for name in ("a.csv", "b.csv"))
+    first, second = (find_splits(tmp_path / name)["train"] for name in ("a.csv", "b.csv"))
     assert first.identity == second.identity
-    changed = splits_of(ROWS.assign(label="a"))["train"]
-    assert changed.identity != splits_of(ROWS)["train"].identity
+    changed = find_splits(ROWS.assign(label="a"))["train"]
+    assert changed.identity != find_splits(ROWS)["train"].identity
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_identity_follows_the_rows_and_not_the_path(tmp_path):
 )
 def test_an_argument_that_is_no_table_is_refused(train, dev, said):
     with pytest.raises(SubtuneError, match=said):
-        splits_of(train, dev)
+        find_splits(train, dev)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_an_argument_that_is_no_table_is_refused(train, dev, said):
     ],
 )
 def test_a_task_is_named_after_its_rows(train, name):
-    assert name_of(train) == name
+    assert task_name(train) == name
 
 
 def test_errors_name_arguments_and_no_file_that_is_gone(tmp_path):
