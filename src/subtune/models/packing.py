@@ -79,7 +79,7 @@ class Packed:
 
 
 def pack(
-    examples: Examples, index: np.ndarray, model: Encoder, fixed_shape: bool = False
+    examples: Examples, index: np.ndarray, encoder: Encoder, fixed_shape: bool = False
 ) -> Packed:
     """Return some examples as one batch.
 
@@ -87,7 +87,7 @@ def pack(
         examples: the examples of a split.
         index: indices of the batch's examples. Examples sorted by length need the least padding in
             buckets.
-        model: the model that will compute the batch, on the device of the batch.
+        encoder: the model that will compute the batch, on the device of the batch.
         fixed_shape: whether to add a tail of unused tokens. Then most batches have one of a few
             shapes.
     """
@@ -99,15 +99,15 @@ def pack(
     labels = examples.labels_at(index)
     longest, tail, unread = int(lengths.max()), 0, 0
     if fixed_shape:
-        size, longest = fixed_size(lengths, int(examples.lengths.max()), model)
+        size, longest = fixed_size(lengths, int(examples.lengths.max()), encoder)
         tail, starts = size - count, np.append(starts, count)
         # The number of tokens that the head reads is rounded up, unless it is one per example.
         if len(read_of) != len(index):
             unread = round_up(len(read_of)) - len(read_of)
     unlabelled = unread if len(labels) == len(read_of) else 0
-    tensor, columns = partial(_tensor, model.device), dict[str, Tensor]()
+    tensor, columns = partial(_to_tensor, encoder.device), dict[str, Tensor]()
     for name, rows in examples.inputs.items():
-        ids = _joined(rows, index)
+        ids = _concatenate(rows, index)
         # The tail repeats a token, because a table may have no other rows.
         columns[name] = tensor(ids, tail, ids[0])
     return Packed(
@@ -119,7 +119,7 @@ def pack(
         reads=None if reads is None else tensor(reads, unread),
         read_of=tensor(read_of, unread, len(index)),
         labels=tensor(labels, unlabelled, IGNORED),
-        buckets=_buckets(lengths, model),
+        buckets=_make_buckets(lengths, encoder),
         examples=len(index),
         longest=longest,
     )
@@ -134,34 +134,36 @@ def _tokens_read(
         return None, numbers
     positions = [examples.reads[number] for number in index]
     read_of = numbers.repeat([len(places) for places in positions])
-    return _joined(examples.reads, index) + starts[read_of], read_of
+    return _concatenate(examples.reads, index) + starts[read_of], read_of
 
 
-def _joined(rows: Sequence[np.ndarray], index: np.ndarray) -> np.ndarray:
+def _concatenate(rows: Sequence[np.ndarray], index: np.ndarray) -> np.ndarray:
     """Return the numbers of some rows, one row after the other."""
     return np.concatenate([rows[number] for number in index]).astype(np.int64)
 
 
-def _tensor(device: torch.device, values: np.ndarray, more: int = 0, value: int = 0) -> Tensor:
-    """Return an array on a device, with ``more`` copies of a value at its end."""
-    if more:
-        values = np.append(values, np.full(more, value, values.dtype))
+def _to_tensor(
+    device: torch.device, values: np.ndarray, padding: int = 0, value: int = 0
+) -> Tensor:
+    """Return an array on a device, with ``padding`` copies of a value at its end."""
+    if padding:
+        values = np.append(values, np.full(padding, value, values.dtype))
     tensor = torch.from_numpy(values)
     if device.type == "cuda":
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)
 
 
-def _buckets(lengths: np.ndarray, model: Encoder) -> tuple[Bucket, ...]:
+def _make_buckets(lengths: np.ndarray, encoder: Encoder) -> tuple[Bucket, ...]:
     """Return the buckets in which our own forward pass computes attention on a CPU."""
-    if model.transformers is not None or model.device.type == "cuda":
+    if encoder.transformers is not None or encoder.device.type == "cuda":
         return ()
-    heads, tensor = model.config.num_attention_heads, partial(_tensor, model.device)
+    heads, tensor = encoder.config.num_attention_heads, partial(_to_tensor, encoder.device)
     pieces = split_by_length(lengths, SCORES_PER_BUCKET, power=2)
     return tuple(make_bucket(piece, heads, tensor) for piece in pieces)
 
 
-def fixed_size(lengths: np.ndarray, maximum: int, model: Encoder) -> tuple[int, int]:
+def fixed_size(lengths: np.ndarray, maximum: int, encoder: Encoder) -> tuple[int, int]:
     """Return the number of tokens of a batch of a fixed shape, and of its longest sequence.
 
     The tail counts as tokens and as a sequence.
@@ -169,12 +171,12 @@ def fixed_size(lengths: np.ndarray, maximum: int, model: Encoder) -> tuple[int, 
     Args:
         lengths: the number of tokens of each example of the batch.
         maximum: the largest number of tokens of any example of the split.
-        model: the model.
+        encoder: the model.
     """
-    unit = PADDED_LENGTH if model.transformers else LENGTH
+    unit = PADDED_LENGTH if encoder.transformers else LENGTH
     longest = min(-(-int(lengths.max()) // unit) * unit, maximum)
     # The tail has a token at least, because attention wants no sequence without tokens.
-    if model.transformers:
+    if encoder.transformers:
         return len(lengths) * longest + 1, longest
     size = round_up(int(lengths.sum()) + 1)
     # The tail has at most an eighth of all tokens.
@@ -187,15 +189,15 @@ def round_up(count: int) -> int:
     return -(-count // unit) * unit
 
 
-def rows_read(examples: Examples, index: np.ndarray, model: Encoder) -> dict[str, Tensor]:
+def rows_read(examples: Examples, index: np.ndarray, encoder: Encoder) -> dict[str, Tensor]:
     """Return the rows of embedding tables that examples read, in ascending order, by table name.
 
     Transformers' code may read other rows; its tables are left out.
     """
-    if model.transformers is not None:
+    if encoder.transformers is not None:
         return {}
-    ids = np.unique(_joined(examples.inputs["input_ids"], index))
-    return {f"{WORDS}.weight": torch.from_numpy(ids).to(model.device)}
+    ids = np.unique(_concatenate(examples.inputs["input_ids"], index))
+    return {f"{WORDS}.weight": torch.from_numpy(ids).to(encoder.device)}
 
 
 def mean_per_example(logits: Tensor, batch: Packed) -> Tensor:
@@ -208,7 +210,7 @@ def mean_per_example(logits: Tensor, batch: Packed) -> Tensor:
     return means[: batch.examples].transpose(0, 1)
 
 
-def micro_batches(index: np.ndarray, lengths: np.ndarray, model: Encoder) -> list[np.ndarray]:
+def micro_batches(index: np.ndarray, lengths: np.ndarray, encoder: Encoder) -> list[np.ndarray]:
     """Split a batch if padding costs more time than further forward passes.
 
     If padding changes the model's results, all examples of a micro-batch have the same length.
@@ -216,11 +218,11 @@ def micro_batches(index: np.ndarray, lengths: np.ndarray, model: Encoder) -> lis
     Args:
         index: indices of the batch's examples. Examples sorted by length need the least padding.
         lengths: the number of tokens of each of these examples.
-        model: the model; our own forward pass has no padding, and needs no split.
+        encoder: the model; our own forward pass has no padding, and needs no split.
     """
-    if model.transformers is not None and model.transformers.sees_padding:
+    if encoder.transformers is not None and encoder.transformers.sees_padding:
         return np.split(index, np.flatnonzero(np.diff(lengths)) + 1)
-    if model.transformers is None or model.device.type != "cpu":
+    if encoder.transformers is None or encoder.device.type != "cpu":
         return [index]
     counts = [len(piece) for piece in split_by_length(lengths, TOKENS_PER_PASS, power=1)]
     return np.split(index, np.cumsum(counts)[:-1])

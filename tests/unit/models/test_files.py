@@ -1,4 +1,4 @@
-"""A model's files: versions, weights in shards, tokenizers, the pooling that they say."""
+"""A model's files: versions, weights in shards, tokenizers, pooling, copies in the results."""
 
 import json
 import re
@@ -15,10 +15,11 @@ from subtune.methods.roles import is_classifier
 from subtune.models import files
 from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
-from subtune.models.files import MANY, choose_head, find_pooling, longest_text
+from subtune.models.files import MANY, choose_head, fetch_model, find_pooling, longest_text
 from subtune.models.forward import logits
 from subtune.models.packing import pack
 from subtune.models.tokenizer import TOKENIZER, read_tokenizer
+from subtune.runs.spec import ModelSpec
 from subtune.tasks import TASKS
 from tests.helpers import examples
 
@@ -159,3 +160,51 @@ def test_where_transformers_class_can_pool_it_does(directory_of):
         computed[pooling] = logits_of_rows(with_new_classifier(model, 0))
     assert torch.equal(computed["first"], computed[None])
     assert not torch.allclose(computed["first"], computed["mean"])
+
+
+@pytest.fixture
+def fetched(tmp_path):
+    """A function that copies a local model as it was planned; after planning, ``edit`` is called"""
+
+    def fetch_copy(directory, edit=lambda: None):
+        spec = ModelSpec(source="files", version=files.model_version(directory))
+        edit()
+        fetch_model(spec, str(directory), tmp_path / "copy")
+        return tmp_path / "copy"
+
+    return fetch_copy
+
+
+def test_a_local_model_is_copied_with_its_card(directory, fetched):
+    card = "---\nlicense: mit\n---\n"
+    (directory / "README.md").write_text(card)
+    copy = fetched(directory)
+    assert files.model_version(copy) == files.model_version(directory)
+    assert (copy / "README.md").read_text() == card
+
+
+def test_a_local_model_that_was_edited_after_planning_is_refused(directory, fetched):
+    path = directory / "config.json"
+    edited = path.read_text().replace("{", '{"note": "edited", ', 1)
+    with pytest.raises(SubtuneError, match=r"mine: changed since this was planned; call snakemake"):
+        fetched(directory, lambda: path.write_text(edited))
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+def test_weights_in_several_files_are_copied(family, directory_of, in_shards, fetched):
+    whole, in_parts = (
+        load_encoder(of, SEQUENCE_CLASSIFICATION, 2).parameters
+        for of in (directory_of(family), fetched(in_shards(family)))
+    )
+    assert all(torch.equal(value, in_parts[name]) for name, value in whole.items())
+
+
+def test_a_tokenizer_is_made_of_a_vocabulary(directory, fetched):
+    """Older models have a vocabulary, and no file for the whole tokenizer."""
+    whole = Tokenizer.from_file(str(directory / TOKENIZER))
+    (directory / TOKENIZER).unlink()
+    words = sorted(whole.get_vocab(), key=whole.token_to_id)
+    (directory / "vocab.txt").write_text("\n".join(words) + "\n")
+    made = Tokenizer.from_file(str(fetched(directory) / TOKENIZER))
+    for pair in (("a good film",), ("The dog sleeps.", "he sings")):
+        assert made.encode(*pair).ids == whole.encode(*pair).ids
