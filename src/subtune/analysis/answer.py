@@ -167,8 +167,12 @@ def _candidate(pairs: pd.DataFrame, runs: pd.DataFrame, numbers: pd.DataFrame) -
     margin, trained = runs["margin"].min(), int(pairs["trained"].median())
     mean = float(np.mean([task_pairs["difference"].mean() for task_pairs in by_task]))
     scores = pairs.groupby("task")[["value", "value_of_reference"]].mean().mean()
-    studies = _studies(by_task, numbers) if title != reference else ()
-    judged_by = _judging_rows(runs)
+    found = [_study(task_pairs, numbers) for task_pairs in by_task] if title != reference else []
+    studies = tuple(study for study in found if study)
+    if len(studies) < len(found):
+        studies = ()
+    of_folds = folds_judge(runs)
+    judged_by = "rows" if of_folds else "dev rows" if runs["decides"].all() else "test rows"
     compared = dict.fromkeys([title, reference, FULL])
     at_edge = set(runs.loc[runs["at_edge"].astype(bool), "title"])
     still_rising = set(runs.loc[runs["curve"] == STILL_RISING, "title"])
@@ -208,13 +212,6 @@ def _pair_runs(runs: pd.DataFrame, reference: str) -> pd.DataFrame:
     return pairs.assign(difference=difference)
 
 
-def _studies(by_task: Sequence[pd.DataFrame], numbers: pd.DataFrame) -> tuple[Study, ...]:
-    """Return a study per task, or none if there is no interval for one of the tasks."""
-    studies = tuple(_study(pairs, numbers) for pairs in by_task)
-    known = tuple(study for study in studies if study)
-    return known if len(known) == len(studies) else ()
-
-
 def _study(pairs: pd.DataFrame, numbers: pd.DataFrame) -> Study | None:
     """Return one method's differences on one task, or None if there is no interval.
 
@@ -251,13 +248,6 @@ def _is_sure(studies: Sequence[Study], margin: float) -> bool:
     return is_likely and min(study.seeds for study in studies) > 1
 
 
-def _judging_rows(runs: pd.DataFrame) -> str:
-    """Return the name of the rows that give the scores."""
-    if folds_judge(runs):
-        return "rows"
-    return "dev rows" if runs["decides"].all() else "test rows"
-
-
 def _over(studies: Sequence[Study], judged_by: str) -> str:
     """Return the seeds and rows of an interval in words."""
     if not studies:
@@ -292,8 +282,9 @@ class Answer:
         missing: why there is no candidate, or why full is not the reference.
         full_with_one_answer: the number of full fine-tuning's runs that predict the same answer for
             all rows.
-        more_seeds: how many further seeds would make a probable method sure, if it is known.
-        more_rows: how many further rows would do so, with the same seeds.
+        more_seeds: how many further seeds would make a probable method sure, if it is known. It is
+            unknown with a single seed.
+        more_rows: how many further rows would do so, with the same seeds; unknown for all tasks.
         unit: *fold* or *seed*, in which methods are planned.
         unfinished: the methods that lack some of their seeds or folds.
     """
@@ -344,7 +335,9 @@ def _answer(
     """Return the answer from the runs of one model on one or all tasks."""
     margin, full = float(runs["margin"].min()), runs[runs["title"] == FULL]
     reference, compared, with_full = compare_with_reference(runs, numbers)
-    missing = None if _find_candidate(with_full, reference) else _missing(full)
+    missing: Missing | None = None
+    if not _find_candidate(with_full, reference):
+        missing = "full" if full.empty else "score of full"
     answer = Answer(
         *question,
         margin,
@@ -364,13 +357,16 @@ def _answer(
         candidate=candidate,
         better=max(better, key=lambda candidate: candidate.difference.mean, default=None),
     )
-    is_open = decision == "probably" and not missing and not unfinished
-    return _with_what_would_tell(answer, candidate) if is_open else answer
-
-
-def _missing(full: pd.DataFrame) -> Missing:
-    """Return why methods cannot be compared with full, from the runs of full."""
-    return "full" if full.empty else "score of full"
+    if decision != "probably" or missing or unfinished:
+        return answer
+    studies = candidate.studies if len(candidate.seeds) > 1 else ()
+    return replace(
+        answer,
+        more_seeds=intervals.additional_seeds_needed(studies, margin),
+        more_rows=(
+            intervals.additional_rows_needed(studies[0], margin) if len(studies) == 1 else None
+        ),
+    )
 
 
 def _find_candidate(candidates: Sequence[Candidate], title: str) -> Candidate | None:
@@ -413,16 +409,3 @@ def _decision(
     if answer.reference != FULL:
         return "train", _find_candidate(with_full, answer.reference)
     return "everything", max(smaller, key=lambda c: c.difference.mean, default=None)
-
-
-def _with_what_would_tell(answer: Answer, candidate: Candidate) -> Answer:
-    """Return an answer with how many more seeds or rows would make a probable method sure.
-
-    The numbers are unknown if there is a single seed, and the number of rows for several tasks.
-    """
-    studies = candidate.studies if len(candidate.seeds) > 1 else ()
-    rows = (
-        intervals.additional_rows_needed(studies[0], answer.margin) if len(studies) == 1 else None
-    )
-    seeds = intervals.additional_seeds_needed(studies, answer.margin)
-    return replace(answer, more_seeds=seeds, more_rows=rows)

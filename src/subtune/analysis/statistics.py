@@ -2,7 +2,7 @@
 
 Most claims share five statistics: `minus`, `best_minus`, `minus_printed`, `minus_on_rows` and
 `parameters_of_families`. Every other statistic says why a claim needs it. If a single paper needs a
-statistic, it is in that paper's ``claims.py``.
+statistic, it is in that paper's folder.
 
 A statistic reads tables of numbers, ours or a paper's. It returns a series with one number per
 cell: a difference of scores or of shares, a rank correlation, or the logarithm of a ratio. Index

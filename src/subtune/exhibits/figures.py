@@ -99,7 +99,9 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, looks: Mapping[str, Mapping[s
     panel.set_ylim(*_limits(lines, points))
     front = points[points["on_front"]]
     panel.step(front["trained"], front["score"], **FRONT)
-    named = _labels_to_write(points)
+    # Sure methods are named first, then methods on the front, then methods with high scores.
+    methods = points.groupby("label").agg({"sure": "any", "on_front": "any", "score": "max"})
+    named = set(methods.sort_values([*methods], ascending=False).index[:MOST_NAMES])
     names: list[tuple[float, str, bool, Mapping[str, Any]]] = []
     for label, masks in points.groupby("label", sort=False):
         look = dict(looks[str(label)])
@@ -145,15 +147,6 @@ def _limits(lines: pd.DataFrame, points: pd.DataFrame) -> tuple[float, float]:
     scores += [*lines.loc[near, "score"]]
     space = 0.06 * (max(scores) - min(scores)) or 0.01
     return min(scores) - space, max(scores) + space
-
-
-def _labels_to_write(points: pd.DataFrame) -> set[str]:
-    """Return the labels to write.
-
-    Sure methods come first, then methods on the Pareto front, then methods with high scores.
-    """
-    methods = points.groupby("label").agg({"sure": "any", "on_front": "any", "score": "max"})
-    return set(methods.sort_values([*methods], ascending=False).index[:MOST_NAMES])
 
 
 def _annotate_points(

@@ -128,13 +128,18 @@ def comparison_table(
     """
     chosen = results["test_scores"] if test else results["chosen"]
     source = "test set" if test else results.source
-    tasks = _task_titles(results, printed_tasks)
-    printed = _printed_rows(results, exhibits, test)
-    if not printed_tasks:
-        printed = _comparable(printed, results, chosen)
-    runs = _of_printed_models(whole_methods(chosen), printed)
-    elsewhere = _printed_elsewhere(results.printed("scores"), printed, [*tasks])
-    runs = runs[~runs["method"].isin(elsewhere)]
+    every, tasks = results.printed("scores"), results.column_titles
+    printed = exhibit_scores(every, exhibits)
+    if test:
+        printed = printed[printed["split"] == "test"]
+    if not printed_tasks and not set(tasks) <= set(every["task"]):
+        printed = printed[printed["method"].isin(chosen["method"])]
+    others = [TASKS[task] for task in printed_tasks if task not in tasks]
+    tasks |= {column.key: column.title for column in list_score_columns(others, {})}
+    runs = whole_methods(chosen)
+    of_printed_models = runs["model"].isin(printed["model"])
+    runs = runs[of_printed_models] if of_printed_models.any() else runs
+    runs = runs[~runs["method"].isin(_printed_elsewhere(every, printed, [*tasks]))]
     averaged = averaged_tasks(printed)
     means = _means(averaged, [*tasks])
     rows = _rows_of_runs(runs, [*tasks], means.values(), source)
@@ -144,39 +149,15 @@ def comparison_table(
     is_printed = [columns == averaged for columns in means.values()]
     rows += _rows_of_paper(printed, counts, [*tasks], is_printed)
     table = pd.DataFrame(rows, columns=[*ABOUT, *tasks.values(), *means])
-    numbers = table.drop(columns=ABOUT).apply(_numbers)
+    # A cell begins with the score or mean score, unless it has none.
+    numbers = table.drop(columns=ABOUT).apply(
+        lambda cells: pd.to_numeric(cells.str.partition(" ")[0], errors="coerce")
+    )
     marked = mark_differences(table, numbers[[*tasks.values()]])
-    return Styled(table, marked, bold=_best(table, numbers, not_competing), note=NOTE)
-
-
-def _task_titles(results: ExperimentResults, printed_tasks: Collection[str]) -> dict[str, str]:
-    """Return the headings of our score columns, then of further tasks that the paper prints."""
-    titles = results.column_titles
-    others = [TASKS[task] for task in printed_tasks if task not in titles]
-    return titles | {column.key: column.title for column in list_score_columns(others, {})}
-
-
-def _printed_rows(
-    results: ExperimentResults, exhibits: Collection[str], test: bool
-) -> pd.DataFrame:
-    """Return the printed scores of some exhibits, or their test scores alone."""
-    rows = exhibit_scores(results.printed("scores"), exhibits)
-    return rows[rows["split"] == "test"] if test else rows
-
-
-def _comparable(
-    printed: pd.DataFrame, results: ExperimentResults, chosen: pd.DataFrame
-) -> pd.DataFrame:
-    """Return the printed rows; if the paper lacks one of our tasks, only methods that we ran."""
-    if set(results.column_titles) <= set(results.printed("scores")["task"]):
-        return printed
-    return printed[printed["method"].isin(chosen["method"])]
-
-
-def _of_printed_models(runs: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs of models that the paper's rows have; if there are none, all runs."""
-    is_printed = runs["model"].isin(printed["model"])
-    return runs[is_printed] if is_printed.any() else runs
+    competing = numbers[~table["method"].isin(map(method_title, not_competing))]
+    best = competing == competing.groupby(table["scores of"]).transform("max")
+    best = best.reindex(table.index, fill_value=False)
+    return Styled(table, marked, bold=best, note=NOTE)
 
 
 def _printed_elsewhere(
@@ -206,20 +187,6 @@ def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
     if not set(averaged) <= set(keys):
         means["average of this run"] = keys
     return means
-
-
-def _numbers(cells: pd.Series) -> pd.Series:
-    """Return the scores or mean scores in cells of text; other cells are missing."""
-    return pd.to_numeric(cells.str.partition(" ")[0], errors="coerce")
-
-
-def _best(
-    table: pd.DataFrame, numbers: pd.DataFrame, not_competing: Collection[str]
-) -> pd.DataFrame:
-    """Return whether each score is the best of a model's rows, among methods that compete."""
-    competing = numbers[~table["method"].isin(map(method_title, not_competing))]
-    best = competing.groupby(table["scores of"]).transform("max")
-    return (competing == best).reindex(table.index, fill_value=False)
 
 
 def _rows_of_runs(

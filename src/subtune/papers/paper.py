@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -270,20 +270,19 @@ def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(share=rows["share"] / rows.groupby("task")["share"].transform("sum"))
 
 
-def read_claims(package: str, *own: ModuleType) -> tuple[Claim, ...]:
+def read_claims(package: str, own: Mapping[str, Any] = MappingProxyType({})) -> tuple[Claim, ...]:
     """Return the claims in a paper's ``claims.yaml``, in their order.
 
     An entry has the fields of `Claim`. Instead of ``units`` and ``of``, it has a statistic's name
     with a list of its arguments. Statistics are functions of `subtune.analysis.statistics` and of
-    ``own``.
+    the paper.
 
     Args:
         package: the paper's package.
-        own: modules with statistics of the paper.
+        own: the names of the module with the paper's statistics.
     """
-    functions: dict[str, Any] = {}
-    for module in (statistics, *own):
-        functions |= inspect.getmembers(module, inspect.isfunction)
+    every = {**vars(statistics), **own}
+    functions = {name: value for name, value in every.items() if inspect.isfunction(value)}
     rows = [dict(row) for row in read_package_yaml(package, "claims.yaml")]
     for row in rows:
         for name in functions.keys() & row:

@@ -31,7 +31,7 @@ from subtune.papers.bitfit_plus.claims import (
     distance_to_printed,
 )
 from subtune.papers.layernorm.claims import bias_minus_weight, ranks_first, to_largest_other
-from subtune.papers.spafit.claims import rate_to
+from subtune.papers.spafit.exhibits import rate_to
 from tests.helpers.examples import scored
 
 

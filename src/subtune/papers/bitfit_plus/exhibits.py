@@ -47,5 +47,5 @@ PAPER = Paper(
     name="bitfit_plus",
     citation="BitFit+ (Weng et al.)",
     exhibits=EXHIBITS,
-    claims=read_claims(__package__, claims),
+    claims=read_claims(__package__, vars(claims)),
 )

@@ -86,6 +86,6 @@ PAPER = Paper(
     citation="LayerNorm: A Key Component in Parameter-Efficient Fine-Tuning "
     "(ValizadehAslani & Liang, 2024)",
     exhibits=EXHIBITS,
-    claims=read_claims(__package__, claims),
+    claims=read_claims(__package__, vars(claims)),
     printed_data={"layernorm_information": "figure3", "component_shares": "table1"},
 )

@@ -1,9 +1,12 @@
 """Tables and figures of SPAFIT."""
 
+import numpy as np
+import pandas as pd
+
+from subtune.analysis.statistics import best_rates
 from subtune.exhibits.score_tables import parameters_table
 from subtune.papers.paper import Paper, Table, read_claims
 from subtune.papers.shared import dev_scores
-from subtune.papers.spafit import claims
 
 EXHIBITS = (
     Table(
@@ -18,10 +21,20 @@ EXHIBITS = (
     ),
     dev_scores("table2", "Dev scores", ["table2"], not_competing=["full"]),
 )
+
+
+def rate_to(chosen: pd.DataFrame, methods: str, learning_rate: float) -> pd.Series:
+    """Return the log ratio of best learning rates to ``learning_rate``, per model, task and method.
+
+    No shared statistic fits: they compare scores or numbers of parameters.
+    """
+    return np.log(best_rates(chosen, methods) / learning_rate)
+
+
 PAPER = Paper(
     name="spafit",
     citation="SPAFIT",
     exhibits=EXHIBITS,
-    claims=read_claims(__package__, claims),
+    claims=read_claims(__package__, globals()),
     metrics={"stsb": "pearsonr", "qqp": "accuracy"},
 )
