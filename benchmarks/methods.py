@@ -58,7 +58,7 @@ def measure(glue_dir: Path, precision: str) -> Iterator[dict[str, Any]]:
     steps = -(-ROWS // BATCH)
     for method in methods():
         before = _begin_memory()
-        job = Job(setting.model, setting.examples, setting.task, {}, None, None)
+        job = Job(setting.model, setting.examples, setting.task, {}, None)
         [(_, result)] = job.train({method: run_of(method, precision)}, lambda *line: None)
         row = {"method": method, "parameters": result.trainable}
         row["ms a step"] = round(1000 * result.history[-1]["seconds"] / steps, 2)

@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import inputs
 from subtune.tasks.examples import Examples
-from subtune.training.recipe import Member, train
+from subtune.training.recipe import Run, train
 
 LARGEST = {"cpu": 2048, "cuda": 8192}
 SMALLEST = 256
@@ -25,7 +25,7 @@ def measure(repeats: int = 10) -> dict[str, Any]:
     }
 
 
-def flops_per_token(setting: inputs.Setting, member: Member) -> float:
+def flops_per_token(setting: inputs.Setting, member: Run) -> float:
     """Return the products that a run needs per training token, without padding and evaluation.
 
     They are counted on the CPU, because they cannot be counted in a replay on a GPU.

@@ -23,7 +23,7 @@ from subtune.core.errors import SubtuneError, reason_of
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.groups import runs_at_once
-from subtune.training.recipe import Member, train
+from subtune.training.recipe import Run, train
 
 VOCABULARY = 30_522
 SHAPES = {
@@ -141,7 +141,7 @@ def settings(glue_dir: Path, rows: int | None = None) -> Iterator[Settings]:
         yield Settings(glue_dir, Path(folder), rows)
 
 
-def members_of(cell: Cell, setting: inputs.Setting, epochs: int) -> list[Member]:
+def members_of(cell: Cell, setting: inputs.Setting, epochs: int) -> list[Run]:
     """Return the runs of a cell."""
     runs = inputs.members(setting.model, (1e-4,) * cell.runs, epochs, cell.method)
     return [inputs.at_precision(run, cell.precision) for run in runs]

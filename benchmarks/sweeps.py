@@ -7,8 +7,8 @@ from typing import Any
 from benchmarks import inputs, trainer
 from benchmarks.products import flops_per_token
 from benchmarks.trainer import Outcome
-from subtune.training.groups import train_sweep
-from subtune.training.recipe import Member
+from subtune.training.groups import train_side_by_side
+from subtune.training.recipe import Run
 
 
 def measure(
@@ -59,11 +59,11 @@ def _seconds(outcomes: list[Outcome]) -> float:
     return sum(outcome.seconds for outcome in outcomes)
 
 
-def ours(setting: inputs.Setting, members: list[Member]) -> list[Outcome]:
+def ours(setting: inputs.Setting, members: list[Run]) -> list[Outcome]:
     """Train the members as a job trains a sweep; return their outcomes."""
     named = {str(number): member for number, member in enumerate(members)}
     results = dict(
-        train_sweep(setting.model, setting.examples, setting.task, named, lambda line: None)
+        train_side_by_side(setting.model, setting.examples, setting.task, named, lambda line: None)
     )
     return [
         Outcome(

@@ -27,7 +27,7 @@ from subtune.models.files import package_directory
 from subtune.runs.spec import Recipe
 from subtune.tasks import Task
 from subtune.tasks.metrics import compute_all
-from subtune.training.recipe import Member
+from subtune.training.recipe import Run
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Outcome:
     seconds: float
 
 
-def train(setting: Setting, member: Member) -> Outcome:
+def train(setting: Setting, member: Run) -> Outcome:
     """Train one run: the same model, tokens, learning rate, batch size, epochs and schedule."""
     clock = Clock()
     trainer = _trained(setting, member, clock)
@@ -48,7 +48,7 @@ def train(setting: Setting, member: Member) -> Outcome:
     return Outcome(max(scores), clock.total)
 
 
-def epochs(setting: Setting, member: Member, **options: Any) -> list[float]:
+def epochs(setting: Setting, member: Run, **options: Any) -> list[float]:
     """Return the seconds of each epoch of a run, without evaluation.
 
     ``options``: further arguments of `TrainingArguments`.
@@ -76,7 +76,7 @@ class Clock(TrainerCallback):
         self.total = time.monotonic() - self._started
 
 
-def _trained(setting: Setting, member: Member, clock: Clock, **options: Any) -> Trainer:
+def _trained(setting: Setting, member: Run, clock: Clock, **options: Any) -> Trainer:
     task, tokens = setting.task, setting.tokens
     set_seed(member.seed)
     model = AutoModelForSequenceClassification.from_pretrained(

@@ -31,9 +31,9 @@ from subtune.methods.names import find_selection
 from subtune.methods.single_entries import Ranked, Top
 from subtune.models.encoder import Encoder, add_adapters
 from subtune.training import recipe
-from subtune.training.deltas import to_stored
-from subtune.training.groups import train_sweep
-from subtune.training.recipe import Member
+from subtune.training.deltas import delta_to_tensors
+from subtune.training.groups import train_side_by_side
+from subtune.training.recipe import Run
 
 SHAPE = BertConfig(
     vocab_size=30_522,
@@ -107,9 +107,9 @@ def _compared(setting: inputs.Setting, method: str) -> list[dict[str, Any]]:
     model = _with_modules(setting.model, selection)
     entries = selection.resolve(model.shapes, 0, _ranks(model))
     recipes = [inputs.recipe(rate, EPOCHS).replaced(refit=EPOCHS) for rate in (NO_RATE, *RATES)]
-    still, *members = (Member(entries, recipe, 0) for recipe in recipes)
+    still, *members = (Run(entries, recipe, 0) for recipe in recipes)
 
-    def trained(members: list[Member]) -> list[dict[str, Tensor]]:
+    def trained(members: list[Run]) -> list[dict[str, Tensor]]:
         return _trained(replace(setting, model=model), members)
 
     (start,) = trained([still])
@@ -164,12 +164,12 @@ def _with_modules(model: Encoder, selection: Selection) -> Encoder:
     return model
 
 
-def _trained(setting: inputs.Setting, members: list[Member]) -> list[dict[str, Tensor]]:
+def _trained(setting: inputs.Setting, members: list[Run]) -> list[dict[str, Tensor]]:
     """Return the values of each run after its last step, by their names in a file."""
     runs = {str(number): member for number, member in enumerate(members)}
     train = {"train": setting.examples["train"]}
-    results = dict(train_sweep(setting.model, train, setting.task, runs, _warn))
-    deltas = [to_stored(results[run].delta) for run in runs]
+    results = dict(train_side_by_side(setting.model, train, setting.task, runs, _warn))
+    deltas = [delta_to_tensors(results[run].delta) for run in runs]
     return [
         {
             name: values.double().cpu()

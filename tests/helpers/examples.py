@@ -166,20 +166,27 @@ def config(experiment: Experiment, **changed) -> Config:
     return Config.model_validate(settings | changed)
 
 
-def top(model, fraction):
-    """A mask over LayerNorm in which every third entry comes first."""
-
+def ranks(model):
+    """Ranks of LayerNorm's entries, in which every third entry comes first."""
     names = [name for name in model.parameters if ".output.LayerNorm." in name]
     flat = np.arange(len(names) * 32)
     rank = np.argsort(np.argsort((flat * 7) % len(flat), kind="stable")).astype(np.int32)
-    ranks = dict(zip(names, np.split(rank, len(names)), strict=True))
-    selection = Top(top=Ranked(ranking="r", fraction=fraction))
-    return selection.resolve(model.shapes, 0, ranks)
+    return dict(zip(names, np.split(rank, len(names)), strict=True))
+
+
+def top(fraction):
+    """A mask by a ranking ``r``, such as `ranks`."""
+    return Top(top=Ranked(ranking="r", fraction=fraction))
+
+
+def selection_of(kind) -> Selection:
+    """A method's selection, or a mask."""
+    return top(0.3) if kind == "top" else METHODS[kind]
 
 
 def entries_of(kind, model):
-
-    return top(model, 0.3) if kind == "top" else METHODS[kind].resolve(model.shapes, 0)
+    """What a selection of `selection_of` trains of a model."""
+    return selection_of(kind).resolve(model.shapes, 0, ranks(model) if kind == "top" else None)
 
 
 def scored(*rows) -> pd.DataFrame:

@@ -31,7 +31,7 @@ from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import State
 from subtune.training.fisher import fisher_information
-from subtune.training.recipe import Member, train
+from subtune.training.recipe import Run, train
 from subtune.training.values import is_matrix
 from tests.helpers import examples
 
@@ -96,18 +96,18 @@ def main(directory: str, task_name: str, kinds: str) -> None:
         for kind in kinds.split(","):
             entries = examples.entries_of(kind, model)
             alone = any(is_matrix(model, name, entry) for name, entry in entries.items())
-            member = Member(entries, examples.recipe(epochs=1), 0)
-            members = [member] * (1 if alone else 2)
+            run = Run(entries, examples.recipe(epochs=1), 0)
+            runs = [run] * (1 if alone else 2)
             keeper = OnHost()
             for _ in ("from the start", "from the state"):
-                for result in train(there, split_examples, task, members, keeper=keeper):
+                for result in train(there, split_examples, task, runs, keeper=keeper):
                     assert len(result.history) == 1
         for in_full in ((), there.parameters):
             fisher_information(there, tokens["train"], task, in_full=in_full)
         pack = recipe.pack
         recipe.pack = lambda *of: replace(pack(*of), labels=pack(*of).labels.cpu())
         with pytest.raises(RuntimeError, match=f"at least two devices, {DEVICE}:0 and cpu"):
-            train(there, split_examples, task, members)
+            train(there, split_examples, task, runs)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from subtune.tasks import Task
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper
 from subtune.training.evaluation import logits_of
-from subtune.training.recipe import Member, train
+from subtune.training.recipe import Run, train
 
 # The number of texts that are trained on, and the most tokens of each.
 TEXTS, LONGEST = 128, 128
@@ -206,7 +206,7 @@ class Timer:
             max_grad_norm=1,
             precision=precision,
         )
-        member = Member(METHODS[method].resolve(self.encoder.shapes, 0), recipe, seed=0)
+        member = Run(METHODS[method].resolve(self.encoder.shapes, 0), recipe, seed=0)
         steps = len(self.examples) // batch_size
         clock = _Clock(epochs * steps, self.share)
         try:

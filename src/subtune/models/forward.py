@@ -25,13 +25,10 @@ from subtune.models.operations import (
     DropoutMasks,
     LowRankUpdate,
     PerRun,
-    SparseEntries,
     TableRows,
     Weight,
     activation,
     look_up,
-    sparse_embedding,
-    sparse_linear,
     stacked_linear,
 )
 from subtune.models.packing import WORDS, Packed, mean_per_example
@@ -126,8 +123,6 @@ def _embed(run: _Pass) -> Tensor:
 def _read_table(run: _Pass, module: str, ids: Tensor) -> Tensor:
     """Return an embedding table's rows of all ids, ``[k, t, h]``."""
     match table := run.weight(f"{module}.weight"):
-        case SparseEntries():
-            return sparse_embedding(ids, table)[None]
         case TableRows(values, rows):
             return look_up(torch.searchsorted(rows, ids), values)
         case PerRun(values):
@@ -217,8 +212,6 @@ def _product(run: _Pass, module: str, x: Tensor) -> Tensor:
     match weight := run.weight(f"{module}.weight"):
         case PerRun(values):
             return stacked_linear(x, values)
-        case SparseEntries():
-            return sparse_linear(x, weight)
         case LowRankUpdate(lora_a, lora_b):
             shared = run.encoder.parameters[f"{module}.weight"]
             return functional.linear(x, shared) + x @ lora_a.mT @ lora_b.mT

@@ -1,7 +1,5 @@
 """Weights that differ between runs, products with them, and dropout masks.
 
-If only some entries of a matrix train, the matrix gets no gradient: its entries do.
-
 Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``r`` rank, ``e`` trained entries,
 ``u`` rows of an embedding table, ``h`` its columns.
 """
@@ -43,23 +41,6 @@ class PerRun:
 
 
 @dataclass(frozen=True)
-class SparseEntries:
-    """A matrix of which only some entries train. Their values get a gradient, the matrix gets none.
-
-    Attributes:
-        matrix: the whole matrix, ``[o, i]``, with the trained entries' values in it.
-        values: the trained entries' values, ``[e]``.
-        rows: the row of each trained entry, ``[e]``.
-        columns: the column of each trained entry, ``[e]``.
-    """
-
-    matrix: Tensor
-    values: Tensor
-    rows: Tensor
-    columns: Tensor
-
-
-@dataclass(frozen=True)
 class TableRows:
     """The only rows of an embedding table that a training reads.
 
@@ -86,7 +67,7 @@ class LowRankUpdate:
 
 
 # A plain tensor has the model's own shape, and all runs share it.
-Weight = Tensor | PerRun | SparseEntries | TableRows | LowRankUpdate
+Weight = Tensor | PerRun | TableRows | LowRankUpdate
 
 
 class Fused(NamedTuple):
@@ -154,62 +135,6 @@ class _StackedLinear(torch.autograd.Function):
             torch.bmm(g, weights) if needs_x else None,
             torch.bmm(g.mT, x) if needs_weights else None,
         )
-
-
-def sparse_linear(x: Tensor, weight: SparseEntries) -> Tensor:
-    """Return ``x Wᵀ``, ``[k, t, o]``; an entry ``W[o, i]`` has the gradient Σ_t g[t, o]·x[t, i]."""
-    return _SparseLinear.apply(x, weight.matrix, weight.values, weight.rows, weight.columns)
-
-
-def sparse_embedding(ids: Tensor, table: SparseEntries) -> Tensor:
-    """Return the table's rows of some ids, ``[t, h]``.
-
-    An entry's gradient is the sum of g[t, column] over the tokens t that read its row.
-    """
-    return _SparseEmbedding.apply(ids, table.matrix, table.values, table.rows, table.columns)
-
-
-class _SparseLinear(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, values: Tensor, rows: Tensor, columns: Tensor
-    ) -> Tensor:
-        y = functional.linear(x, weight)
-        ctx.save_for_backward(x.to(y.dtype), weight, values, rows, columns)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, values, rows, columns = ctx.saved_tensors
-        tokens, outputs = x.flatten(0, -2), g.flatten(0, -2)
-        if len(tokens) * len(rows) <= weight.numel():
-            gradient = (outputs[:, rows] * tokens[:, columns].to(values.dtype)).sum(0)
-        else:
-            # The full product is a hundred times faster if there are many entries.
-            gradient = (outputs.mT @ tokens)[rows, columns].to(values.dtype)
-        below = g @ weight.to(g.dtype) if ctx.needs_input_grad[0] else None
-        return below, None, gradient, None, None
-
-
-class _SparseEmbedding(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, ids: Tensor, table: Tensor, values: Tensor, rows: Tensor, columns: Tensor
-    ) -> Tensor:
-        ctx.save_for_backward(ids, rows, columns)
-        ctx.rows_of_table = len(table)
-        return functional.embedding(ids, table)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        ids, rows, columns = ctx.saved_tensors
-        # If several tokens read a row, all their gradients are added at one of these tokens. A row
-        # that no token reads gets the last sum, which is 0.
-        nowhere = len(ids)
-        reader = ids.new_full((ctx.rows_of_table,), nowhere)
-        reader[ids] = torch.arange(len(ids), device=ids.device)
-        sums = g.new_zeros(nowhere + 1, g.shape[1]).index_add_(0, reader[ids], g)
-        return None, None, sums[reader[rows], columns], None, None
 
 
 class DropoutMasks:

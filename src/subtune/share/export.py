@@ -20,6 +20,7 @@ from subtune.core.layout import Layout
 from subtune.methods import Selection
 from subtune.methods.added import Adapter, Lora, Peft, PeftSettings
 from subtune.methods.roles import is_added, is_classifier, is_norm
+from subtune.methods.selection import LowRank
 from subtune.models.encoder import Encoder, load_spec_encoder, quiet
 from subtune.models.files import (
     OTHER_TOKENIZER_FILES,
@@ -35,7 +36,7 @@ from subtune.runs.spec import Fit, RunSpec
 from subtune.share.card import model_card
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
-from subtune.training.deltas import AddedUpdate, Delta, applied, from_stored, to_stored
+from subtune.training.deltas import Delta, apply_delta, delta_from_tensors, delta_to_tensors
 from subtune.training.embeddings import tokens_pooled
 from subtune.training.trained_models import pretrained_directory
 
@@ -85,12 +86,12 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     with new_directory(target) as draft, quiet():
         if isinstance(spec.recipe, Fit):
             _write_encoder(draft, Path(layout.model(spec.model.id)), model.config, {})
-            bias, weight = (value for _, value in sorted(to_stored(delta).items()))
+            bias, weight = (value for _, value in sorted(delta_to_tensors(delta).items()))
             read, texts = tokens_pooled(spec.model, model), len(spec.tokens.data.task.text)
             _write_parts(draft, spec.tokens.max_length, read, weight, bias, texts)
         else:
             config = _config(model, spec.tokens.data.task)
-            trained = replace(model, config=config, parameters=applied(model.parameters, delta))
+            trained = replace(model, config=config, parameters=apply_delta(model.parameters, delta))
             whole = make_transformers_model(trained)
             if trained.averages:
                 values = whole.base_model.state_dict()
@@ -182,7 +183,7 @@ def _settings_of_peft(selection: Selection, delta: Delta, model: Encoder) -> Pef
     """
     if isinstance(selection, Peft):
         return selection.peft
-    updates = [name for name, change in delta.items() if isinstance(change, AddedUpdate)]
+    updates = [name for name, change in delta.items() if isinstance(change.entry, LowRank)]
     others = [name for name in delta if name not in updates and not is_classifier(name)]
     modules = sorted({_module_of(name, model) for name in others})
     if isinstance(selection, Lora):
@@ -202,10 +203,10 @@ def _fill(module: "PeftModel", names: Mapping[str, str], delta: Delta, model: En
     parameters, transposed = dict(module.named_parameters()), transposed_matrices(module)
     with torch.no_grad():
         for name, change in delta.items():
-            if isinstance(change, AddedUpdate):
+            if isinstance(change.entry, LowRank):
                 matrix = f"{BASE}{_module_of(name, model)}"
-                parameters[f"{matrix}.lora_A.default.weight"].copy_(change.lora_a)
-                parameters[f"{matrix}.lora_B.default.weight"].copy_(change.lora_b)
+                parameters[f"{matrix}.lora_A.default.weight"].copy_(change.values[0])
+                parameters[f"{matrix}.lora_B.default.weight"].copy_(change.values[1])
                 continue
             if is_added(name) or is_classifier(name):
                 own = names[name]
@@ -215,7 +216,7 @@ def _fill(module: "PeftModel", names: Mapping[str, str], delta: Delta, model: En
                 copies = (f"{BASE}{module_name}.{inside}.default.{last}" for inside in COPIES)
                 own = next(copy for copy in copies if copy in parameters)
             held = parameters[own].mT if own in transposed else parameters[own]
-            held.copy_(change.applied_to(held))
+            held.copy_(change.apply(held))
 
 
 def _module_of(name: str, model: Encoder) -> str:
@@ -226,7 +227,7 @@ def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
     """Return a run, its changes, and its pretrained model."""
     store = Path(layout.records())
     spec = records.read_spec(store, run)
-    delta = from_stored(records.read_delta(store, run))
+    delta = delta_from_tensors(records.read_delta(store, run))
     pretrained = pretrained_directory(layout, spec)
     if isinstance(spec.selection, Adapter):
         raise SubtuneError(f"run {run} trained adapters, which neither transformers nor PEFT has")

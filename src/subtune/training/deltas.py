@@ -1,72 +1,57 @@
-"""Deltas: the tensors that a run changed, in memory and in a file.
+"""Deltas: the tensors that a run changed, in memory and as tensors for a file.
 
-A delta maps a tensor's canonical name to its change. There are three kinds of change::
-
-    what trained              in memory         in a file
-    a whole tensor            ChangedTensor     NAME
-    some entries of a tensor  ChangedEntries    NAME [e], NAME.index [e]
-    a low-rank update         AddedUpdate       NAME.lora_A [r, i], NAME.lora_B [o, r],
-                                                NAME.lora_scale [1]
-
-Shapes: ``e`` trained entries, ``o`` outputs and ``i`` inputs of a matrix, ``r`` rank.
+A delta maps a tensor's canonical name to what of it trained, its *entry*, and the trained values.
+`subtune.training.values` has the keys of the values in a file.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from subtune.methods.selection import Entry, Indices, LowRank, Whole
+
 INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale"
 
 
-@dataclass(frozen=True)
-class ChangedTensor:
-    """The ``values`` of a completely trained tensor."""
+class Change(NamedTuple):
+    """What of a tensor trained, and the trained values.
 
-    values: Tensor
+    ``values``: of `Whole` the tensor, of `Indices` the entries ``[e]``, of `LowRank` A ``[r, i]``
+    and B ``[o, r]`` of the update ``scale · B A`` (LoRA, Eq. 3).
+    """
 
-    def applied_to(self, tensor: Tensor) -> Tensor:
-        return self.values.to(tensor.device)
+    entry: Entry
+    values: tuple[Tensor, ...]
 
+    def apply(self, tensor: Tensor) -> Tensor:
+        """Return the tensor after the change."""
+        first, *others = (values.to(tensor.device) for values in self.values)
+        match self.entry:
+            case Whole():
+                return first
+            case Indices(flat):
+                index = torch.from_numpy(flat).to(tensor.device)
+                return tensor.flatten().index_copy(0, index, first).view(tensor.shape)
+            case LowRank(_, scale):
+                return tensor + scale * (others[0] @ first)
 
-@dataclass(frozen=True)
-class ChangedEntries:
-    """Trained ``values`` ``[e]`` at ``index`` ``[e]`` of a flattened tensor."""
-
-    values: Tensor
-    index: Tensor
-
-    def applied_to(self, tensor: Tensor) -> Tensor:
-        index, values = self.index.to(tensor.device), self.values.to(tensor.device)
-        return tensor.flatten().index_copy(0, index, values).view(tensor.shape)
-
-
-@dataclass(frozen=True)
-class AddedUpdate:
-    """A low-rank update of a matrix: ``scale · B A``, ``[o, i]`` (LoRA, Eq. 3)."""
-
-    lora_a: Tensor
-    lora_b: Tensor
-    scale: float
-
-    def applied_to(self, matrix: Tensor) -> Tensor:
-        lora_a, lora_b = self.lora_a.to(matrix.device), self.lora_b.to(matrix.device)
-        return matrix + self.scale * (lora_b @ lora_a)
+    def cpu(self) -> "Change":
+        """Return the change with its values on the CPU."""
+        return Change(self.entry, tuple(values.cpu() for values in self.values))
 
 
-Change = ChangedTensor | ChangedEntries | AddedUpdate
 Delta = dict[str, Change]
 
 
-def applied(parameters: Mapping[str, Tensor], delta: Mapping[str, Change]) -> dict[str, Tensor]:
+def apply_delta(parameters: Mapping[str, Tensor], delta: Delta) -> dict[str, Tensor]:
     """Return pretrained parameters with a delta's values.
 
     Unchanged parameters are shared, not copied.
     """
-    changed = {name: change.applied_to(parameters[name]) for name, change in delta.items()}
-    return {**parameters, **changed}
+    return {**parameters, **{name: of.apply(parameters[name]) for name, of in delta.items()}}
 
 
 def mean_changes(delta: Delta, parameters: Mapping[str, Tensor]) -> dict[str, tuple[float, int]]:
@@ -76,37 +61,37 @@ def mean_changes(delta: Delta, parameters: Mapping[str, Tensor]) -> dict[str, tu
     """
     changes = {}
     for name, change in delta.items():
-        difference = change.applied_to(parameters[name]) - parameters[name]
+        difference = change.apply(parameters[name]) - parameters[name]
         changes[name] = difference.abs().mean(dtype=torch.float64).item(), difference.numel()
     return changes
 
 
-def to_stored(delta: Mapping[str, Change]) -> dict[str, Tensor]:
+def delta_to_tensors(delta: Delta) -> dict[str, Tensor]:
     """Return a delta as tensors by their keys in a file."""
-    stored: dict[str, Tensor] = {}
-    for name, change in delta.items():
-        match change:
-            case ChangedTensor(values):
-                stored[name] = values
-            case ChangedEntries(values, index):
-                stored |= {name: values, name + INDEX: index}
-            case AddedUpdate(lora_a, lora_b, scale):
-                stored |= {name + LORA_A: lora_a, name + LORA_B: lora_b}
-                stored[name + LORA_SCALE] = torch.tensor([scale])
-    return stored
+    tensors: dict[str, Tensor] = {}
+    for name, (entry, values) in delta.items():
+        match entry:
+            case Whole():
+                tensors[name] = values[0]
+            case Indices(flat):
+                tensors |= {name: values[0], name + INDEX: torch.from_numpy(flat)}
+            case LowRank(_, scale):
+                tensors |= {name + LORA_A: values[0], name + LORA_B: values[1]}
+                tensors[name + LORA_SCALE] = torch.tensor([scale])
+    return tensors
 
 
-def from_stored(stored: Mapping[str, Tensor | np.ndarray]) -> Delta:
+def delta_from_tensors(stored: Mapping[str, Tensor | np.ndarray]) -> Delta:
     """Return the delta in the tensors of a file."""
     tensors = {key: torch.as_tensor(values) for key, values in stored.items()}
     delta: Delta = {}
     for key, values in tensors.items():
         name = key.removesuffix(LORA_A)
         if name != key:
-            scale = tensors[name + LORA_SCALE].item()
-            delta[name] = AddedUpdate(values, tensors[name + LORA_B], scale)
+            entry = LowRank(len(values), tensors[name + LORA_SCALE].item())
+            delta[name] = Change(entry, (values, tensors[name + LORA_B]))
         elif key + INDEX in tensors:
-            delta[key] = ChangedEntries(values, tensors[key + INDEX])
+            delta[key] = Change(Indices(tensors[key + INDEX].numpy()), (values,))
         elif not key.endswith((INDEX, LORA_B, LORA_SCALE)):
-            delta[key] = ChangedTensor(values)
+            delta[key] = Change(Whole(), (values,))
     return delta

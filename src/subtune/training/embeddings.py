@@ -17,13 +17,14 @@ from torch.nn.functional import normalize
 
 from subtune.core.errors import SubtuneError
 from subtune.data.batches import evaluation_batches
+from subtune.methods.selection import Whole
 from subtune.models.encoder import Encoder
 from subtune.models.forward import hidden_states
 from subtune.models.packing import micro_batches, pack
 from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads
-from subtune.training.deltas import ChangedTensor
+from subtune.training.deltas import Change
 from subtune.training.evaluation import Evaluation, Result, checked_for_padding
 from subtune.training.training_set import examples_that_train, label_weights
 
@@ -91,7 +92,7 @@ def fit(
     fitted = {"classifier.weight": weight, "classifier.bias": bias}
     result = Result(weight.size + bias.size)
     result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
-    result.delta = {name: ChangedTensor(torch.from_numpy(new)) for name, new in fitted.items()}
+    result.delta = {name: Change(Whole(), (torch.from_numpy(new),)) for name, new in fitted.items()}
     seconds = time.monotonic() - started
     result.end_epoch(1, train_loss, seconds, Evaluation(scores, predictions))
     return result

@@ -20,14 +20,16 @@ from subtune.data.batches import (
     sort_by_length,
 )
 from subtune.methods.roles import is_embedding
+from subtune.methods.selection import Entries
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import Packed, logits
 from subtune.models.operations import PerRun, TableRows, Weight
 from subtune.models.packing import micro_batches, pack
-from subtune.runs.spec import Precision
+from subtune.runs.spec import Precision, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.deltas import Delta
+from subtune.training.checkpoints import State
+from subtune.training.deltas import Change, Delta
 from subtune.training.training_set import Unit
 
 
@@ -206,26 +208,38 @@ class Result:
         history: one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over examples, or over
             words if each has a loss), ``seconds`` (the run's share, if runs train side by side) and
             ``<split>/<metric>`` scores.
+        evaluations: each epoch's evaluation.
         best_epoch: the first epoch with the highest score (the task's first metric on its first
             evaluation split); without evaluation splits, the last epoch; None if the run diverged.
-        best: the evaluation of the best epoch.
-        predictions: each epoch's predictions, by split.
-        delta: the best epoch's values, on the CPU; empty until the run ends, and if it diverges.
-        changes: by tensor name, the mean absolute change and the size; empty like ``delta``.
+        delta: the best epoch's values. When the run ends, they are on the CPU, and predict labels
+            in their original unit; if the run diverges, there are none.
+        changes: by tensor name, the mean absolute change and the size; empty until the run ends.
     """
 
     trainable: int
     history: list[dict[str, float]] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
     best_epoch: int | None = None
-    best: Evaluation = field(default_factory=Evaluation)
-    predictions: list[dict[str, np.ndarray]] = field(default_factory=list)
     delta: Delta = field(default_factory=dict)
     changes: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+    @property
+    def best(self) -> Evaluation:
+        """The evaluation of the best epoch, or of the epoch at which the run diverged."""
+        return self.evaluations[(self.best_epoch or 0) - 1]
 
     @property
     def diverged(self) -> bool:
         """True if a loss or a score is not finite."""
         return bool(self.history) and self.best_epoch is None
+
+    def has_ended(self, recipe: Recipe) -> bool:
+        """Return True after divergence, after the last epoch, or after ``patience`` epochs without
+        a better score."""
+        epochs, best, patience = len(self.history), self.best_epoch, recipe.patience
+        if self.diverged or epochs == (recipe.refit or recipe.epochs):
+            return True
+        return patience is not None and best is not None and epochs - best >= patience
 
     def end_epoch(
         self, epoch: int, train_loss: float, seconds: float, evaluation: Evaluation
@@ -234,16 +248,37 @@ class Result:
         row = {"epoch": epoch, "train_loss": train_loss, "seconds": seconds}
         for split, by_metric in evaluation.scores.items():
             row |= {f"{split}/{metric}": score for metric, score in by_metric.items()}
-        self.history.append(row)
-        self.predictions.append(evaluation.predictions)
         is_first = self.best_epoch is None or not evaluation.scores
         if not all(map(math.isfinite, row.values())):
-            self.best, self.best_epoch = evaluation, None
+            self.best_epoch = None
         elif is_first or evaluation.first_score > self.best.first_score:
-            self.best, self.best_epoch = evaluation, epoch
+            self.best_epoch = epoch
+        self.history.append(row)
+        self.evaluations.append(evaluation)
+
+    def state(self) -> State:
+        """Return what `restore` needs."""
+        return {
+            "history": self.history,
+            "evaluations": [[of.scores, of.predictions] for of in self.evaluations],
+            "best_epoch": self.best_epoch,
+            "delta": {name: change.values for name, change in self.delta.items()},
+            "changes": self.changes,
+        }
+
+    def restore(self, state: State, entries: Entries) -> None:
+        """Continue from a checkpoint of `state`; ``entries`` are those of the run."""
+        self.history, self.best_epoch = state["history"], state["best_epoch"]
+        for scores, by_split in state["evaluations"]:
+            predictions = {split: values.numpy() for split, values in by_split.items()}
+            self.evaluations.append(Evaluation(scores, predictions))
+        self.delta = {
+            name: Change(entries[name], tuple(values)) for name, values in state["delta"].items()
+        }
+        self.changes = {name: tuple(change) for name, change in state["changes"].items()}
 
 
-def line_of_epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> str:
+def epoch_line(row: Mapping[str, float], epochs: int, task: TaskSpec) -> str:
     """Return an epoch's row of the history as a line of the log."""
     metric = task.metrics[0]
     score = row.get(f"{task.evaluation[0]}/{metric}")

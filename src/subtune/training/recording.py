@@ -26,7 +26,7 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints
-from subtune.training.deltas import to_stored
+from subtune.training.deltas import delta_to_tensors
 from subtune.training.evaluation import Result
 from subtune.training.groups import Job
 from subtune.training.trained_models import score_training_rows
@@ -42,7 +42,6 @@ def train_and_record(
     tokens: datasets.DatasetDict,
     rankings: Mapping[str, Mapping[str, np.ndarray]],
     report: Callable[[str], None],
-    max_side_by_side: int | None = None,
     checkpoints: Checkpoints | None = None,
     train_scores: Collection[str] = (),
 ) -> None:
@@ -55,7 +54,6 @@ def train_and_record(
         tokens: the task's token ids, by split.
         rankings: by ranking id, the rank of every entry, for runs that train a top fraction.
         report: a function that gets lines about every epoch and record.
-        max_side_by_side: the maximum number of runs in one pass.
         checkpoints: the sweep's checkpoints; without them an interrupted run starts again.
         train_scores: ids of the runs that are also scored on their training rows.
 
@@ -65,7 +63,7 @@ def train_and_record(
     """
     task = specs[0].tokens.data.task
     examples = _examples(specs[0], model, tokens)
-    job = Job(model, examples, task, rankings, max_side_by_side, checkpoints)
+    job = Job(model, examples, task, rankings, checkpoints)
     missing = {spec.id: spec for spec in specs if not records.is_recorded(store, spec.id)}
     by_name = {f"run {number}": spec for number, spec in enumerate(missing.values(), 1)}
     for name, spec in by_name.items():
@@ -123,14 +121,14 @@ def write_record(
         predictions = _predictions(task, result.best.predictions, examples)
         predictions.to_parquet(folder / "predictions.parquet", index=False)
         if not result.diverged:
-            tables = (_predictions(task, by_split, examples) for by_split in result.predictions)
+            tables = (_predictions(task, of.predictions, examples) for of in result.evaluations)
             every = pd.concat(dict(enumerate(tables, 1)), names=["epoch"]).reset_index("epoch")
             every = every.drop(columns=["label", "answers"], errors="ignore")
             every.to_parquet(folder / records.EPOCHS, index=False, compression="zstd")
         changes = [(name, *change) for name, change in result.changes.items()]
         table = pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"])
         table.to_csv(folder / "changes.csv", index=False)
-        safetensors.torch.save_file(to_stored(result.delta), folder / records.DELTA)
+        safetensors.torch.save_file(delta_to_tensors(result.delta), folder / records.DELTA)
 
     records.write(store, spec, fill)
 

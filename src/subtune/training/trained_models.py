@@ -16,7 +16,7 @@ from subtune.models.forward import hidden_states
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
 from subtune.tasks.examples import Examples
-from subtune.training.deltas import Delta, applied, from_stored
+from subtune.training.deltas import Delta, apply_delta, delta_from_tensors
 from subtune.training.embeddings import features, tokens_pooled
 from subtune.training.evaluation import checked_for_padding, logits_of
 from subtune.training.groups import model_of
@@ -112,13 +112,13 @@ def trained_model(store: Path, spec: RunSpec, model: Encoder) -> Encoder:
     Raises:
         SubtuneError: the run's delta cannot be read, or the run diverged.
     """
-    return with_delta(spec, model, from_stored(records.read_delta(store, spec.id)))
+    return with_delta(spec, model, delta_from_tensors(records.read_delta(store, spec.id)))
 
 
 def with_delta(spec: RunSpec, model: Encoder, delta: Delta) -> Encoder:
     """Return the pretrained model of a run with the values that the run changed."""
     initial = model_of(spec, model)
-    return replace(initial, parameters=applied(initial.parameters, delta))
+    return replace(initial, parameters=apply_delta(initial.parameters, delta))
 
 
 def _logits(trained: Encoder, examples: Examples, spec: RunSpec) -> np.ndarray:

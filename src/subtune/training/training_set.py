@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from subtune.core.errors import SubtuneError, placed
+from subtune.methods.selection import Whole
 from subtune.runs.spec import Fit, Labels, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.deltas import ChangedTensor, Delta
+from subtune.training.deltas import Change, Delta
 
 
 class Unit(NamedTuple):
@@ -105,14 +106,14 @@ def in_original_unit(delta: Delta, parameters: Mapping[str, Tensor], unit: Unit)
 
     The last layer, last of the ``parameters``, is part of every delta, and all of it trains.
     """
-    if unit == Unit():
+    if unit == Unit() or not delta:
         return delta
     *_, weight_name, bias_name = parameters
     weight, bias = (
-        unit.deviation * delta[name].applied_to(parameters[name])
-        for name in (weight_name, bias_name)
+        unit.deviation * delta[name].apply(parameters[name]) for name in (weight_name, bias_name)
     )
-    last_layer = {weight_name: ChangedTensor(weight), bias_name: ChangedTensor(bias + unit.mean)}
+    biases = bias + unit.mean
+    last_layer = {weight_name: Change(Whole(), (weight,)), bias_name: Change(Whole(), (biases,))}
     return delta | last_layer
 
 

@@ -1,24 +1,30 @@
 """The trained values of runs side by side.
 
-The tensor, and what of it trains, decide which class holds its values::
+What of a tensor trains (its *entry*) decides where the values are, what the forward pass reads, and
+how they are stored::
 
-    what trains                          class          the leaf of one run
-    vectors, classifier, added modules,
-      low-rank updates                   FlatTensors    all these values, in one vector
-    a whole matrix                       WholeMatrix    the matrix
-    a whole table of embeddings,
-      without weight decay               WholeMatrix    the rows of the words in texts
-    entries of a matrix                  MaskedMatrix   the entries
-    entries of a matrix, by a single
-      run on a CPU                       SparseMatrix   the entries
+    entry                      class        leaf of one run      weight in the pass  keys in a file
+    Whole: a vector, the       FlatTensors  a part of one flat   PerRun              NAME
+      classifier, added module               vector
+    Whole: a matrix            WholeMatrix  the matrix           PerRun              NAME
+    Whole: a table, without    WholeMatrix  the rows of words    TableRows           NAME
+      weight decay                           in texts
+    Indices of a vector        FlatTensors  a part of one flat   PerRun              NAME,
+                                             vector                                  NAME.index
+    Indices of a matrix        MaskedMatrix the entries          PerRun              NAME,
+                                                                                     NAME.index
+    LowRank                    FlatTensors  parts of one flat    LowRankUpdate       NAME.lora_A,
+                                             vector                                  NAME.lora_B,
+                                                                                     NAME.lora_scale
 
 Words of this file:
 
-* *leaf*: the tensor with one run's trained values, which the run's optimiser steps.
+* *leaf*: a tensor with trained values of one run, which the run's optimiser steps.
+* *delta*: the tensors that one run changed, by name: each one's entry and values.
 * *stacked*: the forward pass reads trained tensors as ``[k, …]``, with the values of ``k`` runs.
 * *shared*: all runs read the same tensor; so are all frozen weights.
-* *entry*: what of a tensor a run trains: all of it, some of its values, or a low-rank update.
-* *delta*: the tensors that one run changed, by name.
+
+Shapes: ``k`` runs, ``p`` numbers in a flat vector, ``e`` trained entries.
 """
 
 import copy
@@ -33,52 +39,95 @@ from torch import Tensor, nn
 from subtune.methods.roles import is_added, is_classifier
 from subtune.methods.selection import Entries, Entry, Indices, LowRank, Whole
 from subtune.models.encoder import Encoder
-from subtune.models.operations import LowRankUpdate, PerRun, SparseEntries, TableRows, Weight
-from subtune.training.deltas import (
-    LORA_A,
-    LORA_B,
-    AddedUpdate,
-    ChangedEntries,
-    ChangedTensor,
-    Delta,
-)
+from subtune.models.operations import LowRankUpdate, PerRun, TableRows, Weight
+from subtune.training.deltas import LORA_A, LORA_B, Change, Delta
 
 
-class TrainedWeights(ABC):
-    """Weights of a model that runs side by side train, each run with its own values.
+class TrainedValues:
+    """The trained values of runs side by side: flat tensors, then one part for each matrix.
 
-    ``leaves``: for each run, a tensor with the run's trained values, which its optimiser steps.
+    All runs start at the model's values. They may train different small tensors, but train the same
+    matrices. A run is named by its position.
+
+    Args:
+        model: the model with the runs' initial values.
+        members: each run's entries.
+        seed: the seed of low-rank updates.
+        frozen: the model of the forward pass. A matrix has its dtype in products.
+        rows: by the name of a table of embeddings, the only rows that may change; default: all.
     """
 
-    leaves: Sequence[Tensor]
+    def __init__(
+        self,
+        model: Encoder,
+        members: Sequence[Entries],
+        seed: int,
+        frozen: Encoder | None = None,
+        rows: Mapping[str, Tensor] | None = None,
+    ):
+        self.device = model.device
+        forward, rows = (frozen or model).parameters, rows or {}
+        names = [name for name, entry in members[0].items() if is_matrix(model, name, entry)]
+        # A gradient's norm is summed in this order: first the matrices that train whole.
+        names.sort(key=lambda name: isinstance(members[0][name], Indices))
+        small = [
+            {name: entry for name, entry in entries.items() if name not in names}
+            for entries in members
+        ]
+        self._parts: list[FlatTensors | StackedMatrix] = [FlatTensors(model, small, seed)]
+        for name in names:
+            pretrained, dtype = model.parameters[name], forward[name].dtype
+            indices = [entry for entries in members if isinstance(entry := entries[name], Indices)]
+            if indices:
+                self._parts.append(MaskedMatrix(name, pretrained, indices, dtype))
+            else:
+                start = pretrained if name not in rows else pretrained[rows[name]]
+                masters = start.expand(len(members), *start.shape)
+                self._parts.append(WholeMatrix(name, pretrained, masters, dtype, rows.get(name)))
 
-    def gradient(self, run: int) -> Tensor | None:
-        """Return the gradient of a run's leaf, or None if no loss depends on it."""
-        return self.leaves[run].grad
+    def leaves(self, position: int) -> list[Tensor]:
+        """Return the tensors that a run's optimiser steps: one for each part."""
+        return [part.leaves[position] for part in self._parts]
+
+    def gradients(self, position: int) -> list[Tensor | None]:
+        """Return the gradient of each leaf, or None if no loss depends on it."""
+        return [part.gradient(position) for part in self._parts]
 
     def clear(self) -> None:
         """Forget all gradients."""
-        for leaf in self.leaves:
-            leaf.grad = None
+        for part in self._parts:
+            part.clear()
 
-    @abstractmethod
+    @torch.no_grad()
     def write(self) -> None:
         """Write the leaves' values to where the forward pass reads them."""
+        for part in self._parts:
+            part.write()
 
-    @abstractmethod
-    def weights(self, runs: Sequence[int]) -> dict[str, Weight]:
-        """Return these runs' weights for the forward pass, by tensor name."""
+    def weights(self, positions: Sequence[int] | None = None) -> dict[str, Weight]:
+        """Return the weights of these runs for the forward pass; default: of all runs."""
+        chosen = range(len(self._parts[0].leaves)) if positions is None else positions
+        return {name: w for part in self._parts for name, w in part.weights(chosen).items()}
 
-    @abstractmethod
-    def changes(self, run: int, leaf: Tensor) -> Delta:
-        """Return a run's changes to the pretrained tensors, from a copy of its leaf."""
+    @torch.no_grad()
+    def delta(self, position: int) -> Delta:
+        """Return what a run has changed until now, as copies."""
+        return {name: of for part in self._parts for name, of in part.delta(position).items()}
 
-    @abstractmethod
-    def kept(self, runs: Sequence[int]) -> Self:
-        """Return the weights of these runs only."""
+    def only(self, positions: Sequence[int]) -> Self:
+        """Return the values of these runs only."""
+        kept = copy.copy(self)
+        kept._parts = [part.only(positions) for part in self._parts]
+        return kept
 
 
-class FlatTensors(TrainedWeights):
+def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
+    """Return whether a tensor trains as a matrix, not in `FlatTensors`."""
+    is_small = model.parameters[name].ndim == 1 or is_classifier(name) or is_added(name)
+    return not is_small and not isinstance(entry, LowRank)
+
+
+class FlatTensors:
     """Vectors, the classifier, added modules and low-rank updates of ``k`` runs.
 
     Each run has a *flat vector* ``[p]``, in which its small tensors lie one after another. The
@@ -113,14 +162,21 @@ class FlatTensors(TrainedWeights):
                 start[name] = tensor
         self._shapes = {key: values.shape for key, values in start.items()}
         self._start = torch.cat([values.flatten() for values in start.values()])
-        self._positions = [self._positions_of(entries).to(model.device) for entries in members]
-        self.leaves = [nn.Parameter(self._start[index].clone()) for index in self._positions]
+        self._trained = [self._trained_places(entries).to(model.device) for entries in members]
+        self.leaves = [nn.Parameter(self._start[places].clone()) for places in self._trained]
+
+    def gradient(self, position: int) -> Tensor | None:
+        return self.leaves[position].grad
+
+    def clear(self) -> None:
+        for leaf in self.leaves:
+            leaf.grad = None
 
     def write(self) -> None:
         """Do nothing: `weights` reads the leaves."""
 
-    def weights(self, runs: Sequence[int]) -> dict[str, Weight]:
-        pieces = self._pieces(torch.stack([self._vector(run, self.leaves[run]) for run in runs]))
+    def weights(self, positions: Sequence[int]) -> dict[str, Weight]:
+        pieces = self._pieces(torch.stack([self._vector(position) for position in positions]))
         weights: dict[str, Weight] = {}
         for name, entry in self._entries.items():
             if isinstance(entry, LowRank):
@@ -130,31 +186,31 @@ class FlatTensors(TrainedWeights):
                 weights[name] = PerRun(pieces[name])
         return weights
 
-    def changes(self, run: int, leaf: Tensor) -> Delta:
-        pieces = self._pieces(self._vector(run, leaf))
+    def delta(self, position: int) -> Delta:
+        pieces = self._pieces(self._vector(position))
         delta: Delta = {}
-        for name, entry in self._members[run].items():
+        for name, entry in self._members[position].items():
             match entry:
                 case Whole():
-                    delta[name] = ChangedTensor(pieces[name].clone())
+                    values: tuple[Tensor, ...] = (pieces[name].clone(),)
                 case Indices(flat):
-                    index = torch.from_numpy(flat).to(leaf.device)
-                    delta[name] = ChangedEntries(pieces[name].flatten()[index], index)
-                case LowRank(_, scale):
-                    lora_a, lora_b = pieces[name + LORA_A].clone(), pieces[name + LORA_B].clone()
-                    delta[name] = AddedUpdate(lora_a, lora_b, scale)
+                    index = torch.from_numpy(flat).to(self._start.device)
+                    values = (pieces[name].flatten()[index],)
+                case LowRank():
+                    values = (pieces[name + LORA_A].clone(), pieces[name + LORA_B].clone())
+            delta[name] = Change(entry, values)
         return delta
 
-    def kept(self, runs: Sequence[int]) -> Self:
+    def only(self, positions: Sequence[int]) -> Self:
         kept = copy.copy(self)
-        kept._members = [self._members[run] for run in runs]
-        kept._positions = [self._positions[run] for run in runs]
-        kept.leaves = [self.leaves[run] for run in runs]
+        kept._members = [self._members[position] for position in positions]
+        kept._trained = [self._trained[position] for position in positions]
+        kept.leaves = [self.leaves[position] for position in positions]
         return kept
 
-    def _vector(self, run: int, leaf: Tensor) -> Tensor:
-        """Return a run's flat vector ``[p]``, with the values of a leaf ``[e]``."""
-        return self._start.index_copy(0, self._positions[run], leaf)
+    def _vector(self, position: int) -> Tensor:
+        """Return a run's flat vector ``[p]``."""
+        return self._start.index_copy(0, self._trained[position], self.leaves[position])
 
     def _pieces(self, vectors: Tensor) -> dict[str, Tensor]:
         """Return the tensors ``[…, *shape]`` in flat vectors ``[…, p]``, by their keys in files."""
@@ -164,76 +220,50 @@ class FlatTensors(TrainedWeights):
             for (key, shape), values in zip(self._shapes.items(), pieces, strict=True)
         }
 
-    def _positions_of(self, entries: Entries) -> Tensor:
-        """Return the ``[e]`` positions of the flat vector that a run trains, in ascending order."""
-        places = self._pieces(torch.arange(len(self._start)))
-        positions = []
+    def _trained_places(self, entries: Entries) -> Tensor:
+        """Return the ``[e]`` places in the flat vector that a run trains, in ascending order."""
+        every = self._pieces(torch.arange(len(self._start)))
+        places = []
         for name in self._entries:
             match entries.get(name):
                 case Whole():
-                    positions.append(places[name].flatten())
+                    places.append(every[name].flatten())
                 case Indices(flat):
-                    positions.append(places[name].flatten()[torch.from_numpy(flat)])
+                    places.append(every[name].flatten()[torch.from_numpy(flat)])
                 case LowRank():
-                    positions += [places[name + LORA_A].flatten(), places[name + LORA_B].flatten()]
-        return torch.cat(positions)
+                    places += [every[name + LORA_A].flatten(), every[name + LORA_B].flatten()]
+        return torch.cat(places)
 
 
-def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
-    """Return whether a tensor trains as a matrix, not in `FlatTensors`."""
-    is_small = model.parameters[name].ndim == 1 or is_classifier(name) or is_added(name)
-    return not is_small and not isinstance(entry, LowRank)
+class StackedMatrix(ABC):
+    """A matrix of the encoder that ``k`` runs train, each run with its own values.
 
-
-def matrix_of(
-    name: str,
-    pretrained: Tensor,
-    entries: Sequence[Entry],
-    dtype: torch.dtype,
-    rows: Tensor | None,
-) -> TrainedWeights:
-    """Return a pretrained matrix that all runs train.
+    A run's leaf has its trained values in the model's dtype (the *master weights* of mixed
+    precision). The forward pass reads a *working copy* of the matrix, in the dtype of products. The
+    working copies of all runs are one tensor ``[k, …]``, which gets a gradient.
 
     Args:
-        name: the matrix's canonical name.
-        entries: each run's entry; all of them are `Whole`, or all are `Indices`.
-        dtype: the dtype of products.
-        rows: the rows that may change, if the matrix is a table of embeddings; None: all.
-    """
-    indices = [
-        torch.from_numpy(entry.flat).to(pretrained.device)
-        for entry in entries
-        if isinstance(entry, Indices)
-    ]
-    if not indices:
-        start = pretrained if rows is None else pretrained[rows]
-        values = start.expand(len(entries), *start.shape)
-        return WholeMatrix(name, pretrained, values, dtype, rows)
-    leaves = [pretrained.flatten()[index] for index in indices]
-    if len(leaves) == 1 and pretrained.device.type == "cpu":
-        return SparseMatrix(name, pretrained, leaves[0], indices[0], dtype)
-    return MaskedMatrix(name, pretrained, leaves, indices, dtype)
-
-
-class StackedMatrix(TrainedWeights):
-    """A matrix whose working copies of all runs are one tensor ``[k, …]``, which gets a gradient.
-
-    Args:
+        pretrained: the matrix before training.
         rows: the only rows of a table of embeddings that the working copies have; None: all.
     """
 
     def __init__(
-        self, name: str, leaves: Sequence[Tensor], working: Tensor, rows: Tensor | None = None
+        self,
+        name: str,
+        pretrained: Tensor,
+        leaves: Sequence[Tensor],
+        working: Tensor,
+        rows: Tensor | None = None,
     ):
-        self.name, self.leaves = name, leaves
+        self._name, self._pretrained, self.leaves = name, pretrained, leaves
         self._working, self._rows = working.requires_grad_(), rows
 
-    def gradient(self, run: int) -> Tensor | None:
+    def gradient(self, position: int) -> Tensor | None:
         every = self._working.grad
-        return None if every is None else self._of_leaf(run, every[run])
+        return None if every is None else self._leaf_gradient(position, every[position])
 
     @abstractmethod
-    def _of_leaf(self, run: int, gradient: Tensor) -> Tensor:
+    def _leaf_gradient(self, position: int, gradient: Tensor) -> Tensor:
         """Return a leaf's gradient from that of its working copy.
 
         The gradient is valid until the next call, for any run.
@@ -242,13 +272,23 @@ class StackedMatrix(TrainedWeights):
     def clear(self) -> None:
         self._working.grad = None
 
-    def weights(self, runs: Sequence[int]) -> dict[str, Weight]:
-        working = self._working
-        if len(runs) < len(working):
-            working = working[list(runs)]
-        return {
-            self.name: PerRun(working) if self._rows is None else TableRows(working, self._rows)
-        }
+    @abstractmethod
+    def write(self) -> None:
+        """Write the leaves' values to the working copies."""
+
+    def weights(self, positions: Sequence[int]) -> dict[str, Weight]:
+        working, rows = self._working, self._rows
+        if len(positions) < len(working):
+            working = working[list(positions)]
+        return {self._name: PerRun(working) if rows is None else TableRows(working, rows)}
+
+    @abstractmethod
+    def delta(self, position: int) -> Delta:
+        """Return what a run has changed, as copies."""
+
+    @abstractmethod
+    def only(self, positions: Sequence[int]) -> Self:
+        """Return the matrices of these runs only."""
 
 
 class WholeMatrix(StackedMatrix):
@@ -270,159 +310,64 @@ class WholeMatrix(StackedMatrix):
         dtype: torch.dtype,
         rows: Tensor | None,
     ):
-        self._pretrained = pretrained
         self._masters = masters.clone(memory_format=torch.contiguous_format)
-        leaves = [self._masters[run] for run in range(len(masters))]
-        super().__init__(name, leaves, self._masters.detach().to(dtype), rows)
+        leaves = [self._masters[position] for position in range(len(masters))]
+        super().__init__(name, pretrained, leaves, self._masters.detach().to(dtype), rows)
         # New memory at every step would take a CPU long.
-        self._cast = torch.empty_like(leaves[0]) if dtype != masters.dtype else None
+        self._cast = masters.new_empty(masters.shape[1:]) if dtype != masters.dtype else None
 
-    def _of_leaf(self, run: int, gradient: Tensor) -> Tensor:
+    def _leaf_gradient(self, position: int, gradient: Tensor) -> Tensor:
         return gradient if self._cast is None else self._cast.copy_(gradient)
 
     def write(self) -> None:
         if self._cast is not None:
             self._working.copy_(self._masters)
 
-    def changes(self, run: int, leaf: Tensor) -> Delta:
-        if self._rows is not None:
-            leaf = self._pretrained.index_copy(0, self._rows, leaf)
-        return {self.name: ChangedTensor(leaf)}
+    def delta(self, position: int) -> Delta:
+        leaf, rows = self.leaves[position], self._rows
+        values = leaf.clone() if rows is None else self._pretrained.index_copy(0, rows, leaf)
+        return {self._name: Change(Whole(), (values,))}
 
-    def kept(self, runs: Sequence[int]) -> Self:
-        masters, dtype = self._masters[list(runs)], self._working.dtype
-        return type(self)(self.name, self._pretrained, masters, dtype, self._rows)
+    def only(self, positions: Sequence[int]) -> Self:
+        masters, dtype = self._masters[list(positions)], self._working.dtype
+        return type(self)(self._name, self._pretrained, masters, dtype, self._rows)
 
 
 class MaskedMatrix(StackedMatrix):
     """A matrix of which each run trains some entries; its leaf has these entries ``[e]``.
 
-    The gradient of the whole matrix is computed, and then its trained entries are read. On a GPU,
-    this is faster than computing the gradient of the trained entries only.
+    The gradient of the whole matrix is computed, and then its trained entries are read.
     """
 
     def __init__(
         self,
         name: str,
         pretrained: Tensor,
-        leaves: Sequence[Tensor],
-        indices: Sequence[Tensor],
+        entries: Sequence[Indices],
         dtype: torch.dtype,
+        leaves: Sequence[Tensor] | None = None,
     ):
-        self._pretrained, self._indices = pretrained, indices
-        working = pretrained.to(dtype).repeat(len(leaves), *[1] * pretrained.ndim)
-        super().__init__(name, leaves, working)
+        self._entries = entries
+        self._indices = [torch.from_numpy(entry.flat).to(pretrained.device) for entry in entries]
+        start = pretrained.flatten()
+        working = pretrained.to(dtype).repeat(len(entries), *[1] * pretrained.ndim)
+        leaves = leaves or [start[index] for index in self._indices]
+        super().__init__(name, pretrained, leaves, working)
         with torch.no_grad():
             self.write()
 
-    def _of_leaf(self, run: int, gradient: Tensor) -> Tensor:
-        return gradient.flatten()[self._indices[run]].to(self.leaves[run].dtype)
+    def _leaf_gradient(self, position: int, gradient: Tensor) -> Tensor:
+        leaf, index = self.leaves[position], self._indices[position]
+        return gradient.flatten()[index].to(leaf.dtype)
 
     def write(self) -> None:
         for matrix, leaf, index in zip(self._working, self.leaves, self._indices, strict=True):
             matrix.view(-1).index_copy_(0, index, leaf.to(matrix.dtype))
 
-    def changes(self, run: int, leaf: Tensor) -> Delta:
-        return {self.name: ChangedEntries(leaf, self._indices[run])}
+    def delta(self, position: int) -> Delta:
+        return {self._name: Change(self._entries[position], (self.leaves[position].clone(),))}
 
-    def kept(self, runs: Sequence[int]) -> Self:
-        leaves, indices = ([every[run] for run in runs] for every in (self.leaves, self._indices))
-        return type(self)(self.name, self._pretrained, leaves, indices, self._working.dtype)
-
-
-class SparseMatrix(TrainedWeights):
-    """A matrix of which a single run on a CPU trains some entries ``[e]``.
-
-    Only these entries have a gradient.
-    """
-
-    def __init__(
-        self, name: str, pretrained: Tensor, leaf: Tensor, index: Tensor, dtype: torch.dtype
-    ):
-        self.name, self.leaves, self._index = name, [leaf.requires_grad_()], index
-        self._matrix = pretrained.to(dtype, copy=True)
-        self._places = index // pretrained.shape[1], index % pretrained.shape[1]
-
-    def write(self) -> None:
-        self._matrix[self._places] = self.leaves[0].to(self._matrix.dtype)
-
-    def weights(self, runs: Sequence[int]) -> dict[str, Weight]:
-        return {self.name: SparseEntries(self._matrix, self.leaves[0], *self._places)}
-
-    def changes(self, run: int, leaf: Tensor) -> Delta:
-        return {self.name: ChangedEntries(leaf, self._index)}
-
-    def kept(self, runs: Sequence[int]) -> Self:
-        return self
-
-
-class TrainedValues:
-    """The trained values of runs side by side: flat tensors, then one part for each matrix.
-
-    All runs start at the model's values. They may train different small tensors, but train the same
-    matrices.
-
-    Args:
-        model: the model with the runs' initial values.
-        members: each run's entries.
-        seed: the seed of low-rank updates.
-        frozen: the model of the forward pass. A matrix has its dtype in products.
-        rows: by the name of a table of embeddings, the only rows that may change; default: all.
-    """
-
-    def __init__(
-        self,
-        model: Encoder,
-        members: Sequence[Entries],
-        seed: int,
-        frozen: Encoder | None = None,
-        rows: Mapping[str, Tensor] | None = None,
-    ):
-        forward, rows = (frozen or model).parameters, rows or {}
-        names = [name for name, entry in members[0].items() if is_matrix(model, name, entry)]
-        # A gradient's norm is summed in this order: first the matrices that train whole.
-        names.sort(key=lambda name: isinstance(members[0][name], Indices))
-        small = [
-            {name: entry for name, entry in entries.items() if name not in names}
-            for entries in members
-        ]
-        self._parts: list[TrainedWeights] = [FlatTensors(model, small, seed)]
-        for name in names:
-            pretrained, entries = model.parameters[name], [member[name] for member in members]
-            matrix = matrix_of(name, pretrained, entries, forward[name].dtype, rows.get(name))
-            self._parts.append(matrix)
-
-    def leaves(self, run: int) -> list[Tensor]:
-        """Return the tensors that a run's optimiser steps: one for each part."""
-        return [part.leaves[run] for part in self._parts]
-
-    def gradients(self, run: int) -> list[Tensor | None]:
-        """Return the gradient of each leaf, or None if no loss depends on it."""
-        return [part.gradient(run) for part in self._parts]
-
-    def clear(self) -> None:
-        """Forget all gradients."""
-        for part in self._parts:
-            part.clear()
-
-    @torch.no_grad()
-    def write(self) -> None:
-        """Write the leaves' values to where the forward pass reads them."""
-        for part in self._parts:
-            part.write()
-
-    def weights(self, runs: Sequence[int] | None = None) -> dict[str, Weight]:
-        """Return the weights of these runs for the forward pass; default: of all runs."""
-        chosen = range(len(self._parts[0].leaves)) if runs is None else runs
-        return {name: w for part in self._parts for name, w in part.weights(chosen).items()}
-
-    def delta(self, run: int, leaves: Sequence[Tensor]) -> Delta:
-        """Return what a run changed, from copies of its leaves."""
-        delta: Delta = {}
-        for part, leaf in zip(self._parts, leaves, strict=True):
-            delta |= part.changes(run, leaf)
-        return delta
-
-    def keep(self, runs: Sequence[int]) -> None:
-        """Keep only these runs, with the same values."""
-        self._parts = [part.kept(runs) for part in self._parts]
+    def only(self, positions: Sequence[int]) -> Self:
+        entries = [self._entries[position] for position in positions]
+        leaves = [self.leaves[position] for position in positions]
+        return type(self)(self._name, self._pretrained, entries, self._working.dtype, leaves)

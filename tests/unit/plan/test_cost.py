@@ -37,7 +37,7 @@ from subtune.runs.spec import DataSpec, PlannedRun
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.tasks.task import TaskSize
-from subtune.training.recipe import Member, train
+from subtune.training.recipe import Run, train
 from tests.helpers import examples
 from tests.helpers.plans import plan_runs
 from tests.helpers.project import ROOT
@@ -92,7 +92,7 @@ def test_a_training_steps_operations_are_counted_without_it(method, trains, mini
     rows = {split: Examples(tokens[split]) for split in ("train", "validation")}
     entries = METHODS[method].resolve(model.shapes, 0)
     with FlopCounterMode(display=False) as counter:
-        train(model, rows, task, [Member(entries, examples.recipe(epochs=1), 0)])
+        train(model, rows, task, [Run(entries, examples.recipe(epochs=1), 0)])
     dimensions = known_dimensions(str(minilm))
     one = dimensions.forward_flops
     expected = trains.value * 16 * one(rows["train"].lengths.mean())

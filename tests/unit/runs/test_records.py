@@ -93,14 +93,14 @@ def test_a_record_is_written_once(results, tiny_bert):
 def test_a_full_disk_keeps_earlier_records_and_leaves_no_half_of_one(
     tmp_path, tiny_bert, monkeypatch
 ):
-    to_stored = recording.to_stored
+    delta_to_tensors = recording.delta_to_tensors
 
     def full_disk(delta):
         if records.is_recorded(tmp_path, FIRST):
             raise OSError(28, "No space left on device")
-        return to_stored(delta)
+        return delta_to_tensors(delta)
 
-    monkeypatch.setattr(recording, "to_stored", full_disk)
+    monkeypatch.setattr(recording, "delta_to_tensors", full_disk)
     with pytest.raises(SubtuneError, match="No space left on device; runs recorded so far"):
         record(tmp_path, SPECS, tiny_bert)
     assert [path.name for path in tmp_path.iterdir()] == [FIRST]

@@ -118,9 +118,9 @@ def train_with_graphs(monkeypatch):
     """Let training on this CPU take its steps through graphs."""
     initialise = recipe._Group.__init__
 
-    def with_graphs(group, model, examples, task, members, report):
-        initialise(group, model, examples, task, members, report)
-        group._graphs = graphs.Graphs(len(members), group._masks.generators, report)
+    def with_graphs(group, model, examples, task, runs, report):
+        initialise(group, model, examples, task, runs, report)
+        group.running.graphs = graphs.Graphs(len(runs), group._masks.generators, report)
 
     monkeypatch.setattr(recipe._Group, "__init__", with_graphs)
 

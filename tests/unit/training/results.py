@@ -6,8 +6,8 @@ import pandas as pd
 import torch
 
 from subtune.runs import records
-from subtune.training.deltas import to_stored
-from subtune.training.recipe import Member
+from subtune.training.deltas import delta_to_tensors
+from subtune.training.recipe import Run
 from tests.helpers import examples
 
 # Products round differently for other numbers of rows or threads. In four steps of MiniLM at rates
@@ -28,7 +28,7 @@ def in_double(model):
 
 
 def member(kind, model, seed=0, **recipe):
-    return Member(examples.entries_of(kind, model), examples.recipe(**recipe), seed)
+    return Run(examples.entries_of(kind, model), examples.recipe(**recipe), seed)
 
 
 def facts_of(result):
@@ -41,12 +41,12 @@ def assert_same(results, expected):
     """Check that results are bit-identical."""
     for one, other in zip(results, expected, strict=True):
         assert facts_of(one) == facts_of(other)
-        deltas = to_stored(one.delta), to_stored(other.delta)
+        deltas = delta_to_tensors(one.delta), delta_to_tensors(other.delta)
         torch.testing.assert_close(*deltas, rtol=0, atol=0)
-        assert all((v == one.best.predictions[k]).all() for k, v in other.best.predictions.items())
-        for found, wanted in zip(one.predictions, other.predictions, strict=True):
-            assert found.keys() == wanted.keys()
-            assert all((values == found[split]).all() for split, values in wanted.items())
+        for found, wanted in zip(one.evaluations, other.evaluations, strict=True):
+            assert found.predictions.keys() == wanted.predictions.keys()
+            for split, values in wanted.predictions.items():
+                assert (values == found.predictions[split]).all()
 
 
 def assert_close(results, expected):
@@ -55,8 +55,9 @@ def assert_close(results, expected):
         assert (one.best_epoch, one.trainable) == (other.best_epoch, other.trainable)
         losses = ([row["train_loss"] for row in of.history] for of in (one, other))
         torch.testing.assert_close(*losses, **CLOSE)
-        torch.testing.assert_close(one.predictions, other.predictions, **CLOSE)
-        assert_close_values(to_stored(one.delta), to_stored(other.delta))
+        for found, expected in zip(one.evaluations, other.evaluations, strict=True):
+            torch.testing.assert_close(found.predictions, expected.predictions, **CLOSE)
+        assert_close_values(delta_to_tensors(one.delta), delta_to_tensors(other.delta))
 
 
 def assert_close_values(found, expected, within=CLOSE_VALUES):

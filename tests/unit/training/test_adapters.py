@@ -13,8 +13,8 @@ from subtune.models.dimensions import known_dimensions, read_dimensions, shapes_
 from subtune.models.encoder import add_adapters, draw_classifier, load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
-from subtune.training.groups import train_sweep
-from subtune.training.recipe import Member
+from subtune.training.groups import train_side_by_side
+from subtune.training.recipe import Run
 from tests.helpers import examples, plain_training
 from tests.helpers.plain_adapters import insert_houlsby, insert_pfeiffer
 from tests.unit.training.results import in_double
@@ -39,10 +39,10 @@ def test_training_ends_where_plain_adapters_and_adamw_end(of_type, family, direc
     entries = selection.resolve(model.shapes, SEED)
     constant = {"epochs": 1, "schedule": "constant", "warmup": 0.0}
     members = {
-        str(rate): Member(entries, examples.recipe(**constant, learning_rate=rate), SEED)
+        str(rate): Run(entries, examples.recipe(**constant, learning_rate=rate), SEED)
         for rate in (1e-3, 1e-2)
     }
-    for run, result in train_sweep(model, rows, TASK, members, lambda report: None):
+    for run, result in train_side_by_side(model, rows, TASK, members, lambda report: None):
         theirs = AutoModelForSequenceClassification.from_pretrained(
             directory, num_labels=2, dtype=torch.float64
         )

@@ -23,9 +23,9 @@ from subtune.methods.selection import Indices, LowRank
 from subtune.models import encoder, packing
 from subtune.models.encoder import load_encoder
 from subtune.training import groups, recipe
-from subtune.training.deltas import applied
+from subtune.training.deltas import apply_delta
 from subtune.training.evaluation import Evaluation, evaluate
-from subtune.training.groups import train_sweep
+from subtune.training.groups import train_side_by_side
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 from tests.unit.training.results import member
@@ -239,10 +239,10 @@ def last_is_best(monkeypatch):
 def assert_ends_there(model, rows, task, members, weights=None):
     """Check that every member's parameters equal the loop's."""
     atol = TOLERANCE_OF_ROUNDED if model.config.model_type in ROUNDED else TOLERANCE
-    for run, result in train_sweep(model, rows, task, members, lambda report: None):
+    for run, result in train_side_by_side(model, rows, task, members, lambda report: None):
         assert result.best_epoch == members[run].recipe.epochs > 1
         expected = parameters_after(model, rows, task, members[run], weights)
-        trained = applied(model.parameters, result.delta)
+        trained = apply_delta(model.parameters, result.delta)
         parameters = {name: trained[name] for name in expected}
         torch.testing.assert_close(parameters, expected, rtol=0, atol=atol)
 

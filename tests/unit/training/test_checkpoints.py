@@ -16,9 +16,9 @@ from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
 from subtune.tasks import TASKS
-from subtune.training import checkpoints, recipe, recording
+from subtune.training import checkpoints, groups, recipe, recording
 from subtune.training.checkpoints import Checkpoints, Keeper
-from subtune.training.groups import train_sweep
+from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import train
 from tests.helpers import examples
 from tests.unit.training.results import (
@@ -181,7 +181,7 @@ def record(model, tokens):
     """A function that trains and records two runs."""
 
     def record(store, kept, report=print):
-        recording.train_and_record(SPECS, store, model, tokens, {}, report, None, kept)
+        recording.train_and_record(SPECS, store, model, tokens, {}, report, kept)
 
     return record
 
@@ -260,9 +260,11 @@ class Sweep:
         checkpoints = Checkpoints(self.folder, 3600) if kept is True else kept
         named = {run: self.group[run] for run in runs if run in self.group}
         self.reports.clear()
-        report = self.reports.append
-        results = train_sweep(self.model, self.rows, TASK, named, report, size, checkpoints)
-        results = dict(results)
+        with pytest.MonkeyPatch.context() as patch:
+            if size:
+                patch.setattr(groups, "runs_at_once", lambda *of: size)
+            shared = self.model, self.rows, TASK, named, self.reports.append, checkpoints
+            results = dict(train_side_by_side(*shared))
         return [results[run] for run in sorted(results)]
 
     def cut(self, count, size=None):
@@ -387,7 +389,7 @@ from subtune.models.encoder import load_model
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training import groups
-from subtune.training.recipe import Member
+from subtune.training.recipe import Run
 from tests.helpers import examples
 
 torch.set_num_threads(1)
@@ -396,13 +398,13 @@ directory, runs, extra = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
 rows = examples.examples_of(task, examples.tokens(task, directory, rows=32))
 recipe = examples.recipe(batch_size=32, epochs=1)
-members = {str(n): Member(examples.entries_of("bitfit", model), recipe, 0) for n in range(runs)}
+members = {str(n): Run(examples.entries_of("bitfit", model), recipe, 0) for n in range(runs)}
 # Once as it is, so that what is loaded late is there before memory is limited.
-list(groups.train_sweep(model, rows, task, {"0": members["0"]}, print))
+list(groups.train_side_by_side(model, rows, task, {"0": members["0"]}, print))
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + extra * 2**20, resource.RLIM_INFINITY))
-groups.group_runs = lambda model, train, members, *of: [list(members)]
-results = dict(groups.train_sweep(model, rows, task, members, print))
+groups.split_into_groups = lambda model, train, runs, report: [list(runs)]
+results = dict(groups.train_side_by_side(model, rows, task, members, print))
 print(len(results), "done", {round(r.history[0]["train_loss"], 4) for r in results.values()})
 """
 

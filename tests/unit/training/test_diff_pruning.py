@@ -15,7 +15,7 @@ from subtune.models.encoder import draw_classifier, load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints, Keeper
-from subtune.training.deltas import applied
+from subtune.training.deltas import apply_delta
 from subtune.training.diff_pruning import first_training
 from subtune.training.groups import Job
 from tests.helpers import examples, plain_diff_pruning, reference
@@ -65,7 +65,7 @@ def test_both_trainings_end_where_plain_ones_end(structured, family, directory, 
     once = Mock(wraps=first_training)
     monkeypatch.setattr("subtune.training.groups.first_training", once)
     named = {"run": spec, "the same run": spec}
-    [(_, result)] = Job(model, rows, TASK, {}, None, None).train(named, lambda of: None)
+    [(_, result)] = Job(model, rows, TASK, {}, None).train(named, lambda of: None)
     once.assert_called_once()
 
     theirs = AutoModelForSequenceClassification.from_pretrained(
@@ -86,7 +86,7 @@ def test_both_trainings_end_where_plain_ones_end(structured, family, directory, 
         )
     finally:
         torch.set_default_dtype(torch.float32)
-    trained = applied(model.parameters, result.delta)
+    trained = apply_delta(model.parameters, result.delta)
     for name, value in start.items():
         expected = value + differences[model.exported_name(name)]
         assert (trained[name] - expected).abs().max() < TOLERANCE, name

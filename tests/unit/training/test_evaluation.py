@@ -20,7 +20,7 @@ from subtune.models.operations import TableRows
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import recipe
-from subtune.training.deltas import applied
+from subtune.training.deltas import apply_delta
 from subtune.training.evaluation import Evaluation, Result, autocast, logits_of, without_scores
 from subtune.training.fisher import fisher_information
 from subtune.training.recipe import train
@@ -145,7 +145,7 @@ def test_runs_evaluated_side_by_side_are_the_models_that_they_end_as(
         for number, kind in enumerate(kinds, 1)
     ]
     for result in train(model, rows, task, members):
-        parameters = applied(model.parameters, result.delta)
+        parameters = apply_delta(model.parameters, result.delta)
         [alone] = logits_of(replace(model, parameters=parameters), rows["validation"], "fp32")
         expected = task.of_kind.predict(rows["validation"], alone)
         found = result.best.predictions["validation"]

@@ -14,11 +14,11 @@ from subtune.runs.spec import ModelSpec
 from subtune.tasks import TASKS
 from subtune.training import embeddings, recipe
 from subtune.training.checkpoints import Checkpoints, Keeper
-from subtune.training.deltas import to_stored
+from subtune.training.deltas import delta_to_tensors
 from subtune.training.fisher import fisher_information
 from subtune.training.graphs import Graphs
-from subtune.training.groups import train_sweep
-from subtune.training.recipe import Member, train
+from subtune.training.groups import train_side_by_side
+from subtune.training.recipe import Run, train
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
 from tests.unit.training.results import assert_close_values, member
@@ -47,7 +47,7 @@ def with_dropout(model: Encoder, of_attention: float = 0.1) -> Encoder:
 
 def trained(model, rows, members, task="sst2", **options):
     results = train(model, rows, TASKS[task], members, **options)
-    return [to_stored(result.delta) for result in results]
+    return [delta_to_tensors(result.delta) for result in results]
 
 
 def rows_of(task, directory, head=""):
@@ -75,6 +75,11 @@ def with_modules(of_type, tiny_bert):
     model = inject_peft(model, selection.peft, 0)
     entries = selection.resolve(model.shapes, 0)
     return model, [replace(one, entries=entries) for one in members_of("frozen", model)]
+
+
+def listed_in(lines):
+    """A report that adds lines to a list."""
+    return lambda line, *name: lines.append(line)
 
 
 def assert_same_values(found, expected):
@@ -234,7 +239,7 @@ def test_a_gpu_trains_what_a_cpu_trains_in_modules_of_peft(of_type, tiny_bert, r
     for device in (torch.device("cpu"), GPU):
         there = inject_peft(model.to(device), selection.peft, 0)
         entries = selection.resolve(there.shapes, 0)
-        one = Member(entries, examples.recipe(learning_rate=1e-3), 0)
+        one = Run(entries, examples.recipe(learning_rate=1e-3), 0)
         deltas += trained(there, rows, [one])
     torch.testing.assert_close(deltas[1], deltas[0], **CLOSE)
 
@@ -270,7 +275,7 @@ def test_on_a_gpu_a_run_that_ends_early_leaves_the_others_as_they_are(kind, mode
     for result, one in ((found[0], patient), (found[2], other)):
         [alone] = train(model, rows, TASKS["sst2"], [one])
         assert (len(result.history), result.best_epoch) == (len(alone.history), alone.best_epoch)
-        assert_same_values([to_stored(result.delta)], [to_stored(alone.delta)])
+        assert_same_values([delta_to_tensors(result.delta)], [delta_to_tensors(alone.delta)])
 
 
 @pytest.mark.parametrize("in_full", [False, True], ids=["sums of matrices", "their entries"])
@@ -304,7 +309,7 @@ def test_padding_is_not_seen_on_a_gpu_after_training_with_short_products(directo
     lines = []
     for _ in range(2):
         one = {"a": member("layernorm", model, precision="tf32")}
-        list(train_sweep(model, rows, TASKS["sst2"], one, lambda *told: lines.append(told[0])))
+        list(train_side_by_side(model, rows, TASKS["sst2"], one, listed_in(lines)))
     assert not any("padding" in line for line in lines)
 
 
@@ -336,10 +341,9 @@ def test_runs_that_do_not_fit_into_a_gpu_train_in_smaller_groups(
 
     monkeypatch.setattr(recipe, "logits", greedy)
     by_name, lines = dict(zip("abcd", members, strict=True)), []
-    results = train_sweep(model, rows, TASKS["sst2"], by_name, lambda *said: lines.append(said[0]))
-    found = dict(results)
+    found = dict(train_side_by_side(model, rows, TASKS["sst2"], by_name, listed_in(lines)))
     assert "4 runs side by side do not fit into memory: now 2 and 2" in lines
-    deltas = [to_stored(found[name].delta) for name in by_name]
+    deltas = [delta_to_tensors(found[name].delta) for name in by_name]
     assert_same_values(deltas, expected)
 
 

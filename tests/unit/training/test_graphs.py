@@ -15,9 +15,9 @@ from subtune.models.peft import inject_peft
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import Checkpoints, Keeper
-from subtune.training.deltas import to_stored
+from subtune.training.deltas import delta_to_tensors
 from subtune.training.graphs import Graphs
-from subtune.training.groups import train_sweep
+from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import train
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
@@ -312,8 +312,8 @@ def test_runs_whose_graph_does_not_fit_train_in_halves(double, rows, made, monke
 
     monkeypatch.setattr(recipe, "logits", greedy)
     recorded_graphs.train_with_graphs(monkeypatch)
-    found = dict(train_sweep(double, rows, TASK, group, lambda *said: lines.append(said[0])))
+    found = dict(train_side_by_side(double, rows, TASK, group, lambda *said: lines.append(said[0])))
     assert "4 runs side by side do not fit into memory: now 2 and 2" in lines
     for name, result in zip(group, expected, strict=True):
-        deltas = to_stored(found[name].delta), to_stored(result.delta)
+        deltas = delta_to_tensors(found[name].delta), delta_to_tensors(result.delta)
         torch.testing.assert_close(*deltas, rtol=1e-10, atol=1e-12)

@@ -19,8 +19,8 @@ from subtune.models.files import package_directory
 from subtune.models.peft import UNFIT, inject_peft, peft_config
 from subtune.tasks import TASKS
 from subtune.training import groups
-from subtune.training.groups import train_sweep
-from subtune.training.recipe import Member
+from subtune.training.groups import train_side_by_side
+from subtune.training.recipe import Run
 from tests.helpers import examples, plain_training
 from tests.helpers.peft_types import SORTS, TARGETS, TYPES, selection_of
 from tests.helpers.project import ROOT
@@ -82,11 +82,11 @@ def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, m
     entries = selection.resolve(model.shapes, SEED)
     rates = {"slow": 3e-4, "fast": 1e-3}
     members = {
-        name: Member(entries, examples.recipe(epochs=1, **CONSTANT, learning_rate=rate), SEED)
+        name: Run(entries, examples.recipe(epochs=1, **CONSTANT, learning_rate=rate), SEED)
         for name, rate in rates.items()
     }
-    lines = []
-    for run, result in train_sweep(model, rows, TASK, members, lambda *told: lines.append(told[0])):
+    lines, report = [], lambda *told: lines.append(told[0])
+    for run, result in train_side_by_side(model, rows, TASK, members, report):
         theirs = model_of_peft(directory, base, selection.peft)
         heads = [base.exported_name(n).rpartition(".")[0] for n in draw_classifier(base, SEED)]
         own = {n for n, v in theirs.named_parameters() if v.requires_grad}
@@ -95,7 +95,7 @@ def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, m
                 value.requires_grad_(True)
         plain_training.train(theirs, rows["train"], members[run].recipe, SEED)
         held = dict(theirs.named_parameters())
-        trained = {model.exported_name(n): of.values for n, of in result.delta.items()}
+        trained = {model.exported_name(n): of.values[0] for n, of in result.delta.items()}
         assert own <= set(trained)
         for name, values in trained.items():
             assert (values - held[name].detach()).abs().max() < TOLERANCE, name

@@ -13,10 +13,10 @@ from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packing import pack
 from subtune.tasks import TASKS
-from subtune.training.deltas import applied
+from subtune.training.deltas import apply_delta
 from subtune.training.evaluation import logits_of
 from subtune.training.optimizer import learning_rate_at
-from subtune.training.recipe import Member, train
+from subtune.training.recipe import Run, train
 from tests.helpers import examples
 from tests.unit.training.results import CLOSE, member
 
@@ -29,7 +29,7 @@ def train_alone(model, rows, member):
 
 
 def values_after(model, result):
-    return applied(model.parameters, result.delta)
+    return apply_delta(model.parameters, result.delta)
 
 
 KINDS = ["full", "bitfit", "layernorm", "random", "rand_row_col", "top", "lora-II", "frozen"]
@@ -130,10 +130,10 @@ def test_full_ends_where_autocast_and_torchs_adamw_end(precision, weight_decay, 
 def test_one_parameter_and_the_classifier_can_train(model, rows):
     whole = {n: e for n, e in examples.entries_of("full", model).items() if n.startswith("class")}
     name = "encoder.layer.1.output.LayerNorm.bias"
-    one = Member({name: Indices(np.array([3])), **whole}, examples.recipe(), 0)
+    one = Run({name: Indices(np.array([3])), **whole}, examples.recipe(), 0)
     result = train_alone(model, rows, one)
     assert result.trainable == 1 + 66
-    [changed] = result.delta[name].values.tolist()
+    [changed] = result.delta[name].values[0].tolist()
     assert changed != model.parameters[name][3]
 
 
@@ -180,7 +180,7 @@ def test_bf16_learns_what_fp32_learns(model, rows):
     losses = [[row["train_loss"] for row in result.history] for result in results]
     # bfloat16 has 8 significant bits.
     assert losses[1] == pytest.approx(losses[0], rel=2**-6)
-    assert all(change.values.dtype == torch.float32 for change in results[1].delta.values())
+    assert all(change.values[0].dtype == torch.float32 for change in results[1].delta.values())
 
 
 def test_the_learning_rate_warms_up_and_falls_to_zero():

@@ -8,7 +8,7 @@ import torch
 from subtune.models.encoder import load_encoder
 from subtune.tasks import TASKS
 from subtune.training import recipe
-from subtune.training.deltas import to_stored
+from subtune.training.deltas import delta_to_tensors
 from subtune.training.groups import reason_to_train_alone
 from subtune.training.recipe import train
 from tests.helpers import examples
@@ -19,7 +19,7 @@ EXACT = {"rtol": 1e-10, "atol": 1e-12}
 
 
 def deltas(model, rows, members, task):
-    return [to_stored(of.delta) for of in train(model, rows, task, members)]
+    return [delta_to_tensors(of.delta) for of in train(model, rows, task, members)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -21,7 +21,13 @@ from subtune.models.packing import pack
 from subtune.tasks import TASKS
 from subtune.training import groups, recipe, recording
 from subtune.training.evaluation import autocast, checked_for_padding, logits_of
-from subtune.training.groups import ONE_BY_ONE, WITHOUT_PADDING, group_runs, runs_at_once
+from subtune.training.groups import (
+    ONE_BY_ONE,
+    WITHOUT_PADDING,
+    Job,
+    runs_at_once,
+    split_into_groups,
+)
 from subtune.training.recipe import train
 from subtune.training.values import TrainedValues
 from tests.helpers import examples
@@ -37,29 +43,45 @@ def members_of(model, method):
     return [member(method, model, learning_rate=rate) for rate in RATES]
 
 
-def groups_of(model, rows, members, size=None):
-    return group_runs(model, rows["train"], dict(enumerate(members)), size, print)
+@pytest.fixture
+def steps_of(model, rows, monkeypatch):
+    """A function that returns the places of those runs of a job that share steps."""
+
+    def steps_of(specs):
+        shared = []
+        monkeypatch.setattr(
+            groups, "train_side_by_side", lambda *of: shared.append([*of[3]]) or iter(())
+        )
+        named = {str(number): spec for number, spec in enumerate(specs)}
+        rankings = {"r": examples.ranks(model)}
+        assert not [*Job(model, rows, TASK, rankings, None).train(named, print)]
+        ids = [spec.id for spec in specs]
+        return [[ids.index(run_id) for run_id in step] for step in shared]
+
+    return steps_of
 
 
-def test_runs_of_any_vectors_and_learning_rates_share_a_pass(model, rows):
-    members = [
-        member("layernorm", model),
-        member("bitfit", model, learning_rate=1e-4),
-        member("layernorm", model, schedule="constant", weight_decay=0.1, max_grad_norm=9.0),
+def test_runs_of_any_vectors_and_learning_rates_share_steps(steps_of):
+    kinds = ("layernorm", "bitfit", "layernorm", "top")
+    specs = [
+        examples.run_spec(examples.selection_of(kind), learning_rate=1e-3 * (place + 1))
+        for place, kind in enumerate(kinds)
     ]
-    assert groups_of(model, rows, members) == [[0, 1, 2]]
+    assert steps_of(specs) == [[0, 1, 2, 3]]
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        {"kind": "layernorm", "seed": 1},
-        {"kind": "layernorm", "batch_size": 8},
-        {"kind": "layernorm", "epochs": 3},
-        {"kind": "layernorm", "train_rows": 5},
-        {"kind": "layernorm", "precision": "bf16"},
-        {"kind": "layernorm", "class_weights": "balanced"},
+        {"seed": 1},
+        {"batch_size": 8},
+        {"epochs": 3},
+        {"train_rows": 5},
+        {"precision": "bf16"},
+        {"class_weights": "balanced"},
+        {"weight_decay": 0.1},
         {"kind": "lora-I"},
+        {"kind": "adapter"},
         {"kind": "full"},
         {"kind": "rand_row_col"},
         # Trained alone, the run needs no backward pass through the encoder.
@@ -67,15 +89,25 @@ def test_runs_of_any_vectors_and_learning_rates_share_a_pass(model, rows):
     ],
     ids=lambda other: "-".join(map(str, other.values())),
 )
-def test_runs_of_another_kind_do_not(other, model, rows):
-    members = [member("layernorm", model), member(model=model, **other)] * 2
-    others = [[1], [3]] if other["kind"] in ("full", "rand_row_col") else [[1, 3]]
-    assert groups_of(model, rows, members) == [[0, 2], *others]
+def test_runs_of_another_kind_do_not(other, steps_of):
+    settings = {key: value for key, value in other.items() if key not in ("kind", "seed")}
+    kind, seed = other.get("kind", "layernorm"), other.get("seed", 0)
+    method = examples.selection_of(kind)
+    if kind == "adapter":
+        method = method.replaced(adapter=method.adapter.replaced(size=4))
+    specs = []
+    for rate in (1e-3, 2e-3):
+        specs.append(examples.run_spec(learning_rate=rate))
+        specs.append(examples.run_spec(method, learning_rate=rate, **settings).replaced(seed=seed))
+    others = [[1], [3]] if kind in ("full", "rand_row_col") else [[1, 3]]
+    assert sorted(steps_of(specs)) == sorted([[0, 2], *others])
 
 
-def test_a_pass_holds_as_many_runs_as_it_may(model, rows):
-    members = [member("layernorm", model)] * 7
-    assert groups_of(model, rows, members, 3) == [[0, 1, 2], [3, 4, 5], [6]]
+def test_a_pass_holds_as_many_runs_as_it_may(model, rows, monkeypatch):
+    monkeypatch.setattr(groups, "runs_at_once", lambda *of: 3)
+    members = dict(enumerate([member("layernorm", model)] * 7))
+    found = split_into_groups(model, rows["train"], members, print)
+    assert found == [[0, 1, 2], [3, 4, 5], [6]]
 
 
 def test_on_a_cpu_the_tokens_of_a_pass_are_bounded(model, rows):
@@ -89,7 +121,7 @@ KINDS = ("layernorm", "bitfit", "top", "lora-I", "bitfit", "lora-I")
 
 
 @pytest.fixture
-def in_groups(name, batch_size, minilm):
+def in_groups(name, batch_size, minilm, monkeypatch):
     """A function that trains runs of MiniLM, which differ in rates, some also in kinds or seeds.
 
     It trains up to ``size`` runs side by side, and returns all results in one order.
@@ -98,15 +130,18 @@ def in_groups(name, batch_size, minilm):
     rows = examples.examples_of(task, examples.tokens(task, minilm))
     model = load_encoder(minilm, task.of_kind.head, task.outputs)
     settings = {"batch_size": batch_size, "epochs": 2, "warmup": 0.0}
-    members = {
-        number: member(kind, model, seed, learning_rate=1e-3 * (number + 1), **settings)
-        for number, (kind, seed) in enumerate([*((kind, 0) for kind in KINDS), ("bitfit", 1)])
-    }
+    specs = {}
+    for number, (kind, seed) in enumerate([*((kind, 0) for kind in KINDS), ("bitfit", 1)]):
+        rate = 1e-3 * (number + 1)
+        spec = examples.run_spec(examples.selection_of(kind), name, learning_rate=rate, **settings)
+        specs[str(number)] = spec.replaced(seed=seed)
+    job = Job(model, rows, task, {"r": examples.ranks(model)}, None)
 
     def in_groups(size, order=1):
-        chosen = dict([*members.items()][::order])
-        found = dict(groups.train_sweep(model, rows, task, chosen, lambda line: None, size))
-        return [found[number] for number in members]
+        chosen = dict([*specs.items()][::order])
+        monkeypatch.setattr(groups, "runs_at_once", lambda *of: size)
+        found = dict(job.train(chosen, lambda line: None))
+        return [found[number] for number in specs]
 
     return in_groups
 
@@ -176,13 +211,14 @@ def test_a_group_that_trains_again_has_the_same_bits(precision, model, rows):
     model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.1
     kinds = (("layernorm", 0), ("full", 0), ("bitfit", 0), ("layernorm", 1), ("lora-I", 0))
     settings = {"learning_rate": 1e-3, "precision": precision}
-    members = {
-        str(number): member(kind, model, seed, **settings)
+    specs = {
+        str(number): examples.run_spec(METHODS[kind], **settings).replaced(seed=seed)
         for number, (kind, seed) in enumerate(kinds)
     }
+    job = Job(model, rows, TASK, {}, None)
 
     def results():
-        return dict(groups.train_sweep(model, rows, TASK, members, lambda line: None))
+        return dict(job.train(specs, lambda line: None))
 
     first, again = results(), results()
     assert first["0"].history[-1]["train_loss"] != first["3"].history[-1]["train_loss"]
@@ -205,7 +241,7 @@ def grouped(model, rows):
     """Groups of three runs, and the reason why they train one by one."""
     told = []
     members = dict(enumerate(members_of(model, "bitfit")))
-    found = group_runs(model, rows["train"], members, None, lambda line, name: told.append(line))
+    found = split_into_groups(model, rows["train"], members, lambda line, name: told.append(line))
     return found, told
 
 

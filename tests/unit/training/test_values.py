@@ -13,18 +13,16 @@ from hypothesis import strategies as st
 
 from subtune.methods.added import Lora, LoraSettings
 from subtune.methods.roles import is_embedding
-from subtune.methods.selection import WholeTensors, count_trained
+from subtune.methods.selection import Indices, LowRank, Whole, WholeTensors, count_trained
 from subtune.methods.single_entries import Draw, Lines, Random, Ranked, Top
 from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.models.operations import LowRankUpdate, PerRun, SparseEntries
+from subtune.models.operations import LowRankUpdate, PerRun
 from subtune.training.deltas import (
-    AddedUpdate,
-    ChangedEntries,
-    ChangedTensor,
-    applied,
-    from_stored,
-    to_stored,
+    Change,
+    apply_delta,
+    delta_from_tensors,
+    delta_to_tensors,
 )
 from subtune.training.values import TrainedValues
 
@@ -45,17 +43,18 @@ def changes(draw):
     kind = draw(st.sampled_from(["whole", "entries", "update"]))
     if kind == "whole":
         values = torch.randn(shape)
-        return pretrained, ChangedTensor(values), values
+        return pretrained, Change(Whole(), (values,)), values
     if kind == "entries":
         index = draw(st.sets(st.integers(0, pretrained.numel() - 1), min_size=1))
         values, after = torch.randn(len(index)), pretrained.clone()
         for place, value in zip(sorted(index), values, strict=True):
             after.view(-1)[place] = value
-        return pretrained, ChangedEntries(values, torch.tensor(sorted(index))), after
+        return pretrained, Change(Indices(np.array(sorted(index))), (values,)), after
     outputs, inputs, rank = draw(SIZES), draw(SIZES), draw(SIZES)
     pretrained, scale = torch.randn(outputs, inputs), draw(st.integers(1, 9)) / rank
     lora_a, lora_b = torch.randn(rank, inputs), torch.randn(outputs, rank)
-    return pretrained, AddedUpdate(lora_a, lora_b, scale), pretrained + scale * (lora_b @ lora_a)
+    change = Change(LowRank(rank, scale), (lora_a, lora_b))
+    return pretrained, change, pretrained + scale * (lora_b @ lora_a)
 
 
 @settings(max_examples=50)
@@ -65,12 +64,16 @@ def test_a_delta_from_its_file_gives_the_trained_values_bit_for_bit(made):
     delta = {f"p{number}.weight": change for number, (_, change, _) in enumerate(made)}
     expected = {f"p{number}.weight": after for number, (_, _, after) in enumerate(made)}
     frozen = {"frozen": torch.ones(1)}
-    stored = to_stored(delta)
-    read = from_stored(from_file(stored))
-    torch.testing.assert_close(to_stored(read), stored, **EXACT)
-    assert {name: type(one) for name, one in read.items()} == {n: type(c) for n, c in delta.items()}
+    stored = delta_to_tensors(delta)
+    read = delta_from_tensors(from_file(stored))
+    torch.testing.assert_close(delta_to_tensors(read), stored, **EXACT)
+    assert {name: type(change.entry) for name, change in read.items()} == {
+        name: type(change.entry) for name, change in delta.items()
+    }
     for one in (delta, read):
-        torch.testing.assert_close(applied(parameters | frozen, one), expected | frozen, **EXACT)
+        torch.testing.assert_close(
+            apply_delta(parameters | frozen, one), expected | frozen, **EXACT
+        )
 
 
 @cache
@@ -117,7 +120,7 @@ def selections(draw, shapes):
 def test_as_many_values_may_change_as_count_says_and_the_pass_reads_them(
     number_of_runs, data, tiny_bert
 ):
-    """Every leaf is changed. A single run keeps the entries of a matrix apart, several do not."""
+    """Every leaf is changed."""
     model = model_at(tiny_bert)
     shapes = model.shapes
     selection, ranks = data.draw(selections(shapes))
@@ -129,22 +132,19 @@ def test_as_many_values_may_change_as_count_says_and_the_pass_reads_them(
                 leaf += run + 1
     values.write()
     for run, entries in enumerate(members):
-        delta = values.delta(run, values.leaves(run))
-        delta = from_stored(from_file({key: v.detach() for key, v in to_stored(delta).items()}))
-        after = applied(model.parameters, delta)
+        delta = delta_from_tensors(from_file(delta_to_tensors(values.delta(run))))
+        after = apply_delta(model.parameters, delta)
         assert delta.keys() == entries.keys()
         changed = 0
         for name, weight in values.weights([run]).items():
             match weight:
                 case PerRun(found):
                     torch.testing.assert_close(found[0], after[name], **EXACT)
-                case SparseEntries(matrix):
-                    torch.testing.assert_close(matrix, after[name], **EXACT)
                 case LowRankUpdate(lora_a, lora_b):
-                    update = delta[name]
-                    torch.testing.assert_close(lora_a[0], update.lora_a, **EXACT)
-                    torch.testing.assert_close(lora_b[0], update.scale * update.lora_b, **EXACT)
-                    changed += update.lora_a.numel() + update.lora_b.numel()
+                    entry, values_of = delta[name]
+                    torch.testing.assert_close(lora_a[0], values_of[0], **EXACT)
+                    torch.testing.assert_close(lora_b[0], entry.scale * values_of[1], **EXACT)
+                    changed += sum(map(torch.numel, values_of))
                     continue
             changed += int((after[name] != model.parameters[name]).sum())
         assert (
