@@ -21,7 +21,7 @@ def record(store: Path, specs, directory: Path, checkpoints=None) -> list[str]:
     model = load_encoder(directory, task.of_kind.head, task.outputs, specs[0].model.pooling)
     tokens = examples.tokens(task, directory, apart=specs[0].tokens.apart)
     lines: list = []
-    recording.train_and_record(specs, store, model, tokens, {}, lines.append, None, checkpoints)
+    recording.train_and_record(specs, store, model, tokens, {}, lines.append, checkpoints)
     return [str(line) for line in lines]
 
 
