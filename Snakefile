@@ -35,7 +35,7 @@ rule all:
         PLAN.targets["all"],
 
 
-for experiment in jobs("exhibits"):
+for experiment in PLAN.jobs["exhibits"]:
     require_no_rule(experiment)
 
     rule:
@@ -51,11 +51,8 @@ onstart:
 
 
 onsuccess:
-    written = {
-        str(path) for job in workflow.persistence.dag.jobs for path in job.output
-    }
-    print_answers(written)
+    EVENTS.print_answers(PATHS, SETTINGS["papers"])
 
 
 onerror:
-    print_failures()
+    EVENTS.print_failures()

@@ -217,17 +217,14 @@ def test_the_demo_at_reduced_size_gives_the_tables_of_a_laptop(slurm, submit, tm
     config |= {"experiments": {"layernorm": experiment}, "results": "results"}
     laptop, on_slurm = (Project(tmp_path / name, tiny_bert) for name in ("laptop", "on-slurm"))
     names = ("table1", "table2", "choices", "kruskal_wallis")
-    targets = [
-        f"results/experiments/layernorm/{name}.{ending}"
-        for name in names
-        for ending in ("csv", "md")
-    ]
+    folder = "results/experiments/layernorm"
+    tables = [f"{folder}/{name}.{ending}" for name in names for ending in ("csv", "md")]
     on_slurm.config = config
-    submitted = submit(on_slurm, targets=("--", *targets))
-    laptop.run(config, "--", *targets)
+    submitted = submit(on_slurm, targets=("--", folder))
+    laptop.run(config, "--", folder)
     text = submitted.wait()
-    for target in targets:
-        found, expected = (one.directory / target for one in (on_slurm, laptop))
+    for table in tables:
+        found, expected = (one.directory / table for one in (on_slurm, laptop))
         assert found.read_bytes() == expected.read_bytes()
     of_laptop = laptop.directory / "results/runs"
     for run in of_laptop.iterdir():

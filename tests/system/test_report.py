@@ -35,7 +35,8 @@ def exhibit(name, title, made, folder):
     files = [folder / f"{name}.{ending}" for ending in endings]
     write(made, files)
     files = [str(path) for path in files]
-    return {"name": name, "title": title, "caption": "What it shows.", "files": files}
+    about = {"name": name, "title": title, "caption": "What it shows.", "files": files}
+    return about | {"target": str(folder)}
 
 
 @pytest.fixture

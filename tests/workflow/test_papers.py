@@ -140,7 +140,7 @@ def test_the_keys_bias_has_no_information_and_no_effect(results):
 
 
 def test_tables_and_training_scores_are_of_the_largest_size(results):
-    chosen = pd.read_csv(results / "experiments" / "bitfit" / "data" / "chosen.csv")
+    chosen = pd.read_csv(results / "data" / "bitfit" / "chosen.csv")
     assert set(chosen["train_rows"]) == {16}
     runs = pd.read_csv(results / "runs.csv")
     of_bitfit = runs[runs["experiments"].str.split().map(lambda names: "bitfit" in names)]
@@ -148,7 +148,7 @@ def test_tables_and_training_scores_are_of_the_largest_size(results):
 
 
 def test_spafit_is_scored_in_its_own_metrics(results):
-    scores = pd.read_csv(results / "experiments" / "spafit" / "data" / "scores.csv")
+    scores = pd.read_csv(results / "data" / "spafit" / "scores.csv")
     metrics = scores.groupby("task")["metric"].unique()
     assert (list(metrics["stsb"]), list(metrics["rte"])) == (["pearsonr"], ["accuracy"])
 
@@ -182,7 +182,7 @@ def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(opened, result
 
 def test_the_table_of_all_runs_has_every_run_once(results):
     table = pd.read_parquet(results / "runs.parquet")
-    paths = results.glob("experiments/*/data/scores.csv")
+    paths = results.glob("data/*/scores.csv")
     scored = {run for path in paths for run in pd.read_csv(path, dtype={"run": str})["run"]}
     assert table["run"].is_unique and set(table["run"]) == scored
     pd.testing.assert_frame_equal(

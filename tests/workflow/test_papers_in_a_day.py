@@ -32,8 +32,8 @@ def test_its_smallest_task_is_trained_and_its_claims_are_judged(glue_dir, minilm
     config["models"] = {"two-layers": {"path": str(stand_in)}}
     project = Project(tmp_path / "project", stand_in)
     folder = project.directory / "results" / "experiments" / "bitfit_plus"
-    project.run(config, "--", "results/experiments/bitfit_plus/claims.csv")
-    scores = pd.read_csv(folder / "data" / "scores.csv")
+    project.run(config, "--", "results/experiments/bitfit_plus")
+    scores = pd.read_csv(project.directory / "results" / "data" / "bitfit_plus" / "scores.csv")
     assert set(scores["method"]) == {*METHODS} and set(scores["seed"]) == {0, 1, 2}
     # Seeds share the rate that the first one found.
     assert (

@@ -17,7 +17,7 @@ from subtune import cli
 from subtune.config import read_config
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
-from tests.helpers.project import RETURNED, TASK, Project, job_counts
+from tests.helpers.project import RETURNED, ROOT, TASK, Project, job_counts
 from tests.helpers.tables import require_taken
 
 
@@ -63,23 +63,28 @@ def test_nothing_is_to_be_done_after_a_run_even_if_the_clock_was_ahead(finished_
     assert "Nothing to be done" in copied.run(copied.config, "-n")
 
 
-def test_without_snakemakes_notes_a_change_remakes_what_depends_on_it(finished_project, tmp_path):
-    copied = finished_project.copy(tmp_path / "project")
-    shutil.rmtree(copied.directory / ".snakemake")
-    config = copied.changed()
+def test_a_changed_setting_remakes_what_depends_on_it(project):
+    config = project.changed()
     config["experiments"]["layernorm"]["margin"] = 0.1
-    numbers = {"scores": 1, "exhibits_layernorm": 1, "summary": 1, "report_page": 1}
-    tested = {"test_predictions": 1, "_submissions_layernorm": 1}
-    assert copied.planned(config) == numbers | tested
+    numbers = {"scores": 1, "exhibits": 1, "summary": 1, "report_page": 1}
+    assert project.planned(config) == numbers | {"test_predictions": 1, "submission": 1}
+
+
+def test_a_changed_caption_remakes_its_exhibits_only(finished_project, tmp_path):
+    copied = finished_project.copy(tmp_path / "project")
+    shutil.copytree(ROOT / "src", copied.directory / "src")
+    copied.environment["PYTHONPATH"] = str(copied.directory / "src")
+    captions = copied.directory / "src/subtune/papers/layernorm/exhibits.py"
+    captions.write_text(captions.read_text().replace('"Dev scores', '"Scores', 1))
+    assert copied.planned(copied.config) == {"exhibits": 1, "report_page": 1}
 
 
 def test_changed_numbers_remake_only_what_reads_them(project):
-    data = project.directory / "results" / "experiments" / "layernorm" / "data"
-    path = data / "parameter_changes.csv"
+    path = project.directory / "results" / "data" / "layernorm" / "parameter_changes.csv"
     before = path.read_text()
     path.write_text(before + "\n")
     try:
-        assert project.planned(project.config) == {"exhibits_layernorm": 1, "report_page": 1}
+        assert project.planned(project.config) == {"exhibits": 1, "report_page": 1}
     finally:
         path.write_text(before)
 
@@ -231,10 +236,11 @@ def test_a_duplicate_key_is_found_in_every_file_that_snakemake_reads(tmp_path, t
     assert "The configuration cannot be used:" in text and "Traceback" not in text
 
 
-def test_every_method_has_a_zip_that_is_taken_and_its_constants_are_named(folder):
-    contents = pd.read_csv(folder / "submission" / "contents.csv")
+def test_every_method_has_a_zip_that_is_taken_and_its_constants_are_named(finished_project):
+    submission = finished_project.directory / "results" / "submission" / "layernorm"
+    contents = pd.read_csv(submission / "contents.csv")
     for method in RETURNED:
-        require_taken(folder / "submission" / f"{method}.zip")
+        require_taken(submission / f"{method}.zip")
         own = contents[contents["submission"] == f"{method}.zip"].set_index("file")["made of"]
         predicted = own.index[own.str.startswith("run ")]
         assert set(predicted) == {"CoLA.tsv"}

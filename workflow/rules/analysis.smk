@@ -3,7 +3,8 @@
 
 rule scores:
     input:
-        unpack(inputs("scores/{experiment}")),
+        sweeps=needs("scores/{experiment}", "sweeps"),
+        searches=needs("scores/{experiment}", "searches"),
     output:
         all=PATHS.data("{experiment}", "scores"),
         chosen=PATHS.data("{experiment}", "chosen"),
@@ -19,15 +20,19 @@ rule scores:
         CPU
     params:
         job="scores/{experiment}",
+        settings=settings("scores/{experiment}"),
     script:
-        STEP
+        "../scripts/step.py"
 
 
 rule runs:
     input:
-        unpack(inputs("runs/runs")),
+        sweeps=needs("runs/runs", "sweeps"),
+        searches=needs("runs/runs", "searches"),
     output:
-        **PLAN.job("runs/runs").outputs,
+        PATHS.table_of_runs("csv"),
+        PATHS.table_of_runs("parquet"),
+        PATHS.columns_of_runs(),
     log:
         PATHS.log("runs"),
     localrule: True
@@ -35,5 +40,6 @@ rule runs:
         CPU
     params:
         job="runs/runs",
+        settings=settings("runs/runs"),
     script:
-        STEP
+        "../scripts/step.py"

@@ -1,8 +1,6 @@
 # The plan of the configuration. The process that users start makes it once; jobs read it.
 
-import atexit
 import fcntl
-import logging
 import os
 import re
 import sys
@@ -12,13 +10,12 @@ from pathlib import Path
 from snakemake.cli import get_argument_parser, get_profile_dir
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
-from snakemake_interface_logger_plugins.common import LogEvent
 
 from subtune.core.errors import SubtuneError
 from subtune.core.jobs import skip_final_garbage_collection
 from subtune.core.layout import Layout
-from subtune.steps.snakemake_calls import offer
 from subtune.steps import plan_file
+from subtune.steps.snakemake_calls import CallEvents, offer_library
 
 # The directory of the clone or package. If another workflow includes this one, `workflow.basedir` is the
 # other workflow's.
@@ -61,9 +58,8 @@ SETTINGS, PATHS = PLAN.settings, Layout(PLAN.settings["results"])
 
 skip_final_garbage_collection()
 # Environments and containers have subtune's requirements; subtune's own code is in this directory.
-offer(HERE / "src")
+offer_library(HERE / "src")
 CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{SETTINGS['environment']}.yaml"
-STEP = "../scripts/step.py"
 
 
 def any_of(names):
@@ -82,24 +78,27 @@ wildcard_constraints:
     experiment=any_of(PLAN.targets),
 
 
-def jobs(kind):
-    """Return the jobs of a step by id."""
-    return PLAN.jobs.get(kind, {})
-
-
-def of_job(name, value):
+def lookup_job(name, value):
     """Return a function with which Snakemake looks up a value of a job.
 
     Args:
         name: the job's step and id, which may have wildcards.
-        value: a function of the job and of the number of the job's attempt.
+        value: a function of the job and of the number of the attempt.
     """
     return lambda w, attempt=1: value(PLAN.job(name.format(**dict(w.items()))), attempt)
 
 
-def inputs(name):
-    """Return the function that looks up a job's inputs."""
-    return of_job(name, lambda job, attempt: job.inputs)
+def needs(name, input):
+    """Return the function that looks up a job's input by its name, which not every job has."""
+    return lookup_job(name, lambda job, attempt: job.inputs.get(input, []))
+
+
+def settings(name):
+    """Return the function that looks up a hash of the settings on which a job depends.
+
+    A job whose id is not a hash runs again if this hash changes.
+    """
+    return lookup_job(name, lambda job, attempt: job.settings)
 
 
 def memory(name):
@@ -107,8 +106,9 @@ def memory(name):
 
     The second attempt asks for half as much again, later attempts for twice as much as the first.
     """
-    return of_job(
-        name, lambda s, attempt: int(s.resources["mem_mb"] * min((1 + attempt) / 2, 2))
+    return lookup_job(
+        name,
+        lambda job, attempt: int(job.resources["mem_mb"] * min((1 + attempt) / 2, 2)),
     )
 
 
@@ -119,14 +119,16 @@ def minutes(name):
     allows. A sweep that needs more time continues from its checkpoint.
     """
     most = 60 * SETTINGS["longest_job_hours"]
-    return of_job(
-        name, lambda s, attempt: min(s.resources["minutes"] * 2 ** (attempt - 1), most)
+    return lookup_job(
+        name,
+        lambda job, attempt: min(job.resources["minutes"] * 2 ** (attempt - 1), most),
     )
 
 
-def retries(kind):
+def retries(step):
     """Return how often a failed job is tried again; only a download can fail by chance."""
-    return 2 if any(s.spec["source"] == "hub" for s in jobs(kind).values()) else 0
+    jobs = PLAN.jobs[step].values()
+    return 2 if any(job.spec["source"] == "hub" for job in jobs) else 0
 
 
 def require_no_rule(experiment):
@@ -150,67 +152,7 @@ def keep_comparisons_away():
             ) from None
 
 
-def print_answers(written):
-    """Print the answers and how many claims hold, from files that this call has written."""
-    from subtune.exhibits.answer_tables import format_answers
-    from subtune.exhibits.tables import format_papers
-
-    papers = {}
-    for name, citation in SETTINGS["papers"].items():
-        claims = PATHS.data(name, "claims")
-        if claims in written and exists(claims):
-            papers.setdefault(citation, []).append(Path(claims))
-    if papers:
-        print(f"\n{format_papers(papers)}", file=sys.stderr)
-    shared = PATHS.summary("answers", "csv")
-    single = [PATHS.exhibit(name, "answers", "csv") for name in jobs("exhibits")]
-    for path in [shared] if shared in written else [p for p in single if p in written]:
-        print(format_answers(Path(path)), file=sys.stderr)
-
-
-class FailureHandler(logging.Handler):
-    """The logs of failed jobs, and what executors say about them.
-
-    A job that a cluster refuses is not tried again.
-    """
-
-    def __init__(self):
-        super().__init__(logging.ERROR)
-        self.kept, self.errors = {}, {}
-
-    def emit(self, record):
-        from subtune.interface.failures import is_refused
-
-        event = getattr(record, "event", None)
-        if found := re.search(r"Job (\d+) .*files are missing", record.getMessage()):
-            self.kept[int(found[1])] = [], record.getMessage()
-        elif event == LogEvent.ERROR:
-            # The same thread then reports the local job that failed with this error.
-            self.errors[record.thread] = record.getMessage()
-        elif event == LogEvent.JOB_ERROR:
-            said = record.rule_msg or self.errors.pop(record.thread, "")
-            self.kept[record.jobid] = record.log, said
-            if is_refused(said):
-                jobs = workflow.persistence.dag.jobs
-                job = next(job for job in jobs if job.jobid == record.jobid)
-                job.attempt = job.restart_times + 1
-
-
-FAILURES = FailureHandler()
-# Snakemake ignores the `onerror` of a module.
+EVENTS = CallEvents()
+# Snakemake ignores the `onsuccess` and `onerror` of a module.
 if workflow.modifier.is_main_snakefile():
-    logger.addHandler(FAILURES)
-
-
-def print_failures():
-    """Print why jobs failed, after everything else that Snakemake prints."""
-    from subtune.interface.failures import Failure, failures_in_lines
-
-    failures = []
-    for failed in workflow.scheduler.failed:
-        for job in failed.jobs if failed.is_group() else [failed]:
-            name = " ".join([job.rule.name, *job.wildcards])
-            logs, said = FAILURES.kept.get(job.jobid, ([], ""))
-            failures.append(Failure(name, logs or job.log, said))
-    if failures:
-        atexit.register(print, failures_in_lines(failures), file=sys.stderr)
+    logger.addHandler(EVENTS)

@@ -1,31 +1,42 @@
 # Tables, as CSV, Markdown and LaTeX, figures, as PNG and PDF, and one page with all of them.
 
 
-for name, job in jobs("exhibits").items():
+# The folder has the tables and figures for which there are data.
+rule exhibits:
+    input:
+        scores=needs("exhibits/{experiment}", "scores"),
+        chosen=needs("exhibits/{experiment}", "chosen"),
+        row_scores=needs("exhibits/{experiment}", "row_scores"),
+        sizes=needs("exhibits/{experiment}", "sizes"),
+        learning_curves=needs("exhibits/{experiment}", "learning_curves"),
+        changes=needs("exhibits/{experiment}", "changes"),
+        parameter_changes=needs("exhibits/{experiment}", "parameter_changes"),
+        test_scores=needs("exhibits/{experiment}", "test_scores"),
+        fisher_sums=needs("exhibits/{experiment}", "fisher_sums"),
+        models=needs("exhibits/{experiment}", "models"),
+    output:
+        directory(PATHS.exhibits("{experiment}")),
+    log:
+        PATHS.log("{experiment}", "exhibits"),
+    localrule: True
+    conda:
+        CPU
+    params:
+        job="exhibits/{experiment}",
+        settings=settings("exhibits/{experiment}"),
+    script:
+        "../scripts/step.py"
 
-    rule:
-        name:
-            f"exhibits_{name}"
-        input:
-            **job.inputs,
-        output:
-            **job.outputs,
-        log:
-            PATHS.log(name, "exhibits"),
-        localrule: True
-        conda:
-            CPU
-        params:
-            job=f"exhibits/{name}",
-        script:
-            STEP
 
-
+# The answers, and a table and a figure of all experiments together.
 rule summary:
     input:
-        unpack(inputs("summary/summary")),
+        chosen=needs("summary/summary", "chosen"),
+        row_scores=needs("summary/summary", "row_scores"),
     output:
-        **PLAN.job("summary/summary").outputs,
+        multiext(f"{PATHS.results}/answers", ".csv", ".md", ".tex"),
+        multiext(f"{PATHS.results}/summary", ".csv", ".md", ".tex"),
+        multiext(f"{PATHS.results}/front", ".png", ".pdf"),
     log:
         PATHS.log("summary"),
     localrule: True
@@ -33,13 +44,19 @@ rule summary:
         CPU
     params:
         job="summary/summary",
+        settings=settings("summary/summary"),
     script:
-        STEP
+        "../scripts/step.py"
 
 
 rule report_page:
     input:
-        unpack(inputs("report_page/report")),
+        runs=needs("report_page/report", "runs"),
+        summary=needs("report_page/report", "summary"),
+        exhibits=needs("report_page/report", "exhibits"),
+        submissions=needs("report_page/report", "submissions"),
+        scores=needs("report_page/report", "scores"),
+        learning_curves=needs("report_page/report", "learning_curves"),
     output:
         PATHS.report(),
     log:
@@ -49,5 +66,6 @@ rule report_page:
         CPU
     params:
         job="report_page/report",
+        settings=settings("report_page/report"),
     script:
-        STEP
+        "../scripts/step.py"

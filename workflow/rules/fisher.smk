@@ -4,7 +4,8 @@
 
 rule fisher:
     input:
-        unpack(inputs("fisher/{fisher}")),
+        tokens=needs("fisher/{fisher}", "tokens"),
+        model=needs("fisher/{fisher}", "model"),
     output:
         entries=PATHS.fisher_entries("{fisher}"),
         sums=PATHS.fisher_sums("{fisher}"),
@@ -23,12 +24,12 @@ rule fisher:
     params:
         job="fisher/{fisher}",
     script:
-        STEP
+        "../scripts/step.py"
 
 
 rule ranking:
     input:
-        unpack(inputs("ranking/{ranking}")),
+        fishers=needs("ranking/{ranking}", "fishers"),
     output:
         PATHS.ranking("{ranking}"),
     log:
@@ -39,4 +40,4 @@ rule ranking:
     params:
         job="ranking/{ranking}",
     script:
-        STEP
+        "../scripts/step.py"

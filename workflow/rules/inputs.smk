@@ -15,7 +15,7 @@ rule dataset:
     params:
         job="dataset/{dataset}",
     script:
-        STEP
+        "../scripts/step.py"
 
 
 rule model:
@@ -32,12 +32,13 @@ rule model:
     params:
         job="model/{model}",
     script:
-        STEP
+        "../scripts/step.py"
 
 
 rule tokens:
     input:
-        unpack(inputs("tokens/{tokens}")),
+        rows=needs("tokens/{tokens}", "rows"),
+        model=needs("tokens/{tokens}", "model"),
     output:
         directory(PATHS.tokens("{tokens}")),
     log:
@@ -53,4 +54,4 @@ rule tokens:
     params:
         job="tokens/{tokens}",
     script:
-        STEP
+        "../scripts/step.py"

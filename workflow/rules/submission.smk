@@ -3,7 +3,9 @@
 
 rule test_predictions:
     input:
-        unpack(inputs("test_predictions/{experiment}/{encoder}")),
+        chosen=needs("test_predictions/{experiment}/{encoder}", "chosen"),
+        tokens=needs("test_predictions/{experiment}/{encoder}", "tokens"),
+        model=needs("test_predictions/{experiment}/{encoder}", "model"),
     output:
         PATHS.test_predictions("{experiment}", "{encoder}"),
     log:
@@ -19,25 +21,24 @@ rule test_predictions:
         gpu=1,
     params:
         job="test_predictions/{experiment}/{encoder}",
+        settings=settings("test_predictions/{experiment}/{encoder}"),
     script:
-        STEP
+        "../scripts/step.py"
 
 
-for name, job in jobs("submissions").items():
-
-    rule:
-        name:
-            f"_submissions_{name}"
-        input:
-            **job.inputs,
-        output:
-            **job.outputs,
-        log:
-            PATHS.log(name, "submissions"),
-        localrule: True
-        conda:
-            CPU
-        params:
-            job=f"submissions/{name}",
-        script:
-            STEP
+rule submission:
+    input:
+        chosen=needs("submission/{experiment}", "chosen"),
+        predicted=needs("submission/{experiment}", "predicted"),
+    output:
+        directory(PATHS.submission("{experiment}")),
+    log:
+        PATHS.log("{experiment}", "submission"),
+    localrule: True
+    conda:
+        CPU
+    params:
+        job="submission/{experiment}",
+        settings=settings("submission/{experiment}"),
+    script:
+        "../scripts/step.py"

@@ -7,7 +7,9 @@
 # Searches for learning rates; each finds the rate for all seeds and folds of a method.
 rule search:
     input:
-        unpack(inputs("search/{search}")),
+        tokens=needs("search/{search}", "tokens"),
+        model=needs("search/{search}", "model"),
+        rankings=needs("search/{search}", "rankings"),
     output:
         PATHS.searches("{search}"),
     log:
@@ -24,12 +26,15 @@ rule search:
     params:
         job="search/{search}",
     script:
-        STEP
+        "../scripts/step.py"
 
 
 rule train:
     input:
-        unpack(inputs("train/{sweep}")),
+        tokens=needs("train/{sweep}", "tokens"),
+        model=needs("train/{sweep}", "model"),
+        rankings=needs("train/{sweep}", "rankings"),
+        searches=needs("train/{sweep}", "searches"),
     output:
         PATHS.sweep("{sweep}"),
     log:
@@ -46,4 +51,4 @@ rule train:
     params:
         job="train/{sweep}",
     script:
-        STEP
+        "../scripts/step.py"

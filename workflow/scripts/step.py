@@ -2,7 +2,7 @@
 
 from subtune.core.jobs import job_log
 from subtune.steps import plan_file
-from subtune.steps.run import run_job
+from subtune.steps.job import run_job
 
 job = plan_file.read_plan(snakemake.config).job(snakemake.params.job)
 with job_log(snakemake.log[0], job.resources.get("hub_cache")):

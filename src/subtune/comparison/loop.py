@@ -237,13 +237,12 @@ def _judge(progress: Progress, workers: Workers, interrupt: KeyboardInterrupt | 
                 raise SubtuneError(ended.error or end_in_words(ended.exit_status or 0))
             done.add(key_of(ended.job))
     for job in jobs:
-        _make_older_than_spec(job)
+        _make_older_than_configuration(job)
 
 
-def _make_older_than_spec(job: Job) -> None:
-    """Date outputs before their spec: Snakemake and the next call then make them again."""
-    [spec] = files({"spec": job.inputs["spec"]})
-    seconds = Path(spec).stat().st_mtime - 1
+def _make_older_than_configuration(job: Job) -> None:
+    """Date outputs before the configuration: the next call then makes them again."""
+    seconds = Path(job.inputs["configuration"]).stat().st_mtime - 1
     for path in files(job.outputs):
         os.utime(path, (seconds, seconds))
 

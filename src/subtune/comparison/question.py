@@ -115,7 +115,7 @@ def compare(
                 _configure(place, question, say)
             data = parse_config_file(place / CONFIGURATION)
             configuration, plan = check_config(data), plan_file.write_plan(data)
-            schedule = schedule_of(plan, configuration.assumptions.on_gpu)
+            schedule = schedule_of(plan, place / CONFIGURATION, configuration.assumptions.on_gpu)
         clock = loop.Clock(began, began + 60 * question.options.minutes)
         loop.answer(schedule, place, clock, configuration.jobs_at_once or 1, lock)
     return load(place)

@@ -101,9 +101,14 @@ class Schedule:
         return {self.methods[run] for run in runs} | set(job.spec.get("methods", ()))
 
 
-def schedule_of(plan: PlannedJobs, on_gpu: bool) -> Schedule:
-    """Return the jobs that make all results of a plan, on a GPU or on CPUs."""
+def schedule_of(plan: PlannedJobs, configuration: Path, on_gpu: bool) -> Schedule:
+    """Return the jobs that make all results of a plan, on a GPU or on CPUs.
+
+    Jobs that make tables also need the configuration, which may have another margin later.
+    """
     every = [job for by_id in plan.jobs.values() for job in by_id.values()]
+    read = {"configuration": str(configuration)}
+    every = [j._replace(inputs=j.inputs | read) if j.step in TABLES else j for j in every]
     made_by = {path: job for job in every for path in files(job.outputs)}
     jobs: dict[Key, Job] = {}
 
@@ -357,7 +362,7 @@ def few_words(
     from subtune.analysis.predictions import read_row_scores
     from subtune.analysis.scores import read_scores
     from subtune.exhibits.answer_tables import short_answer
-    from subtune.steps.run import run_job
+    from subtune.steps.job import run_job
 
     found = []
     for job in judging_jobs(schedule, results, runs, scores, given_up):

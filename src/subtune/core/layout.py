@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-TABLE_ENDINGS, FIGURE_ENDINGS = ("csv", "md", "tex"), ("png", "pdf")
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -33,10 +31,6 @@ class Layout:
     def lock(self) -> str:
         """Return the file that `compare` holds locked while it runs."""
         return f"{self.results}/.lock"
-
-    def spec(self, kind: str, name: str) -> str:
-        """Return the file with the spec of a stage whose id is a name."""
-        return f"{self.results}/plans/{kind}/{name}.json"
 
     def fisher_entries(self, fisher: str) -> str:
         return f"{self.results}/fisher/{fisher}.safetensors"
@@ -77,18 +71,20 @@ class Layout:
         return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
 
     def data(self, experiment: str, name: str) -> str:
-        # Readers open the printed scores, so their table is in their figure's directory.
-        inner = "" if name == "reproduction" else "data/"
-        return f"{self.results}/experiments/{experiment}/{inner}{name}.csv"
+        """Return a table of numbers of an experiment's runs, from which exhibits are made."""
+        return f"{self.results}/data/{experiment}/{name}.csv"
 
     def test_predictions(self, experiment: str, model: str) -> str:
-        return f"{self.results}/experiments/{experiment}/data/test/{model}.parquet"
+        return f"{self.results}/data/{experiment}/test/{model}.parquet"
 
-    def exhibit(self, experiment: str, name: str, ending: str) -> str:
-        return f"{self.results}/experiments/{experiment}/{name}.{ending}"
+    def exhibits(self, experiment: str) -> str:
+        """Return the folder of an experiment's tables and figures."""
+        return f"{self.results}/experiments/{experiment}"
+
+    def submission(self, experiment: str) -> str:
+        """Return the folder of an experiment's zip files for the GLUE server."""
+        return f"{self.results}/submission/{experiment}"
 
     def summary(self, name: str, ending: str) -> str:
+        """Return a table or figure of all experiments together."""
         return f"{self.results}/{name}.{ending}"
-
-    def submission(self, experiment: str, name: str) -> str:
-        return f"{self.results}/experiments/{experiment}/submission/{name}.zip"

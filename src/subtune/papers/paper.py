@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 from pydantic import TypeAdapter
@@ -102,11 +102,14 @@ class Table:
     make: Callable[..., Any]
     needs: Needs = Needs()
     tasks: tuple[str, ...] = ()
+    endings: ClassVar[tuple[str, ...]] = ("csv", "md", "tex")
 
 
 @dataclass(frozen=True)
 class Figure(Table):
     """A figure, drawn as PNG and PDF."""
+
+    endings: ClassVar[tuple[str, ...]] = ("png", "pdf")
 
 
 @dataclass(frozen=True)

@@ -204,13 +204,12 @@ SCORES_BY_SIZE = Table(
 )
 # This table is made with the zip files, so that other exhibits need not wait for them.
 SUBMISSION = Table(
-    "submission/contents",
+    "contents",
     "Files for the GLUE server",
     "The origin of each file in each zip for the GLUE server: the run that predicted it, or the "
     "reason why all its predictions are equal. Predictions come from the epoch that is best by "
     "the task's first metric.",
     make=lambda results: submission_table(results["submission"]),
-    needs=Needs(tables=("submission",)),
 )
 
 
@@ -229,7 +228,7 @@ def exhibits_with_data(
 
 def all_exhibits(paper: Paper) -> list[Table]:
     """Return all tables and figures of an experiment that reproduces a paper, in order."""
-    last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE, SUBMISSION]
+    last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE]
     if not paper.name:
         return [*SUMMARIES, SCORES, *last]
     return [*paper.exhibits, CLAIMS, REPRODUCTION, *SUMMARIES, *last]

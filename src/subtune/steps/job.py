@@ -1,27 +1,44 @@
-"""A job of the plan: plain values, which a rule and a worker of `compare` read alike."""
+"""A job of a step: plain values, which a rule and a worker of `compare` read alike."""
 
 import hashlib
 import json
+from importlib import import_module
 from typing import Any, NamedTuple
 
-DIGEST_LENGTH = 12
-Paths = dict[str, str | list[str]]
+# A path or a list of paths, by name.
+Paths = dict[str, Any]
+# The modules of the steps. A step's jobs come after those that make their inputs.
+STEPS = (
+    "dataset",
+    "model",
+    "tokens",
+    "fisher",
+    "ranking",
+    "search",
+    "train",
+    "scores",
+    "test_predictions",
+    "submission",
+    "exhibits",
+    "summary",
+    "runs",
+    "report_page",
+)
 
 
 class Job(NamedTuple):
-    """One piece of work: the values that decide its result, its files, and what it needs.
+    """One piece of a step's work: the values that decide its result, its files, and what it needs.
 
     All values are plain JSON. Paths are relative to the folder of the call.
 
     Attributes:
-        step: a name in `subtune.steps.run.KINDS`.
-        id: a content hash, or a name such as an experiment's. A job with a name has its file of
-            the plan, ``spec``, among its inputs.
+        step: a name in `STEPS`.
+        id: a content hash, or a name such as an experiment's.
         spec: all values that decide the result.
         inputs: a path or a list of paths by name.
         outputs: the same.
-        resources: values that decide no result: ``mem_mb`` and ``minutes`` for a first attempt,
-            places such as ``store`` and ``hub_cache``, and the ``digest`` of the file of the spec.
+        resources: values that decide no result: ``mem_mb`` and ``minutes`` for a first attempt, and
+            places such as ``store`` and ``hub_cache``.
     """
 
     step: str
@@ -31,6 +48,11 @@ class Job(NamedTuple):
     outputs: Paths
     resources: dict[str, Any]
 
+    @property
+    def settings(self) -> str:
+        """A hash of the spec. A job whose id is a name runs again if it differs."""
+        return hashlib.sha256(json.dumps(self.spec, sort_keys=True).encode()).hexdigest()
+
 
 def files(paths: Paths) -> list[str]:
     """Return all paths of a job's inputs or outputs, in their order."""
@@ -39,13 +61,22 @@ def files(paths: Paths) -> list[str]:
     ]
 
 
-def text_of(job: Job) -> str:
-    """Return the values of a job on which its result depends, as JSON."""
-    fields = job._asdict()
-    del fields["resources"]
-    return json.dumps(fields, indent=1, sort_keys=True) + "\n"
+def run_job(job: Job, threads: int = 1) -> None:
+    """Do a job in this process, and write its outputs.
 
+    Outputs are written under temporary names and then renamed, so an output is whole or absent.
+    Lines about the work go to `subtune.core.jobs.report`; `subtune.core.jobs.job_log` sends them to
+    a log. While a job trains, `subtune.core.jobs.SIGNALS` ask it to stop: it writes a checkpoint,
+    from which the job continues the next time.
 
-def digest_of(text: str) -> str:
-    """Return the first digits of a text's SHA-256."""
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
+    Args:
+        threads: the number of threads of a job that computes.
+
+    Raises:
+        StoppedError: training was asked to stop.
+        SubtuneError: an input cannot be used, or an output cannot be written.
+    """
+    from subtune.core.files import drafts
+
+    with drafts(job.outputs) as outputs:
+        import_module(f"subtune.steps.{job.step}").run(job, outputs, threads)

@@ -1,31 +1,34 @@
 """The plan as a file: made once for a configuration, and read by every job.
 
-Only `write_plan` plans. Jobs import this module, so it imports nothing that takes time.
+The process that a user starts plans, or reads the file if nothing has changed, which is faster.
+Jobs import this module, so it imports nothing that takes time.
 """
 
+import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from subtune.core.errors import SubtuneError, one_line
+from subtune.core.errors import one_line
 from subtune.core.files import write_text
-from subtune.steps.job import Job, digest_of, text_of
+from subtune.steps.job import Job
 
 # The environment variable with the paths of a call's plans as JSON: one for each workflow module.
+# Snakemake passes it to jobs, on a cluster too. A job parses the configuration again, and without
+# the variable it would look for the plan of a configuration that was edited since the call began.
 OFFERED = "SUBTUNE_PLAN"
-# The size and the time of change of a file, or None if there is no such file.
-State = list[int] | None
 
 
 class PlannedJobs(NamedTuple):
     """All jobs of a configuration, and the few settings that rules need.
 
     Attributes:
-        jobs: jobs by kind and id.
-        targets: the files that each experiment asks for, by its name; ``all``: those of every one.
+        jobs: jobs by step and id.
+        targets: the files and folders that each experiment asks for, by its name; ``all``: those of
+            every one.
         settings: ``results``, ``environment``, ``container``, ``longest_job_hours``, and the
             citations of experiments' ``papers``.
         notes: lines for the user about the inputs, such as tables with many unknown tokens.
@@ -37,9 +40,9 @@ class PlannedJobs(NamedTuple):
     notes: list[str]
 
     def job(self, name: str) -> Job:
-        """Return the job with a kind and an id, as in ``train/cola-0123456789ab``."""
-        kind, _, id = name.partition("/")
-        return self.jobs[kind][id]
+        """Return the job with a step and an id, as in ``train/cola-0123456789ab``."""
+        step, _, id = name.partition("/")
+        return self.jobs[step][id]
 
 
 def plan_path(data: Mapping[str, Any]) -> Path:
@@ -48,8 +51,8 @@ def plan_path(data: Mapping[str, Any]) -> Path:
     Args:
         data: the parsed configuration.
     """
-    digest = digest_of(json.dumps(data, sort_keys=True, default=str))
-    return Path(data.get("results", "results"), "plans", f"{digest}.json")
+    text = json.dumps(data, sort_keys=True, default=str)
+    return Path(data.get("results", "results"), "plans", f"{_hash(text)}.json")
 
 
 def read_plan(data: Mapping[str, Any]) -> PlannedJobs:
@@ -60,72 +63,46 @@ def read_plan(data: Mapping[str, Any]) -> PlannedJobs:
     Args:
         data: the configuration as the job has parsed it.
     """
-    own, offered = str(plan_path(data)), _offered()
+    own, offered = str(plan_path(data)), _offered_plans()
     path = own if own in offered or not offered else offered[-1]
     return _from_json(json.loads(Path(path).read_bytes()))
 
 
 def offer_plan(data: Mapping[str, Any]) -> None:
     """Name the plan of a parsed configuration to all later processes."""
-    os.environ[OFFERED] = json.dumps([*_offered(), str(plan_path(data))])
+    os.environ[OFFERED] = json.dumps([*_offered_plans(), str(plan_path(data))])
 
 
-def _offered() -> list[str]:
+def _offered_plans() -> list[str]:
     return json.loads(os.environ.get(OFFERED, "[]"))
 
 
 def find_plan(data: Mapping[str, Any]) -> PlannedJobs:
     """Return the plan of a parsed configuration like `write_plan`, but write nothing."""
-    return _from_json(_unchanged(data) or _planned(data))
+    return _from_json(_read_if_current(data) or _make_plan(data))
 
 
 def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
     """Return the plan of a parsed configuration.
 
     The plan is made and written if there is none, or if a file that the configuration names or
-    subtune's own code has changed. Otherwise it is read. The files of jobs with a name are
-    rewritten if their content differs.
+    subtune's own code has changed. Otherwise it is read.
 
     Args:
-        data: the parsed configuration (`subtune.config.parsed`).
+        data: the parsed configuration (`subtune.config.parse_config_file`).
 
     Raises:
         SubtuneError: the configuration, or a file or model that it names, cannot be used.
     """
-    content = _unchanged(data)
+    content = _read_if_current(data)
     if not content:
-        content, path = _planned(data), plan_path(data)
+        content, path = _make_plan(data), plan_path(data)
         with one_line(f"results: cannot write {path}"):
-            _write_if_changed(path, json.dumps(content))
-    plan = _from_json(content)
-    for kind in plan.jobs.values():
-        for job in filter(has_name, kind.values()):
-            _write_if_changed(Path(str(job.inputs["spec"])), text_of(job))
-    return plan
+            write_text(path, json.dumps(content))
+    return _from_json(content)
 
 
-def require_current(job: Job) -> None:
-    """Refuse a job with a name if a later call has planned it with other settings.
-
-    Its outputs would be newer than the other settings, as if they were made with them.
-
-    Raises:
-        SubtuneError: the file of the job's spec is not the one that was planned.
-    """
-    if has_name(job):
-        text = Path(str(job.inputs["spec"])).read_text(encoding="utf-8")
-        if digest_of(text) != job.resources["digest"]:
-            raise SubtuneError(
-                f"{job.step} {job.id}: its settings have changed since this call began; call again"
-            )
-
-
-def has_name(job: Job) -> bool:
-    """Return whether a job's id is a name, so that its spec is one of its inputs."""
-    return "spec" in job.inputs
-
-
-def _unchanged(data: Mapping[str, Any]) -> dict[str, Any] | None:
+def _read_if_current(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the content of a plan's file, or None if there is none or its origins changed."""
     try:
         found = json.loads(plan_path(data).read_bytes())
@@ -137,53 +114,50 @@ def _unchanged(data: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _planned(data: Mapping[str, Any]) -> dict[str, Any]:
+def _make_plan(data: Mapping[str, Any]) -> dict[str, Any]:
     """Plan a configuration, and return the content of its plan's file."""
     from subtune.config import check_config
-    from subtune.steps import planned, preflight
+    from subtune.steps.context import Context, targets_of
+    from subtune.steps.preflight import named_files, preflight, try_tokenizers
 
-    checked, plan = preflight.preflight(check_config(data))
-    notes = list(preflight.try_tokenizers(plan))
-    every = [*planned.Jobs(checked, plan).all()]
+    config, plan = preflight(check_config(data))
+    context, notes = Context(config, plan), [*try_tokenizers(plan)]
+    every = [*context.jobs()]
     jobs: dict[str, dict[str, Job]] = {}
     for job in every:
         jobs.setdefault(job.step, {})[job.id] = job
-    settings = planned.settings_of(checked)
-    made = PlannedJobs(jobs, planned.targets_of(every), settings, notes)
-    read = _states(sorted(map(str, preflight.named_files(checked, plan))))
-    return {"code": _code(), "read": read} | made._asdict()
+    planned = PlannedJobs(jobs, targets_of(every), context.settings(), notes)
+    read = _states(sorted(map(str, named_files(config, plan))))
+    return {"code": _code(), "read": read} | planned._asdict()
 
 
 def _from_json(content: Mapping[str, Any]) -> PlannedJobs:
     jobs = {
-        kind: {id: Job(*fields) for id, fields in by_id.items()}
-        for kind, by_id in content["jobs"].items()
+        step: {id: Job(*fields) for id, fields in by_id.items()}
+        for step, by_id in content["jobs"].items()
     }
     return PlannedJobs(jobs, content["targets"], content["settings"], content["notes"])
 
 
-def _write_if_changed(path: Path, text: str) -> None:
-    if not path.is_file() or path.read_text(encoding="utf-8") != text:
-        write_text(path, text)
-
-
-def _states(paths: Iterable[str]) -> dict[str, State]:
-    return {path: _state(Path(path)) for path in paths}
-
-
-def _state(path: Path) -> State:
-    try:
-        about = path.stat()
-    except OSError:
-        return None
-    return [about.st_size, about.st_mtime_ns]
+def _states(paths: Iterable[str]) -> dict[str, list[int] | None]:
+    """Return the size and the time of change of files, or None for a file that is not there."""
+    states: dict[str, list[int] | None] = {}
+    for path in paths:
+        try:
+            about = Path(path).stat()
+        except OSError:
+            states[path] = None
+        else:
+            states[path] = [about.st_size, about.st_mtime_ns]
+    return states
 
 
 def _code() -> str:
     """Return a hash of the states of subtune's own files, and of the place of its environment."""
-    states = (f"{path} {_state(path)}" for path in sorted(_sources(Path(__file__).parents[1])))
-    return digest_of("\n".join([sys.prefix, *states]))
+    package = Path(__file__).parents[1]
+    files = (str(path) for path in package.rglob("*.*") if "__pycache__" not in path.parts)
+    return _hash(f"{sys.prefix} {_states(sorted(files))}")
 
 
-def _sources(package: Path) -> Iterator[Path]:
-    return (path for path in package.rglob("*.*") if "__pycache__" not in path.parts)
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -70,7 +70,7 @@ def _import_libraries() -> None:
 
 def _answer(job: Job, log: Path) -> dict[str, Any]:
     """Do a job, and return the answer."""
-    from subtune.steps.run import run_job
+    from subtune.steps.job import run_job
 
     log.parent.mkdir(parents=True, exist_ok=True)
     with job_log(log, job.resources.get("hub_cache")):

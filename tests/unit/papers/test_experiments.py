@@ -1,12 +1,16 @@
 """An experiment makes the tables and figures for which it has the runs."""
 
+from itertools import product
+
 import pandas as pd
 import pytest
 
 from subtune import papers
 from subtune.papers import experiments
+from subtune.papers.paper import DATA
 from subtune.papers.shared import exhibits_with_data
 from subtune.plan.plan import make_plan
+from subtune.steps.exhibits import tables_made
 from tests.helpers.examples import config, experiment, scored
 from tests.helpers.exhibits import results
 
@@ -14,11 +18,32 @@ FRACTIONS = {"values": [0.2]}
 # Exhibits of every experiment, in order.
 FIRST = ["answers", "front", "summary"]
 LAST = ["choices", "learning_curves"]
-SENT = "submission/contents"
 
 
-def names(settings, **changed):
-    return list(experiments.exhibits_of(config(settings, **changed), settings))
+def exhibits_of(settings, *read):
+    """The exhibits of an experiment's results, by name, with the tasks that each shows.
+
+    ``read``: tables that not every experiment has.
+    """
+    paper = experiments.paper_of(settings)
+    fractions = [(1.0, None)] + [(0.2, "individual")] * bool(settings.fractions)
+    methods, seeds = settings.all_methods(), settings.seeds
+    rows = [
+        (task, method, fraction, scope, 1e-3, seed, 0.5)
+        for task, method, (fraction, scope), seed in product(
+            settings.tasks, methods, fractions, seeds
+        )
+    ]
+    made = tables_made(paper, settings.tasks)
+    empty = dict.fromkeys((*made, *read, "parameter_changes"), pd.DataFrame())
+    of_runs = {name: scored(*rows) for name in ("chosen", "scores", *read) if name in DATA}
+    tasks = dict.fromkeys(settings.tasks, "")
+    shown = results(tasks, settings.paper, **empty | of_runs)
+    return {exhibit.name: [*its.tasks] for exhibit, its in exhibits_with_data(paper, shown)}
+
+
+def names(settings, *read):
+    return [*exhibits_of(settings, *read)]
 
 
 @pytest.mark.parametrize(
@@ -27,7 +52,6 @@ def names(settings, **changed):
         ("bitfit_plus", "repeat_variance", {"seeds": [0]}, {"seeds": [0, 1]}),
         ("bitfit_plus", "figure8", {}, {"methods": {"g_LN1": [1e-3]}}),
         ("layernorm", "figure5", {}, {"fractions": FRACTIONS}),
-        ("layernorm", "sizes", {"train_rows": 100}, {"train_rows": [100, "all"]}),
     ],
 )
 def test_an_exhibit_needs_its_runs(paper, exhibit, without, needed):
@@ -35,12 +59,15 @@ def test_an_exhibit_needs_its_runs(paper, exhibit, without, needed):
     assert exhibit in names(experiment(paper=paper, **needed))
 
 
+def test_a_table_of_sizes_needs_several_numbers_of_training_rows():
+    assert "sizes" not in names(experiment(paper="layernorm"))
+    assert "sizes" in names(experiment(paper="layernorm"), "sizes")
+
+
 def test_a_map_of_changes_needs_its_method_and_its_task():
-    settings = experiment(paper="bitfit_plus", methods={"g_LN1": [1e-3]})
-    drawn = experiments.parameters_drawn(config(settings), settings)
-    assert drawn == [{"method": "g_LN1", "task": "rte"}]
-    settings = experiment(paper="bitfit_plus", tasks=["sst2"])
-    assert not experiments.parameters_drawn(config(settings), settings)
+    settings = {"paper": "bitfit_plus", "methods": {"g_LN1": [1e-3]}}
+    assert "figure8" in names(experiment(**settings, tasks=["rte"]))
+    assert "figure8" not in names(experiment(**settings, tasks=["sst2"]))
 
 
 @pytest.mark.parametrize(
@@ -68,11 +95,11 @@ def test_an_experiment_with_all_runs_has_every_exhibit(paper):
         seeds=[0, 1],
         train_rows=[100, "all"],
     )
-    around = {*FIRST, "claims", "paired_tests", *LAST, "sizes", "scores_by_size", SENT}
+    around = {*FIRST, "claims", "paired_tests", *LAST, "sizes", "scores_by_size"}
     # Without printed scores there is nothing to reproduce.
     around |= {"reproduction"} if len(papers.find_paper(paper).printed("scores")) else set()
     there = {*(exhibit.name for exhibit in every), *around}
-    assert set(names(settings, test_scores="scores.csv")) == there
+    assert {*names(settings, "sizes", "test_scores")} == there
 
 
 def test_exhibits_are_in_the_papers_order():
@@ -83,19 +110,15 @@ def test_exhibits_are_in_the_papers_order():
 
 
 def test_an_experiment_without_a_paper_has_what_needs_none():
-    assert names(experiment()) == [*FIRST, "scores", *LAST, SENT]
-    assert names(experiment(), source="builtin") == [*FIRST, "scores", *LAST]
+    assert names(experiment()) == [*FIRST, "scores", *LAST]
     two = experiment(tasks=["rte", "cola"])
-    assert names(two, source="builtin") == [*FIRST, "scores", "paired_tests", *LAST]
+    assert names(two) == [*FIRST, "scores", "paired_tests", *LAST]
 
 
 def test_tables_and_claims_read_test_scores_once_there_are_some():
     settings = experiment(paper="layernorm")
-    without, returned = config(settings), config(settings, test_scores="scores.csv")
     assert "table3" not in names(settings)
-    assert "table3" in names(settings, test_scores="scores.csv")
-    assert "test_scores" not in experiments.tables_made(without, settings)
-    assert "test_scores" in experiments.tables_made(returned, settings)
+    assert "table3" in names(settings, "test_scores")
 
 
 @pytest.mark.parametrize("tasks", [["ptb"], ["ud_ewt"], ["squad"], ["ud_ewt", "squad"]])
@@ -117,8 +140,7 @@ def test_an_exhibit_is_of_its_own_tasks_alone():
     claims = paper.claims_on(settings.tasks)
     assert not any(set(claim.tasks) & set(paper.tasks_apart) for claim in claims)
     settings = experiment(paper="bitfit", tasks=["rte", "ud_ewt", "squad"])
-    exhibits = experiments.exhibits_of(config(settings), settings)
-    shown = {name: paper.tasks_of(exhibit, settings.tasks) for name, exhibit in exhibits.items()}
+    shown = exhibits_of(settings)
     assert shown["table2"] == ["rte"]
     assert shown["pos"] == ["ud_ewt"]
     assert shown["choices"] == [*settings.tasks]

@@ -1,11 +1,49 @@
-"""Calls of Snakemake."""
+"""Calls of Snakemake, and the lines about failed jobs."""
 
+import logging
 import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from subtune import cli
+from subtune.steps.snakemake_calls import CallEvents, Failure, failures_in_lines
+
+# What Slurm's plugin says if sbatch refuses a job, or if an account is unknown.
+SBATCH = "SLURM sbatch failed. The error message was 'sbatch: error: {}'.\n    sbatch call: sbatch"
+ACCOUNT = "submission failed with exception: x appears to be invalid:\nyFor further error details"
+MISSING = "Job 3  completed successfully, but some output files are missing. Missing files after"
+ENDS = {
+    "a mistake": ("10:00:00  on a\n10:00:01  error: no rows\n", "", "no rows (log: {own})"),
+    "a traceback": ("Traceback:\n  a\nKeyError: 'b'\n\n", "", "KeyError: 'b' (log: {own})"),
+    "killed": ("epoch 1\n", "died with <Signals.SIGKILL: 9>.", "epoch 1 (SIGKILL) (log: {own})"),
+    "early": ("", "SLURM status is: 'TIMEOUT'.", "its own log is empty (TIMEOUT) (log: {other})"),
+    "no files": ("end\n", MISSING, "end (some output files are missing) (log: {own})"),
+    "a long line": ("a" * 999, "", "a" * 497 + "... (log: {own})"),
+    "refused": (
+        "",
+        SBATCH.format("no\nsbatch: For further help, ask us"),
+        "not submitted, sbatch: error: no; sbatch: For further help, ask us",
+    ),
+    "an account": ("", ACCOUNT, "not submitted, x appears to be invalid: y"),
+}
+
+
+@pytest.mark.parametrize(("log", "said", "reason"), ENDS.values(), ids=ENDS)
+def test_a_failed_job_is_named_with_its_last_words(tmp_path, log, said, reason):
+    own, other = tmp_path / "own.log", tmp_path / "slurm.log"
+    own.write_text(log)
+    line = failures_in_lines([Failure("train a", [str(own), str(other)], said)])
+    assert line == "train a failed: " + reason.format(own=own, other=other)
+
+
+def test_jobs_that_failed_alike_are_in_one_line():
+    failures = [Failure(f"train {name}", [], SBATCH.format("No")) for name in "dcab"]
+    line = "train a, train b, train c and 1 other failed: not submitted, sbatch: error: No"
+    assert failures_in_lines(failures) == line
+    assert failures_in_lines([Failure("a", [], "")]) == "a failed: its own log is empty"
 
 
 def test_a_call_without_space_for_temporary_files_gets_one_line(tmp_path, monkeypatch, capsys):
@@ -14,3 +52,29 @@ def test_a_call_without_space_for_temporary_files_gets_one_line(tmp_path, monkey
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=2**16))
     assert cli.main(["run", "mine.yaml", "-n"]) == 1
     assert re.fullmatch(r"TMPDIR: \S+ is full; free some space or .*\n", capsys.readouterr().err)
+
+
+@pytest.fixture
+def said(tmp_path):
+    """A function that returns the lines about failures after events of Snakemake's logger."""
+
+    def said(*events):
+        call, log = CallEvents(), tmp_path / "own.log"
+        log.write_text("10:00:00  error: no rows\n")
+        about = {"rule_name": "train", "wildcards": {"sweep": "a"}, "output": ["a.csv"]}
+        for event in events:
+            fields = {"jobid": 3, "job_id": 3, "log": [str(log)], "rule_msg": None}
+            call.emit(logging.makeLogRecord(about | fields | event))
+        return failures_in_lines(call.failures.values())
+
+    return said
+
+
+STARTS, FAILS, ENDS_WELL = ({"event": e} for e in ("job_info", "job_error", "job_finished"))
+NO_FILES = {"event": "error", "msg": MISSING + " 5 seconds"}
+
+
+def test_a_job_that_fails_is_named_unless_a_later_attempt_ends_well(said):
+    assert said(STARTS, FAILS).startswith("train a failed: no rows (log: ")
+    assert said(STARTS, NO_FILES).startswith("train a failed: no rows (some output files are mis")
+    assert said(STARTS, FAILS, STARTS, ENDS_WELL) == ""

@@ -1,1 +1,0 @@
-"""The Python interface, whose names can be imported from `subtune`."""

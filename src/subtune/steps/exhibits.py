@@ -1,0 +1,239 @@
+"""The step `exhibits`: an experiment's tables and figures, in one folder.
+
+A table whose data are missing is not there, so nobody must know before the run which there will be.
+The folder's index (`read_index`) says which there are, for the report.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from subtune.steps.job import Job, Paths
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from subtune.exhibits.output import ExperimentResults
+    from subtune.papers.paper import Paper, Table
+    from subtune.steps.context import Context
+
+INDEX = "exhibits.json"
+# The tables of the step `scores` that are read.
+READ = (
+    "scores",
+    "chosen",
+    "row_scores",
+    "sizes",
+    "learning_curves",
+    "changes",
+    "parameter_changes",
+)
+
+
+def jobs(context: "Context") -> Iterator[Job]:
+    """Yield a job for each experiment."""
+    from subtune.papers.experiments import paper_of
+
+    plan, paths = context.plan, context.paths
+    for name, experiment in context.config.experiments.items():
+        shown = paper_of(experiment).shows_information()
+        fishers = plan.experiment_fishers[name].values() if shown else ()
+        inputs: Paths = {table: paths.data(name, table) for table in READ}
+        if context.config.test_scores:
+            inputs["test_scores"] = context.config.test_scores
+        inputs |= {
+            "fisher_sums": [paths.fisher_sums(fisher.key) for fisher in fishers],
+            "models": [paths.model(plan.model_ids[model]) for model in experiment.models],
+        }
+        outputs: Paths = {"folder": paths.exhibits(name)}
+        store = {"store": paths.records()}
+        yield Job("exhibits", name, _spec(context, name), inputs, outputs, store)
+
+
+def _spec(context: "Context", name: str) -> dict[str, Any]:
+    """Return the values on which an experiment's exhibits depend, except results of runs."""
+    from subtune.papers.experiments import paper_of
+    from subtune.papers.shared import all_exhibits
+    from subtune.tasks.task import list_score_columns
+
+    config = context.config
+    experiment, tasks = config.experiments[name], config.all_tasks()
+    paper, users = paper_of(experiment), {*config.tasks, *config.directories}
+    most_rows = {run.task_name: run.train_rows for run in context.plan.runs_on_most_rows(name)}
+    return {
+        "experiment": name,
+        "paper": paper.name,
+        "printed": paper.version(),
+        "tasks": {
+            task: {
+                "title": tasks[task].title,
+                "columns": {c.key: c.title for c in list_score_columns([tasks[task]], {})},
+                "metrics": tasks[task].metric_titles(),
+                "evaluation": [*tasks[task].evaluation],
+                "source": "files" if task in users else f"{config.source} data",
+                "train_rows": most_rows[task],
+            }
+            for task in experiment.tasks
+        },
+        "models": list(experiment.models),
+        "selections": {m: config.selection(m).canonical() for m in experiment.all_methods()},
+        # A changed title or caption makes the exhibits again.
+        "exhibits": {
+            exhibit.name: [exhibit.title, exhibit.caption] for exhibit in all_exhibits(paper)
+        },
+        # A comparison that is not finished names its methods here.
+        "unfinished": {},
+    }
+
+
+def run(job: Job, outputs: dict[str, str], threads: int) -> None:
+    """Write the tables and figures for which there are data, and the tables made for them.
+
+    One job makes all, because most of the time is the start of Python and its libraries.
+    """
+    from subtune import papers
+    from subtune.papers.shared import exhibits_with_data
+
+    paper, folder = papers.find_paper(job.spec["paper"]), Path(outputs["folder"])
+    results = read_results(paper, job.spec, job.inputs, Path(job.resources["store"]))
+    for name in results.tables.keys() - {*READ}:
+        path = folder / data_file(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        results[name].to_csv(path, index=False)
+    entries = []
+    for exhibit, shown in exhibits_with_data(paper, results):
+        entries.append(write_exhibit(exhibit, shown, folder))
+    write_index(folder, entries)
+
+
+def data_file(name: str) -> str:
+    """Return the file, within an experiment's folder, of a table that is made for exhibits."""
+    # Readers open the printed scores, so their table is beside its figure.
+    return "reproduction.csv" if name == "reproduction" else f"data/{name}.csv"
+
+
+def read_results(
+    paper: "Paper", spec: Mapping[str, Any], inputs: Paths, store: Path
+) -> "ExperimentResults":
+    """Return an experiment's results, with all tables that its exhibits and claims need.
+
+    Args:
+        paper: the experiment's paper.
+        spec: the job's spec.
+        inputs: the job's inputs.
+        store: the directory of run records.
+    """
+    import pandas as pd
+
+    from subtune.analysis.claims import judge_claims
+    from subtune.analysis.scores import read_scores, train_and_dev
+    from subtune.exhibits.glue_server import read_test_scores, with_test_scores
+    from subtune.exhibits.output import ExperimentResults
+    from subtune.exhibits.score_tables import compare_with_printed
+
+    tasks = spec["tasks"]
+    wanted = tables_made(paper, tasks)
+    tables = {name: read_scores(inputs[name]) for name in READ}
+    if tables["sizes"].groupby("task")["train_rows"].nunique().max() < 2:
+        del tables["sizes"]
+    made: dict[str, pd.DataFrame] = {}
+    if "component_shares" in wanted:
+        made |= _information(tasks, inputs["fisher_sums"])
+    if "train_scores" in wanted:
+        made["train_scores"] = train_and_dev(tables["chosen"], store)
+    if "test_scores" in inputs:
+        returned = read_test_scores(Path(inputs["test_scores"]))
+        returned = returned[returned["experiment"] == spec["experiment"]]
+        made["test_scores"] = with_test_scores(tables["chosen"], returned)
+    if "reproduction" in wanted:
+        printed = paper.printed("scores")
+        made["reproduction"] = compare_with_printed(
+            tables["chosen"], printed, made.get("test_scores")
+        )
+    # Concatenating an empty table leaves columns without a type.
+    tables |= {name: table.infer_objects() for name, table in made.items()}
+    if "claims" in wanted:
+        rows = {"task": [*tasks], "rows": [facts["train_rows"] for facts in tasks.values()]}
+        tables["claims"] = judge_claims(
+            paper.claims_on(tasks),
+            {**tables, "train_rows": pd.DataFrame(rows)},
+            paper.tables_like_ours(averages=False),
+            paper.tables_like_ours(averages=True),
+            paper.tasks_apart,
+        )
+    models = dict(zip(spec["models"], map(Path, inputs["models"]), strict=True))
+    return ExperimentResults(
+        tables, tasks, paper.printed, models, spec["selections"], spec["unfinished"]
+    )
+
+
+def tables_made(paper: "Paper", tasks: Collection[str]) -> list[str]:
+    """Return the tables that are made from an experiment's numbers, for the paper's exhibits."""
+    from subtune.papers.paper import INFORMATION
+
+    printed_tasks = {*paper.printed("scores")["task"]}
+    if {*tasks} <= {*paper.tasks_apart}:
+        printed_tasks &= {*tasks}
+    made = {
+        "claims": bool(paper.claims_on(tasks)),
+        "reproduction": bool(printed_tasks),
+        "train_scores": bool(paper.scored_on_training_rows),
+    } | dict.fromkeys(INFORMATION, paper.shows_information())
+    return [name for name, is_made in made.items() if is_made]
+
+
+def _information(tasks: Sequence[str], paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
+    """Return the tables `INFORMATION`, made from a file of Fisher information per task."""
+    import pandas as pd
+
+    from subtune.analysis import parameters
+
+    sums = pd.concat(
+        [pd.read_csv(path).assign(task=task) for task, path in zip(tasks, paths, strict=True)]
+    )
+    layers = parameters.layernorm_information(sums)
+    return {
+        "component_shares": parameters.component_shares(sums),
+        "parameter_information": parameters.parameter_information(sums),
+        "layernorm_information": layers,
+        "global_layernorm_information": parameters.global_layernorm_information(layers),
+    }
+
+
+def write_exhibit(exhibit: "Table", results: Any, folder: Path) -> dict[str, Any]:
+    """Write a table or figure in all its formats, and return its entry in the folder's index."""
+    from subtune.exhibits.output import save_figure, write_table
+    from subtune.papers.paper import Figure
+
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [f"{exhibit.name}.{ending}" for ending in exhibit.endings]
+    paths = [folder / name for name in names]
+    if isinstance(exhibit, Figure):
+        save_figure(exhibit.make(results), paths)
+    else:
+        write_table(exhibit.make(results), paths)
+    if (folder / data_file(exhibit.name)).exists() and isinstance(exhibit, Figure):
+        names.append(data_file(exhibit.name))
+    return exhibit_entry(exhibit, names)
+
+
+def exhibit_entry(exhibit: "Table", names: Sequence[str]) -> dict[str, Any]:
+    """Return what the report says of an exhibit, with the names of its files."""
+    about = {"name": exhibit.name, "title": exhibit.title, "caption": exhibit.caption}
+    return about | {"files": [*names]}
+
+
+def write_index(folder: Path, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Write which exhibits are in a folder."""
+    text = json.dumps(entries, indent=1, ensure_ascii=False)
+    (folder / INDEX).write_text(f"{text}\n", encoding="utf-8")
+
+
+def read_index(folder: Path) -> list[dict[str, Any]]:
+    """Return the exhibits in a folder: each one's name, title, caption, and the paths of files."""
+    entries = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+    return [
+        entry | {"files": [str(folder / name) for name in entry["files"]], "target": str(folder)}
+        for entry in entries
+    ]

@@ -1,0 +1,45 @@
+"""The step `fisher`: Fisher information of one task, before any fine-tuning."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subtune.core.jobs import report
+from subtune.steps.computing import load_job_encoder
+from subtune.steps.job import Job
+
+if TYPE_CHECKING:
+    from subtune.steps.context import Context
+
+
+def jobs(context: "Context") -> Iterator[Job]:
+    """Yield a job for each model and task whose information is read."""
+    for key, fisher in context.plan.fishers.items():
+        outputs = {
+            "entries": context.paths.fisher_entries(key),
+            "sums": context.paths.fisher_sums(key),
+        }
+        needed = context.computing(fisher, context.estimates.fisher(key))
+        inputs = context.tokens_and_model(fisher)
+        yield Job("fisher", key, fisher.written(), inputs, outputs, needed)
+
+
+def run(job: Job, outputs: dict[str, str], threads: int) -> None:
+    """Write Fisher information of one task: of vectors' entries, and sums of tensors."""
+    import safetensors.numpy
+
+    from subtune.data.load import read_splits
+    from subtune.runs.spec import FisherSpec
+    from subtune.training import fisher
+
+    spec = FisherSpec.model_validate(job.spec)
+    task = spec.tokens.data.task
+    model = load_job_encoder(job, spec, threads)
+    tokens = read_splits(Path(job.inputs["tokens"]))["train"]
+    in_full = spec.in_full.names(model.shapes) if spec.in_full else []
+    information = fisher.fisher_information(
+        model, tokens, task, spec.rows, spec.seed, in_full=in_full, labels=spec.labels
+    )
+    safetensors.numpy.save_file(information.entries, outputs["entries"])
+    information.sums.to_csv(outputs["sums"], index=False)
+    report(f"{task.name}: Fisher information over {spec.rows or len(tokens)} rows")

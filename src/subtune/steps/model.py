@@ -1,0 +1,26 @@
+"""The step `model`: the files of one pretrained model."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subtune.steps.job import Job
+
+if TYPE_CHECKING:
+    from subtune.steps.context import Context
+
+
+def jobs(context: "Context") -> Iterator[Job]:
+    """Yield a job for each model."""
+    for id, model in context.plan.models.items():
+        places = context.hub | {"place": context.plan.locations[id]}
+        yield Job("model", id, model.written(), {}, {"model": context.paths.model(id)}, places)
+
+
+def run(job: Job, outputs: dict[str, str], threads: int) -> None:
+    """Put one pretrained model's files into a folder that loads without a network."""
+    from subtune.models.files import fetch_model
+    from subtune.runs.spec import ModelSpec
+
+    spec = ModelSpec.model_validate(job.spec)
+    fetch_model(spec, job.resources["place"], Path(outputs["model"]))

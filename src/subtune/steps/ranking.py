@@ -1,0 +1,33 @@
+"""The step `ranking`: a ranking of single parameters by Fisher information, for masks."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subtune.steps.job import Job
+
+if TYPE_CHECKING:
+    from subtune.steps.context import Context
+
+
+def jobs(context: "Context") -> Iterator[Job]:
+    """Yield a job for each ranking."""
+    for id, ranking in context.plan.rankings.items():
+        inputs = {"fishers": [context.paths.fisher_entries(f.key) for f in ranking.fishers]}
+        outputs = {"ranking": context.paths.ranking(id)}
+        yield Job("ranking", id, ranking.written(), inputs, outputs, {})
+
+
+def run(job: Job, outputs: dict[str, str], threads: int) -> None:
+    """Rank entries by Fisher information, and write each entry's rank.
+
+    The first ⌈f·n⌉ of a ranking are the mask of fraction f.
+    """
+    import safetensors.numpy
+
+    from subtune.methods.single_entries import rank_files
+    from subtune.runs.spec import RankingSpec
+
+    of = RankingSpec.model_validate(job.spec).of
+    ranks = rank_files(of, [Path(path) for path in job.inputs["fishers"]])
+    safetensors.numpy.save_file(ranks, outputs["ranking"])

@@ -1,0 +1,65 @@
+"""The step `report_page`: one page with all tables, figures, costs and origins."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subtune.steps.job import Job, Paths
+
+if TYPE_CHECKING:
+    from subtune.steps.context import Context
+
+
+def jobs(context: "Context") -> Iterator[Job]:
+    """Yield the job."""
+    from subtune.papers.experiments import paper_of
+    from subtune.papers.shared import SUMMARIES
+    from subtune.steps.exhibits import exhibit_entry
+
+    config, paths = context.config, context.paths
+    # The tables and figures over all experiments are shown only if there are several.
+    answer = [
+        exhibit_entry(exhibit, [paths.summary(exhibit.name, ending) for ending in exhibit.endings])
+        for exhibit in SUMMARIES
+        if len(config.experiments) > 1
+    ]
+    submitted = [n for n, e in config.experiments.items() if any(map(config.is_submitted, e.tasks))]
+    inputs: Paths = {
+        "runs": paths.table_of_runs("parquet"),
+        "summary": [path for entry in answer for path in entry["files"]],
+        "exhibits": [*map(paths.exhibits, config.experiments)],
+        "submissions": [*map(paths.submission, submitted)],
+        "scores": [paths.data(name, "scores") for name in config.experiments],
+        "learning_curves": [paths.data(name, "learning_curves") for name in config.experiments],
+    }
+    spec = {
+        "answer": answer,
+        "papers": {name: paper_of(e).citation for name, e in config.experiments.items()},
+        "config": config.model_dump(mode="json", exclude_defaults=True),
+    }
+    yield Job("report_page", "report", spec, inputs, {"page": paths.report()}, {})
+
+
+def run(job: Job, outputs: dict[str, str], threads: int) -> None:
+    """Write the page, which opens without a network."""
+    import pandas as pd
+    import yaml
+
+    from subtune.exhibits.page import page
+    from subtune.steps.exhibits import read_index
+
+    inputs = job.inputs
+    shown = {Path(folder).name: read_index(Path(folder)) for folder in inputs["exhibits"]}
+    for folder in inputs["submissions"]:
+        shown[Path(folder).name] += read_index(Path(folder))
+    papers = job.spec["papers"].items()
+    tables = zip(papers, inputs["scores"], inputs["learning_curves"], strict=True)
+    sections = [
+        {"name": name, "paper": citation, "exhibits": shown[name], "scores": scores}
+        | {"curves": curves}
+        for (name, citation), scores, curves in tables
+    ]
+    answer = [entry | {"target": entry["files"][0]} for entry in job.spec["answer"]]
+    config = yaml.safe_dump(job.spec["config"], sort_keys=False, allow_unicode=True)
+    html = page(answer, sections, pd.read_parquet(job.inputs["runs"]), config)
+    Path(outputs["page"]).write_text(html, encoding="utf-8")

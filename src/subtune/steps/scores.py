@@ -1,0 +1,74 @@
+"""The step `scores`: numbers of an experiment's runs.
+
+Scores of all runs; scores at the best learning rates, on the most training rows and on every number
+of rows; scores of parts of the dev rows; learning curves; and changes of parameters.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subtune.steps.computing import finished_files
+from subtune.steps.job import Job
+
+if TYPE_CHECKING:
+    from subtune.steps.context import Context
+
+TABLES = ("chosen", "row_scores", "sizes", "learning_curves", "changes", "parameter_changes")
+
+
+def jobs(context: "Context") -> Iterator[Job]:
+    """Yield a job for each experiment."""
+    from subtune.papers import experiments
+
+    for name, experiment in context.config.experiments.items():
+        paper = experiments.paper_of(experiment)
+        spec = {
+            "runs": [
+                run.columns() | {"partition": fold.partition if fold else None}
+                for run in context.plan.experiments[name]
+                for fold in (run.spec.recipe.fold,)
+            ],
+            "columns": experiments.score_columns(context.config, experiment),
+            "paper": experiment.paper or "",
+            "margin": experiment.margin,
+            # The methods and tasks whose changes of single parameters are drawn.
+            "drawn": [
+                [exhibit.needs.methods[0], exhibit.tasks[0]]
+                for exhibit in paper.exhibits
+                if "parameter_changes" in exhibit.needs.tables
+            ],
+        }
+        outputs = {"all": context.paths.data(name, "scores")}
+        outputs |= {table: context.paths.data(name, table) for table in TABLES}
+        inputs = context.finished(context.plan.find_sweeps(name))
+        yield Job("scores", name, spec, inputs, outputs, {"store": context.paths.records()})
+
+
+def run(job: Job, outputs: dict[str, str], threads: int) -> None:
+    """Write the tables. The job fails if recorded predictions do not give the recorded score."""
+    from subtune.analysis import curves, parameters, scores
+    from subtune.analysis.predictions import require_scores_of_predictions, row_scores
+    from subtune.analysis.runs import join_run_ids
+    from subtune.tasks.task import ScoreColumn
+
+    asked, store = job.spec, Path(job.resources["store"])
+    columns = [ScoreColumn(**column) for column in asked["columns"]]
+    planned = join_run_ids(asked["runs"], *finished_files(job))
+    every = scores.collect(planned, store, columns, not asked["paper"])
+    best = scores.choose(every)
+    require_scores_of_predictions(best["run"], store)
+    chosen = curves.with_verdicts(scores.on_most_rows(best), store, columns)
+    chosen = chosen.assign(margin=asked["margin"])
+    drawn = {(method, task) for method, task in asked["drawn"]}
+    tables = {
+        "all": every,
+        "chosen": chosen,
+        "row_scores": row_scores(chosen, store, columns),
+        "sizes": scores.in_every_metric(best, store, columns),
+        "learning_curves": curves.learning_curves(every, store),
+        "changes": parameters.component_changes(chosen, store),
+        "parameter_changes": parameters.mean_abs_changes(chosen, drawn, store),
+    }
+    for name, table in tables.items():
+        table.to_csv(outputs[name], index=False)

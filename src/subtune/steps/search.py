@@ -1,0 +1,41 @@
+"""The step `search`: learning rates that are searched, for all seeds and folds of methods."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subtune.core.jobs import report
+from subtune.steps.computing import training
+from subtune.steps.job import Job
+
+if TYPE_CHECKING:
+    from subtune.steps.context import Context
+
+
+def jobs(context: "Context") -> Iterator[Job]:
+    """Yield a job for the searches that train together."""
+    plan, paths = context.plan, context.paths
+    for key, ids in plan.search_jobs.items():
+        searches = [plan.searches[id] for id in ids]
+        rankings = {search.run.selection.ranking for search in searches}
+        inputs = context.tokens_and_model(searches[0].run)
+        inputs["rankings"] = [paths.ranking(id) for id in sorted(filter(None, rankings))]
+        runs = [run for run in plan.runs.values() if run.search in ids]
+        needed = context.training(f"search-{key}", runs, context.estimates.search_job(key))
+        spec = {"searches": [search.written() for search in searches]}
+        yield Job("search", key, spec, inputs, {"searches": paths.searches(key)}, needed)
+
+
+def run(job: Job, outputs: dict[str, str], threads: int) -> None:
+    """Search for learning rates, and write each with every rate that was tried."""
+    from subtune.runs.search import search
+    from subtune.runs.spec import SearchSpec
+
+    specs = map(SearchSpec.model_validate, job.spec["searches"])
+    with training(job, threads) as train:
+        found = search(specs, Path(job.resources["store"]), train)
+        for id, outcome in found.items():
+            report(f"search {id} found learning rate {outcome['learning_rate']:g}")
+        text = json.dumps(found, indent=2)
+        Path(outputs["searches"]).write_text(f"{text}\n", encoding="utf-8")

@@ -1,0 +1,51 @@
+"""The step `submission`: zip files for the GLUE server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subtune.steps.job import Job
+
+if TYPE_CHECKING:
+    from subtune.steps.context import Context
+
+
+def jobs(context: "Context") -> Iterator[Job]:
+    """Yield a job for each experiment with rows that the server scores."""
+    from subtune.exhibits.glue_server import list_submissions
+
+    paths = context.paths
+    for name, experiment in context.config.experiments.items():
+        if zips := list_submissions(context.config, experiment):
+            predicted = {model: paths.test_predictions(name, model) for model in experiment.models}
+            spec = {
+                "zips": [
+                    {"name": zip, "predicted": predicted[of.model]} | of._asdict()
+                    for zip, of in zips.items()
+                ],
+            }
+            inputs = {"chosen": paths.data(name, "chosen"), "predicted": [*predicted.values()]}
+            yield Job("submission", name, spec, inputs, {"folder": paths.submission(name)}, {})
+
+
+def run(job: Job, outputs: dict[str, str], threads: int) -> None:
+    """Write the zip files, and a table of their contents."""
+    import pandas as pd
+
+    from subtune.analysis import scores
+    from subtune.exhibits import glue_server
+    from subtune.papers.shared import SUBMISSION
+    from subtune.steps.exhibits import write_exhibit, write_index
+
+    folder, parts = Path(outputs["folder"]), []
+    best = scores.best_of_seeds(scores.read_scores(job.inputs["chosen"]))
+    predicted = {path: pd.read_parquet(path) for path in job.inputs["predicted"]}
+    for zip in job.spec["zips"]:
+        runs = best[(best["model"] == zip["model"]) & (best["method"] == zip["method"])]
+        predictions, part = glue_server.make_submission(predicted[zip["predicted"]], runs)
+        path = folder / f"{zip['name']}.zip"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        glue_server.write_zip(path, predictions)
+        parts.append(part.assign(submission=f"{zip['name']}.zip"))
+    contents = {"submission": pd.concat(parts, ignore_index=True)}
+    write_index(folder, [write_exhibit(SUBMISSION, contents, folder)])

@@ -1,0 +1,58 @@
+"""The step `summary`: the answers, and a table and a figure of all experiments together."""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from subtune.steps.job import Job
+
+if TYPE_CHECKING:
+    from subtune.steps.context import Context
+
+
+def jobs(context: "Context") -> Iterator[Job]:
+    """Yield the job."""
+    from subtune.papers.shared import SUMMARIES
+
+    config, paths = context.config, context.paths
+    names, tasks = config.experiments, config.all_tasks()
+    asked = chain(*(experiment.tasks for experiment in names.values()))
+    spec = {
+        "tasks": {
+            task: {"title": tasks[task].title, "metrics": tasks[task].metric_titles()}
+            for task in asked
+        },
+        # A comparison that is not finished says so here.
+        "unfinished": {},
+    }
+    inputs = {
+        table: [paths.data(name, table) for name in names] for table in ("chosen", "row_scores")
+    }
+    outputs = {
+        exhibit.name: [paths.summary(exhibit.name, ending) for ending in exhibit.endings]
+        for exhibit in SUMMARIES
+    }
+    yield Job("summary", "summary", spec, inputs, outputs, {})
+
+
+def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
+    """Make the answers, a table and a figure of all experiments together."""
+    from subtune.analysis.predictions import read_row_scores
+    from subtune.analysis.scores import read_scores
+    from subtune.analysis.summary import merged_experiments
+    from subtune.exhibits.answer_tables import answers_table, summary_table
+    from subtune.exhibits.figures import draw_front
+    from subtune.exhibits.output import ExperimentResults, save_figure, write_table
+    from subtune.papers import NO_PAPER
+
+    tables = {
+        "chosen": merged_experiments([read_scores(path) for path in job.inputs["chosen"]]),
+        "row_scores": read_row_scores(job.inputs["row_scores"]),
+    }
+    asked = job.spec
+    results = ExperimentResults(
+        tables, asked["tasks"], NO_PAPER.printed, unfinished=asked["unfinished"]
+    )
+    write_table(answers_table(results), outputs["answers"])
+    write_table(summary_table(results), outputs["summary"])
+    save_figure(draw_front(results), outputs["front"])

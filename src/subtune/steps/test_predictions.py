@@ -1,0 +1,61 @@
+"""The step `test_predictions`: predictions of the test rows that the GLUE server scores."""
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subtune.steps.computing import load_job_encoder
+from subtune.steps.job import Job
+
+if TYPE_CHECKING:
+    from subtune.steps.context import Context
+
+
+def jobs(context: "Context") -> Iterator[Job]:
+    """Yield a job for each experiment with GLUE's rows, and model."""
+    config, plan, paths = context.config, context.plan, context.paths
+    for name, experiment in config.experiments.items():
+        tasks = [*filter(config.is_submitted, experiment.tasks)]
+        for model in experiment.models if tasks else ():
+            runs = [[*plan.runs_by_method(name, model, task).values()] for task in tasks]
+            # Any run of a task will do, because all methods share model and tokens.
+            firsts = [plan.runs[run].spec for run, *_ in runs]
+            inputs = {
+                "chosen": paths.data(name, "chosen"),
+                "tokens": [paths.tokens(plan.tests[run.tokens.key].key) for run in firsts],
+                "model": paths.model(plan.model_ids[model]),
+            }
+            largest = max(firsts, key=context.estimates.memory)
+            cost = context.estimates.test_predictions(chain(*runs))
+            outputs = {"predictions": paths.test_predictions(name, model)}
+            spec = {"model": model, "tasks": tasks}
+            needed = context.computing(largest, cost)
+            yield Job("test_predictions", f"{name}/{model}", spec, inputs, outputs, needed)
+
+
+def run(job: Job, outputs: dict[str, str], threads: int) -> None:
+    """Predict the test rows with a model's chosen runs, and write the logits, run by run."""
+    import pandas as pd
+
+    from subtune.analysis import scores
+    from subtune.data.load import read_splits
+    from subtune.runs import records
+    from subtune.runs.spec import Fit
+    from subtune.training import trained_models
+
+    store = Path(job.resources["store"])
+    best = scores.best_of_seeds(scores.read_scores(job.inputs["chosen"]))
+    best = best[best["model"] == job.spec["model"]].dropna(subset=["value"])
+    predicted = [trained_models.NO_PREDICTIONS]
+    for name, tokens in zip(job.spec["tasks"], job.inputs["tokens"], strict=True):
+        runs = best.loc[best["task"] == name, "run"].unique()
+        specs = [records.read_spec(store, run) for run in runs]
+        # A regression on embeddings reads other tokens.
+        specs = [spec for spec in specs if not isinstance(spec.recipe, Fit)]
+        if specs:
+            model = load_job_encoder(job, specs[0], threads)
+            predicted.append(
+                trained_models.predict_test_rows(store, specs, model, read_splits(Path(tokens)))
+            )
+    pd.concat(predicted, ignore_index=True).to_parquet(outputs["predictions"], index=False)

@@ -1,0 +1,37 @@
+"""The step `tokens`: the token ids of one task for one tokenizer."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subtune.steps.job import Job
+
+if TYPE_CHECKING:
+    from subtune.steps.context import Context
+
+# Minutes for which a job asks.
+MINUTES = 30
+
+
+def jobs(context: "Context") -> Iterator[Job]:
+    """Yield a job for the token ids of each task, length and tokenizer."""
+    for key, tokens in context.plan.tokens.items():
+        inputs = {
+            "rows": context.paths.dataset(tokens.data.key),
+            "model": context.paths.model(tokens.tokenizer),
+        }
+        outputs = {"tokens": context.paths.tokens(key)}
+        needed = {"mem_mb": context.estimates.tokens_memory(key), "minutes": MINUTES}
+        yield Job("tokens", key, tokens.written(), inputs, outputs, needed)
+
+
+def run(job: Job, outputs: dict[str, str], threads: int) -> None:
+    """Write the token ids of one task as an Arrow folder of splits."""
+    from subtune.data.load import read_splits, tokenize
+    from subtune.runs.spec import TokensSpec
+
+    spec = TokensSpec.model_validate(job.spec)
+    rows, model = Path(job.inputs["rows"]), Path(job.inputs["model"])
+    settings = spec.max_length, spec.doc_stride, spec.apart
+    tokens = tokenize(spec.data.task, read_splits(rows), model, *settings)
+    tokens.save_to_disk(outputs["tokens"])
