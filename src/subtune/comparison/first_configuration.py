@@ -47,7 +47,7 @@ from subtune.tasks.task import TEST, TaskSize
 from subtune.tasks.task_kind import Columns as Rows
 
 if TYPE_CHECKING:
-    from subtune.comparison.pace import Measured
+    from subtune.comparison.pace import MeasuredPace
 
 # The name of the only experiment. With a paper's name, it would get the paper's tables.
 EXPERIMENT = "mine"
@@ -144,7 +144,7 @@ class Draft:
     task: Task
     rows: int
     folds: int | None
-    timed: "Measured"
+    timed: "MeasuredPace"
 
     def text(self, chosen: Settings) -> str:
         """Return the text of the configuration with some settings."""
@@ -186,11 +186,11 @@ def init(request: Request) -> Iterator[str]:
     yield from (f"method {method} is left out: {why}" for method, why in problems.items())
     methods = [method for method in DEFAULTS.methods if method not in problems]
     # Importing torch takes seconds.
-    from subtune.comparison.pace import measured
+    from subtune.comparison.pace import measure_pace
 
     windows = possible_windows(findings.counts, model.longest_text)
     seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * 60 * request.minutes)
-    timed = measured(model, task, columns["train"], windows[0], methods, seconds)
+    timed = measure_pace(model, task, columns["train"], windows[0], methods, seconds)
     seeds = folds or DEFAULTS.seeds
     choices = list_settings(rows, windows, model.hidden_size, methods, seeds, timed.least_batch)
     draft = Draft(request, findings, task, rows, folds, timed)

@@ -27,7 +27,7 @@ from subtune.methods.names import METHODS
 from subtune.models.encoder import Encoder, load_encoder
 from subtune.models.files import has_one_end, has_token_types, read_config
 from subtune.models.tokenizer import read_tokenizer
-from subtune.plan.cost import FORWARD_PASSES, KINDS, Step, fit_pace
+from subtune.plan.cost import FORWARD_PASSES, KINDS
 from subtune.runs.spec import Precision, Recipe
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
@@ -46,7 +46,7 @@ SHARE = 1 / 12
 GAIN = 0.05
 
 
-class Measured(NamedTuple):
+class MeasuredPace(NamedTuple):
     """A device and its pace.
 
     Attributes:
@@ -66,14 +66,14 @@ class Measured(NamedTuple):
     least_batch: int = 1
 
 
-def measured(
+def measure_pace(
     model: StartingModel,
     task: Task,
     columns: Mapping[str, Sequence],
     max_length: int,
     methods: Iterable[str],
     seconds: float,
-) -> Measured:
+) -> MeasuredPace:
     """Measure the pace of this machine.
 
     Args:
@@ -81,50 +81,58 @@ def measured(
         task: the task of the texts.
         columns: columns of the training rows.
         max_length: the most tokens of a text that are read.
-        methods: methods that train.
+        methods: methods that train; the kind of the first one decides precision and batches.
         seconds: the approximate time that measuring takes.
     """
     device = machine.prepare(threads=1)
     is_gpu = device.type == "cuda"
     if not (model.directory and model.dimensions):
-        return Measured("H100" if is_gpu else "CPU core", {})
+        return MeasuredPace("H100" if is_gpu else "CPU core", {})
     deadline = time.monotonic() + seconds
     head = task.of_kind.head
     encoder = load_encoder(model.directory, head, task.outputs, model.pooling).to(device)
-    examples = _examples(model.directory, task, columns, min(max_length, LONGEST))
-    teraflops = model.dimensions.forward_flops(examples.lengths.mean(), encoder.head) / 1e12
-    layers = model.dimensions.num_hidden_layers
-    timer = Timer(encoder, task, examples, layers, teraflops, deadline, SHARE * seconds)
+    examples = _encode(model.directory, task, columns, min(max_length, LONGEST))
+    timer = Timer(encoder, task, examples, deadline, SHARE * seconds)
     kinds: dict[Trains, str] = {}
     for method in methods:
         kinds.setdefault(KINDS[METHODS[method].work()], method)
-    pace, precision, milliseconds = _paces(timer, kinds)
+    times, precision, milliseconds = _time_kinds(timer, kinds)
+    layers = model.dimensions.num_hidden_layers
+    teraflops = model.dimensions.forward_flops(examples.lengths.mean(), encoder.head) / 1e12
+    pace = {kind: draw_line(by_size, layers, teraflops) for kind, by_size in times.items()}
+    least_batch = BATCHES[0]
+    if first := pace.get(next(iter(kinds))):
+        start, text = first.per_layer / 1e3 * layers, first.per_teraflop * teraflops
+        least_batch = next((size for size in BATCHES if size * text >= start), BATCHES[-1])
+    # Freed memory goes back to the system: this process would keep it, and the jobs now need it.
     del encoder, timer
-    _free_memory()
-    name = machine.device_name(device)
-    if not is_gpu:
-        name = f"one core of {name}"
-    least_batch = _least_batch(pace.get(next(iter(kinds))), layers, teraflops)
-    return Measured(name, pace, precision, milliseconds, least_batch)
-
-
-def _least_batch(pace: Pace | None, layers: int, teraflops: float) -> int:
-    """Return the size of batches from which computing texts takes most of a step's time."""
-    if pace is None:
-        return BATCHES[0]
-    shared, text = pace.per_layer / 1e3 * layers, pace.per_teraflop * teraflops
-    return next((size for size in BATCHES if size * text >= shared), BATCHES[-1])
-
-
-def _free_memory() -> None:
-    """Return freed memory to the system. This process keeps it, and the jobs now need it."""
     gc.collect()
     torch.cuda.empty_cache()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+    name = machine.device_name(device)
+    name = name if is_gpu else f"one core of {name}"
+    return MeasuredPace(name, pace, precision, milliseconds, least_batch)
 
 
-def _examples(
+def draw_line(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pace:
+    """Return the line through the times of one or two steps. Neither part of it is negative.
+
+    Args:
+        seconds: the time of a step, by the number of texts in a batch.
+        layers: the number of the model's layers.
+        teraflops: 10¹² operations of one text's forward pass.
+    """
+    few, many = min(seconds), max(seconds)
+    text = seconds[many] / many
+    if few < many:
+        text = min(max((seconds[many] - seconds[few]) / (many - few), 0), text)
+    start = max(seconds[few] - few * text, 0)
+    per_layer, per_teraflop = 1e3 * start / layers, text / teraflops
+    return Pace(per_layer=float(f"{per_layer:.3g}"), per_teraflop=float(f"{per_teraflop:.3g}"))
+
+
+def _encode(
     directory: Path, task: Task, columns: Mapping[str, Sequence], max_length: int
 ) -> Examples:
     """Return `TEXTS` examples of evenly spaced rows; rows of small tables repeat."""
@@ -147,23 +155,19 @@ class Timer:
         encoder: the model.
         task: the task of the texts.
         examples: the texts.
-        layers: the number of the model's layers.
-        teraflops: 10¹² operations of one text's forward pass.
         deadline: the time after which no step begins.
         share: the seconds of one measurement, unless a single step takes longer.
-        forward: seconds per 10¹² operations of an evaluation, once one was timed.
+        forward: seconds of one text's evaluation, once one was timed.
     """
 
     encoder: Encoder
     task: Task
     examples: Examples
-    layers: int
-    teraflops: float
     deadline: float
     share: float
     forward: float = 0.0
 
-    def evaluation(self, precision: Precision) -> Step:
+    def evaluation(self, precision: Precision) -> None:
         """Time a pass without training, over as many texts as there is time for."""
 
         def seconds(texts: int) -> float:
@@ -174,26 +178,20 @@ class Timer:
         # The first pass also allocates memory.
         seconds(1)
         texts = int(np.clip(self.share / seconds(1), 1, len(self.examples)))
-        step = Step(self.layers, texts * self.teraflops, seconds(texts))
-        self.forward = step.seconds / step.teraflops
-        return step
+        self.forward = seconds(texts) / texts
 
-    def step(self, kind: Trains, method: str, batch_size: int, precision: Precision) -> list[Step]:
+    def step(
+        self, kind: Trains, method: str, batch_size: int, precision: Precision
+    ) -> dict[int, float]:
         """Time steps of a method.
 
-        Args:
-            kind: what trains.
-            method: the method.
-            batch_size: the number of texts in a batch.
-            precision: the precision of the steps.
-
         Returns:
-            The median of the steps; no step if there is no time for two, or not enough memory.
+            The median seconds by ``batch_size``; nothing if there is no time for two steps, or not
+            enough memory.
         """
-        teraflops = batch_size * self.teraflops
-        expected = FORWARD_PASSES[kind] * teraflops * self.forward
+        expected = FORWARD_PASSES[kind] * batch_size * self.forward
         if time.monotonic() + 2 * expected > self.deadline:
-            return []
+            return {}
         # A GPU's first steps capture others.
         epochs = 1 if self.encoder.device.type == "cpu" else 4
         recipe = Recipe(
@@ -216,8 +214,8 @@ class Timer:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            return []
-        return [Step(self.layers, teraflops, float(np.median(np.diff(clock.times)[-steps:])))]
+            return {}
+        return {batch_size: float(np.median(np.diff(clock.times)[-steps:]))}
 
 
 class _Clock(Keeper):
@@ -251,33 +249,32 @@ class _Clock(Keeper):
             raise StoppedError("enough steps are timed")
 
 
-def _paces(
+def _time_kinds(
     timer: Timer, kinds: Mapping[Trains, str]
-) -> tuple[dict[Trains, Pace], Precision, dict[Precision, float]]:
-    """Time every kind of step.
+) -> tuple[dict[Trains, dict[int, float]], Precision, dict[Precision, float]]:
+    """Time every kind of step, and evaluation.
 
     Args:
         timer: times steps of the model.
         kinds: a method of each kind of step; the first one decides the precision.
 
     Returns:
-        A device's pace, its quicker precision, and the milliseconds of a step by precision.
+        The seconds of a step by kind and size of batches, the quicker precision, and the
+        milliseconds of a step by precision.
     """
-    evaluation = timer.evaluation("fp32")
+    timer.evaluation("fp32")
     first, method = next(iter(kinds.items()))
-    by_precision: dict[Precision, list[Step]] = {
-        "fp32": timer.step(first, method, FEW, "fp32"),
-        "bf16": timer.step(first, method, FEW, "bf16"),
-    }
-    times = {name: 1e3 * steps[0].seconds for name, steps in by_precision.items() if steps}
+    both: tuple[Precision, ...] = ("fp32", "bf16")
+    tried = {precision: timer.step(first, method, FEW, precision) for precision in both}
+    milliseconds = {name: 1e3 * times[FEW] for name, times in tried.items() if times}
     precision: Precision = "fp32"
-    if len(times) == 2 and times["bf16"] < (1 - GAIN) * times["fp32"]:
-        precision, evaluation = "bf16", timer.evaluation("bf16")
-    found = {first: by_precision[precision]}
+    if len(milliseconds) == 2 and milliseconds["bf16"] < (1 - GAIN) * milliseconds["fp32"]:
+        precision = "bf16"
+        timer.evaluation("bf16")
+    others = [kind for kind in kinds if kind != first]
+    found = {first: tried[precision]}
+    found |= {kind: timer.step(kind, kinds[kind], FEW, precision) for kind in others}
     for kind, method in kinds.items():
-        if kind != first:
-            found[kind] = timer.step(kind, method, FEW, precision)
-    for kind, method in kinds.items():
-        found[kind] += timer.step(kind, method, MANY, precision)
-    pace = {kind: fit_pace(steps) for kind, steps in found.items() if steps}
-    return {**pace, "evaluation": fit_pace([evaluation])}, precision, times
+        found[kind] |= timer.step(kind, method, MANY, precision)
+    times = {kind: by_size for kind, by_size in found.items() if by_size}
+    return times | {"evaluation": {1: timer.forward}}, precision, milliseconds

@@ -1,9 +1,9 @@
 """Estimates of time, memory and disk before anything runs. No result depends on them.
 
 A table has the pace of each kind of work: a step takes a time per layer, which runs side by side
-share, and a time per operation of its forward passes. It comes from measured steps: those that
-`subtune init` wrote into the configuration, or those of a device in `steps.yaml`. For a model of
-another size the estimate may be wrong by a factor of two.
+share, and a time per operation of its forward passes. `subtune init` writes the table of this
+machine into the configuration; `paces.yaml` has those of known devices. For a model of another size
+the estimate may be wrong by a factor of two.
 """
 
 import math
@@ -13,9 +13,7 @@ from dataclasses import astuple, dataclass
 from functools import cached_property
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, cast
 
 from subtune.config.schema import Pace, Trains
 from subtune.core.errors import SubtuneError, one_of
@@ -90,77 +88,27 @@ class Cost:
         return Cost(*(times * amount for amount in astuple(self)))
 
 
-class Step(NamedTuple):
-    """A measured step of runs side by side.
-
-    Attributes:
-        layers: the number of the model's layers.
-        teraflops: the operations of all runs' forward passes, in units of 10¹².
-        seconds: the time of the step.
-    """
-
-    layers: int
-    teraflops: float
-    seconds: float
-
-
-def fit_pace(steps: Iterable[Step]) -> Pace:
-    """Return the pace with the smallest squared relative errors. Neither part is negative.
-
-    Without two different numbers of operations, the time per layer is 0.
-    """
-    layers, teraflops, seconds = np.array([*steps]).T
-    parts = np.stack([layers, teraflops], axis=1) / seconds[:, None]
-    found = []
-    for some in [[1], [0], [0, 1]] if len({*teraflops}) > 1 else [[1]]:
-        pace = np.zeros(2)
-        pace[some] = np.linalg.lstsq(parts[:, some], np.ones(len(parts)))[0]
-        found.append(pace)
-    best = min(
-        (pace for pace in found if (pace >= 0).all()),
-        key=lambda pace: ((parts @ pace - 1) ** 2).sum(),
-    )
-    return Pace(per_layer=float(f"{1e3 * best[0]:.3g}"), per_teraflop=float(f"{best[1]:.3g}"))
-
-
-def read_steps() -> dict[str, dict[Trains, list[Step]]]:
-    """Return the steps of `steps.yaml`, by device and by what trains."""
-    devices: dict[str, dict[Trains, list[Step]]] = {}
-    for device, rows in read_package_yaml("subtune.plan", "steps.yaml")["devices"].items():
-        devices[device] = {}
-        for trains, layers, width, runs, texts, tokens, milliseconds in rows:
-            flops = runs * tokens * layers * (24 * width**2 + 4 * width * tokens / texts)
-            step = Step(layers, flops / 1e12, milliseconds / 1e3)
-            devices[device].setdefault(trains, []).append(step)
-    return devices
-
-
 def read_paces(device: str) -> dict[Trains, Pace]:
-    """Return the pace of a device in `steps.yaml`, by what trains.
+    """Return the pace of a device in `paces.yaml`, by what trains.
 
     Raises:
-        SubtuneError: nothing was measured on this device.
+        SubtuneError: nothing is known of this device.
     """
-    devices, ratios = read_steps(), read_package_yaml("subtune.plan", "steps.yaml")["ratios"]
-    if device not in {*devices, *ratios}:
-        known = one_of(device, [*devices, *ratios])
+    devices = read_package_yaml("subtune.plan", "paces.yaml")
+    if device not in devices:
+        known = one_of(device, devices)
         raise SubtuneError(f"assumptions.device: {known}, or the `pace` of another device")
-    like, ratio = ratios.get(device, (device, 1))
-    paces = {trains: fit_pace(steps) for trains, steps in devices[like].items()}
-    return {trains: _scale(pace, 1, ratio) for trains, pace in paces.items()}
+    return {trains: Pace(**pace) for trains, pace in devices[device].items()}
 
 
 def find_pace(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
     """Return the pace of a kind of step. If it was not measured, scale the most similar kind's."""
+    if kind in paces:
+        return paces[kind]
     nearest = min(paces, key=lambda of: abs(FORWARD_PASSES[of] - FORWARD_PASSES[kind]))
-    nearest = kind if kind in paces else nearest
     ratio = FORWARD_PASSES[kind] / FORWARD_PASSES[nearest]
-    return _scale(paces[nearest], ratio, ratio)
-
-
-def _scale(pace: Pace, of_layers: float, of_operations: float) -> Pace:
-    layers, operations = of_layers * pace.per_layer, of_operations * pace.per_teraflop
-    return Pace(per_layer=layers, per_teraflop=operations)
+    pace = paces[nearest]
+    return Pace(per_layer=ratio * pace.per_layer, per_teraflop=ratio * pace.per_teraflop)
 
 
 @dataclass(frozen=True)

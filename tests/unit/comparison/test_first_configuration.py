@@ -14,7 +14,7 @@ from snakemake.common.configfile import load_configfile
 from subtune import cli
 from subtune.comparison import pace
 from subtune.comparison.first_configuration import quote_yaml
-from subtune.comparison.pace import Measured
+from subtune.comparison.pace import MeasuredPace
 from subtune.config import check_config, read_config
 from subtune.config.schema import Pace
 from subtune.core import machine
@@ -25,8 +25,8 @@ from tests.helpers.tables import glue_csv, write
 
 MINE = Path("mine.yaml")
 # Made-up machines.
-FAST = Measured("a fast one", {"matrices": Pace(per_layer=0, per_teraflop=0.1)})
-SLOW = Measured("a slow one", {"matrices": Pace(per_layer=0, per_teraflop=40)})
+FAST = MeasuredPace("a fast one", {"matrices": Pace(per_layer=0, per_teraflop=0.1)})
+SLOW = MeasuredPace("a slow one", {"matrices": Pace(per_layer=0, per_teraflop=40)})
 FILMS = "--train films-train.csv --dev films-dev.csv"
 
 
@@ -40,7 +40,7 @@ def rows_of(labels=("good", "bad"), rows=12, about="film"):
 def here(tmp_path, monkeypatch) -> Path:
     """A directory with two small tables, on a machine of known speed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pace, "measured", lambda *of: FAST)
+    monkeypatch.setattr(pace, "measure_pace", lambda *of: FAST)
     monkeypatch.setattr(machine, "count_jobs_at_once", lambda: 2)
     for name, about in (("train", "film"), ("dev", "book")):
         write(tmp_path / f"films-{name}.csv", ("sentence", "label"), rows_of(about=about))
@@ -155,7 +155,7 @@ def test_the_lines_say_what_is_written(written, tiny_bert):
 
 
 def test_settings_fit_into_the_minutes_that_are_asked(here, written, glue_dir, monkeypatch):
-    monkeypatch.setattr(pace, "measured", lambda *of: SLOW)
+    monkeypatch.setattr(pace, "measure_pace", lambda *of: SLOW)
     train, dev = glue_csv(glue_dir, "sst2", here, 2000)
     seconds = {}
     for minutes in (600, 60, 0.1):
@@ -176,8 +176,8 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, written, glue_dir, m
 
 @pytest.mark.slow
 def test_long_texts_have_a_shorter_window_before_methods_are_dropped(here, written, monkeypatch):
-    usual = Measured("usual", {"matrices": Pace(per_layer=0, per_teraflop=10)})
-    monkeypatch.setattr(pace, "measured", lambda *of: usual)
+    usual = MeasuredPace("usual", {"matrices": Pace(per_layer=0, per_teraflop=10)})
+    monkeypatch.setattr(pace, "measure_pace", lambda *of: usual)
     rows = rows_of(rows=100, about="long " * 1390)
     write(here / "films-train.csv", ("sentence", "label"), rows)
     found = {}
@@ -294,8 +294,8 @@ def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(
     model = "mein Modell: 1"
     shutil.copytree(tiny_bert, here / model)
     device = "two: 'cores'"
-    timed = Measured(device, FAST.pace, "bf16", {"fp32": 9.0, "bf16": 1e-5}, least_batch=8)
-    monkeypatch.setattr(pace, "measured", lambda *of: timed)
+    timed = MeasuredPace(device, FAST.pace, "bf16", {"fp32": 9.0, "bf16": 1e-5}, least_batch=8)
+    monkeypatch.setattr(pace, "measure_pace", lambda *of: timed)
     columns = "--text 'a: b' --text2 ² --label yes --classes"
     places = "--train '{train}' --dev \"{validation}\"".format(**files)
     path = here / "größe.yaml"

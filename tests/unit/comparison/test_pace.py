@@ -5,9 +5,9 @@ import time
 import pytest
 
 from subtune.comparison import pace
-from subtune.comparison.pace import measured
+from subtune.comparison.pace import draw_line, measure_pace
 from subtune.comparison.starting_model import find_starting_model
-from subtune.plan.cost import Step
+from subtune.config.schema import Pace
 from subtune.tasks import TASKS
 
 METHODS = ("full", "bitfit", "lora-I", "frozen")
@@ -25,7 +25,7 @@ def columns(task: str, rows: int) -> dict:
 
 @pytest.mark.parametrize(("task", "rows"), [("sst2", 300), ("stsb", 300), ("sst2", 3)])
 def test_every_kind_of_step_is_timed(tiny_bert, task, rows):
-    found = measured(
+    found = measure_pace(
         find_starting_model(str(tiny_bert)), TASKS[task], columns(task, rows), 32, METHODS, 8
     )
     assert {*found.pace} == KINDS
@@ -36,13 +36,13 @@ def test_every_kind_of_step_is_timed(tiny_bert, task, rows):
 @pytest.mark.slow
 def test_a_model_that_transformers_computes_is_timed(directory_of):
     model = find_starting_model(str(directory_of("distilbert")))
-    found = measured(model, TASKS["sst2"], columns("sst2", 100), 32, METHODS, 8)
+    found = measure_pace(model, TASKS["sst2"], columns("sst2", 100), 32, METHODS, 8)
     assert {*found.pace} == KINDS
 
 
 def test_steps_that_take_too_long_are_left_out(tiny_bert, monkeypatch):
     started = time.monotonic()
-    found = measured(
+    found = measure_pace(
         find_starting_model(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1e-6
     )
     assert {*found.pace} == {"evaluation"}
@@ -50,18 +50,23 @@ def test_steps_that_take_too_long_are_left_out(tiny_bert, monkeypatch):
 
 
 def test_a_model_that_is_not_here_counts_like_a_known_device(monkeypatch):
-    found = measured(find_starting_model("someone/model"), TASKS["sst2"], {}, 32, METHODS, 8)
+    found = measure_pace(find_starting_model("someone/model"), TASKS["sst2"], {}, 32, METHODS, 8)
     assert found.device in ("H100", "CPU core")
     assert not found.pace
+
+
+def test_a_line_through_one_step_has_a_time_per_operation_only():
+    assert draw_line({8: 4.0}, layers=2, teraflops=0.5) == Pace(per_layer=0, per_teraflop=1)
+    assert draw_line({8: 4.0, 32: 4.0}, 2, 0.5) == Pace(per_layer=2000, per_teraflop=0)
+    assert draw_line({8: 6.0, 32: 18.0}, 2, 0.5) == Pace(per_layer=1000, per_teraflop=1)
+    assert draw_line({8: 1.0, 32: 8.0}, 2, 0.5) == Pace(per_layer=0, per_teraflop=0.5)
 
 
 @pytest.mark.parametrize(("bf16", "chosen"), [(0.5, "bf16"), (0.99, "fp32"), (2.0, "fp32")])
 def test_bf16_is_chosen_if_its_step_is_quicker(tiny_bert, monkeypatch, bf16, chosen):
     seconds = {"fp32": 1.0, "bf16": bf16}
-    monkeypatch.setattr(
-        pace.Timer, "step", lambda self, *of: [Step(2, 1e-3 * of[2], seconds[of[3]])]
-    )
-    found = measured(
+    monkeypatch.setattr(pace.Timer, "step", lambda self, *of: {of[2]: seconds[of[3]]})
+    found = measure_pace(
         find_starting_model(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
     )
     assert found.precision == chosen
@@ -75,11 +80,9 @@ def test_batches_are_large_enough_that_texts_take_most_of_a_step(
     monkeypatch.setattr(
         pace.Timer,
         "step",
-        lambda self, kind, method, batch_size, precision: [
-            Step(self.layers, batch_size * self.teraflops, batch_size + shared)
-        ],
+        lambda self, kind, method, batch_size, precision: {batch_size: batch_size + shared},
     )
-    found = measured(
+    found = measure_pace(
         find_starting_model(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
     )
     assert found.least_batch == size

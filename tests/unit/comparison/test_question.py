@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from subtune.comparison import loop, pace
-from subtune.comparison.pace import Measured
+from subtune.comparison.pace import MeasuredPace
 from subtune.comparison.question import compare
 from subtune.comparison.results import Comparison
 from subtune.config.schema import Pace
@@ -33,7 +33,7 @@ def answer(tmp_path_factory, tiny_bert):
 def untrained(monkeypatch):
     """Calls of `compare` neither measure the machine nor train."""
     vectors = {"vectors": Pace(per_layer=0, per_teraflop=1)}
-    monkeypatch.setattr(pace, "measured", lambda *of: Measured("a machine", vectors))
+    monkeypatch.setattr(pace, "measure_pace", lambda *of: MeasuredPace("a machine", vectors))
     monkeypatch.setattr(loop, "answer", lambda _, results, *__: (results / "report.html").touch())
 
 
