@@ -1,9 +1,9 @@
 """A model's dimensions, known without its weights, and the parameters that methods train in it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,23 +24,31 @@ if TYPE_CHECKING:
 class OtherDimensions:
     """The dimensions of a model outside the packed families, with the interface of `Dimensions`.
 
+    Importing transformers takes seconds, so planning imports it only if a model needs it.
+
     Attributes:
+        directory: the directory of the model's configuration.
         first_head: the first head that transformers has for the model.
         is_decoder: whether a token reads only the tokens before it.
-        shapes: a function of the number of outputs and the head. It returns the shapes of all
-            parameters, and raises a SubtuneError if weights in the directory do not match the
-            configuration.
-        config: returns transformers' configuration for a number of outputs.
     """
 
+    directory: Path
     hidden_size: int
     num_hidden_layers: int
     num_attention_heads: int
     intermediate_size: int
     first_head: str
     is_decoder: bool
-    shapes: Callable[..., dict[str, Shape]]
-    config: Callable[[int], Any]
+
+    def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
+        """Return the shape of every parameter of the model with a head, by canonical name.
+
+        Raises:
+            SubtuneError: weights in the directory do not match the configuration.
+        """
+        from subtune.models.transformers_models import read_shapes
+
+        return read_shapes(self.directory, outputs, head)
 
     @property
     def parameters(self) -> int:
@@ -101,7 +109,8 @@ def _peft_shapes(
     if isinstance(dimensions, Dimensions):
         config = transformers_models.make_config(dimensions, outputs)
         return peft.peft_shapes(config, head, settings, dimensions.exported_names(head))
-    return peft.peft_shapes(dimensions.config(outputs), head, settings, None)
+    config = transformers_models.read_transformers_config(dimensions.directory, outputs)
+    return peft.peft_shapes(config, head, settings)
 
 
 def shapes_with_added(
@@ -151,26 +160,27 @@ def known_config(name_or_path: str) -> Mapping[str, Any] | None:
 def known_dimensions(name_or_path: str) -> AnyDimensions | None:
     """Return a model's dimensions, or None if `known_config` does not know its configuration."""
     fields = known_config(name_or_path)
-    return None if fields is None else _dimensions(Path(name_or_path), fields)
+    return None if fields is None else read_dimensions(Path(name_or_path), fields)
 
 
-def read_dimensions(directory: Path) -> AnyDimensions:
+def read_dimensions(directory: Path, fields: Mapping[str, Any] | None = None) -> AnyDimensions:
     """Return the dimensions of the model in a local directory; its weights are not needed.
+
+    ``fields`` are those of the model's ``config.json``, if they are known.
 
     Raises:
         SubtuneError: there is no readable configuration, or transformers has no head for the model.
     """
-    return _dimensions(directory, read_config(directory))
-
-
-def _dimensions(directory: Path, fields: Mapping[str, Any]) -> AnyDimensions:
+    fields = fields or read_config(directory)
     if fields["model_type"] in FAMILIES:
         return FAMILIES[fields["model_type"]].dimensions(fields)
-    # Importing transformers takes seconds, so planning imports it only if a model needs it.
-    from subtune.models import encoder
-    from subtune.models import transformers_models as theirs
+    from subtune.models.transformers_models import (
+        is_decoder,
+        model_classes,
+        read_transformers_config,
+    )
 
-    with_head = encoder.read_transformers_config(directory, outputs=1)
+    with_head = read_transformers_config(directory, outputs=1)
     config = with_head.get_text_config()
 
     def size(name: str, default: int) -> int:
@@ -179,15 +189,14 @@ def _dimensions(directory: Path, fields: Mapping[str, Any]) -> AnyDimensions:
 
     hidden = size("hidden_size", 1)
     return OtherDimensions(
+        directory=directory,
         hidden_size=hidden,
         num_hidden_layers=size("num_hidden_layers", 1),
         # FNet has no attention heads.
         num_attention_heads=size("num_attention_heads", 1),
         intermediate_size=size("intermediate_size", 4 * hidden),
-        first_head=next(iter(theirs.available_heads(with_head)), SEQUENCE_CLASSIFICATION),
-        is_decoder=theirs.is_decoder(with_head),
-        shapes=partial(theirs.read_shapes, directory),
-        config=partial(encoder.read_transformers_config, directory),
+        first_head=next(iter(model_classes(with_head)), SEQUENCE_CLASSIFICATION),
+        is_decoder=is_decoder(with_head),
     )
 
 

@@ -63,6 +63,11 @@ class Dimensions(NamedTuple):
     type_vocab_size: int
 
     @property
+    def is_decoder(self) -> bool:
+        """Whether a token reads only the tokens before it."""
+        return False
+
+    @property
     def parameters(self) -> int:
         """The number of pretrained parameters: all but the classifier's."""
         return sum(map(math.prod, self.pretrained_shapes().values()))

@@ -131,7 +131,10 @@ def make_peft_model(
 
 
 def peft_shapes(
-    config: PretrainedConfig, head: str, settings: PeftSettings, names: Mapping[str, str] | None
+    config: PretrainedConfig,
+    head: str,
+    settings: PeftSettings,
+    names: Mapping[str, str] | None = None,
 ) -> dict[str, Shape]:
     """Return the shape of every parameter that is used, by canonical name.
 
@@ -139,8 +142,8 @@ def peft_shapes(
         config: transformers' configuration of the model, with the number of outputs.
         head: the model's head.
         settings: the settings of PEFT's modules.
-        names: transformers' name of each of the model's parameters, by canonical name, if its
-            family is packed.
+        names: transformers' name of each of the model's parameters, by canonical name; default:
+            by the roles of its family.
 
     Raises:
         SubtuneError: PEFT cannot put such modules into this model.

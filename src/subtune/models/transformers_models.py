@@ -100,12 +100,7 @@ def is_decoder(config: PretrainedConfig) -> bool:
     return generates and not fills_gaps
 
 
-def available_heads(config: PretrainedConfig) -> list[str]:
-    """Return the heads with which transformers has the model, the one for sequences first."""
-    return [*_classes(config)]
-
-
-def _classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
+def model_classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
     """Return transformers' class for each head of the model, the one for sequences first."""
     mappings = {head: auto_class._model_mapping for head, auto_class in AUTO_CLASSES.items()}
     return {head: of[type(config)] for head, of in mappings.items() if type(config) in of}
@@ -114,7 +109,7 @@ def _classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
 def _read_config_with_head(directory: Path, outputs: int, head: str) -> PretrainedConfig:
     """Return a model's configuration, if transformers has the model with this head."""
     config = read_transformers_config(directory, outputs)
-    if head not in _classes(config):
+    if head not in model_classes(config):
         raise SubtuneError(
             f"model_type: transformers has no model for {head.replace('_', ' ')} of "
             f"{config.model_type!r}"
@@ -153,7 +148,9 @@ def _load_module(
 ) -> PreTrainedModel:
     """Return a model with the weights in a directory. On the device ``meta`` it has shapes only."""
     # Transformers' question answering has another name for the pretrained part of some decoders.
-    prefixes = {of: model_class.base_model_prefix for of, model_class in _classes(config).items()}
+    prefixes = {
+        of: model_class.base_model_prefix for of, model_class in model_classes(config).items()
+    }
     prefix, usual = prefixes[head], prefixes.get(SEQUENCE_CLASSIFICATION, prefixes[head])
     with one_line(f"{directory} cannot be loaded"), quiet():
         module, loading = AUTO_CLASSES[head].from_pretrained(

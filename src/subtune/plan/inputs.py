@@ -20,7 +20,6 @@ from subtune.methods.added import Peft
 from subtune.methods.roles import family_naming
 from subtune.methods.selection import Work
 from subtune.models.dimensions import (
-    OtherDimensions,
     known_config,
     known_dimensions,
     shapes_with_added,
@@ -164,7 +163,7 @@ def _require_parameters(
     if dimensions is None or fields is None:
         return
     asked = config.all_models()[model].pooling
-    if asked and isinstance(dimensions, OtherDimensions) and dimensions.is_decoder:
+    if asked and dimensions.is_decoder:
         raise SubtuneError(f"models.{model}.{NO_POOLING.format(asked)}")
     experiment, all_tasks = config.experiments[name], config.all_tasks()
     # Only the classifier's parameters differ between tasks with the same head.
