@@ -1,10 +1,10 @@
 """Facts about tables before training: classes, repeated texts, conflicting labels, lengths."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from subtune.comparison.user_table import (
     LabelColumns,
     Table,
     guess_kind,
-    ids_or_dates,
     label_names,
     label_order,
     parse_number,
@@ -37,6 +36,19 @@ class Row(NamedTuple):
     place: str
     texts: tuple[str, ...]
     labels: tuple[str, ...] | None
+
+    @classmethod
+    def read(
+        cls,
+        place: str,
+        cells: Mapping[str, Any],
+        text: Sequence[str],
+        label: LabelColumns,
+        kind: Kind,
+    ) -> "Row":
+        """Return the row with some cells by column."""
+        texts = (" ".join(str(cells.get(column) or "").split()) for column in text)
+        return cls(place, tuple(texts), row_labels(cells, label, kind))
 
 
 @dataclass(frozen=True)
@@ -93,7 +105,6 @@ class Facts:
         text: the text columns.
         label: the label columns.
         kind: the kind of task.
-        not_read: ``ids`` or ``dates``, by unused column.
         guessed: the options that the user did not give.
         judges: the split that gives the scores.
         parts: the facts about each split.
@@ -110,7 +121,6 @@ class Facts:
     text: tuple[str, ...]
     label: LabelColumns
     kind: Kind
-    not_read: dict[str, str]
     guessed: tuple[str, ...]
     judges: str
     parts: dict[str, SplitFacts]
@@ -144,23 +154,41 @@ def describe_tables(
     train, judges = tables["train"], [*tables][-1]
     if kind is None or not isinstance(label, str):
         kind = guess_kind(train, label)
-    rows, left_out = _rows(tables, text, label, kind)
-    classes, answer, share = {}, None, None
+    rows, parts = dict[str, list[Row]](), dict[str, SplitFacts]()
+    for split, table in tables.items():
+        placed, left_out = table.rows, list[str]()
+        # A multi-label row without a label has an empty set of labels.
+        if kind != "multilabel":
+            placed, left_out = drop_unlabelled_rows(placed, *label_names(label))
+        where = "" if split == "train" else f" of {table.path}"
+        kept = [Row.read(place + where, cells, text, label, kind) for place, cells in placed]
+        parts[split] = SplitFacts(
+            path=str(table.path),
+            rows=len(table.rows),
+            labels={} if kind == "regression" else _count_classes(kept, label),
+            missing=_missing_cells(kept, (*text, listed(label_names(label)))),
+            left_out=left_out,
+            also_in={other: _count_common_texts(kept, rows[other]) for other in rows},
+        )
+        rows[split] = kept
+    words = [word for row in rows["train"] for word in row.labels or ()]
+    numbers = [n for n in map(parse_number, words) if n is not None]
+    answer, share = None, None
     if kind != "regression":
-        classes = {split: _class_counts(kept, label) for split, kept in rows.items()}
         answer, share = _constant_answer(rows["train"], rows[judges])
     return Facts(
         columns=train.columns,
         text=text,
         label=label,
         kind=kind,
-        not_read=_unread(train, {*text, *label_names(label)}) if "text" in guessed else {},
         guessed=guessed,
         judges=judges,
-        parts=_parts(tables, rows, left_out, classes, (*text, listed(label_names(label)))),
-        numbers=_range(rows["train"]) if kind == "regression" else None,
-        joined=_group_equal(_written_labels(tables, label, kind), plain_label) if classes else [],
-        differing_in_capitals=_group_equal(chain(*classes.values()), str.casefold),
+        parts=parts,
+        numbers=(min(numbers), max(numbers)) if kind == "regression" and numbers else None,
+        joined=_group_equal(_written_labels(tables, label, kind), plain_label),
+        differing_in_capitals=_group_equal(
+            chain(*(part.labels for part in parts.values())), str.casefold
+        ),
         most_frequent=answer,
         constant=share,
         conflicts=_conflicts(chain(*rows.values())),
@@ -168,45 +196,37 @@ def describe_tables(
     )
 
 
-def _rows(
-    tables: Mapping[str, Table], text: tuple[str, ...], label: LabelColumns, kind: Kind
-) -> tuple[dict[str, list[Row]], dict[str, list[str]]]:
-    """Return the rows of each split, and the places of rows that are left out.
-
-    A row without a label is left out if there are few of them. A multi-label row never is.
-    """
-    rows, left_out = {}, {}
-    for split, table in tables.items():
-        placed, left_out[split] = table.rows, list[str]()
-        if kind != "multilabel":
-            placed, left_out[split] = drop_unlabelled_rows(placed, *label_names(label))
-        where = "" if split == "train" else f" of {table.path}"
-        rows[split] = [
-            Row(
-                place + where,
-                tuple(" ".join(str(cells.get(column) or "").split()) for column in text),
-                row_labels(cells, label, kind),
-            )
-            for place, cells in placed
-        ]
-    return rows, left_out
-
-
-def _written_labels(tables: Mapping[str, Table], label: LabelColumns, kind: Kind) -> Iterator[str]:
-    """Yield the labels as the cells of a single column have them, without spaces around them."""
-    if isinstance(label, str):
-        for word in chain.from_iterable(table.words(label) for table in tables.values()):
-            yield from parse_labels(word) or () if kind == "multilabel" else [word]
-
-
-def _class_counts(rows: Iterable[Row], label: LabelColumns) -> dict[str, int]:
-    """Return the number of rows of each class, in the order of `label_order`.
+def _count_classes(rows: Iterable[Row], label: LabelColumns) -> dict[str, int]:
+    """Return the number of rows of each class, sorted by `label_order`.
 
     Each of several label columns is a class, even if no row has it.
     """
     counts = Counter(word for row in rows for word in row.labels or ())
     columns = () if isinstance(label, str) else label
     return {word: counts[word] for word in sorted({*counts, *columns}, key=label_order)}
+
+
+def _missing_cells(rows: Iterable[Row], columns: Sequence[str]) -> dict[str, list[str]]:
+    """Return the places of rows with an empty text or without labels, by column."""
+    places = defaultdict[str, list[str]](list)
+    for row in rows:
+        for column, cell in zip(columns, (*row.texts, row.labels), strict=True):
+            if cell in ("", None):
+                places[column].append(row.place)
+    return dict(places)
+
+
+def _count_common_texts(rows: Iterable[Row], others: Iterable[Row]) -> int:
+    """Return the number of rows whose text other rows have, too."""
+    texts = {row.texts for row in others}
+    return sum(row.texts in texts for row in rows if any(row.texts))
+
+
+def _written_labels(tables: Mapping[str, Table], label: LabelColumns, kind: Kind) -> Iterator[str]:
+    """Yield the words in a single label column as they are written, without spaces around them."""
+    if isinstance(label, str) and kind != "regression":
+        for word in chain.from_iterable(table.words(label) for table in tables.values()):
+            yield from parse_labels(word) or () if kind == "multilabel" else [word]
 
 
 def _constant_answer(
@@ -222,60 +242,6 @@ def _constant_answer(
     [(answer, _)] = answers.most_common(1)
     judged = [row.labels for row in judging if row.labels is not None]
     return _join_labels(answer), judged.count(answer) / max(1, len(judged))
-
-
-def _range(rows: Iterable[Row]) -> tuple[float, float] | None:
-    """Return the minimum and the maximum of the labels that are numbers; None if none is."""
-    words = {word for row in rows for word in row.labels or ()}
-    numbers = [number for word in words if (number := parse_number(word)) is not None]
-    return (min(numbers), max(numbers)) if numbers else None
-
-
-def _parts(
-    tables: Mapping[str, Table],
-    rows: Mapping[str, Sequence[Row]],
-    left_out: Mapping[str, list[str]],
-    classes: Mapping[str, dict[str, int]],
-    columns: Sequence[str],
-) -> dict[str, SplitFacts]:
-    """Return the facts about each split.
-
-    Args:
-        tables: the tables by split.
-        rows: the rows by split.
-        left_out: the places of rows that are left out, by split.
-        classes: the number of rows of each class, by split; empty for a regression.
-        columns: the names of the text columns and, in one text, of the label columns.
-    """
-    parts, seen = dict[str, SplitFacts](), dict[str, set[tuple[str, ...]]]()
-    for split, table in tables.items():
-        texts = [row.texts for row in rows[split] if any(row.texts)]
-        parts[split] = SplitFacts(
-            path=str(table.path),
-            rows=len(table.rows),
-            labels=classes.get(split, {}),
-            missing=_missing(rows[split], columns),
-            left_out=left_out[split],
-            also_in={other: sum(text in seen[other] for text in texts) for other in seen},
-        )
-        seen[split] = {*texts}
-    return parts
-
-
-def _missing(rows: Iterable[Row], columns: Sequence[str]) -> dict[str, list[str]]:
-    """Return the places of rows with an empty text or without labels, by column."""
-    places = defaultdict[str, list[str]](list)
-    for row in rows:
-        for column, cell in zip(columns, (*row.texts, row.labels), strict=True):
-            if cell in ("", None):
-                places[column].append(row.place)
-    return dict(places)
-
-
-def _unread(table: Table, read: Collection[str]) -> dict[str, str]:
-    """Return ``ids`` or ``dates`` for each other column that has them."""
-    others = {c: ids_or_dates(table, c) for c in table.columns if c not in read}
-    return {column: what for column, what in others.items() if what}
 
 
 def _conflicts(rows: Iterable[Row]) -> dict[str, dict[str, list[str]]]:

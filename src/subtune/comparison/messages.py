@@ -71,11 +71,9 @@ def sheet_lines(path: Path) -> Iterator[str]:
 
 
 def _column_lines(facts: Facts) -> Iterator[str]:
-    """Yield lines about the columns of text and label, and columns that are not read."""
+    """Yield lines about the columns of text and label."""
     how = "pairs of texts: columns" if len(facts.text) == 2 else "text: column"
     yield f"{how} {' and '.join(map(shown, facts.text))}{_guess(facts, 'text')}"
-    for column, what in facts.not_read.items():
-        yield f"not read: column {shown(column)} ({what})"
     where = f"columns {listed(map(shown, label_names(facts.label)), NAMED, 'and')} of 0 and 1"
     if isinstance(facts.label, str):
         where = f"column {shown(facts.label)}"

@@ -5,6 +5,7 @@ import fcntl
 import json
 import math
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,8 +14,6 @@ from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import yaml
 
 from subtune.comparison import loop
 from subtune.comparison.first_configuration import EXPERIMENT, init
@@ -34,7 +33,7 @@ from subtune.comparison.splits import (
 )
 from subtune.config import check_config, parse_config_file, read_config
 from subtune.core.errors import SubtuneError, listed, one_line
-from subtune.core.files import drafts
+from subtune.core.files import write_text
 from subtune.core.ids import canonical_json, content_id
 from subtune.core.layout import Layout
 from subtune.data.text_files import is_directory
@@ -207,20 +206,13 @@ def _continue(place: Path, question: Question, say: Say | None) -> None:
             "open it with subtune.load"
         )
     if written.experiments[EXPERIMENT].margin != question.options.margin:
-        _set_margin(place / CONFIGURATION, question.options.margin)
-
-
-def _set_margin(path: Path, margin: float) -> None:
-    """Replace the margin in a configuration. Comments stay, and no run depends on the margin."""
-    text = path.read_text("utf-8")
-    node: Any = yaml.compose(text)
-    with one_line(f"{path}: found no experiments.{EXPERIMENT}.margin, expected one to replace"):
-        for key in ("experiments", EXPERIMENT, "margin"):
-            [node] = [value for name, value in node.value if name.value == key]
-    start, end = node.start_mark.index, node.end_mark.index
-    with drafts({"configuration": str(path)}) as paths:
-        changed = f"{text[:start]}{margin}{text[end:]}"
-        Path(paths["configuration"]).write_text(changed, "utf-8")
+        # Comments stay, and no run depends on the margin.
+        path, margin = place / CONFIGURATION, question.options.margin
+        line, written = r"(?m)^( +margin: )[^ \n]+", rf"\g<1>{margin}"
+        text, changes = re.subn(line, written, path.read_text("utf-8"))
+        if changes != 1:
+            raise SubtuneError(f"{path}: found {changes} lines with a margin, expected one")
+        write_text(path, text)
 
 
 def _say_all(lines: Iterable[str], say: Say | None) -> None:
