@@ -208,8 +208,8 @@ def _continue(place: Path, question: Question, say: Say | None) -> None:
     if written.experiments[EXPERIMENT].margin != question.options.margin:
         # Comments stay, and no run depends on the margin.
         path, margin = place / CONFIGURATION, question.options.margin
-        line, written = r"(?m)^( +margin: )[^ \n]+", rf"\g<1>{margin}"
-        text, changes = re.subn(line, written, path.read_text("utf-8"))
+        line, new = r"(?m)^( +margin: )[^ \n]+", rf"\g<1>{margin}"
+        text, changes = re.subn(line, new, path.read_text("utf-8"))
         if changes != 1:
             raise SubtuneError(f"{path}: found {changes} lines with a margin, expected one")
         write_text(path, text)
