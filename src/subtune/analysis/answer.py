@@ -239,7 +239,7 @@ def _study(pairs: pd.DataFrame, numbers: pd.DataFrame) -> Study | None:
 
 
 def _is_sure(studies: Sequence[Study], margin: float) -> bool:
-    """Return whether a loss is at most the margin with a chance of at least `SURE`.
+    """Return whether the chance that a loss is at most the margin is at least `SURE`.
 
     The chance of a single seed does not include differences between seeds, so one seed is never
     sure.
@@ -401,7 +401,7 @@ def _decision(
             if candidate.is_sure:
                 return "train", candidate
     for candidate in smaller:
-        # The distribution is symmetric, and the mean is known even without an interval.
+        # The distribution is symmetric: the chance is at least a half if the mean is within.
         if candidate.difference.mean >= -answer.margin:
             return "probably", candidate
     if answer.missing:

@@ -158,7 +158,7 @@ class Claim:
     is_main: bool = False
 
     def equivalence_margin(self) -> float:
-        """Return the margin; for a ratio, as a difference of logarithms."""
+        """Return the equivalence margin. For a ratio, it is on the log scale."""
         margin = EQUIVALENCE_MARGINS[self.measure] if self.margin is None else self.margin
         return math.log(1 + margin) if self.measure == "ratio" else margin
 
@@ -315,7 +315,7 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
 
 
 def _kruskal_wallis(groups: tuple[str, str], data: Sequence[pd.DataFrame]) -> Judgement | None:
-    """Return the test of two methods' scores; the claim holds if they do not differ."""
+    """Judge by the Kruskal–Wallis test: the claim holds if two methods' scores do not differ."""
     wide = pd.concat([complete_scores(groups, table) for table in data])
     if len(wide) < FEWEST_UNITS:
         return None

@@ -75,7 +75,7 @@ def estimate_study(differences: Sequence[float], values: np.ndarray | None, rows
     With one seed, the variance is that of its parts; it does not include differences between seeds.
 
     Args:
-        differences: one per seed, at least two if rows are unknown.
+        differences: the mean difference of each seed. Without ``values``, at least two seeds.
         values: ``[seeds, parts]``; their means over parts are nearly the differences. Without
             ``values``, rows are unknown.
         rows: the number of rows in all parts.
@@ -187,7 +187,7 @@ def _mean(
 def additional_seeds_needed(studies: Sequence[Study], margin: float) -> int | None:
     """Return how many more seeds make the loss at most ``margin`` with a chance of `LEVEL`.
 
-    In cross-validation, all folds of a partition are added together. The number is None if it is
+    In cross-validation, seeds are added in steps of a whole partition. The number is None if it is
     unknown, or if there would be more than `MOST_SEEDS` seeds.
     """
     seeds = min((study.seeds for study in studies), default=1)

@@ -87,7 +87,7 @@ def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
     """Return the global information (LayerNorm paper, Figure 4).
 
     A task's weights are divided by the sum of its weights, and its biases by the sum of its biases.
-    The quotients are then added over tasks.
+    The quotients are then summed over tasks.
 
     Args:
         shares: from `layernorm_information`. Missing shares stay missing and are left out of sums.

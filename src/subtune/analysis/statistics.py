@@ -9,8 +9,8 @@ cell: a difference of scores or of shares, a rank correlation, or the logarithm 
 levels are model, column or task, and seed, if the table has them. The series is empty if a table
 lacks the numbers.
 
-Arguments called ``first``, ``second``, ``methods`` or ``others`` name a family: a pattern that
-matches whole names of methods or of parameters. A plain name is a family of one.
+``first``, ``second``, ``methods`` and ``others`` are regular expressions that must match a whole
+name, of methods or of parameters. The names that match are a *family*; a plain name is one of one.
 """
 
 import itertools
@@ -102,7 +102,7 @@ def minus_on_rows(
 def parameters_of_families(
     chosen: pd.DataFrame, first: str, second: str, share: float
 ) -> pd.Series:
-    """Return, per task, the log of ``share`` × one family's fewest parameters ÷ another's most."""
+    """Return `log(share * min(first) / max(second))` of parameter counts, per model and task."""
     rows = whole_methods(chosen)
     rows = rows.assign(count=trained_beside_classifier(rows))
     counts = rows.groupby(["model", "task", "method"])["count"].max().unstack()
@@ -197,7 +197,7 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def rank_correlations(values: pd.Series, level: str, groups: list[str]) -> pd.Series:
-    """Return the rank correlation of values with one index level, per group of other levels."""
+    """Return, for each of ``groups``, the rank correlation of values and the index ``level``."""
     return values.groupby(level=groups).apply(
         lambda group: rank_correlation(group.index.get_level_values(level), group)
     )

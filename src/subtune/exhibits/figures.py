@@ -85,7 +85,7 @@ def draw_front(results: ExperimentResults) -> "Figure":
         panel.set_xscale("log")
         panel.xaxis.set_minor_formatter(NullFormatter())
         if len(points):
-            panel.set_xlim(*_sizes(points["trained"].min(), points["trained"].max()))
+            panel.set_xlim(*_x_limits(points["trained"].min(), points["trained"].max()))
         _draw_panel(panel, methods, looks)
         title = results.task_titles[task]
         name_panel(panel, title, metric, model if several else None, grid="0.92")
@@ -96,7 +96,7 @@ def draw_front(results: ExperimentResults) -> "Figure":
 def _draw_panel(panel: "Axes", rows: pd.DataFrame, looks: Mapping[str, Mapping[str, Any]]) -> None:
     """Draw the methods of one panel, and names at its right."""
     lines, points = rows[rows["is_line"]], rows[~rows["is_line"]].sort_values("trained")
-    panel.set_ylim(*_limits(lines, points))
+    panel.set_ylim(*_y_limits(lines, points))
     front = points[points["on_front"]]
     panel.step(front["trained"], front["score"], **FRONT)
     # Sure methods are named first, then methods on the front, then methods with high scores.
@@ -125,15 +125,15 @@ def _draw_panel(panel: "Axes", rows: pd.DataFrame, looks: Mapping[str, Mapping[s
     _annotate_points(panel, sorted(names, key=lambda name: name[0]))
 
 
-def _sizes(smallest: int, largest: int) -> tuple[float, float]:
-    """Return limits of the axis of parameters that include at least two powers of ten."""
+def _x_limits(smallest: int, largest: int) -> tuple[float, float]:
+    """Return the limits of the x axis (parameters), which span at least two powers of ten."""
     left, right = math.log10(smallest / 2), math.log10(largest * 2)
     if math.floor(right) <= math.ceil(left):
         left, right = math.floor(left), math.ceil(right)
     return 10**left, 10**right
 
 
-def _limits(lines: pd.DataFrame, points: pd.DataFrame) -> tuple[float, float]:
+def _y_limits(lines: pd.DataFrame, points: pd.DataFrame) -> tuple[float, float]:
     """Return the limits of the axis of scores.
 
     The axis shows all points and full. It does not show another line that is so far away that the
@@ -260,8 +260,8 @@ def draw_scores_by_size(
 ) -> "Figure":
     """Draw the dev score against the number of training rows, a line per method.
 
-    Each model, task and column has a panel. The axis of rows is logarithmic. A line is the mean
-    over seeds, with a band of one standard deviation and gaps where a run diverged.
+    There is a panel for each model, task and column. The axis of rows is logarithmic. A line is the
+    mean over seeds, with a band of one standard deviation and gaps where a run diverged.
 
     Args:
         metric: the metric to show; default: the one by which each task's runs are chosen.

@@ -49,27 +49,6 @@ def page(
         runs: from `subtune.analysis.runs.table_of_runs`.
         config: the configuration as YAML.
     """
-    template = _environment().get_template("page.html")
-    style, script = (
-        package_file("subtune.exhibits", f"templates/page.{ending}").read_text("utf-8")
-        for ending in ("css", "js")
-    )
-    return template.render(
-        answer=answer,
-        sections=[_with_runs(section) for section in sections],
-        style=Markup(style),
-        script=Markup(script),
-        first=first_screen(answer or sections[0]["exhibits"]),
-        config=config,
-        cost=cost(runs),
-        origin=origin(runs),
-        seeds=sorted(runs["seed"].unique()),
-        margins=EQUIVALENCE_MARGINS,
-    )
-
-
-def _environment() -> jinja2.Environment:
-    """Return jinja's environment with the filters of the page's template."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("subtune.exhibits", "templates"),
         autoescape=True,
@@ -84,14 +63,27 @@ def _environment() -> jinja2.Environment:
         "data": data_address,
         "width": width_of,
     }
-    return environment
-
-
-def _with_runs(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a section with its ``runs`` as rows, and the ``number_of_curves``."""
-    curves = pd.read_csv(section["curves"], dtype={"run": str})
-    rows = runs_of(read(section["scores"], "scores"), curves)
-    return {**section, "runs": rows, "number_of_curves": curves["run"].nunique()}
+    with_runs = []
+    for section in sections:
+        curves = pd.read_csv(section["curves"], dtype={"run": str})
+        rows = runs_of(read(section["scores"], "scores"), curves)
+        with_runs.append({**section, "runs": rows, "number_of_curves": curves["run"].nunique()})
+    style, script = (
+        package_file("subtune.exhibits", f"templates/page.{ending}").read_text("utf-8")
+        for ending in ("css", "js")
+    )
+    return environment.get_template("page.html").render(
+        answer=answer,
+        sections=with_runs,
+        style=Markup(style),
+        script=Markup(script),
+        first=first_screen(answer or sections[0]["exhibits"]),
+        config=config,
+        cost=cost(runs),
+        origin=origin(runs),
+        seeds=sorted(runs["seed"].unique()),
+        margins=EQUIVALENCE_MARGINS,
+    )
 
 
 def heading(exhibit: Mapping[str, Any]) -> str:

@@ -55,9 +55,10 @@ def compare_with_printed(
         test_scores: as ``chosen``, with the scores that the GLUE server returned.
 
     Returns:
-        The columns of ``printed`` with ``value`` as ``reported``, and ``our_model``, ``seeds``,
-        ``ours`` (mean over seeds), ``standard_deviation`` (of several seeds), ``difference`` (ours
-        minus reported). A printed average has ours beside it if we have run all its tasks.
+        The columns of ``printed``, with ``value`` renamed to ``reported``, and ``our_model``,
+        ``seeds``, ``ours`` (mean over seeds), ``standard_deviation`` (of several seeds) and
+        ``difference`` (ours minus reported). A printed average has ours beside it if we have run
+        all its tasks.
     """
     splits = {"validation": chosen} | ({} if test_scores is None else {"test": test_scores})
     ours = pd.concat(
@@ -114,7 +115,7 @@ def comparison_table(
     3. Printed methods: all. If the paper lacks one of our tasks, only methods that we ran, because
        the others cannot be compared. ``printed_tasks`` lift this restriction.
     4. Our models: those of the printed rows. If we ran none of them, all our models.
-    5. Our methods: all but those that only other exhibits of the paper print for these tasks.
+    5. Our methods: all, unless the paper prints them for these tasks, but only in other exhibits.
     6. Averages: the paper's average, if it prints one. If the paper averages over a task that we
        did not run, our average has a separate column.
     7. Bold: the best score of a model's rows. Methods that are ``not_competing`` are left out.
@@ -316,7 +317,7 @@ def gap_table(results: ExperimentResults) -> pd.DataFrame:
 
 
 def parameters_table(results: ExperimentResults, labels: int) -> Styled:
-    """Return what each method trains, and its number of parameters beside the paper's.
+    """Return what each method trains, its parameter count, and the count that the paper prints.
 
     Args:
         labels: the number of the classifier's labels.

@@ -126,14 +126,15 @@ JUDGEMENTS = [HOLDS, DOES_NOT_HOLD, UNDECIDED]
 VERDICTS = ["as the paper judges", "by the interval"]
 
 
-def variance_table(chosen: pd.DataFrame) -> pd.DataFrame:
+def variance_table(results: ExperimentResults) -> pd.DataFrame:
     """Return the spread over seeds, for every method with several seeds on a task.
 
     Returns:
         ``model``, ``column``, ``method``, ``seeds``, ``mean``, ``variance``, ``standard_deviation``
         (with ``seeds`` − 1 degrees of freedom), rounded to six digits.
     """
-    groups = whole_methods(chosen).groupby(["model", "column", "method"], sort=False)["value"]
+    chosen = whole_methods(results["chosen"])
+    groups = chosen.groupby(["model", "column", "method"], sort=False)["value"]
     table = groups.agg(seeds="size", mean="mean", variance="var", standard_deviation="std")
     table = table[table["seeds"] > 1].reset_index().round(6)
     return table.astype({"mean": object}).fillna({"mean": DIVERGED})
@@ -265,7 +266,7 @@ def _claim_row(claim: dict[str, Any]) -> dict[str, str]:
 
 
 def _format_statistic(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
-    """Return the mean, count, p-value or order by which the paper judges."""
+    """Return the statistic behind the paper's verdict: a mean, a count, a p-value or an order."""
     if claim[judged] == UNDECIDED:
         return EMPTY
     if claim[judged] == NOT_PRINTED or claim["judged_by"] == "order":

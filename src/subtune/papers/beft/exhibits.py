@@ -42,9 +42,10 @@ EXHIBITS = (
 def minus_most_informed(
     sizes: pd.DataFrame, information: pd.DataFrame, method: str, methods: Sequence[str]
 ) -> pd.Series:
-    """Return each score on the fewest rows minus that of the method with the most information.
+    """Return the score of ``method`` minus that of the method with the most Fisher information.
 
-    `minus_on_rows` does not fit: the second method differs between tasks.
+    Scores are on the fewest rows. `minus_on_rows` does not fit: the second method differs between
+    tasks.
 
     Args:
         methods: methods of one parameter each, which have the parameter's name.

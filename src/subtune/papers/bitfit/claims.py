@@ -44,7 +44,7 @@ def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Ser
 def minus_by_task_size(
     chosen: pd.DataFrame, train_rows: pd.DataFrame, first: str, second: str
 ) -> pd.Series:
-    """Return, per model and seed, the rank correlation over tasks of training rows and `minus`.
+    """Return, per model and seed, how `minus` correlates with training rows over tasks (by rank).
 
     `minus_by_rows` does not fit: each task has one number of training rows here.
 

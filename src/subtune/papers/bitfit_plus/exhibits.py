@@ -26,7 +26,7 @@ EXHIBITS = (
         "Variance over seeds",
         "Variance and standard deviation of dev scores over seeds. The paper repeats only "
         "b_m2,b_q on RTE, three times, and finds a variance of 1.04 % in accuracy.",
-        make=lambda results: variance_table(results["chosen"]),
+        make=variance_table,
         needs=Needs(seeds=2),
     ),
     *(

@@ -24,7 +24,7 @@ def mask_minus(
 ) -> pd.Series:
     """Return the score of one kind of mask minus that of another.
 
-    `minus` does not fit: it compares methods without masks.
+    `minus` does not fit: it leaves out masks.
 
     Args:
         first: a kind of mask (``individual``, ``global`` or ``cv``), or a whole method.
