@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from subtune.analysis.scores import read_scores
+from subtune.analysis.columns import read_table
 from subtune.exhibits import output, page
 from subtune.exhibits.answer_tables import summarise_answers
 
@@ -56,7 +56,7 @@ def section(tmp_path):
         ),
     }  # fmt: skip
     for name, numbers in tables.items():
-        numbers.to_csv(tmp_path / f"{name}.csv", index=False)
+        numbers.to_parquet(tmp_path / f"{name}.parquet", index=False)
     return {
         "name": "mine",
         "paper": "A paper (2024)",
@@ -64,7 +64,7 @@ def section(tmp_path):
             exhibit("table2", "Dev scores", table, tmp_path),
             exhibit("figure1", "Change", figure, tmp_path),
         ],
-        **{name: tmp_path / f"{name}.csv" for name in tables},
+        **{name: tmp_path / f"{name}.parquet" for name in tables},
     }
 
 
@@ -78,8 +78,8 @@ def write_page(section, folder):
 
 def test_a_run_that_diverged_has_no_score_and_no_curve(section):
     epochs = pd.array([None, 1], "Int64")
-    scores = read_scores(section["scores"]).assign(value=[float("nan"), 0.5], best_epoch=epochs)
-    curves = pd.read_csv(section["curves"]).assign(score=[float("nan"), float("nan"), 0.5, 0.5])
+    scores = read_table(section["scores"]).assign(value=[float("nan"), 0.5], best_epoch=epochs)
+    curves = read_table(section["curves"]).assign(score=[float("nan"), float("nan"), 0.5, 0.5])
     first, second = page.runs_of(scores, curves)
     assert (first["score"], first["curve"]) == ("diverged", "")
     assert second["score"] == "0.5000" and "svg" in second["curve"]

@@ -175,7 +175,7 @@ def test_snakemake_finds_nothing_to_do_after_a_call(completed, results):
 
 
 def test_a_call_finds_nothing_to_do_after_snakemake(completed, results, tiny_bert, capfd):
-    made = ["report.html", "answers.csv", "data/mine/scores.csv"]
+    made = ["report.html", "answers.csv", "data/mine/scores.parquet"]
     for path in (*map(results.joinpath, made), *results.glob("sweeps/*embeddings*")):
         path.unlink()
     snakemake(results, "-c2")

@@ -22,9 +22,8 @@ def scores(tmp_path_factory, minilm) -> pd.Series:
     project = Project(tmp_path_factory.mktemp("own"), minilm)
     shutil.copytree(ROOT / "examples", project.directory / "examples")
     project.run(config)
-    chosen = pd.read_csv(
-        project.directory / config["results"] / "experiments" / "mine" / "data" / "scores.csv"
-    )
+    data = project.directory / config["results"] / "data" / "mine"
+    chosen = pd.read_parquet(data / "scores.parquet")
     return chosen[chosen["decides"]].set_index(["task", "method"])["value"]
 
 

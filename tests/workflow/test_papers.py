@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from subtune.analysis.columns import read_table
 from tests.helpers import recipes
 from tests.helpers.project import ROOT, Project
 
@@ -140,7 +141,7 @@ def test_the_keys_bias_has_no_information_and_no_effect(results):
 
 
 def test_tables_and_training_scores_are_of_the_largest_size(results):
-    chosen = pd.read_csv(results / "data" / "bitfit" / "chosen.csv")
+    chosen = pd.read_parquet(results / "data" / "bitfit" / "chosen.parquet")
     assert set(chosen["train_rows"]) == {16}
     runs = pd.read_csv(results / "runs.csv")
     of_bitfit = runs[runs["experiments"].str.split().map(lambda names: "bitfit" in names)]
@@ -148,7 +149,7 @@ def test_tables_and_training_scores_are_of_the_largest_size(results):
 
 
 def test_spafit_is_scored_in_its_own_metrics(results):
-    scores = pd.read_csv(results / "data" / "spafit" / "scores.csv")
+    scores = pd.read_parquet(results / "data" / "spafit" / "scores.parquet")
     metrics = scores.groupby("task")["metric"].unique()
     assert (list(metrics["stsb"]), list(metrics["rte"])) == (["pearsonr"], ["accuracy"])
 
@@ -181,14 +182,10 @@ def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(opened, result
 
 
 def test_the_table_of_all_runs_has_every_run_once(results):
-    table = pd.read_parquet(results / "runs.parquet")
-    paths = results.glob("data/*/scores.csv")
-    scored = {run for path in paths for run in pd.read_csv(path, dtype={"run": str})["run"]}
+    table = read_table(results / "runs.csv", "runs")
+    paths = results.glob("data/*/scores.parquet")
+    scored = {run for path in paths for run in pd.read_parquet(path)["run"]}
     assert table["run"].is_unique and set(table["run"]) == scored
-    pd.testing.assert_frame_equal(
-        table[["run", "score", "seconds"]],
-        pd.read_csv(results / "runs.csv", dtype={"run": str})[["run", "score", "seconds"]],
-    )
     assert list(pd.read_csv(results / "runs_columns.csv")["column"]) == list(table)
 
 

@@ -33,7 +33,9 @@ def test_its_smallest_task_is_trained_and_its_claims_are_judged(glue_dir, minilm
     project = Project(tmp_path / "project", stand_in)
     folder = project.directory / "results" / "experiments" / "bitfit_plus"
     project.run(config, "--", "results/experiments/bitfit_plus")
-    scores = pd.read_csv(project.directory / "results" / "data" / "bitfit_plus" / "scores.csv")
+    scores = pd.read_parquet(
+        project.directory / "results" / "data" / "bitfit_plus" / "scores.parquet"
+    )
     assert set(scores["method"]) == {*METHODS} and set(scores["seed"]) == {0, 1, 2}
     # Seeds share the rate that the first one found.
     assert (

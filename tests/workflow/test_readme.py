@@ -14,7 +14,7 @@ import yaml
 from snakemake.cli import get_profile_dir, parse_args, parse_config
 
 from subtune import cli
-from subtune.analysis.scores import read_scores
+from subtune.analysis.columns import read_table
 from subtune.config import check_config, read_config
 from subtune.config.schema import OwnTask
 from subtune.data import sources
@@ -148,7 +148,7 @@ def test_init_says_which_command_runs_its_configuration(tmp_path, monkeypatch, c
 def test_the_answer_shown_is_that_of_the_recorded_scores(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "96")
     example = ROOT / "results" / "example" / "ten_minutes"
-    chosen = read_scores(example / "chosen.csv")
+    chosen = read_table(example / "chosen.csv", "scores")
     row_scores = pd.read_csv(example / "row_scores.csv", dtype={"run": str})
     folds = chosen["method"].value_counts(sort=False)
     ours = replace(

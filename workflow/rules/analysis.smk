@@ -30,8 +30,7 @@ rule runs:
         sweeps=needs("runs/runs", "sweeps"),
         searches=needs("runs/runs", "searches"),
     output:
-        PATHS.table_of_runs("csv"),
-        PATHS.table_of_runs("parquet"),
+        PATHS.table_of_runs(),
         PATHS.columns_of_runs(),
     log:
         PATHS.log("runs"),

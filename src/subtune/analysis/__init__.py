@@ -2,7 +2,7 @@
 
 Arguments have the same names everywhere:
 
-* ``chosen``: the runs at the best learning rates, from `subtune.analysis.scores.choose`
+* ``chosen``: the runs at the best learning rates, from `subtune.analysis.scores.choose_rates`
 * ``sizes``: the runs on every number of training rows, from
   `subtune.analysis.scores.in_every_metric`
 * ``row_scores``: scores on parts of the dev rows, from `subtune.analysis.predictions.row_scores`

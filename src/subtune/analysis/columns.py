@@ -20,8 +20,12 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError
 from subtune.core.files import package_file
+from subtune.core.layout import Layout
 
 TableName = Literal["runs", "scores", "summary", "answers"]
+# The columns of the scores whose values together are one setting: all of it but the learning rate,
+# the seed and the fold.
+SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
 # The type of pandas for each type in the file.
 DTYPES = {
     "text": "str",
@@ -29,6 +33,7 @@ DTYPES = {
     "integer": "int64",
     "optional integer": "Int64",
     "number": "float64",
+    "list of integers": "object",
 }
 
 
@@ -67,14 +72,29 @@ def declared(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
     return table[ordered]
 
 
-def typed(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
-    """Return a table whose numbers, which may be missing, have the declared types."""
+def set_types(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
+    """Return a table whose numbers, which may all be missing, have the declared types."""
     types = {column.column: DTYPES[column.type] for column in columns_of(name)}
     numbers = [column for column in table if types.get(column) in ("Int64", "float64")]
     return table.astype({column: types[column] for column in numbers})
 
 
-def read(path: str | Path, name: TableName) -> pd.DataFrame:
-    """Return a table from its CSV file; a model or task may be called ``NA``."""
-    types = {column.column: DTYPES[column.type] for column in columns_of(name)}
-    return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=types)
+def read_table(path: str | Path, name: TableName | None = None) -> pd.DataFrame:
+    """Return a table from its file: Parquet, or a CSV file that people open.
+
+    Args:
+        path: the file. A model or task in it may be called ``NA``.
+        name: the declared table, if it is one. Parquet needs no declared types.
+    """
+    if Path(path).suffix == ".parquet":
+        return pd.read_parquet(path)
+    types = {column.column: DTYPES[column.type] for column in columns_of(name)} if name else {}
+    dtypes = {"run": "str"} | types
+    return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=dtypes)
+
+
+def find_numbers(results: str | Path, name: str) -> list[Path]:
+    """Return the file of a table of numbers of each experiment in the results."""
+    own = sorted(Path(results).glob(Layout(".").data("*", name)))
+    # Version 0.1.0 wrote CSV beside the exhibits.
+    return own or sorted(Path(results).glob(f"experiments/*/data/{name}.csv"))

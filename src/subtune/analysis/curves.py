@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.scores import SETTING
+from subtune.analysis.columns import SETTING
 from subtune.runs import records
 from subtune.tasks.task import ScoreColumn
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import intervals
+from subtune.analysis.columns import read_table
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.tasks import TaskSpec, metrics
@@ -27,30 +28,25 @@ NUMBERS = [str(part) for part in range(intervals.PARTS)]
 NO_ROWS = pd.DataFrame(columns=["run", "rows", *NUMBERS])
 
 
-def judged_apart(
+def judge_parts(
     task: TaskSpec, metric: str, tables: Mapping[int, pd.DataFrame]
 ) -> tuple[pd.DataFrame, list[int]]:
     """Return each row's prediction at its part's epoch, and the epoch of each part.
 
     Args:
-        tables: a split's predictions by epoch, as `predictions_by_epoch` returns them.
+        tables: a split's predictions by epoch, as `read_epoch_predictions` returns them.
     """
-    scores = {epoch: scorer(task, metric, table) for epoch, table in tables.items()}
+    scores = {epoch: make_masked_metric(task, metric, table) for epoch, table in tables.items()}
     part = part_of_rows(next(iter(tables.values())), PARTS)
     epochs = [max(scores, key=lambda e: scores[e](part != number)) for number in range(PARTS)]
-    return assembled(tables, epochs), epochs
+    return join_parts(tables, epochs), epochs
 
 
-def assembled(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.DataFrame:
+def join_parts(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.DataFrame:
     """Return one table with the predictions of each part of the rows at the part's epoch."""
     part = part_of_rows(tables[epochs[0]], len(epochs))
     parts = [tables[epoch][part == number] for number, epoch in enumerate(epochs)]
     return pd.concat(parts).sort_index()
-
-
-def epochs_of(judged_at: str) -> list[int]:
-    """Return the epochs at which rows are scored: one for all rows, or one for each part."""
-    return [*map(int, judged_at.split())]
 
 
 def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
@@ -62,14 +58,16 @@ def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
     return (np.random.default_rng(0).permutation(len(names)) % parts)[row]
 
 
-def scorer(task: TaskSpec, metric: str, table: pd.DataFrame) -> Callable[[np.ndarray], float]:
+def make_masked_metric(
+    task: TaskSpec, metric: str, table: pd.DataFrame
+) -> Callable[[np.ndarray], float]:
     """Return the metric of recorded predictions as a function of a mask of the compared units."""
     predicted, expected = map(_array, task.of_kind.compared(table))
     compute = partial(metrics.compute_all, task.of_kind.compares, [metric])
     return lambda mask: compute(predicted[mask], expected[mask])[metric]
 
 
-def predictions_by_epoch(
+def read_epoch_predictions(
     store: Path, run: str, split: str
 ) -> tuple[TaskSpec, dict[int, pd.DataFrame]]:
     """Return the task of a run that did not diverge, and its predictions on a split by epoch."""
@@ -95,8 +93,7 @@ def _array(units: Sequence) -> np.ndarray:
 
 def read_row_scores(paths: Iterable[str | Path]) -> pd.DataFrame:
     """Return one table of the `row_scores` of several experiments; each run has one row."""
-    tables = [pd.read_csv(path, dtype={"run": str}) for path in paths]
-    return pd.concat(tables).drop_duplicates("run")
+    return pd.concat(map(read_table, paths)).drop_duplicates("run")
 
 
 def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
@@ -113,12 +110,12 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
     parts_of_runs = []
     judged = chosen[chosen["judges"]].dropna(subset=["value"]).drop_duplicates("run")
     for row in judged.to_dict("records"):
-        task, tables = predictions_by_epoch(store, row["run"], split_of[row["column"]])
-        table = assembled(tables, epochs_of(row["judged_at"]))
+        task, tables = read_epoch_predictions(store, row["run"], split_of[row["column"]])
+        table = join_parts(tables, row["judged_at"])
         rows = table["idx"].nunique()
         if rows < 2:
             continue
-        parts, score = min(intervals.PARTS, rows), scorer(task, row["metric"], table)
+        parts, score = min(intervals.PARTS, rows), make_masked_metric(task, row["metric"], table)
         values = intervals.pseudo_values(score, part_of_rows(table, parts), parts)
         missing = [np.nan] * (intervals.PARTS - parts)
         parts_of_runs.append([row["run"], rows, *values, *missing])

@@ -14,10 +14,9 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.columns import columns_of, declared
+from subtune.analysis.columns import columns_of, declared, find_numbers, read_table
 from subtune.analysis.curves import verdict
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import Layout
 from subtune.methods.names import builtin_name, masked_name
 from subtune.runs import records
 from subtune.runs.search import read_searches
@@ -126,19 +125,27 @@ def list_runs(store: Path, names: GivenNames) -> tuple[pd.DataFrame, list[str]]:
 def read_row(store: Path, run_id: str) -> dict[str, Any]:
     """Return the columns of a run's row that its record gives; nested names are joined by dots."""
     spec = records.read_spec(store, run_id)
-    history = records.read_epochs(store, run_id)
-    predicted, curve = records.read_predictions(store, run_id), None
     row, split = _short_row(store, spec), spec.tokens.data.task.evaluation[0]
+    history, curve = records.read_epochs(store, run_id), None
     if not row["diverged"]:
-        rows = records.number_of_rows(predicted, split)
+        rows = records.number_of_rows(records.read_predictions(store, run_id), split)
         curve = verdict([[epoch[f"{split}/{row['metric']}"] for epoch in history]], rows)
-    return row | {
+    return {
+        **row,
         "curve": curve,
         "epochs_trained": len(history),
         "train_loss": history[-1]["train_loss"],
-        "seconds": records.seconds_of(history),
-        "one_answer": records.gives_one_answer(predicted),
+        **read_costs(store, run_id, history),
         **records.read_provenance(store, run_id),
+    }
+
+
+def read_costs(store: Path, run_id: str, history: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Return the columns about what a run took and made, which need no spec."""
+    return {
+        "seconds": records.seconds_of(history),
+        "one_answer": records.gives_one_answer(records.read_predictions(store, run_id)),
+        "delta_bytes": records.delta_bytes(store, run_id),
     }
 
 
@@ -170,12 +177,13 @@ def _with_lists_as_json(value: Any) -> Any:
 def read_given_names(results: str) -> dict[str, tuple[str, str]]:
     """Return the names of model and method that configurations gave to each run in the results."""
     names: dict[str, tuple[str, str]] = {}
-    for path in sorted(Path(results).glob(Layout(".").data("*", "scores"))):
+    for path in find_numbers(results, "scores"):
         # Names only help readers, so a damaged file is skipped.
         with contextlib.suppress(OSError, ValueError, KeyError):
-            scores = pd.read_csv(path, dtype={"run": str}, keep_default_na=False)
+            scores = read_table(path).drop_duplicates("run")
             for row in scores.to_dict("records"):
-                method = masked_name(row["method"], float(row["fraction"]), row["scope"] or None)
+                scope = None if pd.isna(row["scope"]) else row["scope"]
+                method = masked_name(row["method"], float(row["fraction"]), scope)
                 names.setdefault(row["run"], (row["model"], method))
     return names
 

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import predictions
-from subtune.analysis.columns import declared, read, typed
+from subtune.analysis.columns import SETTING, declared, set_types
+from subtune.analysis.runs import read_costs
 from subtune.methods.roles import is_classifier
 from subtune.runs import records
 from subtune.tasks import metrics
@@ -17,11 +18,10 @@ from subtune.tasks.task import ScoreColumn
 
 # Searched learning rates belong to the plateau if they score at most this much lower than the best.
 PLATEAU = 0.01
-SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
 
 
-def collect(
-    planned: Sequence[Mapping[str, Any]],
+def collect_scores(
+    finished: Sequence[Mapping[str, Any]],
     store: Path,
     columns: Sequence[ScoreColumn],
     apart: bool = False,
@@ -33,27 +33,27 @@ def collect(
     epoch nor a score.
 
     Args:
-        planned: the runs, from `subtune.runs.tables.with_runs`, with ``partition``.
+        finished: the runs, from `subtune.analysis.runs.join_run_ids`, with ``partition``.
         store: the directory of the run records.
         columns: the score columns of the experiment.
         apart: whether dev rows that compare methods are scored at epochs that other rows chose.
     """
     rows = []
-    for entry in planned:
+    for entry in finished:
         task_columns = [column for column in columns if column.task == entry["task"]]
         outcome = records.read_outcome(store, entry["run"])
         history = records.read_epochs(store, entry["run"])
+        sizes = records.read_sizes(store, entry["run"])
         best = {} if outcome["diverged"] else _best_epoch(history, task_columns)
-        about = (
-            {name: entry[name] for name in entry if name not in ("key", "search", "tried")}
-            | _tried_rates(entry, outcome["diverged"])
-            | {"best_epoch": best.get("epoch")}
-            | _costs(store, entry["run"], outcome, history)
-        )
+        about = {name: entry[name] for name in entry if name not in ("key", "search", "tried")}
+        about |= _tried_rates(entry, outcome["diverged"]) | {"best_epoch": best.get("epoch")}
+        about |= {"trainable": outcome["trainable"], "share_read": outcome.get("share_read")}
+        about |= read_costs(store, entry["run"], history)
+        about["classifier"] = sum(size for name, size in sizes.items() if is_classifier(name))
         rows += [about | _score_at(best, column) for column in task_columns]
-    table = typed(declared(pd.DataFrame(rows), "scores"), "scores")
+    table = set_types(declared(pd.DataFrame(rows), "scores"), "scores")
     table["fraction"] = table["fraction"].fillna(1.0)
-    return _judged_apart(table, store, columns) if apart else table
+    return _judge_apart(table, store, columns) if apart else table
 
 
 def _tried_rates(entry: Mapping[str, Any], diverged: bool) -> dict[str, Any]:
@@ -84,21 +84,6 @@ def _best_epoch(
     return max(scored, key=lambda epoch: epoch[deciding])
 
 
-def _costs(
-    store: Path, run: str, outcome: Mapping[str, Any], history: Sequence[Mapping[str, float]]
-) -> dict[str, Any]:
-    """Return what a run trained, read and needed."""
-    sizes = records.read_sizes(store, run)
-    return {
-        "trainable": outcome["trainable"],
-        "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
-        "seconds": records.seconds_of(history),
-        "one_answer": records.gives_one_answer(records.read_predictions(store, run)),
-        "delta_bytes": records.delta_bytes(store, run),
-        "share_read": outcome.get("share_read"),
-    }
-
-
 def _score_at(epoch: Mapping[str, float], column: ScoreColumn) -> dict[str, Any]:
     """Return the score of one column at an epoch, which is empty if the run diverged."""
     return {
@@ -108,65 +93,70 @@ def _score_at(epoch: Mapping[str, float], column: ScoreColumn) -> dict[str, Any]
         "judges": column.judges,
         "judged_apart": False,
         "value": epoch.get(column.in_history, math.nan),
-        "judged_at": str(epoch["epoch"]) if epoch else None,
+        "judged_at": [epoch["epoch"]] if epoch else None,
     }
 
 
-def _judged_apart(table: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
+def _judge_apart(table: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
     """Return the scores with dev rows that compare methods scored at epochs that other rows chose.
 
-    For a cross-validated run, the runs of the other folds choose the epoch. Without folds, or if no
-    other fold is recorded, the rows are divided into parts, and the other parts choose each part's
-    epoch.
+    The best epoch's own score is slightly too high, because the rows that it scores chose it.
+    Therefore ``value`` becomes a score at other epochs of the same training, ``judged_at``:
+
+    1. for the run of a fold, the epoch that is best on average for the runs of the other folds
+    2. without other folds, one epoch for each part of the rows: the best one on the other parts
+    3. with fewer rows than parts, the best epoch, as before
+
+    ``best_epoch`` stays the epoch of the recorded model, which can be exported.
     """
     column_of = {column.key: column for column in columns}
     judged = table[table["decides"] & table["judges"] & table["value"].notna()]
     for _, runs in judged.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
-        column = column_of[runs["column"].iloc[0]]
-        curves = {}
-        if runs["fold"].notna().any():
-            curves = {run: _curve(store, run, column) for run in runs["run"].unique()}
-        for row, run, fold in zip(runs.index, runs["run"], runs["fold"], strict=True):
-            others = [] if pd.isna(fold) else runs.loc[runs["fold"] != fold, "run"].tolist()
-            if others:
-                found = _by_other_folds(curves[run], [curves[name] for name in others])
-            else:
-                found = _by_other_parts(store, run, column)
-            table.loc[row, [*found]] = [*found.values()]
+        column, has_folds = column_of[runs["column"].iloc[0]], runs["fold"].notna().any()
+        curves = {run: _read_curve(store, run, column) for run in runs["run"] if has_folds}
+        for index, run, fold in zip(runs.index, runs["run"], runs["fold"], strict=True):
+            others = runs.loc[runs["fold"] != fold, "run"] if has_folds else []
+            score = (
+                _score_by_other_folds(curves[run], [curves[other] for other in others])
+                if len(others)
+                else _score_by_other_parts(store, run, column)
+            )
+            if score:
+                table.at[index, "value"], table.at[index, "judged_at"] = score
+                table.at[index, "judged_apart"] = True
     return table
 
 
-def _curve(store: Path, run: str, column: ScoreColumn) -> list[float]:
+def _read_curve(store: Path, run_id: str, column: ScoreColumn) -> list[float]:
     """Return a run's score of every epoch in one column."""
-    return [epoch[column.in_history] for epoch in records.read_epochs(store, run)]
+    return [epoch[column.in_history] for epoch in records.read_epochs(store, run_id)]
 
 
-def _by_other_folds(curve: Sequence[float], others: Sequence[Sequence[float]]) -> dict[str, Any]:
-    """Return a run's score at the epoch with the highest mean score of the other folds' runs."""
+def _score_by_other_folds(
+    curve: Sequence[float], others: Sequence[Sequence[float]]
+) -> tuple[float, list[int]]:
+    """Return a run's score, and the epoch with the highest mean score of the other folds' runs."""
     epochs = min(map(len, [curve, *others]))
     best = int(np.mean([other[:epochs] for other in others], axis=0).argmax())
-    return {"value": curve[best], "judged_at": str(best + 1), "judged_apart": True}
+    return curve[best], [best + 1]
 
 
-def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, Any]:
-    """Return a run's score with each part of the rows at the epoch that the other parts chose.
+def _score_by_other_parts(
+    store: Path, run_id: str, column: ScoreColumn
+) -> tuple[float, list[int]] | None:
+    """Return a run's score with each part of the rows at its epoch, and these epochs.
 
-    The result is empty if there are fewer rows than parts.
+    The result is None if there are fewer rows than parts.
     """
-    task, tables = predictions.predictions_by_epoch(store, run, column.split)
+    task, tables = predictions.read_epoch_predictions(store, run_id, column.split)
     if tables[1]["idx"].nunique() < predictions.PARTS:
-        return {}
-    table, chosen = predictions.judged_apart(task, column.metric, tables)
-    value = predictions.scorer(task, column.metric, table)(np.full(len(table), True))
-    return {"value": value, "judged_at": " ".join(map(str, chosen)), "judged_apart": True}
+        return None
+    table, epochs = predictions.judge_parts(task, column.metric, tables)
+    metric = predictions.make_masked_metric(task, column.metric, table)
+    return metric(np.full(len(table), True)), epochs
 
 
-def read_scores(path: str | Path) -> pd.DataFrame:
-    """Return an experiment's table of scores from its file."""
-    return read(path, "scores")
-
-
-def choose(scores: pd.DataFrame) -> pd.DataFrame:
+def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
     """Return each setting's runs at its best learning rate: the rate with the highest mean over
     seeds; ties go to the smallest rate.
 
@@ -185,12 +175,12 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
     rates = scores["learning_rate"]
     at_edge = (smallest < largest) & (rates.eq(smallest) | rates.eq(largest))
     without_rate = scores["searched"] | rates.isna()
-    best = best_of(scores.assign(at_edge=at_edge), SETTING, rates.mask(without_rate, 0.0))
+    best = choose_best(scores.assign(at_edge=at_edge), SETTING, rates.mask(without_rate, 0.0))
     return best.assign(at_edge=best["at_edge"] & best["value"].notna())
 
 
-def best_of(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) -> pd.DataFrame:
-    """Return the rows of each setting's best candidate, chosen as `choose` chooses rates."""
+def choose_best(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) -> pd.DataFrame:
+    """Return the rows of each setting's best candidate, chosen as `choose_rates` chooses rates."""
     groups = scores.groupby([*setting], sort=False, dropna=False)
     scores = scores.assign(setting=groups.ngroup(), candidate=candidate)
     keys = ["setting", "candidate"]
@@ -223,7 +213,7 @@ def in_every_metric(
         history = records.read_epochs(store, row["run"])
         best: Mapping[str, float] = {}
         if not pd.isna(row["value"]):
-            epochs = predictions.epochs_of(row["judged_at"])
+            epochs = row["judged_at"]
             best = history[epochs[0] - 1]
             if len(epochs) > 1:
                 best = _scores_of_parts(store, row["run"], split_of[row["column"]], epochs)
@@ -233,14 +223,14 @@ def in_every_metric(
                 decides = row["decides"] and metric == row["metric"]
                 value = best.get(name, math.nan)
                 rows.append(row | {"metric": metric, "value": value, "decides": decides})
-    return typed(pd.DataFrame(rows, columns=list(chosen)), "scores")
+    return pd.DataFrame(rows, columns=list(chosen)).astype(chosen.dtypes)
 
 
 def _scores_of_parts(store: Path, run: str, split: str, epochs: Sequence[int]) -> dict[str, float]:
     """Return a run's metrics, named as in a history, with each part of its rows at the part's
     epoch."""
-    task, tables = predictions.predictions_by_epoch(store, run, split)
-    kind, table = task.of_kind, predictions.assembled(tables, epochs)
+    task, tables = predictions.read_epoch_predictions(store, run, split)
+    kind, table = task.of_kind, predictions.join_parts(tables, epochs)
     scores = metrics.compute_all(kind.compares, task.metrics, *kind.compared(table))
     return {f"{split}/{metric}": score for metric, score in scores.items()}
 

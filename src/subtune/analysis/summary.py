@@ -18,7 +18,7 @@ from subtune.analysis.answer import (
 from subtune.analysis.columns import declared
 from subtune.analysis.curves import FELL, STILL_RISING
 from subtune.analysis.predictions import NO_ROWS
-from subtune.analysis.scores import best_of, on_most_rows
+from subtune.analysis.scores import choose_best, on_most_rows
 
 
 def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.DataFrame:
@@ -110,7 +110,7 @@ def merged_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """
     tables = [table.assign(experiment=number) for number, table in enumerate(chosen)]
     together = on_most_rows(pd.concat(tables, ignore_index=True))
-    best = best_of(together, [*QUESTION, *METHOD], together["experiment"])
+    best = choose_best(together, [*QUESTION, *METHOD], together["experiment"])
     return best.drop(columns="experiment")
 
 

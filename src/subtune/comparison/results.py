@@ -46,9 +46,9 @@ class Comparison:
     @property
     def runs(self) -> "pd.DataFrame":
         """A table with a row per run. ``runs_columns.csv`` in the results explains its columns."""
-        import pandas as pd
+        from subtune.analysis.columns import read_table
 
-        return pd.read_parquet(self._layout.table_of_runs("parquet"))
+        return read_table(self._layout.table_of_runs(), "runs")
 
     @property
     def report(self) -> Path:
@@ -147,20 +147,21 @@ class Comparison:
 
     @cached_property
     def _chosen(self) -> "pd.DataFrame":
-        from subtune.analysis.scores import read_scores
+        from subtune.analysis.columns import read_table
         from subtune.analysis.summary import merged_experiments
 
-        return merged_experiments([read_scores(path) for path in self._data("chosen")])
+        return merged_experiments([read_table(path, "scores") for path in self._data("chosen")])
 
     def _data(self, name: str) -> list[Path]:
         """Return the paths of a table of data, one per experiment."""
-        return sorted(self.results.glob(Layout(".").data("*", name)))
+        from subtune.analysis.columns import find_numbers
+
+        return find_numbers(self.results, name)
 
     def _read(self, name: str) -> "pd.DataFrame":
-        import pandas as pd
+        from subtune.analysis.columns import read_table
 
-        path = self._layout.summary(name, "csv")
-        return pd.read_csv(path, keep_default_na=False, na_values=[""])
+        return read_table(self._layout.summary(name, "csv"))
 
     def __repr__(self) -> str:
         return self.answer

@@ -359,8 +359,8 @@ def few_words(
 ) -> str:
     """Return the answer so far in a few words."""
     from subtune.analysis.answer import find_answers
+    from subtune.analysis.columns import read_table
     from subtune.analysis.predictions import read_row_scores
-    from subtune.analysis.scores import read_scores
     from subtune.exhibits.answer_tables import short_answer
     from subtune.steps.job import run_job
 
@@ -372,7 +372,7 @@ def few_words(
                 for name, path in job.outputs.items()
             }
             run_job(job._replace(outputs=made))
-            chosen, row_scores = read_scores(made["chosen"]), read_row_scores([made["row_scores"]])
+            chosen, row_scores = read_table(made["chosen"]), read_row_scores([made["row_scores"]])
             found += find_answers(chosen, row_scores, unfinished(schedule, runs, given_up))
     return "; ".join(map(short_answer, found))
 

@@ -54,8 +54,8 @@ class Layout:
     def checkpoints(self, sweep: str) -> str:
         return f"{self.results}/checkpoints/{sweep}"
 
-    def table_of_runs(self, ending: str) -> str:
-        return f"{self.results}/runs.{ending}"
+    def table_of_runs(self) -> str:
+        return f"{self.results}/runs.csv"
 
     def columns_of_runs(self) -> str:
         return f"{self.results}/runs_columns.csv"
@@ -72,7 +72,7 @@ class Layout:
 
     def data(self, experiment: str, name: str) -> str:
         """Return a table of numbers of an experiment's runs, from which exhibits are made."""
-        return f"{self.results}/data/{experiment}/{name}.csv"
+        return f"{self.results}/data/{experiment}/{name}.parquet"
 
     def test_predictions(self, experiment: str, model: str) -> str:
         return f"{self.results}/data/{experiment}/test/{model}.parquet"

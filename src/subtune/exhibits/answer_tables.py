@@ -16,7 +16,7 @@ from subtune.analysis.answer import (
     find_answers,
     title_with_mask,
 )
-from subtune.analysis.columns import columns_of, read, typed
+from subtune.analysis.columns import columns_of, read_table, set_types
 from subtune.analysis.summary import from_the_smallest, remarks
 from subtune.exhibits.output import (
     DIVERGED,
@@ -62,7 +62,7 @@ def answers_table(results: ExperimentResults) -> Styled:
     by_dev_rows = ON_SAME_ROWS if judged["decides"].any() else CHOSEN_ON_DEV
     methods = from_the_smallest(results.summary)
     return Styled(
-        typed(pd.DataFrame(rows, columns=columns), "answers"),
+        set_types(pd.DataFrame(rows, columns=columns), "answers"),
         loss_table(methods, titles),
         bold=pd.DataFrame({"method": methods["sure"]}),
         before="\n".join(sentences),
@@ -283,14 +283,14 @@ def format_answers(path: Path) -> str:
 
     If there is a single answer, the table `summary` from the same folder follows.
     """
-    table = read(path, "answers")
+    table = read_table(path, "answers")
     lines = ["", QUESTION, ""]
     for model, rows in table[table["task"] != ALL_TASKS].groupby("model", sort=False):
         title = f"{rows['title'].item()}: " if len(rows) == 1 else ""
         lines += [f"{model}:", *wrap_text(f"  {title}{summarise_answers(rows)}"), ""]
     methods = path.with_name(f"summary{path.suffix}")
     if len(table) == 1 and methods.is_file():
-        losses = loss_table(from_the_smallest(read(methods, "summary")))
+        losses = loss_table(from_the_smallest(read_table(methods, "summary")))
         lines += [*losses.to_string(index=False).splitlines(), ""]
     names = ["report.html", "answers.md", "front.png", "summary.md"]
     shown = [name for name in names if path.with_name(name).exists()]

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from subtune.analysis.answer import ALL_TASKS, METHOD, QUESTION, title_with_mask
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
-from subtune.analysis.columns import read
+from subtune.analysis.columns import read_table
 from subtune.analysis.summary import from_the_smallest
 from subtune.core.files import package_file
 from subtune.exhibits.answer_tables import loss_table, summarise_answers
@@ -44,7 +44,7 @@ def page(
         answer: tables and figures over all experiments, if there are several experiments. Each has
             ``name``, ``title``, ``caption`` and ``files``.
         sections: one per experiment: ``name``, ``paper`` (its citation, or empty), ``exhibits`` in
-            order, and the files ``scores`` (of `subtune.analysis.scores.collect`) and ``curves``
+            order, and the files ``scores`` (of `collect_scores`) and ``curves``
             (of `subtune.analysis.curves.learning_curves`).
         runs: from `subtune.analysis.runs.table_of_runs`.
         config: the configuration as YAML.
@@ -65,8 +65,8 @@ def page(
     }
     with_runs = []
     for section in sections:
-        curves = pd.read_csv(section["curves"], dtype={"run": str})
-        rows = runs_of(read(section["scores"], "scores"), curves)
+        curves = read_table(section["curves"])
+        rows = runs_of(read_table(section["scores"]), curves)
         with_runs.append({**section, "runs": rows, "number_of_curves": curves["run"].nunique()})
     style, script = (
         package_file("subtune.exhibits", f"templates/page.{ending}").read_text("utf-8")
@@ -198,7 +198,10 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
     if not {"answers", "summary"} <= files.keys():
         return None
-    answers, methods = read(files["answers"], "answers"), read(files["summary"], "summary")
+    answers, methods = (
+        read_table(files["answers"], "answers"),
+        read_table(files["summary"], "summary"),
+    )
     answers = answers[answers["task"] != ALL_TASKS]
     titles = dict(answers[["task", "title"]].itertuples(index=False))
     several = methods["model"].nunique() > 1

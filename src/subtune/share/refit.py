@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from subtune.analysis.scores import SETTING, read_scores
+from subtune.analysis.columns import SETTING, find_numbers, read_table
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.layout import Layout
 from subtune.core.machine import prepare
@@ -50,8 +50,8 @@ def refit_of_run(layout: Layout, run_id: str) -> tuple[str, RunSpec]:
     Raises:
         SubtuneError: the run's learning rate was not chosen, or the method diverged.
     """
-    for path in sorted(Path(layout.results).glob(Layout(".").data("*", "chosen"))):
-        chosen = read_scores(path)
+    for path in find_numbers(layout.results, "chosen"):
+        chosen = read_table(path, "scores")
         for _, runs in chosen[chosen["decides"]].groupby(SETTING, sort=False, dropna=False):
             if run_id in set(runs["run"]):
                 method, scored = runs["method"].iloc[0], runs.dropna(subset="value")
@@ -63,7 +63,7 @@ def refit_of_run(layout: Layout, run_id: str) -> tuple[str, RunSpec]:
                 return method, first.refitted(math.ceil(scored["best_epoch"].median()))
     raise SubtuneError(
         f"run {run_id} is cross-validated, but not with its method's chosen learning rate; "
-        f"expected a run in experiments/*/data/chosen.csv in {layout.results}"
+        f"expected a run in data/*/chosen.parquet in {layout.results}"
     )
 
 

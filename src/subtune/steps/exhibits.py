@@ -127,14 +127,15 @@ def read_results(
     import pandas as pd
 
     from subtune.analysis.claims import judge_claims
-    from subtune.analysis.scores import read_scores, train_and_dev
+    from subtune.analysis.columns import read_table
+    from subtune.analysis.scores import train_and_dev
     from subtune.exhibits.glue_server import read_test_scores, with_test_scores
     from subtune.exhibits.output import ExperimentResults
     from subtune.exhibits.score_tables import compare_with_printed
 
     tasks = spec["tasks"]
     wanted = tables_made(paper, tasks)
-    tables = {name: read_scores(inputs[name]) for name in READ}
+    tables = {name: read_table(inputs[name]) for name in READ}
     if tables["sizes"].groupby("task")["train_rows"].nunique().max() < 2:
         del tables["sizes"]
     made: dict[str, pd.DataFrame] = {}

@@ -25,7 +25,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     ]
     submitted = [n for n, e in config.experiments.items() if any(map(config.is_submitted, e.tasks))]
     inputs: Paths = {
-        "runs": paths.table_of_runs("parquet"),
+        "runs": paths.table_of_runs(),
         "summary": [path for entry in answer for path in entry["files"]],
         "exhibits": [*map(paths.exhibits, config.experiments)],
         "submissions": [*map(paths.submission, submitted)],
@@ -42,9 +42,9 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the page, which opens without a network."""
-    import pandas as pd
     import yaml
 
+    from subtune.analysis.columns import read_table
     from subtune.exhibits.page import page
     from subtune.steps.exhibits import read_index
 
@@ -61,5 +61,5 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     ]
     answer = [entry | {"target": entry["files"][0]} for entry in job.spec["answer"]]
     config = yaml.safe_dump(job.spec["config"], sort_keys=False, allow_unicode=True)
-    html = page(answer, sections, pd.read_parquet(job.inputs["runs"]), config)
+    html = page(answer, sections, read_table(job.inputs["runs"], "runs"), config)
     Path(outputs["page"]).write_text(html, encoding="utf-8")

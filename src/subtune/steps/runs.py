@@ -19,7 +19,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         for name, runs in plan.experiments.items()
         for planned in runs
     ]
-    outputs = {ending: paths.table_of_runs(ending) for ending in ("csv", "parquet")}
+    outputs = {"csv": paths.table_of_runs()}
     outputs["columns"] = paths.columns_of_runs()
     inputs, resources = context.finished(plan.sweeps), {"store": paths.records()}
     yield Job("runs", "runs", {"planned": planned}, inputs, outputs, resources)
@@ -32,5 +32,4 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     planned = join_run_ids(job.spec["planned"], *finished_files(job))
     table = table_of_runs(Path(job.resources["store"]), planned)
     table.to_csv(outputs["csv"], index=False)
-    table.to_parquet(outputs["parquet"], index=False)
     column_meanings(list(table)).to_csv(outputs["columns"], index=False)

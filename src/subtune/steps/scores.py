@@ -55,8 +55,8 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     asked, store = job.spec, Path(job.resources["store"])
     columns = [ScoreColumn(**column) for column in asked["columns"]]
     planned = join_run_ids(asked["runs"], *finished_files(job))
-    every = scores.collect(planned, store, columns, not asked["paper"])
-    best = scores.choose(every)
+    every = scores.collect_scores(planned, store, columns, not asked["paper"])
+    best = scores.choose_rates(every)
     require_scores_of_predictions(best["run"], store)
     chosen = curves.with_verdicts(scores.on_most_rows(best), store, columns)
     chosen = chosen.assign(margin=asked["margin"])
@@ -71,4 +71,4 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
         "parameter_changes": parameters.mean_abs_changes(chosen, drawn, store),
     }
     for name, table in tables.items():
-        table.to_csv(outputs[name], index=False)
+        table.to_parquet(outputs[name], index=False)

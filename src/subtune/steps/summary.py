@@ -37,8 +37,8 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     """Make the answers, a table and a figure of all experiments together."""
+    from subtune.analysis.columns import read_table
     from subtune.analysis.predictions import read_row_scores
-    from subtune.analysis.scores import read_scores
     from subtune.analysis.summary import merged_experiments
     from subtune.exhibits.answer_tables import answers_table, summary_table
     from subtune.exhibits.figures import draw_front
@@ -46,7 +46,7 @@ def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     from subtune.papers import NO_PAPER
 
     tables = {
-        "chosen": merged_experiments([read_scores(path) for path in job.inputs["chosen"]]),
+        "chosen": merged_experiments([read_table(path) for path in job.inputs["chosen"]]),
         "row_scores": read_row_scores(job.inputs["row_scores"]),
     }
     asked = job.spec

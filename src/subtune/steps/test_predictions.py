@@ -39,13 +39,14 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     import pandas as pd
 
     from subtune.analysis import scores
+    from subtune.analysis.columns import read_table
     from subtune.data.load import read_splits
     from subtune.runs import records
     from subtune.runs.spec import Fit
     from subtune.training import trained_models
 
     store = Path(job.resources["store"])
-    best = scores.best_of_seeds(scores.read_scores(job.inputs["chosen"]))
+    best = scores.best_of_seeds(read_table(job.inputs["chosen"]))
     best = best[best["model"] == job.spec["model"]].dropna(subset=["value"])
     predicted = [trained_models.NO_PREDICTIONS]
     for name, tokens in zip(job.spec["tasks"], job.inputs["tokens"], strict=True):

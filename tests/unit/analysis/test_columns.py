@@ -2,7 +2,7 @@
 
 import pytest
 
-from subtune.analysis.columns import DTYPES, columns_of, declared, read
+from subtune.analysis.columns import DTYPES, columns_of, declared, read_table
 from subtune.analysis.summary import summary
 from subtune.core.errors import SubtuneError
 from subtune.exhibits.answer_tables import answers_table
@@ -29,7 +29,7 @@ def test_the_tables_have_the_declared_columns_and_types(tmp_path):
     for name, table in {"summary": summary(chosen), "answers": answers}.items():
         assert list(table) == names(name)
         table.to_csv(tmp_path / "table.csv", index=False)
-        again = read(tmp_path / "table.csv", name)
+        again = read_table(tmp_path / "table.csv", name)
         types = {column.column: DTYPES[column.type] for column in columns_of(name)}
         assert again.dtypes.astype(str).to_dict() == types
 

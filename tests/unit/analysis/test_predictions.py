@@ -89,7 +89,7 @@ def collected(store, task, runs, apart=True, columns=None):
     about |= {"train_rows": 12, "learning_rate": 1e-3}
     about |= {"seed": 0, "fold": None, "partition": None}
     planned = [{**about, "run": run, **more} for run, more in runs.items()]
-    return scores.collect(
+    return scores.collect_scores(
         planned, store, columns or list_score_columns([examples.TASKS[task]], {}), apart
     )
 
@@ -99,7 +99,7 @@ def collected(store, task, runs, apart=True, columns=None):
 def test_each_row_is_judged_at_the_epoch_that_other_parts_choose(task, seed):
     spec, tables = examples.TASKS[task].spec(), tables_of(task, seed)
     kind, metric = spec.of_kind, spec.metrics[0]
-    found, epochs = predictions.judged_apart(spec, metric, tables)
+    found, epochs = predictions.judge_parts(spec, metric, tables)
     part_of = np.random.default_rng(0).permutation(ROWS) % PARTS
     for row in range(ROWS):
         best, highest = None, None
@@ -122,24 +122,24 @@ def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp
     [paper] = collected(tmp_path, task, {run: {}}, apart=False).to_dict("records")
     curve = [epoch[f"validation/{metric}"] for epoch in records.read_epochs(tmp_path, run)]
     assert (paper["value"], paper["judged_apart"]) == (max(curve), False)
-    assert paper["judged_at"] == str(curve.index(max(curve)) + 1)
+    assert paper["judged_at"] == [curve.index(max(curve)) + 1]
 
     table = collected(tmp_path, task, {run: {}})
     [own] = table.to_dict("records")
-    found, epochs = predictions.judged_apart(spec, metric, tables)
-    score = predictions.scorer(spec, metric, found)(np.full(len(found), True))
+    found, epochs = predictions.judge_parts(spec, metric, tables)
+    score = predictions.make_masked_metric(spec, metric, found)(np.full(len(found), True))
     assert (own["value"], own["judged_apart"]) == (score, True)
-    assert predictions.epochs_of(own["judged_at"]) == epochs
+    assert own["judged_at"] == epochs
     assert own["best_epoch"] == paper["best_epoch"]
 
     columns = list_score_columns([examples.TASKS[task]], {})
-    every = scores.in_every_metric(scores.choose(table), tmp_path, columns)
+    every = scores.in_every_metric(scores.choose_rates(table), tmp_path, columns)
     assert every.set_index("metric")["value"][metric] == score
     assert every["metric"].tolist() == list(spec.metrics)
     [values] = row_scores(table, tmp_path, columns).to_dict("records")
     whole = len(found["idx"].unique())
     without = found[found["idx"] != np.argmin(np.random.default_rng(0).permutation(whole))]
-    without = predictions.scorer(spec, metric, without)(np.full(len(without), True))
+    without = predictions.make_masked_metric(spec, metric, without)(np.full(len(without), True))
     assert values[NUMBERS[0]] == pytest.approx(whole * score - (whole - 1) * without)
 
 
@@ -147,7 +147,7 @@ def test_without_a_row_for_each_part_the_best_epoch_judges(tmp_path):
     few = {epoch: table.head(PARTS - 1) for epoch, table in tables_of("mrpc").items()}
     table = collected(tmp_path, "mrpc", {recorded(tmp_path, "mrpc", few): {}})
     assert not table["judged_apart"].any()
-    assert table["judged_at"].tolist() == [str(epoch) for epoch in table["best_epoch"]]
+    assert table["judged_at"].tolist() == [[epoch] for epoch in table["best_epoch"]]
 
 
 def test_where_test_rows_judge_the_best_epoch_on_dev_rows_counts(tmp_path):
@@ -158,7 +158,7 @@ def test_where_test_rows_judge_the_best_epoch_on_dev_rows_counts(tmp_path):
     ]
     table = collected(tmp_path, "mrpc", {run: {}}, columns=columns)
     assert not table["judged_apart"].any()
-    assert (table["judged_at"] == table["best_epoch"].astype(str)).all()
+    assert table["judged_at"].tolist() == [[epoch] for epoch in table["best_epoch"]]
 
 
 def test_rows_are_scored_at_the_epoch_that_a_paper_shows(tmp_path):
@@ -189,10 +189,10 @@ def test_a_fold_is_judged_at_the_epoch_that_other_folds_choose(tmp_path):
         means = [np.mean(scores_of_epoch) for scores_of_epoch in zip(*others, strict=True)]
         best = means.index(max(means))
         assert table.loc[run, "value"] == curves[run][best]
-        assert table.loc[run, "judged_at"] == str(best + 1)
+        assert table.loc[run, "judged_at"] == [best + 1]
     task = examples.TASKS["mrpc"].spec()
-    _, epochs = predictions.judged_apart(task, task.metrics[0], tables_of("mrpc"))
-    assert predictions.epochs_of(table.loc[alone, "judged_at"]) == epochs
+    _, epochs = predictions.judge_parts(task, task.metrics[0], tables_of("mrpc"))
+    assert table.loc[alone, "judged_at"] == epochs
     assert table["judged_apart"].all() and table["judged_apart"].dtype == bool
     assert not collected(tmp_path, "mrpc", planned, apart=False)["judged_apart"].any()
 

@@ -9,6 +9,7 @@ import pytest
 from subtune import papers
 from subtune.analysis import curves, scores
 from subtune.analysis.columns import columns_of as declarations_of
+from subtune.analysis.columns import read_table
 from subtune.analysis.statistics import minus, paired_tests
 from subtune.papers.layernorm.claims import mask_minus
 from subtune.runs.records import write_checksums
@@ -41,7 +42,7 @@ def at_rates(rates, method="full", task="rte", **columns):
 def test_the_best_rate_has_the_highest_mean_and_no_diverged_seed(rates, best, values):
     # Another method and another task, with other best learning rates.
     others = [at_rates({1e-3: [0.7]}, "bitfit"), at_rates({1e-5: [0.3], 3e-5: [0.2]}, task="cola")]
-    table = scores.choose(pd.concat([at_rates(rates), *others], ignore_index=True))
+    table = scores.choose_rates(pd.concat([at_rates(rates), *others], ignore_index=True))
     chosen = table[(table["method"] == "full") & (table["task"] == "rte")]
     assert set(chosen["learning_rate"]) == {best}
     assert chosen["value"].tolist() == pytest.approx(values, nan_ok=True)
@@ -65,7 +66,7 @@ def test_the_best_rate_has_the_highest_mean_and_no_diverged_seed(rates, best, va
 def test_the_smallest_or_largest_of_several_learning_rates_is_at_the_edge(rates, at_edge):
     # The rates of other settings do not count.
     others = [at_rates({1e-6: [0.7], 1e-1: [0.8]}, "bitfit"), at_rates({1e-6: [0.3]}, task="cola")]
-    table = scores.choose(pd.concat([at_rates(rates), *others], ignore_index=True))
+    table = scores.choose_rates(pd.concat([at_rates(rates), *others], ignore_index=True))
     [chosen] = table[(table["method"] == "full") & (table["task"] == "rte")].to_dict("records")
     assert chosen["at_edge"] is at_edge
 
@@ -76,7 +77,7 @@ def test_both_columns_of_mnli_come_from_the_run_that_is_best_on_matched():
         for column, decides, first, second in
         (("mnli_matched", True, 0.9, 0.8), ("mnli_mismatched", False, 0.1, 0.8))
     )  # fmt: skip
-    assert scores.choose(table)["value"].tolist() == [0.9, 0.1]
+    assert scores.choose_rates(table)["value"].tolist() == [0.9, 0.1]
 
 
 def test_every_curve_ends_at_the_whole_selection():
@@ -108,7 +109,9 @@ def test_scores_are_read_as_they_were_written(tmp_path):
     epochs = pd.array([pd.NA, 2], "Int64")
     table = at_rates({1e-5: [math.nan, 0.5]}, task="NA", best_epoch=epochs)
     table.to_csv(tmp_path / "scores.csv", index=False)
-    read = scores.read_scores(tmp_path / "scores.csv")
+    read = read_table(tmp_path / "scores.csv", "scores")
+    table.to_parquet(tmp_path / "scores.parquet", index=False)
+    pd.testing.assert_frame_equal(read_table(tmp_path / "scores.parquet"), table)
     assert read[["value", "best_epoch"]].isna().to_numpy().tolist() == [[True] * 2, [False] * 2]
     assert read["task"].tolist() == ["NA", "NA"]
 
@@ -140,7 +143,7 @@ def collected(store, paper, task, runs, **found):
         {"run": run, **about, "learning_rate": rate, "seed": 0} | found for run, rate in runs
     ]
     columns = list_score_columns([TASKS[task]], papers.find_paper(paper).metrics)
-    return scores.collect(planned, store, columns)
+    return scores.collect_scores(planned, store, columns)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +162,7 @@ def test_epoch_and_rate_are_best_by_the_metric_that_the_paper_shows(
     recorded(tmp_path, "b", task, [(0.1, 0.85), (0.2, 0.75)])
     table = collected(tmp_path, paper, task, [("a", 1e-3), ("b", 2e-3)])
     assert table.iloc[0][["best_epoch", "value"]].tolist() == [best_epoch, value]
-    assert scores.choose(table)["run"].tolist() == [best_run]
+    assert scores.choose_rates(table)["run"].tolist() == [best_run]
 
 
 def test_other_folds_choose_an_epoch_by_their_mean_score(tmp_path):
@@ -170,14 +173,16 @@ def test_other_folds_choose_an_epoch_by_their_mean_score(tmp_path):
     for run, curve in curves.items():
         recorded(tmp_path, run, "rte", [(score,) for score in curve])
     planned = [{**about, "run": run, "fold": fold} for fold, run in enumerate(curves)]
-    table = scores.collect(planned, tmp_path, list_score_columns([TASKS["rte"]], {}), apart=True)
-    assert table["judged_at"].tolist() == ["2", "1", "2"]
+    table = scores.collect_scores(
+        planned, tmp_path, list_score_columns([TASKS["rte"]], {}), apart=True
+    )
+    assert table["judged_at"].tolist() == [[2], [1], [2]]
     assert table["value"].tolist() == [0.7, 0.2, 0.4]
 
 
 def test_scores_have_the_declared_columns(tmp_path):
     recorded(tmp_path, "a", "rte", [(0.9,)])
-    chosen = scores.choose(collected(tmp_path, "bitfit", "rte", [("a", 1e-3)]))
+    chosen = scores.choose_rates(collected(tmp_path, "bitfit", "rte", [("a", 1e-3)]))
     judged = curves.with_verdicts(chosen, tmp_path, list_score_columns([TASKS["rte"]], {}))
     assert list(judged.assign(margin=0.02)) == [c.column for c in declarations_of("scores")]
 
@@ -207,7 +212,9 @@ def searched(store, *tried):
     scored = [{"learning_rate": rate, "score": 0.9 - 0.01 * n} for n, rate in enumerate(tried)]
     diverged = {"learning_rate": tried[-1], "score": None}
     found = {"learning_rate": tried[0], "search": "s", "tried": [*scored[:-1], diverged]}
-    [run] = scores.choose(collected(store, "bitfit", "rte", [("a", None)], **found)).itertuples()
+    [run] = scores.choose_rates(
+        collected(store, "bitfit", "rte", [("a", None)], **found)
+    ).itertuples()
     return run
 
 
@@ -224,8 +231,8 @@ def test_the_plateau_of_a_search_has_the_rates_that_score_almost_as_high(tmp_pat
 def test_every_seed_of_a_search_is_chosen_whatever_it_found():
     runs = [("rte", "a", 1.0, None, rate, seed, 0.9) for seed, rate in enumerate((1e-3, 1e-2))]
     table = examples.scored(*runs)
-    assert len(scores.choose(table.assign(searched=True))) == 2
-    assert len(scores.choose(table)) == 1
+    assert len(scores.choose_rates(table.assign(searched=True))) == 2
+    assert len(scores.choose_rates(table)) == 1
 
 
 def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
@@ -239,7 +246,7 @@ def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
     table = collected(tmp_path, "spafit", "stsb", runs)
     table["method"] = table["learning_rate"].map({1e-3: "full", 1e-2: "bitfit"})
     columns = list_score_columns([TASKS["stsb"]], papers.find_paper("spafit").metrics)
-    judged = curves.with_verdicts(scores.choose(table), tmp_path, columns)
+    judged = curves.with_verdicts(scores.choose_rates(table), tmp_path, columns)
     assert judged["curve"].fillna("").tolist() == ["still rising"] * 3 + [""] * 3
 
 
@@ -247,7 +254,7 @@ def test_each_number_of_training_rows_has_its_best_learning_rate():
     small = at_rates({1e-5: [0.6], 3e-5: [0.5]}, train_rows=10)
     large = at_rates({1e-5: [0.7], 3e-5: [0.9]}, train_rows=100)
     other = at_rates({1e-5: [0.5]}, task="cola", train_rows=50)
-    chosen = scores.choose(pd.concat([small, large, other]))
+    chosen = scores.choose_rates(pd.concat([small, large, other]))
     assert dict(zip(chosen["train_rows"], chosen["value"], strict=True)) == {
         10: 0.6, 100: 0.9, 50: 0.5
     }  # fmt: skip
@@ -259,7 +266,7 @@ def test_every_metric_is_that_of_the_epoch_that_was_chosen(tmp_path):
     """The second epoch is best by Spearman, the first by Pearson."""
     recorded(tmp_path, "a", "stsb", [(0.6, 0.8), (0.9, 0.7)])
     columns = list_score_columns([TASKS["stsb"]], {})
-    chosen = scores.choose(collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)]))
+    chosen = scores.choose_rates(collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)]))
     table = scores.in_every_metric(chosen, tmp_path, columns).set_index("metric")
     assert table["value"].to_dict() == {"spearmanr": 0.9, "pearsonr": 0.7}
     assert table["decides"].to_dict() == {"spearmanr": True, "pearsonr": False}
@@ -270,9 +277,9 @@ def test_a_recorded_run_that_diverged_has_no_score_and_is_not_chosen(tmp_path):
     table = collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)])
     assert table[["value", "best_epoch"]].isna().all(axis=None)
     every = scores.in_every_metric(
-        scores.choose(table), tmp_path, list_score_columns([TASKS["stsb"]], {})
+        scores.choose_rates(table), tmp_path, list_score_columns([TASKS["stsb"]], {})
     )
     assert len(every) == 2 and every["value"].isna().all()
     recorded(tmp_path, "b", "stsb", [(0.5, 0.5)])
     both = collected(tmp_path, "bitfit", "stsb", [("a", 1e-3), ("b", 2e-3)])
-    assert scores.choose(both)["run"].tolist() == ["b"]
+    assert scores.choose_rates(both)["run"].tolist() == ["b"]

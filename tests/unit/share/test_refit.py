@@ -47,7 +47,7 @@ def choose(tmp_path, layout):
         about |= {"scope": None, "train_rows": 20, "decides": True, "value": value}
         path = tmp_path / Layout(".").data("mine", "chosen")
         path.parent.mkdir(parents=True, exist_ok=True)
-        chosen.assign(**about).to_csv(path, index=False)
+        chosen.assign(**about).to_parquet(path, index=False)
 
     return choose
 
