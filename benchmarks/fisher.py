@@ -89,7 +89,7 @@ def _ways(setting: inputs.Setting, asked: str, names: list[str]) -> list[Row]:
         sums[way] = run()
         seconds[way] = min(time.perf_counter() - started, seconds.get(way, math.inf))
     loop = next(iter(ways))
-    few = data.part(np.arange(min(COUNTED, len(data))))
+    few = data.select(np.arange(min(COUNTED, len(data))))
     with FlopCounterMode(display=False) as counter:
         _loop(theirs, few, names)
     flops = counter.get_total_flops() * data.lengths.sum() / few.lengths.sum()

@@ -46,7 +46,7 @@ def with_verdicts(
     for _, runs in deciding.groupby(SETTING, sort=False, dropna=False):
         column = column_of[runs["task"].iloc[0]]
         scores = [
-            [epoch[column.in_history] for epoch in records.read_epochs(store, run)]
+            [epoch[column.history_column] for epoch in records.read_epochs(store, run)]
             for run in runs["run"]
         ]
         predicted = records.read_predictions(store, runs["run"].iloc[0])

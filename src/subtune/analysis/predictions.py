@@ -62,7 +62,7 @@ def make_masked_metric(
     task: TaskSpec, metric: str, table: pd.DataFrame
 ) -> Callable[[np.ndarray], float]:
     """Return the metric of recorded predictions as a function of a mask of the compared units."""
-    predicted, expected = map(_array, task.of_kind.compared(table))
+    predicted, expected = map(_array, task.of_kind.metric_inputs(table))
     compute = partial(metrics.compute_all, task.of_kind.compares, [metric])
     return lambda mask: compute(predicted[mask], expected[mask])[metric]
 
@@ -154,7 +154,7 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
         kind, predictions = task.of_kind, pd.DataFrame(records.read_predictions(store, run))
         recorded = records.read_epochs(store, run)[outcome["best_epoch"] - 1]
         for split in task.evaluation:
-            predicted, references = kind.compared(predictions[predictions["split"] == split])
+            predicted, references = kind.metric_inputs(predictions[predictions["split"] == split])
             for name in task.metrics:
                 metric = metric_of(f"{kind.compares}.{name}")
                 again = metric.compute(predictions=predicted, references=references)[name]

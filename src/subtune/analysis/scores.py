@@ -79,7 +79,7 @@ def _best_epoch(
     history: Sequence[Mapping[str, float]], columns: Sequence[ScoreColumn]
 ) -> Mapping[str, float]:
     """Return the first row of a history with the highest score in the deciding column."""
-    [deciding] = [column.in_history for column in columns if column.decides]
+    [deciding] = [column.history_column for column in columns if column.decides]
     scored = [epoch for epoch in history if not math.isnan(epoch[deciding])]
     return max(scored, key=lambda epoch: epoch[deciding])
 
@@ -92,7 +92,7 @@ def _score_at(epoch: Mapping[str, float], column: ScoreColumn) -> dict[str, Any]
         "decides": column.decides,
         "judges": column.judges,
         "judged_apart": False,
-        "value": epoch.get(column.in_history, math.nan),
+        "value": epoch.get(column.history_column, math.nan),
         "judged_at": [epoch["epoch"]] if epoch else None,
     }
 
@@ -129,7 +129,7 @@ def _judge_apart(table: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn
 
 def _read_curve(store: Path, run_id: str, column: ScoreColumn) -> list[float]:
     """Return a run's score of every epoch in one column."""
-    return [epoch[column.in_history] for epoch in records.read_epochs(store, run_id)]
+    return [epoch[column.history_column] for epoch in records.read_epochs(store, run_id)]
 
 
 def _score_by_other_folds(
@@ -231,7 +231,7 @@ def _scores_of_parts(store: Path, run: str, split: str, epochs: Sequence[int]) -
     epoch."""
     task, tables = predictions.read_epoch_predictions(store, run, split)
     kind, table = task.of_kind, predictions.join_parts(tables, epochs)
-    scores = metrics.compute_all(kind.compares, task.metrics, *kind.compared(table))
+    scores = metrics.compute_all(kind.compares, task.metrics, *kind.metric_inputs(table))
     return {f"{split}/{metric}": score for metric, score in scores.items()}
 
 

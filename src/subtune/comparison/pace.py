@@ -171,7 +171,7 @@ class Timer:
         """Time a pass without training, over as many texts as there is time for."""
 
         def seconds(texts: int) -> float:
-            some, started = self.examples.part(np.arange(texts)), time.monotonic()
+            some, started = self.examples.select(np.arange(texts)), time.monotonic()
             logits_of(self.encoder, some, precision)
             return time.monotonic() - started
 

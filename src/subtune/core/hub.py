@@ -117,10 +117,10 @@ def remember_answer(kept: Path, question: str, ask: Callable[[], str]) -> str:
     Raises:
         SubtuneError: the file cannot be read or written.
     """
-    answers = _read(kept)
+    answers = _read_answers(kept)
     if question not in answers:
         # Another process may have written the file meanwhile.
-        answers = {question: ask()} | _read(kept)
+        answers = {question: ask()} | _read_answers(kept)
         with one_line(f"cannot write {kept}"):
             write_text(kept, json.dumps(answers, indent=2, sort_keys=True) + "\n")
     return answers[question]
@@ -145,7 +145,7 @@ def fetch_text(repository: str, commit: str, key: str, name: str) -> str | None:
         return Path(path).read_text(encoding="utf-8")
 
 
-def _read(kept: Path) -> dict[str, str]:
+def _read_answers(kept: Path) -> dict[str, str]:
     try:
         return KEPT.validate_json(kept.read_bytes())
     except FileNotFoundError:

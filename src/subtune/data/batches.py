@@ -51,10 +51,10 @@ def evaluation_batches(
 def split_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
     """Return the training examples outside a fold, and the fold's examples, which are scored."""
     judging = fold_rows(train, task, fold.of, fold.partition)[fold.number]
-    others = np.setdiff1d(np.arange(train.rows), judging)
+    others = np.setdiff1d(np.arange(train.n_rows), judging)
     if fold.rows is not None:
         judging = np.sort(np.random.default_rng(fold.partition).permutation(judging)[: fold.rows])
-    return train.part(train.of_rows(others)), train.part(train.of_rows(judging))
+    return train.select(train.indices_of_rows(others)), train.select(train.indices_of_rows(judging))
 
 
 # Dividing many rows takes a minute, and the runs of a job ask for every fold.
@@ -69,11 +69,11 @@ def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> li
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
     settings = {"n_splits": folds, "shuffle": True, "random_state": partition}
-    texts, places = _texts(train), np.arange(train.rows)
+    texts, places = _texts(train), np.arange(train.n_rows)
     if task.of_kind.head != SEQUENCE_CLASSIFICATION:
         parts = GroupKFold(**settings).split(places, groups=texts)
     else:
-        labels = task.of_kind.strata(train.labels_of_rows)
+        labels = task.of_kind.strata(train.row_labels)
         if task.of_kind.has_numbers:
             # A bin needs a row for each fold.
             bins = min(BINS, len(labels) // folds)

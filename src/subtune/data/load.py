@@ -32,7 +32,7 @@ def load_rows(
     """
     task = spec.task
     if spec.source == "hub":
-        return _download(task, spec.version, spec.splits)
+        return _download_rows(task, spec.version, spec.splits)
     if spec.source == "builtin":
         columns = mini_columns(TASKS[task.name])
     else:
@@ -47,7 +47,7 @@ def load_rows(
     )
 
 
-def _download(task: TaskSpec, revision: str, splits: Sequence[str]) -> datasets.DatasetDict:
+def _download_rows(task: TaskSpec, revision: str, splits: Sequence[str]) -> datasets.DatasetDict:
     repository = REPOSITORIES.get(task.name, OF_GLUE)
     patterns = {split: repository.pattern(task.name, split) for split in splits}
     folder = download_snapshot(
@@ -87,12 +87,12 @@ def read_hub_split(
 
 def dataset_features(task: TaskSpec) -> datasets.Features:
     """Return the columns of every dataset: ``idx``, and those of the task's kind."""
-    types = {"idx": "int32", **task.of_kind.columns(task)}
-    return datasets.Features({name: _feature(kind) for name, kind in types.items()})
+    types = {"idx": "int32", **task.of_kind.column_types(task)}
+    return datasets.Features({name: _arrow_type(kind) for name, kind in types.items()})
 
 
-def _feature(kind: Any) -> Any:
-    return datasets.List(_feature(*kind)) if isinstance(kind, list) else datasets.Value(kind)
+def _arrow_type(kind: Any) -> Any:
+    return datasets.List(_arrow_type(*kind)) if isinstance(kind, list) else datasets.Value(kind)
 
 
 def make_split(

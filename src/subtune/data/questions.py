@@ -55,7 +55,11 @@ def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
     for paragraph in (paragraph for article in file.data for paragraph in article.paragraphs):
         for question in paragraph.qas:
             place = f"question {shown(question.id)}"
-            answers = _answers(question, paragraph.context, f"{path}: {place}") if labelled else []
+            answers = (
+                _require_answers(question, paragraph.context, f"{path}: {place}")
+                if labelled
+                else []
+            )
             accepted = {
                 "text": [answer.text for answer in answers],
                 "answer_start": [answer.answer_start for answer in answers],
@@ -64,7 +68,7 @@ def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
             yield place, row | {"answers": accepted}
 
 
-def _answers(question: _Question, context: str, place: str) -> list[_Answer]:
+def _require_answers(question: _Question, context: str, place: str) -> list[_Answer]:
     """Return the answers of a question at ``place``, which are parts of the context."""
     if not question.answers:
         raise SubtuneError(

@@ -172,11 +172,11 @@ def read_columns(
             for training or scores.
     """
     states = tuple(map(file_state, paths.values()))
-    return dict(_read_once(task, tuple(paths.items()), source, states))
+    return dict(_read_unchanged(task, tuple(paths.items()), source, states))
 
 
 @lru_cache(maxsize=1)
-def _read_once(
+def _read_unchanged(
     task: TaskSpec,
     paths: tuple[tuple[str, Path], ...],
     source: str,
@@ -268,7 +268,7 @@ class Repository(NamedTuple):
         return self.files.format(task=folder, split=part)
 
 
-def _words_with_tags(row: Row) -> Row:
+def _read_hub_sentence(row: Row) -> Row:
     """Return a sentence's words and tags, without contractions and omitted words.
 
     A contraction, which precedes its parts, has no tag. An omitted word has no number as its head.
@@ -290,7 +290,7 @@ REPOSITORIES = {
         UNIVERSAL_DEPENDENCIES,
         "en_ewt/{split}/*.parquet",
         "name a directory with the treebank's files in `directories.ud_ewt`",
-        row=_words_with_tags,
+        row=_read_hub_sentence,
     ),
 }
 
@@ -340,7 +340,7 @@ def measure_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
             name = "none" if label == NO_LABEL else cut(task.labels[label])
             counts[f"rows of label {name!r}"] = rows
         try:
-            task.of_kind.balanced(task, labels)
+            task.of_kind.balanced_weights(task, labels)
         except SubtuneError as error:
             weighed = str(error)
     words = sum(len(text.split()) for row in train for text in row)

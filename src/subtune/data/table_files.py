@@ -19,7 +19,7 @@ from subtune.data.text_files import (
     delimited_rows,
     file_ending,
     read_text,
-    require_once,
+    require_unique_columns,
     split_lines,
 )
 from subtune.tasks import TaskSpec
@@ -36,7 +36,7 @@ def read_texts(task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow
 
     def is_labelled_row(cells: dict[str, str]) -> bool:
         with contextlib.suppress(KeyError, SubtuneError):
-            kind.cells(task, cells, labelled, "")
+            kind.read_cells(task, cells, labelled, "")
             return labelled and all(
                 cells[column] == cells[column].strip() for column in task.label_columns
             )
@@ -126,20 +126,20 @@ def json_rows(path: Path) -> Iterator[PlacedRow]:
 
 def _values(content: str, broken: str, ending: str) -> Iterator[tuple[str, Any]]:
     """Yield the values of a list, or those of all lines, each with its place."""
-    rows = _rows_in_one(content, broken, ending)
+    rows = _parse_single_json(content, broken, ending)
     if rows is not None:
         for number, row in enumerate(rows, start=1):
             yield f"row {number}", row
         return
     for number, line in enumerate(split_lines(content), start=1):
         if line.strip():
-            yield f"line {number}", _parsed(line, number, broken)
+            yield f"line {number}", _parse_json(line, number, broken)
 
 
-def _rows_in_one(content: str, broken: str, ending: str) -> list | None:
+def _parse_single_json(content: str, broken: str, ending: str) -> list | None:
     """Return the rows of a file with a single JSON value, or None if lines have values."""
     try:
-        whole = _parsed(content, 1, broken)
+        whole = _parse_json(content, 1, broken)
     except SubtuneError:
         if content.lstrip().startswith("["):
             raise
@@ -156,7 +156,7 @@ def _rows_in_one(content: str, broken: str, ending: str) -> list | None:
     return None
 
 
-def _parsed(content: str, line: int, broken: str) -> Any:
+def _parse_json(content: str, line: int, broken: str) -> Any:
     """Parse a JSON value that begins on ``line``."""
     try:
         return json.loads(content, parse_int=str, parse_float=str, parse_constant=lambda name: None)
@@ -173,7 +173,7 @@ NO_ZIP = b"\xd0\xcf\x11\xe0"
 
 def sheet_names(path: Path) -> list[str]:
     """Return the names of an Excel file's sheets."""
-    return [sheet.title for sheet in _workbook(path, read_only=True).worksheets]
+    return [sheet.title for sheet in _open_workbook(path, read_only=True).worksheets]
 
 
 def excel_rows(
@@ -190,7 +190,7 @@ def excel_rows(
         SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
             errors, or a repeated column.
     """
-    book = _workbook(path, data_only=True)
+    book = _open_workbook(path, data_only=True)
     names = [of_book.title for of_book in book.worksheets]
     if sheet is not None and sheet not in names:
         raise SubtuneError(f"{path}: sheet: {one_of(sheet, names)}")
@@ -208,7 +208,7 @@ def excel_rows(
             )
     texts = ((number, [*map(_excel_text, row)]) for number, row in enumerate(cells, 1))
     (first, header), *rows = [row for row in texts if any(row[1])] or [(1, [])]
-    require_once(columns, header, f"{place}: row {first}")
+    require_unique_columns(columns, header, f"{place}: row {first}")
     for number, row in rows:
         by_column = zip(header, row, strict=True)
         yield f"row {number}", {column: cell for column, cell in by_column if column}
@@ -219,7 +219,7 @@ def _excel_text(cell: Any) -> Any:
     return (cell_text(cell.value) or "").replace("_x000D_", "\r").replace("_x000A_", "\n") or None
 
 
-def _workbook(path: Path, **how: bool) -> Any:
+def _open_workbook(path: Path, **how: bool) -> Any:
     # Importing openpyxl takes a while.
     import openpyxl
 

@@ -83,7 +83,7 @@ def cell_text(cell: Any) -> Any:
     return cell if isinstance(cell, str | list | dict) else str(cell)
 
 
-def require_once(columns: Collection[str], header: Sequence[Any], place: str) -> None:
+def require_unique_columns(columns: Collection[str], header: Sequence[Any], place: str) -> None:
     """Refuse a header with a column twice: one of ``columns`` or, if there are none, any column."""
     for name in columns or filter(None, header):
         if header.count(name) > 1:
@@ -122,12 +122,12 @@ def delimited_rows(
     """
     # Python's reader is strict about quotation marks and has line numbers. The readers of
     # pandas and pyarrow silently fill short rows or drop quotation marks.
-    delimiter, lines = _delimited_lines(path, encoding)
+    delimiter, lines = _detect_delimiter(path, encoding)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     first = 1
     try:
         header = next(filter(None, reader), [])
-        require_once(columns, header, f"{path}: line {reader.line_num}")
+        require_unique_columns(columns, header, f"{path}: line {reader.line_num}")
         first = reader.line_num + 1
         for cells in reader:
             if cells:
@@ -145,7 +145,7 @@ def delimited_rows(
         ) from None
 
 
-def _delimited_lines(path: Path, encoding: str | None) -> tuple[str, list[str]]:
+def _detect_delimiter(path: Path, encoding: str | None) -> tuple[str, list[str]]:
     """Return the delimiter and the lines. A first line that names the delimiter is left empty."""
     lines = list(io.StringIO(read_text(path, encoding), newline=""))
     if lines and (separator := SEPARATOR.fullmatch(lines[0])):

@@ -82,22 +82,24 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     """
     if isinstance(records.read_spec(Path(layout.records()), run).selection, Peft):
         return export_adapter(layout, run, target)
-    spec, delta, model = _trained(layout, run)
+    spec, delta, model = _load_run(layout, run)
     with new_directory(target) as draft, quiet():
         if isinstance(spec.recipe, Fit):
             _write_encoder(draft, Path(layout.model(spec.model.id)), model.config, {})
             bias, weight = (value for _, value in sorted(delta_to_tensors(delta).items()))
             read, texts = tokens_pooled(spec.model, model), len(spec.tokens.data.task.text)
-            _write_parts(draft, spec.tokens.max_length, read, weight, bias, texts)
+            _write_sentence_transformer(draft, spec.tokens.max_length, read, weight, bias, texts)
         else:
-            config = _config(model, spec.tokens.data.task)
+            config = _export_config(model, spec.tokens.data.task)
             trained = replace(model, config=config, parameters=apply_delta(model.parameters, delta))
             whole = make_transformers_model(trained)
             if trained.averages:
                 values = whole.base_model.state_dict()
                 _write_encoder(draft, Path(layout.model(spec.model.id)), config, values)
                 *_, weight, bias = trained.parameters.values()
-                _write_parts(draft, spec.tokens.max_length, model.reads, weight, bias)
+                _write_sentence_transformer(
+                    draft, spec.tokens.max_length, model.reads, weight, bias
+                )
             else:
                 whole.save_pretrained(draft)
         _write_beside(
@@ -151,15 +153,15 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     """
     from subtune.models.peft import make_peft_model
 
-    spec, delta, model = _trained(layout, run)
-    settings = _settings_of_peft(spec.selection, delta, model)
+    spec, delta, model = _load_run(layout, run)
+    settings = _peft_settings(spec.selection, delta, model)
     if settings is None:
         raise SubtuneError(
             f"run {run} trained more than LoRA, norms or modules of PEFT; export its model without "
             "--adapter"
         )
     module, names = make_peft_model(model, settings, spec.seed)
-    _fill(module, names, delta, model)
+    _fill_adapter(module, names, delta, model)
     module.peft_config["default"].base_model_name_or_path = layout.model(spec.model.id)
     with new_directory(target) as draft, quiet():
         module.save_pretrained(str(draft))
@@ -176,7 +178,7 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
         )
 
 
-def _settings_of_peft(selection: Selection, delta: Delta, model: Encoder) -> PeftSettings | None:
+def _peft_settings(selection: Selection, delta: Delta, model: Encoder) -> PeftSettings | None:
     """Return a PEFT configuration for a run's trained values, if there is one.
 
     Every configuration includes the classifier.
@@ -185,11 +187,11 @@ def _settings_of_peft(selection: Selection, delta: Delta, model: Encoder) -> Pef
         return selection.peft
     updates = [name for name, change in delta.items() if isinstance(change.entry, LowRank)]
     others = [name for name in delta if name not in updates and not is_classifier(name)]
-    modules = sorted({_module_of(name, model) for name in others})
+    modules = sorted({_module_name(name, model) for name in others})
     if isinstance(selection, Lora):
         fields: dict[str, Any] = {"type": "LORA", "r": selection.lora.rank}
         fields["lora_alpha"] = selection.lora.alpha
-        fields["target_modules"] = [_module_of(name, model) for name in updates]
+        fields["target_modules"] = [_module_name(name, model) for name in updates]
         fields["modules_to_save"] = modules
     elif others and all(map(is_norm, others)):
         fields = {"type": "LN_TUNING", "target_modules": modules}
@@ -198,13 +200,15 @@ def _settings_of_peft(selection: Selection, delta: Delta, model: Encoder) -> Pef
     return PeftSettings.model_validate(fields)
 
 
-def _fill(module: "PeftModel", names: Mapping[str, str], delta: Delta, model: Encoder) -> None:
+def _fill_adapter(
+    module: "PeftModel", names: Mapping[str, str], delta: Delta, model: Encoder
+) -> None:
     """Put a run's trained values into PEFT's model; ``names`` come from `make_peft_model`."""
     parameters, transposed = dict(module.named_parameters()), transposed_matrices(module)
     with torch.no_grad():
         for name, change in delta.items():
             if isinstance(change.entry, LowRank):
-                matrix = f"{BASE}{_module_of(name, model)}"
+                matrix = f"{BASE}{_module_name(name, model)}"
                 parameters[f"{matrix}.lora_A.default.weight"].copy_(change.values[0])
                 parameters[f"{matrix}.lora_B.default.weight"].copy_(change.values[1])
                 continue
@@ -219,11 +223,11 @@ def _fill(module: "PeftModel", names: Mapping[str, str], delta: Delta, model: En
             held.copy_(change.apply(held))
 
 
-def _module_of(name: str, model: Encoder) -> str:
+def _module_name(name: str, model: Encoder) -> str:
     return model.exported_name(name).rpartition(".")[0]
 
 
-def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
+def _load_run(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
     """Return a run, its changes, and its pretrained model."""
     store = Path(layout.records())
     spec = records.read_spec(store, run)
@@ -234,7 +238,7 @@ def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
     return spec, delta, load_spec_encoder(spec, pretrained)
 
 
-def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
+def _export_config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
     config = copy.deepcopy(model.config)
     config.num_labels = task.outputs
     config.problem_type = task.of_kind.problem_type
@@ -255,7 +259,7 @@ def _write_encoder(
     encoder.save_pretrained(draft)
 
 
-def _write_parts(
+def _write_sentence_transformer(
     draft: Path, max_length: int, read: Reads, weight: Tensor, bias: Tensor, embeddings: int = 0
 ) -> None:
     """Write the parts of sentence-transformers around an encoder.

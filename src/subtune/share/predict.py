@@ -126,7 +126,7 @@ def predict_rows(
     examples, logits = predict_logits(store, spec, model, split)
     if kind.head == SEQUENCE_CLASSIFICATION:
         return pd.DataFrame(_text_columns(task, logits))
-    table = kind.table(examples, kind.predict(examples, logits))
+    table = kind.prediction_table(examples, kind.predict(examples, logits))
     if task.labels is None:
         return table[[PREDICTION]]
     labels = np.array(task.labels, object)

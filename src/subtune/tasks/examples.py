@@ -47,7 +47,7 @@ class Examples:
         reads: the positions of the tokens of each example that the head reads; None means the
             first token.
         labels: numbers ``[n]``, positions ``[n, 2]``, or one number per token that is read.
-        row: the number of each example's row ``[n]``; `part` does not change it.
+        row: the number of each example's row ``[n]``; `select` does not change it.
     """
 
     def __init__(self, split: datasets.Dataset, reads: Reads = "first"):
@@ -100,21 +100,21 @@ class Examples:
         return np.unique(self.row)
 
     @property
-    def rows(self) -> int:
+    def n_rows(self) -> int:
         return len(self.row_numbers)
 
     @property
-    def labels_of_rows(self) -> np.ndarray:
+    def row_labels(self) -> np.ndarray:
         """The label of each row, which all its examples have."""
         return np.asarray(self.labels)[np.searchsorted(self.row, self.row_numbers)]
 
-    def part(self, index: np.ndarray) -> Examples:
+    def select(self, index: np.ndarray) -> Examples:
         """Return some examples. ``index`` must be ascending. Rows keep their numbers."""
         part = Examples(self._split.select(index), self._reads)
         part.row = self.row[index]
         return part
 
-    def of_rows(self, places: np.ndarray) -> np.ndarray:
+    def indices_of_rows(self, places: np.ndarray) -> np.ndarray:
         """Return the indices of all examples of some rows, in the rows' order.
 
         ``places`` are indices into `row_numbers`.

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 # Invisible characters outside of the category Cf.
 INVISIBLE = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10))))
-# These, and spaces and letters that look like others.
-ALIKE = dict.fromkeys(map(ord, INVISIBLE), "")
-ALIKE |= {0xA0: " ", 0x3000: " "} | {n + 0xFEE0: chr(n) for n in range(0x21, 0x7F)}
 # A number with a decimal comma. The comma of 1,234 may separate thousands.
 DECIMAL_COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d+,\d+")
 # Values of cells that say whether a row has a label.
@@ -42,13 +39,6 @@ def plain_label(label: str) -> str:
     return "".join(visible).strip()
 
 
-@lru_cache(maxsize=10_000)
-def fold_label(label: str) -> str:
-    """Return a label without capitals, invisible characters and differences of Unicode's forms."""
-    plain = unicodedata.normalize("NFC", label.translate(ALIKE).casefold())
-    return "".join(letter for letter in plain if unicodedata.category(letter) != "Cf").strip()
-
-
 def label_number(text: str, task: TaskSpec, place: str) -> int:
     """Return the number of a label word.
 
@@ -57,9 +47,8 @@ def label_number(text: str, task: TaskSpec, place: str) -> int:
     Raises:
         SubtuneError: the text at ``place`` is not a label word.
     """
-    words, as_compared = task.labels or (), fold_label if task.merge_labels else plain_label
-    numbers = {as_compared(word): number for number, word in enumerate(words)}
-    text = as_compared(text)
+    words, text = task.labels or (), plain_label(text)
+    numbers = {plain_label(word): number for number, word in enumerate(words)}
     if not any(letter.isdigit() for word in words for letter in word):
         numbers |= {str(number): number for number in range(len(words))}
     if text not in numbers:

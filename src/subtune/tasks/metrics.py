@@ -91,7 +91,7 @@ def mean_over_questions(
     predictions: Sequence[str],
     references: Sequence[Sequence[str]],
 ) -> float:
-    """Return the mean of a score, `exact_match` or `f1_of_words`, over questions."""
+    """Return the mean of a score, `exact_match` or `word_f1`, over questions."""
     return float(np.mean(list(map(score, predictions, references))))
 
 
@@ -103,7 +103,7 @@ def exact_match(prediction: str, answers: Sequence[str]) -> float:
     return float(normalise_answer(prediction) in map(normalise_answer, answers))
 
 
-def f1_of_words(prediction: str, answers: Sequence[str]) -> float:
+def word_f1(prediction: str, answers: Sequence[str]) -> float:
     """Return the highest F1 of the prediction's words against those of an accepted answer.
 
     A repeated word counts as often as it is in both. Without common words F1 is 0, even for two
@@ -139,7 +139,7 @@ METRICS = {
     },
     "answers": {
         "exact_match": Metric("exact match", partial(mean_over_questions, exact_match)),
-        "f1": Metric("F1", partial(mean_over_questions, f1_of_words)),
+        "f1": Metric("F1", partial(mean_over_questions, word_f1)),
     },
 }
 TITLES = {name: metric.title for table in METRICS.values() for name, metric in table.items()}

@@ -62,28 +62,28 @@ class Sentences(TaskKind):
             SubtuneError: the text at ``place`` is not a label of the task.
         """
 
-    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
+    def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
         return dict.fromkeys(TEXTS[: len(task.text)], "string") | {"label": self.label_type}
 
-    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+    def read_cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
         """Return one or two texts, and the label."""
-        texts = [self._text_in(row, column, place) for column in task.text]
+        texts = [self._require_text(row, column, place) for column in task.text]
         if not "".join(texts).strip():
             raise SubtuneError(f"{place}: found no text, expected some")
         if no_character := NO_CHARACTER.search("".join(texts)):
             raise SubtuneError(f"{place}: found {no_character[0]!r}, expected text")
-        return (*texts, self.label_of(task, row, place) if labelled else self.no_label(task))
+        return (*texts, self.read_label(task, row, place) if labelled else self.missing_label(task))
 
-    def label_of(self, task: TaskSpec, row: Row, place: str) -> Any:
+    def read_label(self, task: TaskSpec, row: Row, place: str) -> Any:
         """Return a row's label by `parse_label`."""
         [column] = task.label_columns
-        return self.parse_label(task, self._text_in(row, column, place), place)
+        return self.parse_label(task, self._require_text(row, column, place), place)
 
-    def no_label(self, task: TaskSpec) -> Any:
+    def missing_label(self, task: TaskSpec) -> Any:
         """Return -1, which means a missing label, as on the hub."""
         return NO_LABEL
 
-    def _text_in(self, row: Row, column: str, place: str) -> str:
+    def _require_text(self, row: Row, column: str, place: str) -> str:
         if isinstance(cell := row[column], str):
             return cell
         found = shown(cell)
@@ -119,12 +119,12 @@ class Sentences(TaskKind):
         """Return the logits ``[n, o]`` as they are."""
         return logits
 
-    def table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
+    def prediction_table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
         """Return ``idx`` (the row's number), ``label`` and a logit per output."""
         import pandas as pd
 
         logits = {f"logit_{number}": column for number, column in enumerate(predictions.T)}
-        labels = examples.labels_of_rows
+        labels = examples.row_labels
         # A row may have a list of labels.
         columns = {"idx": examples.row_numbers, "label": [*labels] if labels.ndim > 1 else labels}
         return pd.DataFrame(columns | logits)
@@ -142,7 +142,7 @@ class Classification(Sentences):
     def parse_label(self, task: TaskSpec, text: str, place: str) -> int:
         return label_number(text, task, place)
 
-    def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
+    def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         return table.filter(like="logit_").to_numpy().argmax(axis=1), table["label"].to_numpy()
 
 
@@ -184,7 +184,7 @@ class Regression(Sentences):
         """Return each run's sum of squared errors of logits ``[k, n, 1]`` and numbers ``[n]``."""
         return (logits.squeeze(2) - labels).square().sum(1)
 
-    def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
+    def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         return table["logit_0"].to_numpy(), table["label"].to_numpy()
 
 
@@ -207,7 +207,7 @@ class MultiLabel(Sentences):
         """
         return float(outputs)
 
-    def label_of(self, task: TaskSpec, row: Row, place: str) -> list[int]:
+    def read_label(self, task: TaskSpec, row: Row, place: str) -> list[int]:
         """Return 0 or 1 for each label word."""
         if isinstance(task.label, str):
             return self.parse_label(task, row[task.label], place)
@@ -229,7 +229,7 @@ class MultiLabel(Sentences):
         numbers = [label_number(word, task, place) for word in words]
         return [int(number in numbers) for number in range(len(known))]
 
-    def no_label(self, task: TaskSpec) -> list[int]:
+    def missing_label(self, task: TaskSpec) -> list[int]:
         return [NO_LABEL] * len(task.labels or ())
 
     def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
@@ -244,7 +244,7 @@ class MultiLabel(Sentences):
         counts = np.where(labels, labels.sum(0), np.inf)
         return np.where(labels.any(1), counts.argmin(1), NO_LABEL)
 
-    def balanced(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
+    def balanced_weights(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
         """Return the ratio of rows without a label to rows with it, ``[o]``."""
         with_label = labels.sum(0)
         require_some(task, with_label, len(labels))
@@ -263,10 +263,10 @@ class MultiLabel(Sentences):
             each = each * (1 + (weights.to(logits.dtype) - 1) * is_so)
         return each.mean(2).sum(1)
 
-    def total(self, labels: Tensor, weights: Tensor | None) -> float:
+    def loss_divisor(self, labels: Tensor, weights: Tensor | None) -> float:
         return float(len(labels))
 
-    def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
+    def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         predicted = (table.filter(like="logit_").to_numpy() > 0).astype(int)
         expected: Any = np.stack(table["label"].to_numpy())
         return predicted, expected

@@ -54,11 +54,11 @@ class Span(TaskKind):
         """Return 2: log p is the sum over start and end, and the loss is their mean."""
         return 2.0
 
-    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
+    def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
         texts = {"question": "string", "context": "string", "answers": ["string"]}
         return texts | {"label": ["int32"]}
 
-    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+    def read_cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
         """Return question, context, and the texts and starts of the accepted answers."""
         accepted = row[self.label] if labelled else {"text": [], "answer_start": []}
         return (*(row[text] for text in task.text), accepted["text"], accepted["answer_start"])
@@ -95,7 +95,7 @@ class Span(TaskKind):
                 places[inside] = np.reshape(window.offsets, (-1, 2))
                 label = [0, 0]
                 if texts:
-                    label = _positions(places, starts[0], starts[0] + len(texts[0]))
+                    label = _answer_positions(places, starts[0], starts[0] + len(texts[0]))
                 row_cells = {"row": row, "context": context, "answers": texts}
                 window_cells = {
                     "input_ids": whole.ids,
@@ -141,7 +141,7 @@ class Span(TaskKind):
                 best[row] = (score, *span)
         return np.array([best[row][1:] for row in sorted(best)])
 
-    def table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
+    def prediction_table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
         """Return one row per question.
 
         Columns: ``idx`` (the question's number), ``label`` (the first accepted answer, if any),
@@ -165,11 +165,11 @@ class Span(TaskKind):
             }
         )
 
-    def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
+    def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         return table["prediction"].tolist(), table["answers"].map(list).tolist()
 
 
-def _positions(places: np.ndarray, start: int, end: int) -> list[int]:
+def _answer_positions(places: np.ndarray, start: int, end: int) -> list[int]:
     """Return the positions of an answer's first and last token.
 
     Both are 0 if the answer is not inside these tokens.

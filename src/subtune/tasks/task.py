@@ -44,8 +44,8 @@ class TaskSpec(Value):
         evaluation: the splits that are scored.
         encoding: the encoding of text files.
         sheet: the sheet of Excel files.
-        merge_labels: in records of earlier versions, label words count as one if
-            `subtune.tasks.labels.fold_label` makes them equal.
+        merge_labels: true in records of earlier versions that compared label words without
+            capitals. Configurations cannot set it.
     """
 
     name: str
@@ -248,7 +248,7 @@ class ScoreColumn:
     title: str = ""
 
     @property
-    def in_history(self) -> str:
+    def history_column(self) -> str:
         """The column of a run's history with this score for every epoch."""
         return f"{self.split}/{self.metric}"
 

@@ -101,7 +101,7 @@ class TaskKind(ABC):
         return 1.0
 
     @abstractmethod
-    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
+    def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
         """Map each column of a split, except ``idx``, to its type.
 
         ``[type]`` is a list of this type.
@@ -110,7 +110,7 @@ class TaskKind(ABC):
     def from_rows(
         self, task: TaskSpec, rows: Iterable[PlacedRow], *, labelled: bool, source: str
     ) -> Columns:
-        """Return the columns of one split: ``idx``, the rows' numbers from 0, and `columns`.
+        """Return the columns of one split: ``idx``, the rows' numbers from 0, and `column_types`.
 
         Args:
             task: the task.
@@ -127,15 +127,15 @@ class TaskKind(ABC):
             for column in task.columns_read(labelled):
                 if column not in row:
                     raise SubtuneError(f"{place}: no such column: {one_of(column, row)}")
-            table.append((number, *self.cells(task, row, labelled, place)))
+            table.append((number, *self.read_cells(task, row, labelled, place)))
         if not table:
             raise SubtuneError(f"{source}: found no rows, expected at least one")
         columns = map(list, zip(*table, strict=True))
-        return dict(zip(("idx", *self.columns(task)), columns, strict=True))
+        return dict(zip(("idx", *self.column_types(task)), columns, strict=True))
 
     @abstractmethod
-    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
-        """Return a row's cells in the order of `columns`.
+    def read_cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+        """Return a row's cells in the order of `column_types`.
 
         Raises:
             SubtuneError: the row at ``place`` does not fit the task.
@@ -178,7 +178,7 @@ class TaskKind(ABC):
             logits: the logits of all tokens that the head reads.
             labels: by default, a number per token ``[q]``.
             example: the example of each token ``[q]``.
-            weights: the weight of each label word ``[o]``, from `balanced`.
+            weights: the weight of each label word ``[o]``, from `balanced_weights`.
         """
         counts, known = labels != IGNORED, labels.clamp(min=0)
         each = -logits.mT.log_softmax(1).gather(1, known.expand(len(logits), 1, -1)) * counts
@@ -186,14 +186,14 @@ class TaskKind(ABC):
             each = each * weights[known].to(each.dtype)
         return each.sum((1, 2))
 
-    def total(self, labels: Tensor, weights: Tensor | None) -> Tensor | float:
+    def loss_divisor(self, labels: Tensor, weights: Tensor | None) -> Tensor | float:
         """Return the divisor of the mean loss: the number of labels, or the sum of their
         weights."""
         if weights is None:
             return float(len(labels))
         return (weights[labels.clamp(min=0)] * (labels != IGNORED)).sum()
 
-    def balanced(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
+    def balanced_weights(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
         """Return scikit-learn's balanced weight of each label word ``[o]``.
 
         It is inverse to the word's frequency in ``labels``, and its mean over labels is 1.
@@ -214,18 +214,18 @@ class TaskKind(ABC):
         """Return the predictions from finite logits ``[q, o]`` of a split."""
 
     @abstractmethod
-    def table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
+    def prediction_table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
         """Return a table of predictions and labels for the record."""
 
     @abstractmethod
-    def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
+    def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         """Return the predictions and references that metrics compare, from recorded predictions."""
 
     def score(
         self, task: TaskSpec, examples: Examples, predictions: np.ndarray
     ) -> dict[str, float]:
         """Return the task's metrics for predictions from `predict`."""
-        compared = self.compared(self.table(examples, predictions))
+        compared = self.metric_inputs(self.prediction_table(examples, predictions))
         return metrics.compute_all(self.compares, task.metrics, *compared)
 
 

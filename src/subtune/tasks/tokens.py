@@ -42,10 +42,10 @@ class Tokens(TaskKind):
     reader = "words"
     head = "token_classification"
 
-    def columns(self, task: TaskSpec) -> Mapping[str, Any]:
+    def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
         return {"words": ["string"], "label": ["int32"]}
 
-    def cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+    def read_cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
         """Return the words and the numbers of their labels; unlabelled words have -1."""
         read = {column: row[column] for column in task.columns_read(labelled)}
         with validated(place):
@@ -76,16 +76,16 @@ class Tokens(TaskKind):
         room = max_length - tokenizer.num_special_tokens_to_add(is_pair=False)
 
         @cache
-        def pieces_of(word: str) -> Encoding:
+        def encode_word(word: str) -> Encoding:
             # Some tokenizers recognise the start of a word only by the space before it.
             pieces = tokenizer.encode(f" {word}", add_special_tokens=False)
             pieces.truncate(room)
-            return pieces if pieces.ids else _unknown(tokenizer, word)
+            return pieces if pieces.ids else _encode_unknown(tokenizer, word)
 
         examples = []
         for row, words, labels in zip(rows["idx"], rows["words"], rows["label"], strict=True):
-            pieces = [pieces_of(word) for word in words]
-            for part in _parts(list(map(len, pieces)), room):
+            pieces = [encode_word(word) for word in words]
+            for part in _fit_slices(list(map(len, pieces)), room):
                 whole = tokenizer.post_process(Encoding.merge(pieces[part], growing_offsets=False))
                 lengths = np.array([len(word) for word in pieces[part]])
                 reads = whole.sequence_ids.index(0) + lengths.cumsum() - lengths
@@ -98,13 +98,15 @@ class Tokens(TaskKind):
                 examples.append(example | {"token_type_ids": whole.type_ids})
         return {name: [example[name] for example in examples] for name in examples[0]}
 
-    def total(self, labels: Tensor, weights: Tensor | None) -> Tensor | float:
-        return (labels != IGNORED).sum() if weights is None else super().total(labels, weights)
+    def loss_divisor(self, labels: Tensor, weights: Tensor | None) -> Tensor | float:
+        return (
+            (labels != IGNORED).sum() if weights is None else super().loss_divisor(labels, weights)
+        )
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
         return logits.argmax(axis=1)
 
-    def table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
+    def prediction_table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
         """Return ``idx`` (the text's number), ``word`` (the number in the text), ``label`` and
         ``prediction``."""
         import pandas as pd
@@ -119,11 +121,11 @@ class Tokens(TaskKind):
             }
         )
 
-    def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
+    def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         return table["prediction"].to_numpy(), table["label"].to_numpy()
 
 
-def _parts(lengths: Sequence[int], room: int) -> Iterator[slice]:
+def _fit_slices(lengths: Sequence[int], room: int) -> Iterator[slice]:
     """Yield slices of neighbouring words that fit into ``room`` together."""
     start = total = 0
     for number, length in enumerate(lengths):
@@ -134,7 +136,7 @@ def _parts(lengths: Sequence[int], room: int) -> Iterator[slice]:
     yield slice(start, len(lengths))
 
 
-def _unknown(tokenizer: Tokenizer, word: str) -> Encoding:
+def _encode_unknown(tokenizer: Tokenizer, word: str) -> Encoding:
     """Return the unknown token, for a word that the tokenizer removes."""
     name = getattr(tokenizer.model, "unk_token", None) or ""
     number = tokenizer.token_to_id(name)

@@ -187,7 +187,7 @@ class _Training:
         index = sort_by_length(self.batches[self.step], train.lengths)
         alike = micro_batches(index, train.lengths[index], self._model)
         parts = [pack(train, part, self._model) for part in alike]
-        labels = sum(kind.total(packed.labels, self._label_weights) for packed in parts)
+        labels = sum(kind.loss_divisor(packed.labels, self._label_weights) for packed in parts)
         drawn = self.differences.drawn(self.draws)
         loss = self._settings.penalty * self.differences.expected_size()
         with autocast(self._model.device, recipe.precision):

@@ -82,7 +82,7 @@ def fit(
         )
     logits, expected = torch.from_numpy(read @ weight.T + bias), torch.from_numpy(labels)
     losses = task.of_kind.losses(logits[None], expected, torch.arange(len(labels)), weights)
-    train_loss = losses.item() / float(task.of_kind.total(expected, weights))
+    train_loss = losses.item() / float(task.of_kind.loss_divisor(expected, weights))
     scores, predictions = {}, {}
     for split in filter(examples.__contains__, task.evaluation):
         rows = examples[split]
@@ -113,7 +113,7 @@ def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarra
             f"embeddings: found a number that is not finite among the {model.config.model_type} "
             "model's hidden states, expected finite ones"
         )
-    if len(examples) == examples.rows:
+    if len(examples) == examples.n_rows:
         return embedded
     return features_of(embedded[::2], embedded[1::2])
 

@@ -183,7 +183,9 @@ class _Group:
         self._training = training_set(examples["train"], task, recipe, self._order, model.device)
         # Losses of an epoch are sums over examples, or over their words.
         labels = torch.from_numpy(self._training.examples.labels_at(self._training.index))
-        self._total = task.of_kind.total(labels.to(model.device), self._training.label_weights)
+        self._total = task.of_kind.loss_divisor(
+            labels.to(model.device), self._training.label_weights
+        )
         self._batches = self._batches_of_epoch()
         self._masks = DropoutMasks(seed, model.device)
         self._frozen = self._in_steps = cast_once(model, recipe.precision)
@@ -248,7 +250,7 @@ class _Group:
         """Compute gradients and update the values of every run."""
         running, values = self.running, self.running.values
         kind, weights = self._task.of_kind, self._training.label_weights
-        labels = sum(kind.total(packed.labels, weights) for packed in batches)
+        labels = sum(kind.loss_divisor(packed.labels, weights) for packed in batches)
         # A capture that failed may have left gradients.
         values.clear()
         for packed in batches:

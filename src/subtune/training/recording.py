@@ -170,7 +170,7 @@ def _predictions(
         return pd.DataFrame(columns=["split", "idx", "label"])
     parts = []
     for split, predictions in by_split.items():
-        part = task.of_kind.table(examples[split], predictions)
+        part = task.of_kind.prediction_table(examples[split], predictions)
         part.insert(0, "split", split)
         parts.append(part)
     return pd.concat(parts, ignore_index=True)

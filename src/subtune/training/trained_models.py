@@ -41,7 +41,7 @@ def score_training_rows(
     """
     task = spec.tokens.data.task
     training = examples_that_train(train, spec.recipe, np.random.default_rng(spec.seed))
-    examples = train.part(np.sort(training))
+    examples = train.select(np.sort(training))
     if delta:
         logits = _logits(with_delta(spec, model, delta), examples, spec)
         if np.isfinite(logits).all():
@@ -67,7 +67,7 @@ def predict_test_rows(
         kind = spec.tokens.data.task.of_kind
         for split, rows in tokens.items():
             examples, logits = predict_logits(store, spec, model, rows)
-            part = kind.table(examples, kind.predict(examples, logits))
+            part = kind.prediction_table(examples, kind.predict(examples, logits))
             part = part.drop(columns=["label", "answers"], errors="ignore")
             parts.append(part.assign(run=spec.id, split=split))
     return pd.concat(parts, ignore_index=True)

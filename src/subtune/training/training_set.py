@@ -70,7 +70,7 @@ def examples_that_train(
 
     If a row has several examples, either all of them train or none.
     """
-    return train.of_rows(generator.permutation(train.rows)[: recipe.train_rows])
+    return train.indices_of_rows(generator.permutation(train.n_rows)[: recipe.train_rows])
 
 
 def with_training_labels(
@@ -138,5 +138,5 @@ def label_weights(
     if recipe.class_weights is None:
         return None
     with placed("class_weights"):
-        weights = task.of_kind.balanced(task, examples.labels_at(index))
+        weights = task.of_kind.balanced_weights(task, examples.labels_at(index))
     return torch.from_numpy(weights).to(device)

@@ -21,9 +21,9 @@ def with_windows(counts):
 
 def test_examples_of_a_row_stay_together_in_the_order_of_rows():
     examples = with_windows([1, 3, 1, 2])
-    assert (len(examples), examples.rows) == (7, 4)
-    assert examples.of_rows(np.array([3, 1])).tolist() == [5, 6, 1, 2, 3]
-    assert examples.of_rows(np.array([], dtype=int)).tolist() == []
+    assert (len(examples), examples.n_rows) == (7, 4)
+    assert examples.indices_of_rows(np.array([3, 1])).tolist() == [5, 6, 1, 2, 3]
+    assert examples.indices_of_rows(np.array([], dtype=int)).tolist() == []
     # Each example is a row if there is no column of row numbers.
     assert packable(IDS, [0, 1, 0, 1]).row.tolist() == [0, 1, 2, 3]
 
@@ -36,7 +36,7 @@ def test_examples_of_a_row_stay_together_in_the_order_of_rows():
 def test_a_permutation_of_all_rows_is_one_of_all_examples(drawn):
     counts, order = drawn
     examples = with_windows(counts)
-    index = examples.of_rows(np.array(order))
+    index = examples.indices_of_rows(np.array(order))
     assert sorted(index) == list(range(len(examples)))
     assert examples.row[index].tolist() == [row for row in order for _ in range(counts[row])]
 

@@ -12,8 +12,8 @@ from subtune.tasks.metrics import (
     MODULE,
     compute_all,
     exact_match,
-    f1_of_words,
     normalise_answer,
+    word_f1,
 )
 
 LABELS = np.array([0, 1, 1, 1])
@@ -123,7 +123,7 @@ def test_answers_are_compared_as_texts_and_as_bags_of_words(
     prediction, answers, exact, expected_f1
 ):
     assert exact_match(prediction, answers) == exact
-    assert f1_of_words(prediction, answers) == pytest.approx(expected_f1, abs=1e-15)
+    assert word_f1(prediction, answers) == pytest.approx(expected_f1, abs=1e-15)
 
 
 def best_f1_word_by_word(prediction, answers):
@@ -144,6 +144,4 @@ def best_f1_word_by_word(prediction, answers):
 
 @given(TEXTS, ANSWERS)
 def test_f1_is_the_harmonic_mean_of_precision_and_recall(prediction, answers):
-    assert f1_of_words(prediction, answers) == pytest.approx(
-        best_f1_word_by_word(prediction, answers)
-    )
+    assert word_f1(prediction, answers) == pytest.approx(best_f1_word_by_word(prediction, answers))

@@ -49,7 +49,7 @@ def test_texts_of_a_pair_apart_are_two_examples_of_its_row(tiny_bert):
     single = tokenize(TASKS["rte"], alone, tiny_bert, 24)["train"]
     assert apart["input_ids"][:] == single["input_ids"][:]
     assert list(apart["row"]) == [row for row in range(12) for _ in TEXTS]
-    assert list(Examples(apart).labels_of_rows) == list(rows["train"]["label"])
+    assert list(Examples(apart).row_labels) == list(rows["train"]["label"])
 
 
 def read(tmp_path, text, task=TOXIC, ending=".csv"):
@@ -147,13 +147,13 @@ def test_metrics_compare_whole_sets_and_all_labels_together():
 def test_predictions_are_recorded_beside_0_and_1_of_each_label(tiny_bert):
     rows = examples.examples_of(TOXIC, examples.tokens(TOXIC, tiny_bert))["validation"]
     logits = np.random.default_rng(0).normal(size=(len(rows), 3))
-    table = TOXIC.of_kind.table(rows, logits)
+    table = TOXIC.of_kind.prediction_table(rows, logits)
     assert list(table) == ["idx", "label", "logit_0", "logit_1", "logit_2"]
-    predicted, expected = TOXIC.of_kind.compared(table)
+    predicted, expected = TOXIC.of_kind.metric_inputs(table)
     assert (predicted == (logits > 0)).all() and (expected == rows.labels).all()
 
 
 def test_strata_are_rarest_labels_and_weights_rows_without_per_row_with():
     labels = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 1, 1]])
     assert list(TOXIC.of_kind.strata(labels)) == [1, 0, -1, 2]
-    assert list(TOXIC.of_kind.balanced(TOXIC, labels)) == [1 / 3, 1, 3]
+    assert list(TOXIC.of_kind.balanced_weights(TOXIC, labels)) == [1 / 3, 1, 3]

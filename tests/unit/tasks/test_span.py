@@ -150,7 +150,9 @@ def test_the_best_span_of_all_windows_is_that_of_trying_every_pair(minilm, token
     expected = question_answering.best_spans(model, theirs, rows, 64, 16)
     examples = examples_of(encoded(tokenizer, rows, 64, 16))
     assert len(examples) > 3 * len(rows)
-    table = SPAN.table(examples, SPAN.predict(examples, logits_of(ours, examples, "fp32")[0]))
+    table = SPAN.prediction_table(
+        examples, SPAN.predict(examples, logits_of(ours, examples, "fp32")[0])
+    )
     assert table["prediction"].tolist() == [span.text for span in expected]
     assert table["start"].tolist() == [span.start for span in expected]
 
@@ -162,7 +164,7 @@ def predicted(tokenizer, context, starts, ends, **windows):
     inside = np.concatenate([np.asarray(first) for first in examples.column("first")]) != OUTSIDE
     logits[~inside] = 99
     logits[inside] = np.stack([starts, ends], 1)
-    [answer] = SPAN.table(examples, SPAN.predict(examples, logits))["prediction"]
+    [answer] = SPAN.prediction_table(examples, SPAN.predict(examples, logits))["prediction"]
     return answer
 
 
@@ -216,7 +218,7 @@ def test_predictions_are_recorded_by_question_and_scores_are_means(tokenizer):
     assert len(examples) > 6
     texts = ["1999", "(Germany)", "mayor were"]
     spans = np.array([(CONTEXT.index(text), CONTEXT.index(text) + len(text)) for text in texts])
-    assert SPAN.table(examples, spans).to_dict("list") == {
+    assert SPAN.prediction_table(examples, spans).to_dict("list") == {
         "idx": [0, 1, 2],
         "label": ["1999", "Germany", "the mayor"],
         "prediction": texts,

@@ -162,7 +162,7 @@ def test_predictions_are_recorded_and_scored_word_by_word(wordpiece, max_length)
     columns = encoded(wordpiece, sentences, max_length, labels)
     examples = Examples(datasets.Dataset.from_dict(columns), "marked")
     predicted = TOKENS.predict(examples, np.eye(3)[[0, 1, 2, 2, 2]])
-    assert TOKENS.table(examples, predicted).to_dict("list") == {
+    assert TOKENS.prediction_table(examples, predicted).to_dict("list") == {
         "idx": [0, 0, 0, 0, 1],
         "word": [0, 1, 2, 3, 0],
         "label": [0, 1, 1, 2, 2],

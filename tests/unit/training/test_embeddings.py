@@ -74,7 +74,7 @@ def fitted(name, directory, **recipe):
     order = np.random.default_rng(SEED).permutation(60)
     result = embeddings.fit(model, rows, task, Fit(**recipe), SEED)
     predicted = torch.tensor(result.best.predictions[task.evaluation[0]])
-    labels = rows["train"].labels_of_rows if task.kind != "multilabel" else rows["train"].labels
+    labels = rows["train"].row_labels if task.kind != "multilabel" else rows["train"].labels
     return train[order], dev, np.array(labels)[order], predicted, result.history[0]["train_loss"]
 
 
