@@ -3,19 +3,19 @@
 What of a tensor trains (its *entry*) decides where the values are, what the forward pass reads, and
 how they are stored::
 
-    entry                      class        leaf of one run      weight in the pass  keys in a file
-    Whole: a vector, the       FlatTensors  a part of one flat   PerRun              NAME
-      classifier, added module               vector
-    Whole: a matrix            WholeMatrix  the matrix           PerRun              NAME
-    Whole: a table, without    WholeMatrix  the rows of words    TableRows           NAME
-      weight decay                           in texts
-    Indices of a vector        FlatTensors  a part of one flat   PerRun              NAME,
-                                             vector                                  NAME.index
-    Indices of a matrix        MaskedMatrix the entries          PerRun              NAME,
-                                                                                     NAME.index
-    LowRank                    FlatTensors  parts of one flat    LowRankUpdate       NAME.lora_A,
-                                             vector                                  NAME.lora_B,
-                                                                                     NAME.lora_scale
+    entry                    class          leaf of a run         weight in the pass  keys in a file
+    Whole: a vector, the     FlatTensors    a part of one flat    PerRun              NAME
+      classifier, a module                    vector
+    Whole: a matrix          StackedMatrix  the matrix            PerRun              NAME
+    Whole: a table, without  StackedMatrix  the rows of words in  TableRows           NAME
+      weight decay                            texts
+    Indices of a vector      FlatTensors    a part of one flat    PerRun              NAME,
+                                              vector                                    NAME.index
+    Indices of a matrix      StackedMatrix  the entries           PerRun              NAME,
+                                                                                        NAME.index
+    LowRank                  FlatTensors    parts of one flat     LowRankUpdate       NAME.lora_A,
+                                              vector                                    NAME.lora_B,
+                                                                                        …_scale
 
 Words of this file:
 
@@ -29,7 +29,6 @@ Shapes: ``k`` runs, ``p`` numbers in a flat vector, ``e`` trained entries.
 
 import copy
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Self
 
@@ -77,13 +76,10 @@ class TrainedValues:
         self._parts: list[FlatTensors | StackedMatrix] = [FlatTensors(model, small, seed)]
         for name in names:
             pretrained, dtype = model.parameters[name], forward[name].dtype
-            indices = [entry for entries in members if isinstance(entry := entries[name], Indices)]
-            if indices:
-                self._parts.append(MaskedMatrix(name, pretrained, indices, dtype))
-            else:
-                start = pretrained if name not in rows else pretrained[rows[name]]
-                masters = start.expand(len(members), *start.shape)
-                self._parts.append(WholeMatrix(name, pretrained, masters, dtype, rows.get(name)))
+            entries = [member[name] for member in members]
+            is_whole = isinstance(entries[0], Whole)
+            read = rows.get(name) if is_whole else None
+            self._parts.append(StackedMatrix(name, pretrained, entries, dtype, read))
 
     def leaves(self, position: int) -> list[Tensor]:
         """Return the tensors that a run's optimiser steps: one for each part."""
@@ -235,46 +231,70 @@ class FlatTensors:
         return torch.cat(places)
 
 
-class StackedMatrix(ABC):
+class StackedMatrix:
     """A matrix of the encoder that ``k`` runs train, each run with its own values.
 
-    A run's leaf has its trained values in the model's dtype (the *master weights* of mixed
-    precision). The forward pass reads a *working copy* of the matrix, in the dtype of products. The
-    working copies of all runs are one tensor ``[k, …]``, which gets a gradient.
+    Each run has *master weights*, the whole matrix in the model's dtype. The leaf of a run that
+    trains all of it is its master weights; if entries train, the leaf has them ``[e]``. The forward
+    pass reads the working copies of all runs, one tensor ``[k, …]`` in the dtype of products, which
+    gets a gradient. If the dtypes are equal, they share the master weights' memory.
 
     Args:
         pretrained: the matrix before training.
-        rows: the only rows of a table of embeddings that the working copies have; None: all.
+        entries: what of the matrix each run trains: all of it, or some entries.
+        dtype: the dtype of products.
+        rows: of a table of embeddings, the only rows that texts read; None: all rows train.
+        masters: the master weights ``[k, …]``; default: the pretrained matrix.
     """
 
     def __init__(
         self,
         name: str,
         pretrained: Tensor,
-        leaves: Sequence[Tensor],
-        working: Tensor,
+        entries: Sequence[Entry],
+        dtype: torch.dtype,
         rows: Tensor | None = None,
+        masters: Tensor | None = None,
     ):
-        self._name, self._pretrained, self.leaves = name, pretrained, leaves
-        self._working, self._rows = working.requires_grad_(), rows
+        self._name, self._pretrained, self._entries, self._rows = name, pretrained, entries, rows
+        if masters is None:
+            start = pretrained if rows is None else pretrained[rows]
+            masters = start.repeat(len(entries), *[1] * start.ndim)
+        self._masters = masters
+        self._working = masters.detach().to(dtype).requires_grad_()
+        # New memory at every step would take a CPU long.
+        self._cast = masters.new_empty(masters.shape[1:]) if dtype != masters.dtype else None
+        self._indices = [
+            torch.from_numpy(entry.flat).to(masters.device) if isinstance(entry, Indices) else None
+            for entry in entries
+        ]
+        self.leaves = [
+            master if index is None else master.flatten()[index]
+            for master, index in zip(masters, self._indices, strict=True)
+        ]
 
     def gradient(self, position: int) -> Tensor | None:
-        every = self._working.grad
-        return None if every is None else self._leaf_gradient(position, every[position])
+        """Return the gradient of a run's leaf, which is valid until the next call, for any run.
 
-    @abstractmethod
-    def _leaf_gradient(self, position: int, gradient: Tensor) -> Tensor:
-        """Return a leaf's gradient from that of its working copy.
-
-        The gradient is valid until the next call, for any run.
+        The gradient of the whole matrix is computed, and then its trained entries are read.
         """
+        if self._working.grad is None:
+            return None
+        gradient, index = self._working.grad[position], self._indices[position]
+        if index is not None:
+            gradient = gradient.flatten()[index]
+            return gradient.to(self._masters.dtype)
+        return gradient if self._cast is None else self._cast.copy_(gradient)
 
     def clear(self) -> None:
         self._working.grad = None
 
-    @abstractmethod
     def write(self) -> None:
-        """Write the leaves' values to the working copies."""
+        for master, leaf, index in zip(self._masters, self.leaves, self._indices, strict=True):
+            if index is not None:
+                master.view(-1).index_copy_(0, index, leaf)
+        if self._cast is not None:
+            self._working.copy_(self._masters)
 
     def weights(self, positions: Sequence[int]) -> dict[str, Weight]:
         working, rows = self._working, self._rows
@@ -282,92 +302,13 @@ class StackedMatrix(ABC):
             working = working[list(positions)]
         return {self._name: PerRun(working) if rows is None else TableRows(working, rows)}
 
-    @abstractmethod
     def delta(self, position: int) -> Delta:
-        """Return what a run has changed, as copies."""
-
-    @abstractmethod
-    def only(self, positions: Sequence[int]) -> Self:
-        """Return the matrices of these runs only."""
-
-
-class WholeMatrix(StackedMatrix):
-    """A matrix that trains whole, or a table of embeddings of which some ``rows`` train.
-
-    A run's leaf is its slice of the master weights. If the dtypes are equal, the working copies
-    share the master weights' memory.
-
-    Args:
-        masters: the initial master weights ``[k, …]``.
-        rows: the only rows of the table that texts read; None: the whole matrix trains.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        pretrained: Tensor,
-        masters: Tensor,
-        dtype: torch.dtype,
-        rows: Tensor | None,
-    ):
-        self._masters = masters.clone(memory_format=torch.contiguous_format)
-        leaves = [self._masters[position] for position in range(len(masters))]
-        super().__init__(name, pretrained, leaves, self._masters.detach().to(dtype), rows)
-        # New memory at every step would take a CPU long.
-        self._cast = masters.new_empty(masters.shape[1:]) if dtype != masters.dtype else None
-
-    def _leaf_gradient(self, position: int, gradient: Tensor) -> Tensor:
-        return gradient if self._cast is None else self._cast.copy_(gradient)
-
-    def write(self) -> None:
-        if self._cast is not None:
-            self._working.copy_(self._masters)
-
-    def delta(self, position: int) -> Delta:
-        leaf, rows = self.leaves[position], self._rows
-        values = leaf.clone() if rows is None else self._pretrained.index_copy(0, rows, leaf)
-        return {self._name: Change(Whole(), (values,))}
-
-    def only(self, positions: Sequence[int]) -> Self:
-        masters, dtype = self._masters[list(positions)], self._working.dtype
-        return type(self)(self._name, self._pretrained, masters, dtype, self._rows)
-
-
-class MaskedMatrix(StackedMatrix):
-    """A matrix of which each run trains some entries; its leaf has these entries ``[e]``.
-
-    The gradient of the whole matrix is computed, and then its trained entries are read.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        pretrained: Tensor,
-        entries: Sequence[Indices],
-        dtype: torch.dtype,
-        leaves: Sequence[Tensor] | None = None,
-    ):
-        self._entries = entries
-        self._indices = [torch.from_numpy(entry.flat).to(pretrained.device) for entry in entries]
-        start = pretrained.flatten()
-        working = pretrained.to(dtype).repeat(len(entries), *[1] * pretrained.ndim)
-        leaves = leaves or [start[index] for index in self._indices]
-        super().__init__(name, pretrained, leaves, working)
-        with torch.no_grad():
-            self.write()
-
-    def _leaf_gradient(self, position: int, gradient: Tensor) -> Tensor:
-        leaf, index = self.leaves[position], self._indices[position]
-        return gradient.flatten()[index].to(leaf.dtype)
-
-    def write(self) -> None:
-        for matrix, leaf, index in zip(self._working, self.leaves, self._indices, strict=True):
-            matrix.view(-1).index_copy_(0, index, leaf.to(matrix.dtype))
-
-    def delta(self, position: int) -> Delta:
-        return {self._name: Change(self._entries[position], (self.leaves[position].clone(),))}
+        entry, leaf = self._entries[position], self.leaves[position]
+        if self._rows is None:
+            return {self._name: Change(entry, (leaf.clone(),))}
+        return {self._name: Change(entry, (self._pretrained.index_copy(0, self._rows, leaf),))}
 
     def only(self, positions: Sequence[int]) -> Self:
         entries = [self._entries[position] for position in positions]
-        leaves = [self.leaves[position] for position in positions]
-        return type(self)(self._name, self._pretrained, entries, self._working.dtype, leaves)
+        dtype, masters = self._working.dtype, self._masters[list(positions)]
+        return type(self)(self._name, self._pretrained, entries, dtype, self._rows, masters)
