@@ -1,6 +1,6 @@
 """The jobs of a small comparison."""
 
-from subtune.comparison.schedule import Schedule, key_of
+from subtune.comparison.schedule import Schedule, job_key
 from subtune.methods.names import METHODS
 from subtune.runs.spec import Fit, Fold, PlannedRun, SearchSpec
 from subtune.steps.job import Job
@@ -40,7 +40,7 @@ def comparison() -> Schedule:
     jobs.append(train("embeddings", fits, {"tokens": "t"}))
     sweeps = {"sweeps": [job.id for job in jobs if job.step == "train"]}
     jobs.append(Job("scores", "mine", {"runs": facts}, sweeps, {"scores": "scores"}, {}))
-    return Schedule({key_of(job): job for job in jobs}, facts)
+    return Schedule({job_key(job): job for job in jobs}, facts)
 
 
 def train(id: str, runs: list[PlannedRun], inputs: dict) -> Job:

@@ -20,7 +20,7 @@ from transformers import AutoModelForSequenceClassification
 import subtune
 from subtune import cli
 from subtune.comparison import loop
-from subtune.comparison.schedule import done_before
+from subtune.comparison.schedule import find_done_jobs
 from subtune.comparison.workers import Workers
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
@@ -257,7 +257,7 @@ def undone(answer, tiny_bert, monkeypatch):
     found: list = []
 
     def look(schedule, *_):
-        found.extend(schedule.jobs.keys() - done_before(schedule))
+        found.extend(schedule.jobs.keys() - find_done_jobs(schedule))
 
     monkeypatch.setattr(loop, "answer", look)
 

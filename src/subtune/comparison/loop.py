@@ -5,29 +5,31 @@ import json
 import os
 import sys
 import time
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
 from subtune.comparison.schedule import (
     FULL,
+    TABLES,
     Key,
     Schedule,
-    can_be_judged,
-    done_before,
-    few_words,
-    judging_jobs,
-    key_of,
+    Scores,
+    find_done_jobs,
+    job_key,
     next_jobs,
-    recorded,
 )
 from subtune.comparison.workers import LONGEST_WAIT, Ended, Workers, end_in_words
 from subtune.core.errors import SubtuneError, listed
+from subtune.core.files import write_text
 from subtune.core.layout import Layout
-from subtune.runs.search import recorded_scores, tried_scores
-from subtune.steps.job import Job, files
+from subtune.runs.records import is_recorded
+from subtune.runs.search import best_rate, outcome, recorded_scores, tried_scores
+from subtune.steps.job import Job, Paths, files, run_job
 
 SECONDS_BETWEEN_LINES = 30
 # The most seconds for a worker's last step and its checkpoint.
@@ -95,6 +97,75 @@ class Progress:
         """Whether every job is done."""
         return len(self.done) == len(self.schedule.jobs)
 
+    @property
+    def so_far(self) -> Path:
+        """The folder for the inputs of early tables."""
+        return self.results / "so_far"
+
+    def log(self, job: Job) -> Path:
+        """Return the log of a job."""
+        return Path(Layout(str(self.results)).log(job.step, job.id))
+
+    def scores(self) -> dict[str, dict[float, float]]:
+        """Return each search's scores: from its file, or from its runs if it is not finished."""
+        found = {}
+        for id, spec in self.schedule.searches.items():
+            key = "search", id
+            if key in self.done:
+                [path] = map(Path, files(self.schedule.jobs[key].outputs))
+                found[id] = tried_scores(json.loads(path.read_text(encoding="utf-8"))[id])
+            else:
+                found[id] = recorded_scores(spec, self.store)
+        return found
+
+    def recorded_runs(self, scores: Scores) -> dict[str, str]:
+        """Return the recorded run of each planned run that has one, by key.
+
+        While a search is not finished, its runs are those at the best learning rate so far.
+        """
+        searches, runs = self.schedule.searches, {}
+        rates = {id: best_rate(searches[id], tried) for id, tried in scores.items() if tried}
+        for key, planned in self.schedule.planned.items():
+            if planned.search is None or planned.search in rates:
+                run = planned.with_found_rate(rates)
+                if is_recorded(self.store, run.id):
+                    runs[key] = run.id
+        return runs
+
+    def can_be_judged(self, runs: Mapping[str, str]) -> bool:
+        """Return whether two methods have a run."""
+        return len({self.schedule.methods[key] for key in runs}) > 1
+
+    def unfinished(self, runs: Mapping[str, str]) -> dict[str, list[int]]:
+        """Return the numbers of done and of planned seeds or folds, for each unfinished method."""
+        methods = self.schedule.methods
+        planned, done = Counter(methods.values()), Counter(methods[key] for key in runs)
+        return {
+            method: [done[method], number]
+            for method, number in planned.items()
+            if done[method] < number and method not in self.given_up
+        }
+
+    def judging_jobs(self, runs: Mapping[str, str], scores: Scores) -> list[Job]:
+        """Return the jobs that make tables, as if only the recorded runs were planned.
+
+        They read files that this function writes, in place of the files of sweeps and searches.
+        """
+        table, searches = self.so_far / "runs.csv", []
+        write_text(table, "".join(f"{key},{run}\n" for key, run in [("key", "run"), *runs.items()]))
+        for id, spec in self.schedule.searches.items():
+            if scores.get(id):
+                searches.append(str(self.so_far / f"{id}.json"))
+                write_text(Path(searches[-1]), json.dumps({id: outcome(spec, scores[id])}))
+        read: Paths = {"sweeps": [str(table)], "searches": searches}
+        jobs = []
+        for job in self.schedule.jobs.values():
+            if job.step in TABLES:
+                inputs = {name: read.get(name, paths) for name, paths in job.inputs.items()}
+                changed = {"unfinished": self.unfinished(runs)} if "unfinished" in job.spec else {}
+                jobs.append(job._replace(inputs=inputs, spec=job.spec | changed))
+        return jobs
+
 
 def answer(schedule: Schedule, results: Path, clock: Clock, at_once: int, lock: int) -> None:
     """Do the jobs of a comparison within the clock's time, and write its tables.
@@ -110,7 +181,7 @@ def answer(schedule: Schedule, results: Path, clock: Clock, at_once: int, lock: 
         SubtuneError: full fine-tuning failed, or fewer than two methods can be compared.
         KeyboardInterrupt: this is the second interrupt, or nothing can be judged yet.
     """
-    progress = Progress(schedule, results, clock, done_before(schedule))
+    progress = Progress(schedule, results, clock, find_done_jobs(schedule))
     if progress.is_complete:
         _say(f"all {len(schedule.planned)} runs were recorded before")
         return
@@ -122,7 +193,9 @@ def answer(schedule: Schedule, results: Path, clock: Clock, at_once: int, lock: 
             interrupt = error
             _say("stopping: what is there is judged; another interrupt ends this at once")
         if not progress.is_complete:
-            _stop(progress, workers)
+            for ended in workers.stop(SECONDS_TO_STOP):
+                if ended.error is None and ended.exit_status is None:
+                    _note(progress, ended)
             _judge(progress, workers, interrupt)
     finally:
         workers.close()
@@ -143,39 +216,22 @@ def _train(progress: Progress, workers: Workers) -> None:
             next_line += SECONDS_BETWEEN_LINES
 
 
-def _scores(progress: Progress) -> dict[str, dict[float, float]]:
-    """Return each search's scores: from its file, or from its runs if it is not finished."""
-    found = {}
-    for id, spec in progress.schedule.searches.items():
-        key = "search", id
-        if key in progress.done:
-            [path] = map(Path, files(progress.schedule.jobs[key].outputs))
-            found[id] = tried_scores(json.loads(path.read_text(encoding="utf-8"))[id])
-        else:
-            found[id] = recorded_scores(spec, progress.store)
-    return found
-
-
 def _start(progress: Progress, workers: Workers) -> None:
     """Give a job to each free worker. A job whose worker ended before runs alone."""
     if not workers.free:
         return
     given_up, running = progress.given_up, workers.running
-    jobs = next_jobs(progress.schedule, progress.done, _scores(progress), running, given_up)
+    jobs = next_jobs(progress.schedule, progress.done, progress.scores(), running, given_up)
     for job in jobs[: workers.free]:
-        alone = any(key_of(one) in progress.ended_early for one in (job, *workers.running))
+        alone = any(job_key(one) in progress.ended_early for one in (job, *workers.running))
         if alone and workers.running:
             return
-        workers.start(job, _log(progress, job))
-
-
-def _log(progress: Progress, job: Job) -> Path:
-    return Path(Layout(str(progress.results)).log(job.step, job.id))
+        workers.start(job, progress.log(job))
 
 
 def _note(progress: Progress, ended: Ended) -> None:
     """Note that a job is done, or that it failed."""
-    job, key = ended.job, key_of(ended.job)
+    job, key = ended.job, job_key(ended.job)
     if ended.exit_status is not None and key not in progress.ended_early:
         progress.ended_early.add(key)
         line = f"{_named(progress, job)}: {end_in_words(ended.exit_status)}"
@@ -205,13 +261,6 @@ def _give_up(progress: Progress, job: Job, why: str) -> None:
     _say(f"without {_named(progress, job)}: {why}")
 
 
-def _stop(progress: Progress, workers: Workers) -> None:
-    """Stop all jobs."""
-    for ended in workers.stop(SECONDS_TO_STOP):
-        if ended.error is None and ended.exit_status is None:
-            _note(progress, ended)
-
-
 def _judge(progress: Progress, workers: Workers, interrupt: KeyboardInterrupt | None) -> None:
     """Make the tables of the runs that are recorded.
 
@@ -219,39 +268,34 @@ def _judge(progress: Progress, workers: Workers, interrupt: KeyboardInterrupt | 
         SubtuneError: fewer than two methods can be compared, or a table cannot be made.
         KeyboardInterrupt: fewer than two methods can be compared, after an interrupt.
     """
-    schedule, scores = progress.schedule, _scores(progress)
-    runs = recorded(schedule, progress.store, scores)
-    if not can_be_judged(schedule, runs):
+    scores = progress.scores()
+    runs = progress.recorded_runs(scores)
+    if not progress.can_be_judged(runs):
         raise interrupt or SubtuneError(
             "minutes: the time is over before two methods have a run; the same call with more "
             "minutes goes on from here"
         )
-    jobs = judging_jobs(schedule, progress.results, runs, scores, progress.given_up)
-    tables = Schedule({key_of(job): job for job in jobs}, [])
+    jobs = progress.judging_jobs(runs, scores)
+    tables = Schedule({job_key(job): job for job in jobs}, [])
     done: set[Key] = set()
     while len(done) < len(jobs):
         for job in next_jobs(tables, done, {}, workers.running)[: workers.free]:
-            workers.start(job, _log(progress, job))
+            workers.start(job, progress.log(job))
         if ended := workers.next_end(LONGEST_WAIT):
             if ended.exit_status is not None or ended.error is not None:
                 raise SubtuneError(ended.error or end_in_words(ended.exit_status or 0))
-            done.add(key_of(ended.job))
+            done.add(job_key(ended.job))
     for job in jobs:
-        _make_older_than_configuration(job)
-
-
-def _make_older_than_configuration(job: Job) -> None:
-    """Date outputs before the configuration: the next call then makes them again."""
-    seconds = Path(job.inputs["configuration"]).stat().st_mtime - 1
-    for path in files(job.outputs):
-        os.utime(path, (seconds, seconds))
+        # Outputs that are older than the configuration are made again by the next call.
+        seconds = Path(job.inputs["configuration"]).stat().st_mtime - 1
+        for path in files(job.outputs):
+            os.utime(path, (seconds, seconds))
 
 
 def _line(progress: Progress) -> str:
     """Return a line about the time, the runs, and the answer so far."""
-    schedule, scores = progress.schedule, _scores(progress)
-    runs = recorded(schedule, progress.store, scores)
-    words = _few_words(progress, runs, scores) if can_be_judged(schedule, runs) else ""
+    schedule, scores = progress.schedule, progress.scores()
+    runs = progress.recorded_runs(scores)
     times = map(tqdm.format_interval, (progress.clock.passed, progress.clock.seconds))
     line = f"{' of '.join(times)}  {len(runs)} of {len(schedule.planned)} runs"
     tried = {
@@ -261,26 +305,34 @@ def _line(progress: Progress) -> str:
     } - {*runs.values()}
     if tried:
         line += f", and {len(tried)} with other learning rates"
-    if words:
-        line += f"; so far: {words}"
+    if progress.can_be_judged(runs) and (answer := _answer_so_far(progress, runs, scores)):
+        line += f"; so far: {answer}"
     return line
 
 
-def _few_words(
-    progress: Progress, runs: dict[str, str], scores: dict[str, dict[float, float]]
-) -> str:
-    """Return the answer so far, or an empty text. Note how long it takes."""
-    # Importing it takes seconds, once.
-    import subtune.exhibits.answer_tables  # noqa: F401
+def _answer_so_far(progress: Progress, runs: Mapping[str, str], scores: Scores) -> str:
+    """Return the answer so far in a few words, or an empty text. Note how long it takes."""
+    # Importing them takes seconds, once.
+    from subtune.analysis.answer import find_answers
+    from subtune.analysis.columns import read_table
+    from subtune.analysis.predictions import read_row_scores
+    from subtune.exhibits.answer_tables import short_answer
 
-    before = time.monotonic()
+    began, found = time.monotonic(), []
     with contextlib.suppress(SubtuneError, OSError):
-        given_up = progress.given_up
-        words = few_words(progress.schedule, progress.results, runs, scores, given_up)
-        seconds = time.monotonic() - before
+        for job in progress.judging_jobs(runs, scores):
+            if job.step == "scores":
+                made: dict[str, Any] = {
+                    name: str(progress.so_far / job.id / Path(str(path)).name)
+                    for name, path in job.outputs.items()
+                }
+                run_job(job._replace(outputs=made))
+                chosen = read_table(made["chosen"])
+                row_scores = read_row_scores([made["row_scores"]])
+                found += find_answers(chosen, row_scores, progress.unfinished(runs))
+        seconds = time.monotonic() - began
         progress.seconds_of_answer = max(progress.seconds_of_answer, seconds)
-        return words
-    return ""
+    return "; ".join(map(short_answer, found))
 
 
 def _say(line: str) -> None:

@@ -20,7 +20,7 @@ from subtune.comparison.first_configuration import EXPERIMENT, init
 from subtune.comparison.messages import sheet_lines
 from subtune.comparison.request import Options, Request, with_options
 from subtune.comparison.results import CONFIGURATION, Comparison, load
-from subtune.comparison.schedule import schedule_of
+from subtune.comparison.schedule import make_schedule
 from subtune.comparison.splits import (
     Rows,
     Split,
@@ -114,7 +114,7 @@ def compare(
                 _configure(place, question, say)
             data = parse_config_file(place / CONFIGURATION)
             configuration, plan = check_config(data), plan_file.write_plan(data)
-            schedule = schedule_of(plan, place / CONFIGURATION, configuration.assumptions.on_gpu)
+            schedule = make_schedule(plan, place / CONFIGURATION, configuration.assumptions.on_gpu)
         clock = loop.Clock(began, began + 60 * question.options.minutes)
         loop.answer(schedule, place, clock, configuration.jobs_at_once or 1, lock)
     return load(place)

@@ -3,9 +3,6 @@
 Everything here is a value; `subtune.comparison.loop` has the processes and the clock.
 """
 
-import csv
-import json
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from subtune.core.ids import content_id
-from subtune.runs.records import is_recorded
-from subtune.runs.search import best_rate, next_rates, outcome
+from subtune.runs.search import next_rates
 from subtune.runs.spec import Fit, PlannedRun, RunSpec, SearchSpec
-from subtune.steps.job import Job, Paths, files
+from subtune.steps.job import Job, files
 from subtune.steps.plan_file import PlannedJobs
 
 # The method that others are compared with, which trains first.
@@ -93,7 +89,7 @@ class Schedule:
         """Return the methods that need a job."""
         if job.step == "search":
             return self.searchers[job.id]
-        needing = {key_of(job)}
+        needing = {job_key(job)}
         for key, before in self.before.items():
             if before & needing and key[0] not in TABLES:
                 needing.add(key)
@@ -101,7 +97,7 @@ class Schedule:
         return {self.methods[run] for run in runs} | set(job.spec.get("methods", ()))
 
 
-def schedule_of(plan: PlannedJobs, configuration: Path, on_gpu: bool) -> Schedule:
+def make_schedule(plan: PlannedJobs, configuration: Path, on_gpu: bool) -> Schedule:
     """Return the jobs that make all results of a plan, on a GPU or on CPUs.
 
     Jobs that make tables also need the configuration, which may have another margin later.
@@ -114,10 +110,10 @@ def schedule_of(plan: PlannedJobs, configuration: Path, on_gpu: bool) -> Schedul
 
     def add(path: str) -> None:
         job = made_by.get(path)
-        if job and key_of(job) not in jobs:
+        if job and job_key(job) not in jobs:
             for needed in files(job.inputs):
                 add(needed)
-            jobs[key_of(job)] = job
+            jobs[job_key(job)] = job
 
     for target in plan.targets["all"]:
         add(target)
@@ -125,12 +121,12 @@ def schedule_of(plan: PlannedJobs, configuration: Path, on_gpu: bool) -> Schedul
     return Schedule(jobs, facts, on_gpu)
 
 
-def key_of(job: Job) -> Key:
+def job_key(job: Job) -> Key:
     """Return a job's kind and id."""
     return job.step, job.id
 
 
-def done_before(schedule: Schedule) -> set[Key]:
+def find_done_jobs(schedule: Schedule) -> set[Key]:
     """Return the jobs whose outputs exist and are not older than any input."""
     done: set[Key] = set()
     for key, job in schedule.jobs.items():
@@ -165,31 +161,31 @@ def next_jobs(
         running: the jobs that have started.
         given_up: the methods that are left out. Without all methods, there are no tables here.
     """
+    searchers = schedule.searchers
+    # Searches for methods that are given up are not waited for.
+    done_or_given_up = {
+        *done,
+        *(("search", id) for id in searchers if searchers[id] <= {*given_up}),
+    }
+    asking = {
+        ("search", id)
+        for id, spec in schedule.searches.items()
+        if next_rates(spec, scores.get(id, {}))
+    }
     found: list[tuple[tuple[int, ...], Job]] = []
     for key, job in schedule.jobs.items():
-        if key in done or (job.step in TABLES and given_up):
+        if key in done or key in asking or (job.step in TABLES and given_up):
             continue
-        kept = _without(schedule, job, given_up)
-        is_asking = job.step == "search" and bool(_rates(schedule, job.id, scores))
-        if kept and not is_asking and _needs(schedule, key, given_up) <= {*done}:
-            found.append((_rank(schedule, key), kept))
-    found += _candidates(schedule, done, scores, running, given_up)
-    started = {*map(key_of, running)}
+        kept = _without_methods(schedule, job, given_up)
+        if kept and schedule.before[key] <= done_or_given_up:
+            found.append((_place_in_order(schedule, key), kept))
+    found += _jobs_of_searches(schedule, done, scores, running, given_up)
+    started = {*map(job_key, running)}
     ordered = sorted(found, key=lambda one: one[0])
-    return [job for _, job in ordered if key_of(job) not in started]
+    return [job for _, job in ordered if job_key(job) not in started]
 
 
-def _needs(schedule: Schedule, key: Key, given_up: Collection[str]) -> set[Key]:
-    """Return the jobs before a job, without searches of methods that are given up."""
-    searchers = schedule.searchers
-    return {
-        (kind, id)
-        for kind, id in schedule.before[key]
-        if kind != "search" or not searchers[id] <= {*given_up}
-    }
-
-
-def _without(schedule: Schedule, job: Job, given_up: Collection[str]) -> Job | None:
+def _without_methods(schedule: Schedule, job: Job, given_up: Collection[str]) -> Job | None:
     """Return a job without the runs of some methods, or None if nothing is left.
 
     Without some of its runs, the job has no outputs.
@@ -198,14 +194,14 @@ def _without(schedule: Schedule, job: Job, given_up: Collection[str]) -> Job | N
         return None
     if job.step != "train":
         return job
-    runs = schedule.runs[key_of(job)]
+    runs = schedule.runs[job_key(job)]
     kept = [run for run in runs if schedule.methods[run.key] not in given_up]
     if len(kept) == len(runs):
         return job
-    return _of_runs(job, kept) if kept else None
+    return _training_job(job, kept) if kept else None
 
 
-def _of_runs(job: Job, runs: list[PlannedRun]) -> Job:
+def _training_job(job: Job, runs: list[PlannedRun]) -> Job:
     """Return a job that trains these runs, and has no outputs."""
     found = {run.search for run in runs}
     searches = [path for path in job.inputs.get("searches", ()) if Path(path).stem in found]
@@ -217,11 +213,7 @@ def _of_runs(job: Job, runs: list[PlannedRun]) -> Job:
     )
 
 
-def _rates(schedule: Schedule, search: str, scores: Scores) -> list[float]:
-    return next_rates(schedule.searches[search], scores.get(search, {}))
-
-
-def _rank(schedule: Schedule, key: Key) -> tuple[int, ...]:
+def _place_in_order(schedule: Schedule, key: Key) -> tuple[int, ...]:
     """Return a job's place in the order of `next_jobs`."""
     if key[0] == "train":
         runs = schedule.runs[key]
@@ -232,7 +224,7 @@ def _rank(schedule: Schedule, key: Key) -> tuple[int, ...]:
     return (5,) if key[0] in TABLES else (0,)
 
 
-def _candidates(
+def _jobs_of_searches(
     schedule: Schedule,
     done: Collection[Key],
     scores: Scores,
@@ -246,7 +238,7 @@ def _candidates(
         key, methods = ("search", id), schedule.searchers[id]
         if key in done or methods <= {*given_up} or not schedule.before[key] <= {*done}:
             continue
-        for rate in _rates(schedule, id, scores):
+        for rate in next_rates(spec, scores.get(id, {})):
             run = spec.run.with_learning_rate(rate)
             is_first = not scores.get(id) and rate == spec.rates[len(spec.rates) // 2]
             rank = 2 if is_first else 3, FULL not in methods
@@ -254,15 +246,15 @@ def _candidates(
                 alike = rank, run.step_key(run.selection.work(), schedule.on_gpu)
                 groups.setdefault(alike, []).append((id, run))
     for (rank, *_), group in groups.items():
-        yield rank, _trained(schedule, dict(group), [run for _, run in group])
+        yield rank, _search_runs_job(schedule, dict(group), [run for _, run in group])
 
 
-def _trained(schedule: Schedule, searches: Collection[str], runs: list[RunSpec]) -> Job:
+def _search_runs_job(schedule: Schedule, searches: Collection[str], runs: list[RunSpec]) -> Job:
     """Return the job that trains some runs of searches."""
     jobs = [schedule.jobs["search", id] for id in searches]
     ids = [run.id for run in runs]
     name = f"search-{content_id(' '.join(ids))}"
-    job = _of_runs(jobs[0], [PlannedRun(spec=run) for run in runs])
+    job = _training_job(jobs[0], [PlannedRun(spec=run) for run in runs])
     # The search removes its own folder of checkpoints when it has all runs.
     checkpoints = Path(job.resources["checkpoints"]) / name
     return job._replace(
@@ -272,111 +264,3 @@ def _trained(schedule: Schedule, searches: Collection[str], runs: list[RunSpec])
         | {"methods": sorted({m for id in searches for m in schedule.searchers[id]})},
         resources=job.resources | {"checkpoints": str(checkpoints)},
     )
-
-
-# The folder in the results for the inputs of early tables.
-SO_FAR = "so_far"
-
-
-def recorded(schedule: Schedule, store: Path, scores: Scores) -> dict[str, str]:
-    """Return the recorded run of each planned run that has one, by key.
-
-    While a search is not finished, its runs are those at the best learning rate so far.
-    """
-    rates = {id: best_rate(schedule.searches[id], tried) for id, tried in scores.items() if tried}
-    runs = {}
-    for key, planned in schedule.planned.items():
-        if planned.search is None or planned.search in rates:
-            run = planned.with_found_rate(rates)
-            if is_recorded(store, run.id):
-                runs[key] = run.id
-    return runs
-
-
-def unfinished(
-    schedule: Schedule, runs: Mapping[str, str], given_up: Collection[str]
-) -> dict[str, list[int]]:
-    """Return the numbers of done and of planned seeds or folds, for each unfinished method."""
-    planned = Counter(fact["method"] for fact in schedule.facts)
-    done = Counter(fact["method"] for fact in schedule.facts if fact["key"] in runs)
-    return {
-        method: [done[method], number]
-        for method, number in planned.items()
-        if done[method] < number and method not in given_up
-    }
-
-
-def judging_jobs(
-    schedule: Schedule,
-    results: Path,
-    runs: Mapping[str, str],
-    scores: Scores,
-    given_up: Collection[str],
-) -> list[Job]:
-    """Return the jobs that make tables, as if only the recorded runs were planned.
-
-    They read files that this function writes, in place of the files of sweeps and searches.
-    """
-    folder = results / SO_FAR
-    sweeps, searches = [str(_write_runs(folder, runs))], _write_searches(folder, schedule, scores)
-    missing = unfinished(schedule, runs, given_up)
-    jobs = []
-    for job in schedule.jobs.values():
-        if job.step in TABLES:
-            so_far: Paths = {"sweeps": sweeps, "searches": searches}
-            inputs = {name: so_far.get(name, paths) for name, paths in job.inputs.items()}
-            spec = {**job.spec}
-            if "unfinished" in spec:
-                spec["unfinished"] = missing
-            jobs.append(job._replace(inputs=inputs, spec=spec))
-    return jobs
-
-
-def _write_runs(folder: Path, runs: Mapping[str, str]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "runs.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("key", "run"), *runs.items()])
-    return path
-
-
-def _write_searches(folder: Path, schedule: Schedule, scores: Scores) -> list[str]:
-    paths = []
-    for id, spec in schedule.searches.items():
-        if scores.get(id):
-            path = folder / f"{id}.json"
-            path.write_text(json.dumps({id: outcome(spec, scores[id])}), encoding="utf-8")
-            paths.append(str(path))
-    return paths
-
-
-def few_words(
-    schedule: Schedule,
-    results: Path,
-    runs: Mapping[str, str],
-    scores: Scores,
-    given_up: Collection[str],
-) -> str:
-    """Return the answer so far in a few words."""
-    from subtune.analysis.answer import find_answers
-    from subtune.analysis.columns import read_table
-    from subtune.analysis.predictions import read_row_scores
-    from subtune.exhibits.answer_tables import short_answer
-    from subtune.steps.job import run_job
-
-    found = []
-    for job in judging_jobs(schedule, results, runs, scores, given_up):
-        if job.step == "scores":
-            made: dict[str, Any] = {
-                name: str(results / SO_FAR / job.id / Path(str(path)).name)
-                for name, path in job.outputs.items()
-            }
-            run_job(job._replace(outputs=made))
-            chosen, row_scores = read_table(made["chosen"]), read_row_scores([made["row_scores"]])
-            found += find_answers(chosen, row_scores, unfinished(schedule, runs, given_up))
-    return "; ".join(map(short_answer, found))
-
-
-def can_be_judged(schedule: Schedule, runs: Mapping[str, str]) -> bool:
-    """Return whether two methods have a run."""
-    return len({schedule.methods[key] for key in runs}) > 1
