@@ -1,7 +1,7 @@
-"""Weights that differ between runs, products with them, and dropout masks.
+"""Weights that differ between runs, products with them, compiled operations, dropout masks.
 
-Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``r`` rank, ``e`` trained entries,
-``u`` rows of an embedding table, ``h`` its columns.
+Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``r`` rank, ``u`` rows of an
+embedding table, ``h`` its columns.
 """
 
 import math
@@ -22,10 +22,8 @@ from subtune.methods.roles import LAYERS
 # A draw of 64 bits decides four values of a dropout mask, by sixteen bits each.
 LANES = 4
 STEPS = 1 << 16
-
-
-# Common activations. Importing transformers' own takes a second.
-ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+# Importing transformers' own takes a second.
+COMMON_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "linear": lambda x: x,
     "relu": torch.relu,
@@ -86,8 +84,8 @@ class Fused(NamedTuple):
 @cache
 def activation(name: str) -> Callable[[Tensor], Tensor]:
     """Return transformers' activation of this name."""
-    if name in ACTIVATIONS:
-        return ACTIVATIONS[name]
+    if name in COMMON_ACTIVATIONS:
+        return COMMON_ACTIVATIONS[name]
     from transformers.activations import ACT2FN
 
     return ACT2FN[name]
