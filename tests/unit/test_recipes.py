@@ -21,12 +21,14 @@ import yaml
 from subtune.config import check_config
 from subtune import papers
 from subtune.data import sources
-from subtune.methods.roles import naming_of
+from subtune.methods.roles import family_naming
 from subtune.papers import experiments
+from subtune.papers.shared import all_exhibits
 from subtune.plan.plan import make_plan
 from subtune.analysis.runs import column_meanings
 from subtune.methods.names import METHODS
 from subtune.runs.spec import Recipe
+from subtune.steps.exhibits import tables_made
 from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES, compute_all
 from tests.helpers.examples import run_spec
@@ -35,7 +37,7 @@ scores = compute_all("classes", ["balanced_accuracy"], [0, 0, 1], [0, 1, 1])
 assert scores == {"balanced_accuracy": 0.75}
 assert TITLES["balanced_accuracy"] == "balanced accuracy"
 assert METHODS["queries"].parameters == ("encoder.layer.*.attention.self.query.*",)
-assert naming_of("gptj").inside["mlp.fc_out"]
+assert family_naming("gptj").inside["mlp.fc_out"]
 assert list(column_meanings(["seconds_per_epoch"])["meaning"]) == ["the mean seconds of an epoch"]
 
 assert run_spec().id == OLD_ID
@@ -48,8 +50,10 @@ assert rows["label"] == [0, 1]
 given = yaml.safe_load(Path("toys.yaml").read_text())
 given["experiments"]["toys"]["beta2"] = 0.98
 checked = experiments.with_papers(check_config(given))
-exhibits = experiments.exhibits_of(checked, checked.experiments["toys"])
-assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= set(exhibits)
+paper = experiments.paper_of(checked.experiments["toys"])
+exhibits = {exhibit.name for exhibit in all_exhibits(paper)}
+assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= exhibits
+assert {*tables_made(paper, ["rte"])} == {"claims", "reproduction"}
 assert {of.spec.recipe.beta2 for of in make_plan(checked).runs.values()} == {0.98}
 
 new_test = "tests/unit/exhibits/test_score_bars.py"
