@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from subtune.config.checks import lines_of, problems_of
+from subtune.config.checks import describe_errors, list_problems
 from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError
 
@@ -23,9 +23,9 @@ def check_config(data: Mapping[str, Any]) -> Config:
     """
     try:
         config = Config.model_validate(data)
-        problems = list(problems_of(config))
+        problems = list(list_problems(config))
     except ValidationError as error:
-        problems = lines_of(error)
+        problems = describe_errors(error)
     if problems:
         raise SubtuneError("\n".join(dict.fromkeys(problems)))
     return config

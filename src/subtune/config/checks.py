@@ -31,7 +31,7 @@ REMOVED = {
 }
 
 
-def problems_of(config: Config) -> Iterator[str]:
+def list_problems(config: Config) -> Iterator[str]:
     """Yield one line per mistake in a configuration whose sections are each valid."""
     tasks = dict(TASKS)
     for name, definition in config.tasks.items():
@@ -56,15 +56,15 @@ def problems_of(config: Config) -> Iterator[str]:
         ):
             yield from (f"{path}.{key}: {one_of(n, known)}" for n in names if n not in known)
         own = [tasks[task] for task in experiment.tasks if task in tasks]
-        yield from _tasks(config, path, own)
-        yield from _methods(config, path, experiment)
+        yield from _check_tasks(config, path, own)
+        yield from _check_methods(config, path, experiment)
         if experiment.fractions:
-            yield from _fractions(config, path, experiment)
+            yield from _check_fractions(config, path, experiment)
         if experiment.folds:
-            yield from _folds(config, path, experiment)
+            yield from _check_folds(config, path, experiment)
 
 
-def _tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[str]:
+def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[str]:
     """Yield a line per task that does not suit the tables or the source."""
     headings = {*HEADINGS}
     has_rows = {
@@ -89,7 +89,7 @@ def _tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[str]:
             )
 
 
-def _methods(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
+def _check_methods(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
     """Yield a line per unknown method, and per method without learning rates on a task."""
     methods = {"by_method": [*experiment.by_method], "methods": [*experiment.methods]}
     for model, settings in experiment.by_model.items():
@@ -103,15 +103,15 @@ def _methods(config: Config, path: str, experiment: Experiment) -> Iterator[str]
             except SubtuneError as error:
                 yield f"{path}.{key}: {error}"
     for model in experiment.models:
-        for method in experiment.methods_of(model):
+        for method in experiment.methods_for(model):
             if method not in without_training:
-                yield from _rates(path, experiment, method, model)
+                yield from _check_rates(path, experiment, method, model)
 
 
-def _rates(path: str, experiment: Experiment, method: str, model: str) -> Iterator[str]:
+def _check_rates(path: str, experiment: Experiment, method: str, model: str) -> Iterator[str]:
     """Yield a line for the first task on which a method has no learning rates."""
     for task in experiment.tasks:
-        if not experiment.rates_of(method, model, task):
+        if not experiment.rates_for(method, model, task):
             yield (
                 f"{path}: found no learning rates for task {task!r}, expected them under "
                 f"methods.{method}, by_task.{task}.learning_rates or learning_rates; `search` "
@@ -120,7 +120,7 @@ def _rates(path: str, experiment: Experiment, method: str, model: str) -> Iterat
             return
 
 
-def _fractions(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
+def _check_fractions(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
     """Yield a line per mistake in an experiment's masks."""
     assert experiment.fractions
     method = experiment.fractions.of
@@ -129,7 +129,7 @@ def _fractions(config: Config, path: str, experiment: Experiment) -> Iterator[st
     except SubtuneError as error:
         yield f"{path}.fractions.of: {error}"
     else:
-        yield from _rates(path, experiment, method, experiment.models[0])
+        yield from _check_rates(path, experiment, method, experiment.models[0])
     if "cv" in experiment.fractions.scopes and len(experiment.tasks) == 1:
         yield (
             f"{path}.fractions.scopes: found 'cv' with one task, expected several tasks: "
@@ -137,7 +137,7 @@ def _fractions(config: Config, path: str, experiment: Experiment) -> Iterator[st
         )
 
 
-def _folds(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
+def _check_folds(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
     """Yield a line per setting that does not fit cross-validation."""
     folds, seeds = experiment.folds or 1, len(experiment.seeds)
     if seeds % folds:
@@ -158,19 +158,19 @@ def _folds(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
             )
 
 
-def lines_of(error: ValidationError) -> list[str]:
+def describe_errors(error: ValidationError) -> list[str]:
     """Return one line per mistake: the key's path, what was found, what was expected."""
     problems = error.errors()
     paths = [tuple(problem["loc"]) for problem in problems]
     return [
-        _line(problem)
+        _describe_error(problem)
         for problem, path in zip(problems, paths, strict=True)
         # If a wrong item also makes its list too short, only the item is named.
         if not any(other[: len(path)] == path and other != path for other in paths)
     ]
 
 
-def _line(problem: ErrorDetails) -> str:
+def _describe_error(problem: ErrorDetails) -> str:
     # Steps that pydantic adds begin with "[". A user's unknown key may begin so too, but it is
     # always the last step.
     *above, last = problem["loc"] or ["["]
@@ -180,10 +180,10 @@ def _line(problem: ErrorDetails) -> str:
     if problem["type"] == "extra_forbidden":
         return f"{key_path([*path, last])}: unknown key, {one_of(str(last), _keys_at(path))}"
     path += [] if str(last).startswith("[") else [last]
-    return ": ".join([*([key_path(path)] if path else []), _problem(problem)])
+    return ": ".join([*([key_path(path)] if path else []), _describe_problem(problem)])
 
 
-def _problem(problem: ErrorDetails) -> str:
+def _describe_problem(problem: ErrorDetails) -> str:
     """Return what was found and what was expected, without the path."""
     value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
     if isinstance(value, bool):

@@ -76,7 +76,7 @@ def _one_of(name: str, allowed: Iterable[str]) -> str:
     return name
 
 
-def _numbers_of_rows(given: Any) -> tuple[int | str, ...]:
+def _parse_row_numbers(given: Any) -> tuple[int | str, ...]:
     """Return a list of numbers of training rows. One number is a list of one, None is `all`."""
     numbers = given if isinstance(given, list | tuple) else [ALL_ROWS if given is None else given]
     # Profiles and the command line give every value as text.
@@ -176,7 +176,7 @@ _NUMBER_OF_ROWS = {"anyOf": [{"type": "integer", "minimum": 1}, {"const": ALL_RO
 _NUMBERS_OF_ROWS = {"type": "array", "items": _NUMBER_OF_ROWS, "minItems": 1, "uniqueItems": True}
 NumbersOfRows = Annotated[
     tuple[int | Literal["all"], ...],
-    BeforeValidator(_numbers_of_rows),
+    BeforeValidator(_parse_row_numbers),
     Field(min_length=1),
     AfterValidator(_distinct),
     WithJsonSchema({"anyOf": [*_NUMBER_OF_ROWS["anyOf"], _NUMBERS_OF_ROWS, {"type": "null"}]}),
@@ -196,7 +196,7 @@ class Rate(NamedTuple):
     searched: tuple[float, ...] = ()
 
 
-def each_rate(given: LearningRates | None) -> list[Rate]:
+def list_rates(given: LearningRates | None) -> list[Rate]:
     """Return the learning rates of a method's runs; a search is one of them."""
     if given is None:
         return []
@@ -413,7 +413,7 @@ class Experiment(Section):
             )
         return self
 
-    def methods_of(self, model: str) -> dict[str, LearningRates | None]:
+    def methods_for(self, model: str) -> dict[str, LearningRates | None]:
         """Return the methods that a model trains, with their learning rates on every task.
 
         The model's entries replace the experiment's. None means the task's learning rates.
@@ -423,19 +423,19 @@ class Experiment(Section):
 
     def all_methods(self) -> list[str]:
         """Return every method that at least one model trains."""
-        return list(dict.fromkeys(m for model in self.models for m in self.methods_of(model)))
+        return list(dict.fromkeys(m for model in self.models for m in self.methods_for(model)))
 
-    def rates_of(self, method: str, model: str, task: str) -> list[Rate]:
+    def rates_for(self, method: str, model: str, task: str) -> list[Rate]:
         """Return the learning rates of a method: its own, or else those of the task."""
-        own = self.methods_of(model).get(method)
-        return each_rate(own or self.settings(task).learning_rates)
+        own = self.methods_for(model).get(method)
+        return list_rates(own or self.settings(task).learning_rates)
 
-    def numbers_of_rows(self, rows: int) -> list[int]:
+    def list_row_numbers(self, rows: int) -> list[int]:
         """Return the distinct numbers of training rows. Numbers above ``rows`` mean all rows."""
         numbers = [rows if n == ALL_ROWS else min(int(n), rows) for n in self.train_rows]
         return [*dict.fromkeys(numbers)]
 
-    def fold_of(self, seed: int) -> Fold | None:
+    def find_fold(self, seed: int) -> Fold | None:
         """Return the fold on which a seed's runs are scored, by the seed's position in the list."""
         if self.folds is None:
             return None

@@ -95,7 +95,7 @@ def list_submissions(config: Config, experiment: Experiment) -> dict[str, Submis
     return {
         f"{model}/{method}" if several else method: Submission(model, method)
         for model in experiment.models
-        for method in experiment.methods_of(model)
+        for method in experiment.methods_for(model)
         if not isinstance(config.selection(method, model), Embeddings)
     }
 

@@ -63,7 +63,7 @@ class Grid:
     def rows(self) -> Iterator[Row]:
         """Yield the methods' runs on every number of training rows, then masks' on the largest."""
         settings = self.experiment.settings(self.task_name)
-        numbers = settings.numbers_of_rows(self.size.train_rows)
+        numbers = settings.list_row_numbers(self.size.train_rows)
         for train_rows in numbers:
             yield from self._whole_methods(train_rows)
         if self.experiment.fractions:
@@ -98,7 +98,7 @@ class Grid:
         Learning rates vary slowest, so appending one does not change earlier sweeps.
         """
         found: list[tuple[int, Row]] = []
-        for method in self.experiment.methods_of(self.model_name):
+        for method in self.experiment.methods_for(self.model_name):
             selection = self.config.selection(method, self.model_name)
             names = {"method": method, "train_rows": train_rows}
             if isinstance(selection, Embeddings):
@@ -107,7 +107,7 @@ class Grid:
                     fits = (self._fitted(selection, s, **names) for s in self.experiment.seeds)
                     found += [(0, (planned, None)) for planned in fits]
                 continue
-            rates = self.experiment.rates_of(method, self.model_name, self.task_name)
+            rates = self.experiment.rates_for(method, self.model_name, self.task_name)
             found += [
                 (position, self._trained(selection, rate, seed, **names))
                 for (position, rate), seed in product(enumerate(rates), self.experiment.seeds)
@@ -118,7 +118,7 @@ class Grid:
         """Yield the runs of masks. Fraction 1 is the whole selection in every scope."""
         fractions = self.experiment.fractions
         assert fractions
-        rates = self.experiment.rates_of(fractions.of, self.model_name, self.task_name)
+        rates = self.experiment.rates_for(fractions.of, self.model_name, self.task_name)
         for scope, ranking in self.rankings.items():
             for rate, seed, fraction in product(rates, self.experiment.seeds, fractions.values):
                 top = Top(top=Ranked(ranking=ranking.id, fraction=fraction))
@@ -171,7 +171,7 @@ class Grid:
         has_words = self.fishers[self.task_name].tokens.data.task.of_kind.has_label_words
         return {
             "train_rows": train_rows if train_rows < self.size.train_rows else None,
-            "fold": self.experiment.fold_of(seed),
+            "fold": self.experiment.find_fold(seed),
             "class_weights": self.experiment.class_weights if has_words else None,
         }
 
@@ -183,7 +183,7 @@ class Grid:
         without folds and without test rows. With too few rows for folds, dev rows do both.
         """
         seed = self.experiment.seeds[0]
-        fold = self.experiment.fold_of(seed)
+        fold = self.experiment.find_fold(seed)
         has_test = TEST in spec.tokens.data.task.evaluation
         dev_rows_compare = not (self.experiment.paper or fold or has_test)
         if dev_rows_compare and self.size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:

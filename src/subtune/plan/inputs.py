@@ -48,7 +48,7 @@ DOC_STRIDE = 128
 _version_of_model = cache(model_version)
 
 
-def model_and_location(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
+def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
     """Return a model of the experiment ``name``, and its repository or local directory.
 
     Raises:
@@ -67,7 +67,7 @@ def model_and_location(config: Config, name: str, model: str) -> tuple[ModelSpec
             spec = ModelSpec(source="files", version=_version_of_model(Path(location)))
         _require_positions(config, name, model, location)
     pooling, fields = (
-        _pooling_of(source, model, location, spec.version, kept),
+        _choose_pooling(source, model, location, spec.version, kept),
         known_config(location),
     )
     if pooling == "first" and fields and not family_naming(fields["model_type"]).pooling_field:
@@ -77,7 +77,7 @@ def model_and_location(config: Config, name: str, model: str) -> tuple[ModelSpec
     return spec.replaced(pooling=pooling), location
 
 
-def _pooling_of(
+def _choose_pooling(
     source: ModelSource, model: str, location: str, version: str, kept: Path
 ) -> Pooling | None:
     """Return the pooling from the configuration or, by default, from the model's files."""
@@ -91,7 +91,7 @@ def _pooling_of(
     return "mean" if answer == "mean" else None
 
 
-def labels_of(experiment: Experiment, task: Task) -> Labels:
+def choose_labels(experiment: Experiment, task: Task) -> Labels:
     """Return the kind of labels on which an experiment trains a task. Label words are raw."""
     return experiment.labels if task.of_kind.has_numbers else "raw"
 
@@ -107,7 +107,7 @@ def train_tokens(
         SubtuneError: a local file is missing, or has rows that cannot be trained on.
     """
     experiment = config.experiments[name]
-    rows = _data_spec(config, task, task.labelled_splits, experiment.folds)
+    rows = _make_data_spec(config, task, task.labelled_splits, experiment.folds)
     if rows.key not in sizes:
         # This reads all rows of a user's files.
         own = config.tasks[task.name].files if task.name in config.tasks else {}
@@ -121,15 +121,15 @@ def train_tokens(
     problem = sizes[rows.key].weighed
     if experiment.class_weights and problem:
         raise SubtuneError(f"experiments.{name}.class_weights: task {task.name!r}: {problem}")
-    return _tokens_of(rows, experiment, model)
+    return _make_tokens(rows, experiment, model)
 
 
 def test_tokens(config: Config, experiment: Experiment, model: ModelSpec, task: Task) -> TokensSpec:
     """Return the token ids of the test rows that the GLUE server scores."""
-    return _tokens_of(_data_spec(config, task, task.test), experiment, model)
+    return _make_tokens(_make_data_spec(config, task, task.test), experiment, model)
 
 
-def _tokens_of(rows: DataSpec, experiment: Experiment, model: ModelSpec) -> TokensSpec:
+def _make_tokens(rows: DataSpec, experiment: Experiment, model: ModelSpec) -> TokensSpec:
     return TokensSpec(
         data=rows,
         tokenizer=model.id,
@@ -141,7 +141,7 @@ def _tokens_of(rows: DataSpec, experiment: Experiment, model: ModelSpec) -> Toke
 def _require_positions(config: Config, name: str, model: str, directory: str) -> None:
     """Refuse a `max_length` above a local model's positions minus PEFT's virtual tokens."""
     experiment = config.experiments[name]
-    selected = [config.selection(method, model) for method in experiment.methods_of(model)]
+    selected = [config.selection(method, model) for method in experiment.methods_for(model)]
     virtual = max((s.peft.virtual_tokens for s in selected if isinstance(s, Peft)), default=0)
     longest = longest_text(read_config(Path(directory))) - virtual
     if experiment.max_length > longest:
@@ -174,13 +174,13 @@ def _require_parameters(
         if isinstance(dimensions, Dimensions) and Path(location).is_dir():
             with placed(f"models.{model}"):
                 stored_names(list_weight_files(Path(location)), dimensions, head)
-        is_standard = labels_of(experiment, all_tasks[task]) == "standard"
+        is_standard = choose_labels(experiment, all_tasks[task]) == "standard"
         if is_standard and not [*dimensions.shapes(1, head)][-1].endswith(".bias"):
             raise SubtuneError(
                 f"experiments.{name}.labels: found 'standard' for task {task!r}, expected 'raw': "
                 f"the classifier of model {model!r} has no bias, which would add the mean"
             )
-    selected = [("methods", method) for method in experiment.methods_of(model)]
+    selected = [("methods", method) for method in experiment.methods_for(model)]
     if experiment.fractions:
         selected.append(("fractions.of", experiment.fractions.of))
     for (head, task), (key, method) in product(task_of_head.items(), selected):
@@ -193,7 +193,7 @@ def _require_parameters(
             selection.resolve(shapes, seed=0)
 
 
-def _data_spec(
+def _make_data_spec(
     config: Config, task: Task, splits: Iterable[str], folds: int | None = None
 ) -> DataSpec:
     """Return the spec of a task's rows: the existing ones of ``splits``, and their version."""

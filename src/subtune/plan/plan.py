@@ -7,7 +7,7 @@ from functools import cached_property
 from subtune.config import Config
 from subtune.methods.selection import Work, require_whole
 from subtune.plan.grid import Grid
-from subtune.plan.inputs import labels_of, model_and_location, test_tokens, train_tokens
+from subtune.plan.inputs import choose_labels, find_model, test_tokens, train_tokens
 from subtune.plan.jobs import split_runs, split_searches
 from subtune.runs.spec import (
     DataSpec,
@@ -186,7 +186,7 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
     for name, experiment in config.experiments.items():
         experiments[name] = []
         for model_name in experiment.models:
-            model, location = model_and_location(config, name, model_name)
+            model, location = find_model(config, name, model_name)
             locations[model.id] = location
             fishers = {
                 task: _plan_fisher(config, name, model, task, known) for task in experiment.tasks
@@ -198,7 +198,7 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
                     task = config.all_tasks()[task_name]
                     tests[tokens.key] = test_tokens(config, experiment, model, task)
                     known[tests[tokens.key].data.key] = known[tokens.data.key]
-                fold = experiment.fold_of(experiment.seeds[0])
+                fold = experiment.find_fold(experiment.seeds[0])
                 size = _divide(known[tokens.data.key], tokens, fold)
                 grid = Grid(config, experiment, model_name, task_name, fishers, size)
                 rankings |= {ranking.id: ranking for ranking in grid.rankings.values()}
@@ -224,7 +224,7 @@ def _plan_fisher(
         tokens=train_tokens(config, sizes, name, model, task),
         rows=experiment.fisher_rows,
         in_full=in_full,
-        labels=labels_of(experiment, task),
+        labels=choose_labels(experiment, task),
     )
 
 
