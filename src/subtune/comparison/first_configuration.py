@@ -14,7 +14,6 @@ import numpy as np
 import yaml
 
 from subtune.comparison import DEFAULTS, messages
-from subtune.comparison.estimate import estimate
 from subtune.comparison.look import (
     Facts,
     Lengths,
@@ -22,9 +21,14 @@ from subtune.comparison.look import (
     describe_tables,
     require_labels,
 )
-from subtune.comparison.messages import Times
 from subtune.comparison.request import Kind, Request
-from subtune.comparison.settings import Settings, list_settings, possible_windows
+from subtune.comparison.settings import (
+    Settings,
+    Times,
+    estimate_times,
+    list_settings,
+    possible_windows,
+)
 from subtune.comparison.starting_model import StartingModel, find_starting_model
 from subtune.comparison.user_table import (
     LabelColumns,
@@ -282,7 +286,7 @@ def _choose_settings(
         text = draft.text(chosen)
         tokens = draft.findings.counts.clip(max=chosen.max_length).mean()
         checked = check_config(yaml.safe_load(text))
-        sizes, times = estimate(checked, draft.findings.model, sizes, tokens)
+        sizes, times = estimate_times(checked, draft.findings.model, sizes, tokens)
         if times is None or times.all <= 60 * draft.request.minutes:
             break
     return chosen, text, times

@@ -4,11 +4,10 @@ import math
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from subtune.comparison import DEFAULTS
 from subtune.comparison.look import Facts, Lengths, SplitFacts
-from subtune.comparison.settings import Settings
+from subtune.comparison.settings import Settings, Times
 from subtune.comparison.starting_model import StartingModel
 from subtune.comparison.user_table import is_number, label_names, label_order
 from subtune.core.errors import listed, shown
@@ -20,18 +19,6 @@ from subtune.models.tokenizer import unknown_lines
 NAMED, SHOWN = 12, 3
 ROWS = {"train": "training ", "validation": "dev ", "test": "test "}
 DOES = {"train": "train on", "validation": "evaluate on", "test": "judge by, which choose nothing"}
-
-
-class Times(NamedTuple):
-    """Estimated seconds on this machine, with the time for tables.
-
-    Attributes:
-        all: seconds of all runs.
-        first: seconds of the longest run by itself.
-    """
-
-    all: float
-    first: float
 
 
 def look_lines(facts: Facts) -> Iterator[str]:
