@@ -12,8 +12,8 @@ from packaging.utils import canonicalize_name
 
 from subtune import cli
 from subtune.config import check_config
-from subtune.core import workflow as sources
 from subtune.plan.plan import make_plan
+from subtune.steps.snakemake_calls import offer_library
 from tests.helpers.project import ROOT, SNAKEMAKE, printed
 
 PAGE = ROOT / "docs" / "cluster.md"
@@ -44,7 +44,7 @@ def test_all_papers_are_planned_for_slurm_without_network_or_gpu(no_network):
             assert int(re.search(r"runtime=(\d+)", block)[1]) > 10
 
 
-def test_a_job_that_a_cluster_refuses_is_submitted_once_and_the_next_call_goes_on(
+def test_a_job_that_a_cluster_refuses_is_named_and_the_next_call_goes_on(
     finished_project, tmp_path
 ):
     project = finished_project.copy(tmp_path / "project")
@@ -62,7 +62,8 @@ def test_a_job_that_a_cluster_refuses_is_submitted_once_and_the_next_call_goes_o
         project.run(config, *on_slurm, "--until", "tokens")
     last = str(error.value).splitlines()[-1]
     assert re.fullmatch(r"(tokens \S+(, )?){3} failed: not submitted, .* Invalid account", last)
-    assert (tmp_path / "calls").read_text() == "called\n" * 3
+    # Three jobs, with three retries each.
+    assert (tmp_path / "calls").read_text() == "called\n" * 12
     project.run(config, "--until", "tokens")
 
 
@@ -111,7 +112,7 @@ def test_both_environments_hold_the_locked_requirements():
 
 def test_jobs_in_other_environments_find_the_workflows_own_code(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
-    sources.offer(tmp_path / "src")
+    offer_library(tmp_path / "src")
     assert os.environ["PYTHONPATH"] == f"{tmp_path}/src:/elsewhere"
 
 

@@ -6,7 +6,7 @@ rule scores:
         sweeps=needs("scores/{experiment}", "sweeps"),
         searches=needs("scores/{experiment}", "searches"),
     output:
-        all=PATHS.data("{experiment}", "scores"),
+        scores=PATHS.data("{experiment}", "scores"),
         chosen=PATHS.data("{experiment}", "chosen"),
         row_scores=PATHS.data("{experiment}", "row_scores"),
         sizes=PATHS.data("{experiment}", "sizes"),

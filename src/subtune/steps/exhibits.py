@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subtune.steps.job import Job, Paths
+from subtune.steps.scores import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,16 +20,6 @@ if TYPE_CHECKING:
     from subtune.steps.context import Context
 
 INDEX = "exhibits.json"
-# The tables of the step `scores` that are read.
-READ = (
-    "scores",
-    "chosen",
-    "row_scores",
-    "sizes",
-    "learning_curves",
-    "changes",
-    "parameter_changes",
-)
 
 
 def jobs(context: "Context") -> Iterator[Job]:
@@ -39,7 +30,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     for name, experiment in context.config.experiments.items():
         shown = paper_of(experiment).shows_information()
         fishers = plan.experiment_fishers[name].values() if shown else ()
-        inputs: Paths = {table: paths.data(name, table) for table in READ}
+        inputs: Paths = {table: paths.data(name, table) for table in TABLES}
         if context.config.test_scores:
             inputs["test_scores"] = context.config.test_scores
         inputs |= {
@@ -96,18 +87,15 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.papers.shared import exhibits_with_data
 
     paper, folder = papers.find_paper(job.spec["paper"]), Path(outputs["folder"])
+    (folder / "data").mkdir(parents=True)
     results = read_results(paper, job.spec, job.inputs, Path(job.resources["store"]))
-    for name in results.tables.keys() - {*READ}:
-        path = folder / data_file(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        results[name].to_csv(path, index=False)
-    entries = []
-    for exhibit, shown in exhibits_with_data(paper, results):
-        entries.append(write_exhibit(exhibit, shown, folder))
-    write_index(folder, entries)
+    for name in results.tables.keys() - {*TABLES}:
+        results[name].to_csv(folder / _data_file(name), index=False)
+    every = exhibits_with_data(paper, results)
+    write_index(folder, [write_exhibit(exhibit, shown, folder) for exhibit, shown in every])
 
 
-def data_file(name: str) -> str:
+def _data_file(name: str) -> str:
     """Return the file, within an experiment's folder, of a table that is made for exhibits."""
     # Readers open the printed scores, so their table is beside its figure.
     return "reproduction.csv" if name == "reproduction" else f"data/{name}.csv"
@@ -135,7 +123,7 @@ def read_results(
 
     tasks = spec["tasks"]
     wanted = tables_made(paper, tasks)
-    tables = {name: read_table(inputs[name]) for name in READ}
+    tables = {name: read_table(inputs[name]) for name in TABLES}
     if tables["sizes"].groupby("task")["train_rows"].nunique().max() < 2:
         del tables["sizes"]
     made: dict[str, pd.DataFrame] = {}
@@ -206,16 +194,16 @@ def write_exhibit(exhibit: "Table", results: Any, folder: Path) -> dict[str, Any
     """Write a table or figure in all its formats, and return its entry in the folder's index."""
     from subtune.exhibits.output import save_figure, write_table
     from subtune.papers.paper import Figure
+    from subtune.papers.shared import REPRODUCTION
 
-    folder.mkdir(parents=True, exist_ok=True)
     names = [f"{exhibit.name}.{ending}" for ending in exhibit.endings]
     paths = [folder / name for name in names]
     if isinstance(exhibit, Figure):
         save_figure(exhibit.make(results), paths)
     else:
         write_table(exhibit.make(results), paths)
-    if (folder / data_file(exhibit.name)).exists() and isinstance(exhibit, Figure):
-        names.append(data_file(exhibit.name))
+    if exhibit is REPRODUCTION:
+        names.append(_data_file(exhibit.name))
     return exhibit_entry(exhibit, names)
 
 

@@ -77,11 +77,6 @@ def _offered_plans() -> list[str]:
     return json.loads(os.environ.get(OFFERED, "[]"))
 
 
-def find_plan(data: Mapping[str, Any]) -> PlannedJobs:
-    """Return the plan of a parsed configuration like `write_plan`, but write nothing."""
-    return _from_json(_read_if_current(data) or _make_plan(data))
-
-
 def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
     """Return the plan of a parsed configuration.
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield the job."""
+    from subtune.exhibits.glue_server import list_submissions
     from subtune.papers.experiments import paper_of
     from subtune.papers.shared import SUMMARIES
     from subtune.steps.exhibits import exhibit_entry
@@ -23,7 +24,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         for exhibit in SUMMARIES
         if len(config.experiments) > 1
     ]
-    submitted = [n for n, e in config.experiments.items() if any(map(config.is_submitted, e.tasks))]
+    submitted = [n for n, e in config.experiments.items() if list_submissions(config, e)]
     inputs: Paths = {
         "runs": paths.table_of_runs(),
         "summary": [path for entry in answer for path in entry["files"]],

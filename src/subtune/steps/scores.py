@@ -14,7 +14,15 @@ from subtune.steps.job import Job
 if TYPE_CHECKING:
     from subtune.steps.context import Context
 
-TABLES = ("chosen", "row_scores", "sizes", "learning_curves", "changes", "parameter_changes")
+TABLES = (
+    "scores",
+    "chosen",
+    "row_scores",
+    "sizes",
+    "learning_curves",
+    "changes",
+    "parameter_changes",
+)
 
 
 def jobs(context: "Context") -> Iterator[Job]:
@@ -39,8 +47,7 @@ def jobs(context: "Context") -> Iterator[Job]:
                 if "parameter_changes" in exhibit.needs.tables
             ],
         }
-        outputs = {"all": context.paths.data(name, "scores")}
-        outputs |= {table: context.paths.data(name, table) for table in TABLES}
+        outputs = {table: context.paths.data(name, table) for table in TABLES}
         inputs = context.finished(context.plan.find_sweeps(name))
         yield Job("scores", name, spec, inputs, outputs, {"store": context.paths.records()})
 
@@ -62,7 +69,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     chosen = chosen.assign(margin=asked["margin"])
     drawn = {(method, task) for method, task in asked["drawn"]}
     tables = {
-        "all": every,
+        "scores": every,
         "chosen": chosen,
         "row_scores": row_scores(chosen, store, columns),
         "sizes": scores.in_every_metric(best, store, columns),

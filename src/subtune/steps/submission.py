@@ -39,13 +39,14 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.steps.exhibits import write_exhibit, write_index
 
     folder, parts = Path(outputs["folder"]), []
+    folder.mkdir()
     best = scores.best_of_seeds(read_table(job.inputs["chosen"]))
     predicted = {path: pd.read_parquet(path) for path in job.inputs["predicted"]}
     for zip in job.spec["zips"]:
         runs = best[(best["model"] == zip["model"]) & (best["method"] == zip["method"])]
         predictions, part = glue_server.make_submission(predicted[zip["predicted"]], runs)
         path = folder / f"{zip['name']}.zip"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         glue_server.write_zip(path, predictions)
         parts.append(part.assign(submission=f"{zip['name']}.zip"))
     contents = {"submission": pd.concat(parts, ignore_index=True)}

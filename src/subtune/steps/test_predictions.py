@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each experiment with GLUE's rows, and model."""
+    from subtune.exhibits.glue_server import list_submissions
+
     config, plan, paths = context.config, context.plan, context.paths
     for name, experiment in config.experiments.items():
         tasks = [*filter(config.is_submitted, experiment.tasks)]
-        for model in experiment.models if tasks else ():
+        for model in experiment.models if list_submissions(config, experiment) else ():
             runs = [[*plan.runs_by_method(name, model, task).values()] for task in tasks]
             # Any run of a task will do, because all methods share model and tokens.
             firsts = [plan.runs[run].spec for run, *_ in runs]

@@ -10,7 +10,7 @@ import pytest
 
 from subtune.plan import inputs
 from subtune.steps import plan_file
-from subtune.steps.plan_file import find_plan, plan_path, read_plan, write_plan
+from subtune.steps.plan_file import plan_path, read_plan, write_plan
 
 
 @pytest.fixture
@@ -73,15 +73,6 @@ def test_a_change_concerns_only_the_jobs_whose_settings_it_changes(settings):
     after = hashes()
     changed = {step for step, id in before if before[step, id] != after[step, id]}
     assert changed == {"scores", "report_page"}
-
-
-def test_a_check_writes_nothing(settings, tables_read):
-    assert find_plan(settings).jobs == write_plan(settings).jobs
-    assert tables_read == ["mine", "mine"]
-    before = {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")}
-    edit_the_configuration(settings)
-    find_plan(settings)
-    assert before == {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")}
 
 
 @pytest.fixture
