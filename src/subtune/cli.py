@@ -150,7 +150,6 @@ def compare(
     )
     answers = Layout(str(found.results)).summary("answers", "csv")
     print(format_answers(Path(answers)))
-    print(f"Everything on one page: {found.report}")
 
 
 @_command("run weather.yaml -n")

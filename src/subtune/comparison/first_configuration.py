@@ -99,7 +99,11 @@ def look_at_tables(request: Request) -> Findings:
     label = _label_columns(request, read["train"])
     text = tuple(column for column in (request.text, request.text2) if column)
     text = text or guess_text_columns(read["train"], label_names(label))
-    _require_columns(read, (*text, *label_names(label)))
+    for column in (*text, *label_names(label)):
+        for table in read.values():
+            if column not in table.columns:
+                known = one_of(column, table.columns)
+                raise SubtuneError(f"{table.path}: no such column: {known}")
     model = find_starting_model(request.model)
     cells = (read["train"].cells(column) for column in text)
     counts, unknown = model.token_counts(
@@ -120,14 +124,6 @@ def _label_columns(request: Request, train: Table) -> LabelColumns:
     if isinstance(label, str) and "," in label and label not in train.columns:
         label = [name.strip() for name in label.split(",")]
     return label if isinstance(label, str) else tuple(label)
-
-
-def _require_columns(read: Mapping[str, Table], columns: Sequence[str]) -> None:
-    for column in columns:
-        for table in read.values():
-            if column not in table.columns:
-                known = one_of(column, table.columns)
-                raise SubtuneError(f"{table.path}: no such column: {known}")
 
 
 @dataclass(frozen=True)
@@ -231,9 +227,11 @@ def make_task(request: Request, findings: Findings) -> Task:
         # F1 of two classes is F1 of the last one. The rarer one is the harder to find.
         words = sorted(words, key=lambda word: -train.get(word, 0))
     metrics = DEFAULTS.metrics[kind]
-    # Always predicting a class that is most of the rows scores well by accuracy.
-    if kind == "classification" and _imbalance(train, len(words)) > DEFAULTS.imbalance:
-        metrics = DEFAULTS.metrics["unbalanced"]
+    if kind == "classification":
+        even = sum(train.values()) / len(words)
+        # Always predicting a class that is most of the rows scores well by accuracy.
+        if max(train.values()) > DEFAULTS.imbalance * even:
+            metrics = DEFAULTS.metrics["unbalanced"]
     return Task(
         name=request.task,
         title=request.task,
@@ -246,11 +244,6 @@ def make_task(request: Request, findings: Findings) -> Task:
         encoding=request.encoding,
         sheet=request.sheet,
     )
-
-
-def _imbalance(counts: Mapping[str, int], classes: int) -> float:
-    """Return how many times its even share of the rows the largest class has."""
-    return max(counts.values()) * classes / sum(counts.values())
 
 
 def _count_folds(findings: Findings, task: Task, columns: Mapping[str, Rows]) -> int:

@@ -22,8 +22,13 @@ DOES = {"train": "train on", "validation": "evaluate on", "test": "judge by, whi
 
 
 def look_lines(facts: Facts) -> Iterator[str]:
-    """Yield a line for each fact in a `Facts`."""
-    yield from _file_lines(facts)
+    """Yield a line for each fact about a user's tables."""
+    if "sheet" in facts.guessed:
+        for part in facts.parts.values():
+            yield from sheet_lines(Path(part.path))
+    for split, part in facts.parts.items():
+        columns = f"; columns {listed(facts.columns, NAMED, 'and')}" if split == "train" else ""
+        yield f"{part.path}: {part.rows:,} rows to {DOES[split]}{columns}"
     yield from _column_lines(facts)
     # If there are no other rows, the training rows give the scores.
     judging = "rows" if facts.judges == "train" else f"{ROWS[facts.judges]}rows"
@@ -36,18 +41,20 @@ def look_lines(facts: Facts) -> Iterator[str]:
         yield from _spelling_lines(facts, judging)
     for split, part in facts.parts.items():
         yield from _row_lines(split, part)
-    yield from _conflict_lines(facts)
-    yield from _length_lines(facts.lengths)
-
-
-def _file_lines(facts: Facts) -> Iterator[str]:
-    """Yield lines about the files, their sheets, rows and columns."""
-    if "sheet" in facts.guessed:
-        for part in facts.parts.values():
-            yield from sheet_lines(Path(part.path))
-    for split, part in facts.parts.items():
-        columns = f"; columns {listed(facts.columns, NAMED, 'and')}" if split == "train" else ""
-        yield f"{part.path}: {part.rows:,} rows to {DOES[split]}{columns}"
+    if facts.conflicts:
+        rows = sum(len(places) for by in facts.conflicts.values() for places in by.values())
+        texts = f"texts with different labels: {len(facts.conflicts):,}, in {rows:,} rows"
+        yield f"{texts}; no method can be right in all of these"
+    for text, by_label in islice(facts.conflicts.items(), SHOWN):
+        labels = (f"{listed([word])} ({places[0]})" for word, places in by_label.items())
+        yield f"    {shown(text)}: {listed(labels, SHOWN, 'and')}"
+    lengths = facts.lengths
+    yield (
+        f"lengths: half of the texts have up to {lengths.median:,} tokens"
+        f"{'' if lengths.are_counted else ', guessed from their words'}, the longest "
+        f"{lengths.longest:,}; max_length {lengths.max_length}, {describe_cut_texts(lengths)}"
+    )
+    yield from unknown_lines(lengths.unknown)
 
 
 def sheet_lines(path: Path) -> Iterator[str]:
@@ -125,27 +132,6 @@ def _row_lines(split: str, part: SplitFacts) -> Iterator[str]:
                 f"{number:,} of the {part.rows:,} {ROWS[split]}rows are also in the {ROWS[other]}"
                 "file: their scores say little about new texts"
             )
-
-
-def _conflict_lines(facts: Facts) -> Iterator[str]:
-    """Yield lines about texts with different labels, the first few with their places."""
-    if facts.conflicts:
-        rows = sum(len(places) for by in facts.conflicts.values() for places in by.values())
-        texts = f"texts with different labels: {len(facts.conflicts):,}, in {rows:,} rows"
-        yield f"{texts}; no method can be right in all of these"
-    for text, by_label in islice(facts.conflicts.items(), SHOWN):
-        labels = (f"{listed([word])} ({places[0]})" for word, places in by_label.items())
-        yield f"    {shown(text)}: {listed(labels, SHOWN, 'and')}"
-
-
-def _length_lines(lengths: Lengths) -> Iterator[str]:
-    """Yield lines about the number of tokens of the training texts."""
-    guessed = "" if lengths.are_counted else ", guessed from their words"
-    yield (
-        f"lengths: half of the texts have up to {lengths.median:,} tokens{guessed}, the longest "
-        f"{lengths.longest:,}; max_length {lengths.max_length}, {describe_cut_texts(lengths)}"
-    )
-    yield from unknown_lines(lengths.unknown)
 
 
 def describe_cut_texts(lengths: Lengths) -> str:

@@ -105,7 +105,8 @@ def compare(
     began = time.monotonic()
     with errors_in_python():
         question = _question(train, dev, test, revision, Options(**options))
-    place = _place(question, results)
+    own = f"{question.name}-{content_id(canonical_json(question.identity))[:6]}"
+    place = Path(results or Path("results") / own).resolve()
     with _alone(place) as lock:
         with errors_in_python(place / question.name), _removed_if_refused(place):
             if (place / CONFIGURATION).exists():
@@ -149,12 +150,6 @@ def _question(
     if isinstance(dev, float) and isinstance(train, str | Path):
         divided = Path(train)
     return Question(task_name(train), splits, named, divided)
-
-
-def _place(question: Question, results: str | Path | None) -> Path:
-    """Return the directory of the results."""
-    own = f"{question.name}-{content_id(canonical_json(question.identity))[:6]}"
-    return Path(results or Path("results") / own).resolve()
 
 
 def _configure(place: Path, question: Question, say: Say | None) -> None:

@@ -88,7 +88,12 @@ def list_settings(
         least_batch: the smallest batch that uses the machine well; if it leaves fewer than
             `fewest_steps` steps, batches are smaller.
     """
-    rates = {method: _learning_rates(method, hidden_size) for method in methods}
+    rates: dict[str, tuple[float, ...]] = {}
+    for method in methods:
+        # Those for the width that is nearest to the model's.
+        by_width = DEFAULTS.methods[method]["learning_rates"]
+        nearest = min(by_width, key=lambda width: abs(width - hidden_size))
+        rates[method] = tuple(by_width[nearest])
     found = []
     for train_rows, max_length, shorter in _reductions(rows, windows):
         size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
@@ -131,12 +136,6 @@ def _reductions(rows: int, windows: Sequence[int]) -> Iterator[tuple[int, int, M
     for window in dict.fromkeys((last, windows[-1])):
         yield fewer_rows[-1], window, fewer
     yield min(rows, fewest["rows"]), windows[-1], fewest
-
-
-def _learning_rates(method: str, hidden_size: int) -> tuple[float, ...]:
-    """Return a method's learning rates for the width that is nearest to the model's."""
-    by_width = DEFAULTS.methods[method]["learning_rates"]
-    return tuple(by_width[min(by_width, key=lambda width: abs(width - hidden_size))])
 
 
 def _batch_size(rows: int, epochs: int, smallest: int, least_batch: int) -> int:
