@@ -28,7 +28,7 @@ def load_rows(
 ) -> datasets.DatasetDict:
     """Return splits of a task with the columns of its kind, without unused labels.
 
-    `files.paths_of` explains the arguments after the first.
+    `sources.find_files` explains the arguments after the first.
     """
     task = spec.task
     if spec.source == "hub":

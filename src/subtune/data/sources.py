@@ -28,6 +28,26 @@ from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
 from subtune.tasks.task import USUAL_SIZE, TaskSize
 from subtune.tasks.task_kind import NO_LABEL, Columns, PlacedRow, Row, number_rows
 
+MINI_TASKS = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp", "ud_ewt", "squad")
+# Estimates for English text: special tokens of an example, and tokens per word.
+SPECIAL_TOKENS = 3
+TOKENS_PER_WORD = 1.3
+# The most texts on which a tokenizer is tried.
+TRIED = 200
+# Each split's file.
+SplitFiles = dict[str, Path]
+# The official files of built-in tasks that are not in GLUE. Test files may be absent.
+OFFICIAL_NAMES = {
+    # Nobody publishes these. A page shows how they are made from the Penn Treebank's trees.
+    "ptb": {"train": "train.conllu", "validation": "dev.conllu", "test": "test.conllu"},
+    "ud_ewt": {
+        "train": "en_ewt-ud-train.conllu",
+        "validation": "en_ewt-ud-dev.conllu",
+        "test": "en_ewt-ud-test.conllu",
+    },
+    "squad": {"train": "train-v1.1.json", "validation": "dev-v1.1.json"},
+}
+
 
 class Reader(NamedTuple):
     """A reader of files.
@@ -53,21 +73,6 @@ READERS = {
 def task_reader(task: TaskSpec) -> Reader:
     """Return the reader of a task's files."""
     return READERS[task.of_kind.reader]
-
-
-# Each split's file.
-SplitFiles = dict[str, Path]
-# The official files of built-in tasks that are not in GLUE. Test files may be absent.
-OFFICIAL_NAMES = {
-    # Nobody publishes these. A page shows how they are made from the Penn Treebank's trees.
-    "ptb": {"train": "train.conllu", "validation": "dev.conllu", "test": "test.conllu"},
-    "ud_ewt": {
-        "train": "en_ewt-ud-train.conllu",
-        "validation": "en_ewt-ud-dev.conllu",
-        "test": "en_ewt-ud-test.conllu",
-    },
-    "squad": {"train": "train-v1.1.json", "validation": "dev-v1.1.json"},
-}
 
 
 def find_files(
@@ -211,14 +216,6 @@ def require_unchanged_files(spec: DataSpec, paths: Mapping[str, Path]) -> None:
             f"{', '.join(map(str, paths.values()))}: changed since the plan was made; call "
             "snakemake again"
         )
-
-
-MINI_TASKS = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp", "ud_ewt", "squad")
-# Estimates for English text: special tokens of an example, and tokens per word.
-SPECIAL_TOKENS = 3
-TOKENS_PER_WORD = 1.3
-# The most texts on which a tokenizer is tried.
-TRIED = 200
 
 
 def mini_rows(task: Task) -> dict[str, list[dict[str, Any]]]:

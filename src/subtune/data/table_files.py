@@ -28,6 +28,10 @@ from subtune.tasks.task_kind import PlacedRow
 FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
 # The largest share of rows without a label that are left out.
 FEW = 0.01
+# The first bytes of Excel files from before 2007, and of Excel files with a password.
+NO_ZIP = b"\xd0\xcf\x11\xe0"
+# The types of all columns in other layouts that pandas writes.
+PANDAS = ({dict}, {list})
 
 
 def read_texts(task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow]:
@@ -104,10 +108,6 @@ def parquet_rows(path: Path) -> Iterator[PlacedRow]:
         yield f"row {number}", {column: cell_text(cell) for column, cell in row.items()}
 
 
-# The types of all columns in other layouts that pandas writes.
-PANDAS = ({dict}, {list})
-
-
 def json_rows(path: Path) -> Iterator[PlacedRow]:
     """Read objects: one on each line, or all in a list, which may be the ``data`` of an object.
 
@@ -118,22 +118,16 @@ def json_rows(path: Path) -> Iterator[PlacedRow]:
             layout of pandas.
     """
     content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
-    for place, row in _values(content, broken, file_ending(path)):
+    rows: Iterable[tuple[str, Any]]
+    if (single := _parse_single_json(content, broken, file_ending(path))) is not None:
+        rows = ((f"row {number}", row) for number, row in enumerate(single, start=1))
+    else:
+        lines = ((n, line) for n, line in enumerate(split_lines(content), start=1) if line.strip())
+        rows = ((f"line {number}", _parse_json(line, number, broken)) for number, line in lines)
+    for place, row in rows:
         if not isinstance(row, dict):
             raise SubtuneError(f"{broken}: {place}: found {shown(row)}, expected an object")
         yield place, {column: cell_text(cell) for column, cell in row.items()}
-
-
-def _values(content: str, broken: str, ending: str) -> Iterator[tuple[str, Any]]:
-    """Yield the values of a list, or those of all lines, each with its place."""
-    rows = _parse_single_json(content, broken, ending)
-    if rows is not None:
-        for number, row in enumerate(rows, start=1):
-            yield f"row {number}", row
-        return
-    for number, line in enumerate(split_lines(content), start=1):
-        if line.strip():
-            yield f"line {number}", _parse_json(line, number, broken)
 
 
 def _parse_single_json(content: str, broken: str, ending: str) -> list | None:
@@ -165,10 +159,6 @@ def _parse_json(content: str, line: int, broken: str) -> Any:
     except RecursionError:
         mistake = f"line {line}: too many brackets"
     raise SubtuneError(f"{broken}: {mistake}, expected an object")
-
-
-# The first bytes of Excel files from before 2007, and of Excel files with a password.
-NO_ZIP = b"\xd0\xcf\x11\xe0"
 
 
 def sheet_names(path: Path) -> list[str]:

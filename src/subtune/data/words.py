@@ -4,7 +4,6 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 from subtune.core.errors import SubtuneError, one_of, shown
 from subtune.data.table_files import json_rows
@@ -28,20 +27,6 @@ def read_sentences(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
     return read(path, task.columns_read(labelled), task.encoding)
 
 
-class Layout(NamedTuple):
-    """The columns of a CoNLL file.
-
-    Attributes:
-        names: the columns' names.
-        separator: ``tabs`` or ``spaces``, which separate the columns.
-        source: the end of a message about a line with other columns.
-    """
-
-    names: Sequence[str]
-    separator: str
-    source: str
-
-
 def conllu_sentences(
     path: Path, columns: Collection[str], encoding: str | None = None
 ) -> Iterator[PlacedRow]:
@@ -55,10 +40,10 @@ def conllu_sentences(
         SubtuneError: the file cannot be read, there is no such column, a line has more or fewer
             columns, or a word's id is not its number in the sentence.
     """
-    layout = Layout(CONLLU, "tabs", f" ({', '.join(CONLLU)})")
     lines = enumerate(split_lines(read_text(path, encoding)), start=1)
     lines_of_words = [line for line in lines if not line[1].startswith("#")]
-    for sentence in _sentences(path, lines_of_words, layout):
+    source = f" ({', '.join(CONLLU)})"
+    for sentence in _sentences(path, lines_of_words, len(CONLLU), "tabs", source):
         words = [(number, cells) for number, cells in sentence if not re.search("[-.]", cells[0])]
         for position, (number, cells) in enumerate(words, start=1):
             if cells[0] != str(position):
@@ -67,7 +52,7 @@ def conllu_sentences(
                     "words are counted from 1, and a blank line ends a sentence"
                 )
         if words:
-            yield _row(path, words, layout.names, columns)
+            yield _row(path, words, CONLLU, columns)
 
 
 def conll_sentences(
@@ -92,9 +77,8 @@ def conll_sentences(
         return
     separator = "tabs" if "\t" in first[1] else "spaces"
     names = [str(n) for n, _ in enumerate(_cells(first[1], separator), start=1)]
-    layout = Layout(names, separator, f", as in line {first[0]}")
-    for words in _sentences(path, lines, layout):
-        yield _row(path, words, layout.names, columns)
+    for words in _sentences(path, lines, len(names), separator, f", as in line {first[0]}"):
+        yield _row(path, words, names, columns)
 
 
 def _cells(line: str, separator: str) -> list[str]:
@@ -102,18 +86,26 @@ def _cells(line: str, separator: str) -> list[str]:
 
 
 def _sentences(
-    path: Path, lines: Sequence[Line], layout: Layout
+    path: Path, lines: Sequence[Line], width: int, separator: str, source: str
 ) -> Iterator[list[tuple[int, list[str]]]]:
-    """Yield the lines between blank lines, each with its number and its cells."""
+    """Yield the lines between blank lines, each with its number and its cells.
+
+    Args:
+        path: the file, for messages.
+        lines: the numbered lines.
+        width: the number of cells of each line.
+        separator: ``tabs`` or ``spaces``, which separate the cells.
+        source: the end of a message about a line with more or fewer cells.
+    """
     for is_blank, group in groupby(lines, key=lambda line: not line[1].strip()):
         if is_blank:
             continue
-        sentence = [(number, _cells(line, layout.separator)) for number, line in group]
+        sentence = [(number, _cells(line, separator)) for number, line in group]
         for number, cells in sentence:
-            if len(cells) != len(layout.names):
+            if len(cells) != width:
                 raise SubtuneError(
                     f"{path}: line {number}: found {len(cells)} columns, expected "
-                    f"{len(layout.names)}, separated by {layout.separator}{layout.source}"
+                    f"{width}, separated by {separator}{source}"
                 )
         yield sentence
 
