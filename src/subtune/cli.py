@@ -338,7 +338,7 @@ def verify(*, results: Directory = Path("results")) -> None:
     from subtune.runs import records
 
     layout = Layout(str(results))
-    stored, damage = records.stored_names(layout), records.find_damage(layout)
+    stored, damage = records.list_stored_ids(layout), records.find_damage(layout)
     if not damage:
         if not stored:
             raise SubtuneError(f"found no runs in {layout.records()}")
@@ -375,7 +375,7 @@ def export(
     require_new(to)
     # An adapter names its local base by an absolute path.
     layout = Layout(str(results.resolve()))
-    found = records.find(Path(layout.records()), run)
+    found = records.find_run_id(Path(layout.records()), run)
     # Loads transformers, which takes seconds.
     from subtune.share.export import export_adapter, export_model
     from subtune.share.refit import run_to_export
@@ -420,7 +420,7 @@ def predict(
     from subtune.share.predict import predict_table
 
     layout = Layout(str(results.resolve()))
-    found = records.find(Path(layout.records()), run)
+    found = records.find_run_id(Path(layout.records()), run)
     rows = predict_table(layout, found, table, to, (text, text2), encoding, sheet)
     print(f"{rows:,} rows are in {to}")
 

@@ -233,7 +233,7 @@ def test_each_row_is_judged_once_by_each_method(answer):
 def test_an_export_trains_once_more_on_all_rows_and_finds_it_made(answer, tmp_path, capsys):
     AutoModelForSequenceClassification.from_pretrained(answer.export("bitfit", tmp_path / "model"))
     store = answer.results / "runs"
-    specs = {run: records.read_spec(store, run) for run in records.all_runs(store)}
+    specs = {run: records.read_spec(store, run) for run in records.list_run_ids(store)}
     [refit] = [run for run, spec in specs.items() if spec.recipe.refit]
     made = (store / refit / "spec.json").stat().st_mtime_ns
     folds = answer.runs[answer.runs["method"] == "bitfit"]

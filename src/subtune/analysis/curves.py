@@ -50,7 +50,7 @@ def with_verdicts(
             for run in runs["run"]
         ]
         predicted = records.read_predictions(store, runs["run"].iloc[0])
-        rows = records.number_of_rows(predicted, column.split)
+        rows = records.count_rows(predicted, column.split)
         verdict_of |= dict.fromkeys(runs["run"], verdict(scores, rows))
     return chosen.assign(curve=chosen["run"].map(verdict_of))
 

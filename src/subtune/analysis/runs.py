@@ -49,7 +49,7 @@ def join_run_ids(
         The mappings of these runs from ``planned``, with the run's id as ``run``. If a search found
         the run's ``learning_rate``, ``tried`` has each rate of the search.
     """
-    run_ids = {key: run for sweep in sweeps for key, run in records.runs_of_sweep(sweep).items()}
+    run_ids = {key: run for sweep in sweeps for key, run in records.read_sweep(sweep).items()}
     found = read_searches(searches)
     return [
         {**entry, "run": run_ids[entry["key"]], **found.get(entry["search"], {})}
@@ -102,7 +102,7 @@ def list_runs(store: Path, names: GivenNames) -> tuple[pd.DataFrame, list[str]]:
         names: from `read_given_names`.
     """
     rows, problems, earlier = [], [], 0
-    for run_id in records.all_runs(store):
+    for run_id in records.list_run_ids(store):
         try:
             spec = records.read_spec(store, run_id)
             about = {"train_rows": str(spec.recipe.train_rows or "all")}
@@ -128,7 +128,7 @@ def read_row(store: Path, run_id: str) -> dict[str, Any]:
     row, split = _short_row(store, spec), spec.tokens.data.task.evaluation[0]
     history, curve = records.read_epochs(store, run_id), None
     if not row["diverged"]:
-        rows = records.number_of_rows(records.read_predictions(store, run_id), split)
+        rows = records.count_rows(records.read_predictions(store, run_id), split)
         curve = verdict([[epoch[f"{split}/{row['metric']}"] for epoch in history]], rows)
     return {
         **row,
@@ -143,7 +143,7 @@ def read_row(store: Path, run_id: str) -> dict[str, Any]:
 def read_costs(store: Path, run_id: str, history: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """Return the columns about what a run took and made, which need no spec."""
     return {
-        "seconds": records.seconds_of(history),
+        "seconds": records.total_seconds(history),
         "one_answer": records.gives_one_answer(records.read_predictions(store, run_id)),
         "delta_bytes": records.delta_bytes(store, run_id),
     }

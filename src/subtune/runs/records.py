@@ -55,23 +55,23 @@ class EarlierVersionError(SubtuneError):
     """A whole record whose spec this version does not read."""
 
 
-def is_recorded(store: Path, run: str) -> bool:
+def is_recorded(store: Path, run_id: str) -> bool:
     """Return whether the run's record exists; there are no partial records."""
-    return (store / run / "spec.json").is_file()
+    return (store / run_id / "spec.json").is_file()
 
 
-def all_runs(store: Path) -> list[str]:
+def list_run_ids(store: Path) -> list[str]:
     """Return the ids of all recorded runs."""
     return sorted(path.parent.name for path in store.glob("[0-9a-f]*/spec.json"))
 
 
-def find(store: Path, start: str) -> str:
+def find_run_id(store: Path, start: str) -> str:
     """Return the id of the one recorded run whose id starts with ``start``.
 
     Raises:
         SubtuneError: there is no such run, or there are several.
     """
-    matches = [run for run in all_runs(store) if run.startswith(start)]
+    matches = [run_id for run_id in list_run_ids(store) if run_id.startswith(start)]
     if len(matches) != 1:
         raise SubtuneError(
             f"found {len(matches)} runs {start!r} in {store}, expected one; "
@@ -80,7 +80,7 @@ def find(store: Path, start: str) -> str:
     return matches[0]
 
 
-def write(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> None:
+def write_files(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> None:
     """Write a run's record, unless it exists.
 
     ``fill`` writes files into a folder, to which the spec and the checksums are added. In every
@@ -110,33 +110,33 @@ def write_checksums(folder: Path) -> None:
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n")
 
 
-def read_spec(store: Path, run: str) -> RunSpec:
+def read_spec(store: Path, run_id: str) -> RunSpec:
     """Return the spec of a recorded run.
 
     Raises:
         EarlierVersionError: the spec is what was recorded, but this version does not read it.
     """
-    path = store / run / "spec.json"
+    path = store / run_id / "spec.json"
     try:
         data = json.loads(_read(path))
         written = content_id(canonical_json(data))
     except ValueError:
         raise _damage(store, f"{path} is not a run spec") from None
-    if written != run:
+    if written != run_id:
         raise _damage(store, f"{path} is the spec of run {written}")
     try:
         return RunSpec.model_validate(data)
     except ValueError:
-        raise EarlierVersionError(f"run {run} in {store} is of an earlier version") from None
+        raise EarlierVersionError(f"run {run_id} in {store} is of an earlier version") from None
 
 
-def read_outcome(store: Path, run: str) -> dict[str, Any]:
+def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
     """Return ``best_epoch``, ``scores``, ``trainable`` and ``diverged``.
 
     ``scores`` maps split to metric to value. A run that diverged has no best epoch, and its scores
     are NaN.
     """
-    outcome = json.loads(_read(store / run / "scores.json"))
+    outcome = json.loads(_read(store / run_id / "scores.json"))
     for by_metric in outcome["scores"].values():
         for metric, value in by_metric.items():
             if value is None or outcome["diverged"]:
@@ -144,20 +144,20 @@ def read_outcome(store: Path, run: str) -> dict[str, Any]:
     return outcome
 
 
-def read_predictions(store: Path, run: str) -> dict[str, np.ndarray]:
+def read_predictions(store: Path, run_id: str) -> dict[str, np.ndarray]:
     """Return the columns of the predictions on the evaluation splits, at the best epoch."""
-    return _columns(store / run / "predictions.parquet")
+    return _columns(store / run_id / "predictions.parquet")
 
 
-def read_predictions_of_epochs(store: Path, run: str) -> dict[str, np.ndarray]:
+def read_predictions_of_epochs(store: Path, run_id: str) -> dict[str, np.ndarray]:
     """Return the columns of the predictions of every epoch of a run that did not diverge.
 
     ``epoch`` counts from 1. Each epoch has the rows of `read_predictions`, in the same order.
     """
-    return _columns(store / run / EPOCHS)
+    return _columns(store / run_id / EPOCHS)
 
 
-def number_of_rows(predicted: Mapping[str, np.ndarray], split: str) -> int:
+def count_rows(predicted: Mapping[str, np.ndarray], split: str) -> int:
     """Return the number of a split's rows in the predictions of `read_predictions`."""
     return len(set(predicted["idx"][predicted["split"] == split]))
 
@@ -181,51 +181,52 @@ def gives_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
     return bool(len(answers)) and all(len(different) == 1 for different in by_split)
 
 
-def read_provenance(store: Path, run: str) -> dict[str, Any]:
+def read_provenance(store: Path, run_id: str) -> dict[str, Any]:
     """Return the device, versions, commit and time of a run's training."""
-    return json.loads(_read(store / run / "provenance.json"))
+    return json.loads(_read(store / run_id / "provenance.json"))
 
 
-def read_epochs(store: Path, run: str) -> list[dict[str, float]]:
+def read_epochs(store: Path, run_id: str) -> list[dict[str, float]]:
     """Return the learning curve: one row per epoch, as in `subtune.training.evaluation.Result`."""
-    return _rows(store / run / "history.csv")
+    return _rows(store / run_id / "history.csv")
 
 
-def seconds_of(history: Sequence[Mapping[str, float]]) -> float:
+def total_seconds(history: Sequence[Mapping[str, float]]) -> float:
     """Return the seconds of training and evaluation over all epochs."""
     return float(np.sum([epoch["seconds"] for epoch in history]))
 
 
-def delta_bytes(store: Path, run: str) -> int:
+def delta_bytes(store: Path, run_id: str) -> int:
     """Return the size on disk of the values that changed."""
-    path = store / run / DELTA
+    path = store / run_id / DELTA
     if not path.is_file():
         raise _damage(store, f"{path} is missing")
     return path.stat().st_size
 
 
-def read_delta(store: Path, run: str) -> dict[str, np.ndarray]:
+def read_delta(store: Path, run_id: str) -> dict[str, np.ndarray]:
     """Return the values that changed, as `subtune.training.deltas` describes them.
 
     Raises:
         SubtuneError: the run diverged, or its record is damaged.
     """
-    if read_outcome(store, run)["diverged"]:
+    if read_outcome(store, run_id)["diverged"]:
         raise SubtuneError(
-            f"run {run} diverged in epoch {len(read_epochs(store, run))} (its loss or a "
+            f"run {run_id} diverged in epoch {len(read_epochs(store, run_id))} (its loss or a "
             "prediction is not finite): it has no values to predict with"
         )
-    return safetensors.numpy.load(_read(store / run / DELTA))
+    return safetensors.numpy.load(_read(store / run_id / DELTA))
 
 
-def read_changes(store: Path, run: str) -> pd.DataFrame:
+def read_changes(store: Path, run_id: str) -> pd.DataFrame:
     """Return ``parameter``, ``mean_abs_change`` and ``size`` of every trained tensor."""
-    return pd.read_csv(io.BytesIO(_read(store / run / "changes.csv")))
+    rows = _rows(store / run_id / "changes.csv")
+    return pd.DataFrame(rows, columns=["parameter", "mean_abs_change", "size"])
 
 
-def read_sizes(store: Path, run: str) -> dict[str, int]:
+def read_sizes(store: Path, run_id: str) -> dict[str, int]:
     """Return the size of every trained tensor by its name."""
-    return {row["parameter"]: row["size"] for row in _rows(store / run / "changes.csv")}
+    return {row["parameter"]: row["size"] for row in _rows(store / run_id / "changes.csv")}
 
 
 def _columns(path: Path) -> dict[str, np.ndarray]:
@@ -286,28 +287,28 @@ def _damage(store: Path, problem: str) -> SubtuneError:
     )
 
 
-def require_undamaged(store: Path, run: str) -> None:
+def require_undamaged(store: Path, run_id: str) -> None:
     """Raise a `SubtuneError` about the first damaged file of a record, or another run's spec.
 
     Raises:
         EarlierVersionError: the record is whole, but this version does not read it.
     """
-    sums = _checksums(store / run)
+    sums = _checksums(store / run_id)
     for name in sorted(sums):
-        _checked(store / run / name, sums)
-    read_spec(store, run)
+        _checked(store / run_id / name, sums)
+    read_spec(store, run_id)
 
 
 def find_damage(layout: Layout) -> dict[str, str]:
     """Return a line for each record that is damaged, or missing though its sweep has finished."""
     damage = {}
-    for run in sorted(set(stored_names(layout)).union(*_finished_sweeps(layout).values())):
+    for run_id in sorted(set(list_stored_ids(layout)).union(*_finished_sweeps(layout).values())):
         try:
-            require_undamaged(Path(layout.records()), run)
+            require_undamaged(Path(layout.records()), run_id)
         except EarlierVersionError:
             continue
         except SubtuneError as error:
-            damage[run] = str(error)
+            damage[run_id] = str(error)
     return damage
 
 
@@ -317,7 +318,7 @@ def files_to_delete(layout: Layout, damaged: Collection[str]) -> list[Path]:
     These are the runs' records and the tables of their sweeps.
     """
     store = Path(layout.records())
-    found = [store / run for run in sorted(damaged) if (store / run).exists()]
+    found = [store / run_id for run_id in sorted(damaged) if (store / run_id).exists()]
     for sweep, runs in sorted(_finished_sweeps(layout).items()):
         if not runs.isdisjoint(damaged):
             found.append(Path(layout.sweep(sweep)))
@@ -328,19 +329,19 @@ def _finished_sweeps(layout: Layout) -> dict[str, set[str]]:
     """Return the runs in the tables of finished sweeps; damaged tables are skipped."""
     sweeps = {}
     for path in Path(layout.sweep("*")).parent.glob("[!.]*.csv"):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            sweeps[path.stem] = {*filter(RUN_ID.fullmatch, runs_of_sweep(path).values())}
+        with contextlib.suppress(OSError, ValueError, KeyError, csv.Error):
+            sweeps[path.stem] = {*filter(RUN_ID.fullmatch, read_sweep(path).values())}
     return sweeps
 
 
-def runs_of_sweep(table: Path) -> dict[str, str]:
+def read_sweep(table: Path) -> dict[str, str]:
     """Return the run that each planned run of a finished sweep became, by key."""
-    rows = pd.read_csv(table, dtype=str, keep_default_na=False)
-    # Sweeps of earlier versions have no keys: all their runs were known before.
-    return dict(zip(rows.get("key", rows["run"]), rows["run"], strict=True))
+    with table.open(encoding="utf-8", newline="") as file:
+        # Sweeps of earlier versions have no keys: all their runs were known before.
+        return {row.get("key", row["run"]): row["run"] for row in csv.DictReader(file, restval="")}
 
 
-def stored_names(layout: Layout) -> list[str]:
+def list_stored_ids(layout: Layout) -> list[str]:
     """Return the run ids with an entry in the store, complete or not."""
     names = (path.name for path in sorted(Path(layout.records()).glob("*")))
     return [name for name in names if RUN_ID.fullmatch(name)]

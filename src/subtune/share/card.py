@@ -94,7 +94,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
 
 def _fold_outcomes(store: Path, spec: RunSpec, refit: int) -> Iterator[dict[str, Any]]:
     """Yield the outcomes of the runs on folds whose method ``spec`` trains on all rows."""
-    for run in records.all_runs(store):
+    for run in records.list_run_ids(store):
         with contextlib.suppress(SubtuneError):  # A damaged record is skipped.
             other = records.read_spec(store, run)
             is_fold = other.recipe.fold and other.refitted(refit).replaced(seed=spec.seed) == spec

@@ -103,7 +103,7 @@ def write_record(
     examples: Mapping[str, Examples],
     origin: Mapping[str, Any],
 ) -> None:
-    """Write a run's record with `subtune.runs.records.write`.
+    """Write a run's record with `subtune.runs.records.write_files`.
 
     Args:
         store: the directory of records.
@@ -130,7 +130,7 @@ def write_record(
         table.to_csv(folder / "changes.csv", index=False)
         safetensors.torch.save_file(delta_to_tensors(result.delta), folder / records.DELTA)
 
-    records.write(store, spec, fill)
+    records.write_files(store, spec, fill)
 
 
 def _outcome(result: Result, share_read: float | None) -> dict[str, Any]:

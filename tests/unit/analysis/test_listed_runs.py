@@ -70,7 +70,7 @@ def test_runs_are_listed_under_the_names_that_a_configuration_gave(tmp_path, dir
 @pytest.mark.parametrize("name", ["scores.json", "spec.json"])
 def test_an_unreadable_record_is_named_and_the_others_are_listed(results, tmp_path, capsys, name):
     shutil.copytree(results / "runs", tmp_path / "runs")
-    bad, *good = records.all_runs(tmp_path / "runs")
+    bad, *good = records.list_run_ids(tmp_path / "runs")
     (tmp_path / "runs" / bad / name).write_bytes(b'{"seed": 1}')
     assert runs(tmp_path, "--json") == 1
     printed = capsys.readouterr()
@@ -93,7 +93,7 @@ def test_runs_are_listed_by_name_with_their_sizes(results, capsys):
 
 def test_names_in_results_from_elsewhere_are_spelled_out(results, tmp_path, capsys):
     shutil.copytree(results / "runs", tmp_path / "runs")
-    run = records.all_runs(tmp_path / "runs")[0]
+    run = records.list_run_ids(tmp_path / "runs")[0]
     give_name(tmp_path, run, model="\x1b[31m", method="bitfit", fraction=1.0, scope="")
     assert runs(tmp_path) == 0
     printed = capsys.readouterr().out

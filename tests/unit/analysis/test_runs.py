@@ -25,7 +25,7 @@ def store(tmp_path_factory, tiny_bert):
 def planned(store):
     about = {"model": "tiny", "method": "layernorm", "fraction": None, "scope": None}
     about |= {"fold": None, "flops": 2e9}
-    runs = [(run, records.read_spec(store, run)) for run in records.all_runs(store)]
+    runs = [(run, records.read_spec(store, run)) for run in records.list_run_ids(store)]
     return [
         {"run": run, "experiment": experiment, "task": spec.tokens.data.task.name, **about}
         for experiment in ("one", "other")
@@ -36,7 +36,7 @@ def planned(store):
 def test_every_run_is_one_row_whose_columns_have_meanings(store):
     table = runs.table_of_runs(store, planned(store))
     assert list(table["experiments"]) == ["one other", "one other"]
-    assert list(table["run"]) == records.all_runs(store)
+    assert list(table["run"]) == records.list_run_ids(store)
     assert list(runs.column_meanings(list(table))["column"]) == list(table)
 
 
@@ -51,7 +51,7 @@ def test_a_row_has_all_that_decides_a_run_and_its_record(store):
         fields = {name.removeprefix("spec.") for name in table if name.startswith("spec.")}
         assert fields >= {f"recipe.{name}" for name in type(spec.recipe).model_fields}
         assert {"seed", "recipe_version", "tokens.max_length"} <= fields
-        assert row["seconds"] == records.seconds_of(records.read_epochs(store, run))
+        assert row["seconds"] == records.total_seconds(records.read_epochs(store, run))
         assert row["epochs_trained"] == 2 and row["record"] == str(store / run)
         assert row["score"] == row[f"scores.validation.{metrics[0]}"]
         assert row["curve"] in {CONVERGED, STILL_RISING, FELL}
@@ -67,7 +67,7 @@ def test_a_column_that_is_not_declared_is_refused(store, monkeypatch):
 
 def test_why_a_run_trained_alone_or_unpadded_is_in_its_row(store, tmp_path):
     copied = shutil.copytree(store, tmp_path / "runs")
-    first, *_ = records.all_runs(copied)
+    first, *_ = records.list_run_ids(copied)
     path = copied / first / "provenance.json"
     reasons = {"one_by_one": "vmap refuses", "without_padding": "it sees padding"}
     path.write_text(json.dumps(json.loads(path.read_text()) | reasons))

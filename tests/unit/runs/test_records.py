@@ -113,7 +113,7 @@ def test_epochs_and_sizes_are_those_of_the_tables(tmp_path, tiny_bert, epochs):
     read = records.read_epochs(tmp_path, spec.id)
     history = pd.read_csv(tmp_path / spec.id / "history.csv")
     pd.testing.assert_frame_equal(pd.DataFrame(read), history)
-    assert records.seconds_of(read) == history["seconds"].sum()
+    assert records.total_seconds(read) == history["seconds"].sum()
     changes = records.read_changes(tmp_path, spec.id)
     assert records.read_sizes(tmp_path, spec.id) == dict(
         zip(changes["parameter"], changes["size"], strict=True)
@@ -196,13 +196,13 @@ def test_a_record_with_all_fields_is_read_under_its_own_id(tmp_path):
     assert spec.recipe.train_rows is None
     # The same run has a new id today.
     assert spec.id != "02d8e6e8e8e2"
-    assert records.find(tmp_path, "02d8") == "02d8e6e8e8e2"
+    assert records.find_run_id(tmp_path, "02d8") == "02d8e6e8e8e2"
 
 
 def test_jobs_that_record_the_same_run_leave_one_whole_record(recorded, tmp_path):
     def write(job):
         fill = partial(shutil.copytree, recorded / "runs" / FIRST, dirs_exist_ok=True)
-        records.write(tmp_path, SPECS[0], fill)
+        records.write_files(tmp_path, SPECS[0], fill)
 
     with ThreadPoolExecutor(8) as jobs:
         assert [*jobs.map(write, range(8))] == [None] * 8

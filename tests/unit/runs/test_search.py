@@ -122,7 +122,7 @@ def test_the_next_rate_has_the_ratio_of_the_last_two_in_two_digits(rates, best, 
 def test_a_search_leaves_ordinary_runs_and_a_table_of_them(tmp_path, tiny_bert):
     spec = searching(1e-4, 1e-3, 1e-2)
     found = search([spec], tmp_path, lambda s: record(tmp_path, s, tiny_bert))[spec.id]
-    assert sorted(row["run"] for row in found["tried"]) == records.all_runs(tmp_path)
+    assert sorted(row["run"] for row in found["tried"]) == records.list_run_ids(tmp_path)
     for row in found["tried"]:
         assert records.read_spec(tmp_path, row["run"]) == spec.run.with_learning_rate(
             row["learning_rate"]
