@@ -131,17 +131,13 @@ class Plan:
         """Return the `RunSpec.step_key` of a run."""
         return run.spec.step_key(self.work(run), self.config.assumptions.on_gpu)
 
-    def find_sweeps(self, experiment: str, **names: str) -> list[str]:
-        """Return the keys of the sweeps with an experiment's runs.
-
-        ``names``: a `model_name`, `task_name` or `method`; only sweeps with such runs are returned.
-        """
-        runs = {
-            run.key
-            for run in self.experiments[experiment]
-            if all(getattr(run, field) == name for field, name in names.items())
-        }
-        return [key for key, sweep in self.sweeps.items() if any(r.key in runs for r in sweep)]
+    def find_sweeps(self, experiment: str) -> list[str]:
+        """Return the keys of the sweeps with an experiment's runs."""
+        return [
+            key
+            for key, sweep in self.sweeps.items()
+            if any(experiment in self.users[run.key] for run in sweep)
+        ]
 
     def find_search_jobs(self, *sweeps: str) -> list[str]:
         """Return the keys of the jobs that search for the learning rates of sweeps."""
