@@ -11,7 +11,7 @@ from subtune.methods import NamedSelection
 from subtune.methods.names import COMBINATIONS, METHODS, find_selection
 from subtune.models import dimensions
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.models.files import choose_head, read_config, read_pooling
+from subtune.models.files import choose_head, read_pooling
 from subtune.plan.cost import Estimates, compare_measured
 from subtune.runs.records import is_recorded
 
@@ -34,7 +34,8 @@ def count_parameters(
         models: Mapping[str, dimensions.AnyDimensions] = {
             directory.name: dimensions.read_dimensions(directory)
         }
-        head = choose_head(read_pooling(directory), SEQUENCE_CLASSIFICATION, read_config(directory))
+        read = models[directory.name]
+        head = choose_head(read_pooling(directory), SEQUENCE_CLASSIFICATION, read.model_type)
     else:
         models = dimensions.papers_models()
         head = SEQUENCE_CLASSIFICATION

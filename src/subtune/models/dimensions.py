@@ -28,11 +28,13 @@ class OtherDimensions:
 
     Attributes:
         directory: the directory of the model's configuration.
+        model_type: the family's name in ``config.json``.
         first_head: the first head that transformers has for the model.
         is_decoder: whether a token reads only the tokens before it.
     """
 
     directory: Path
+    model_type: str
     hidden_size: int
     num_hidden_layers: int
     num_attention_heads: int
@@ -108,7 +110,9 @@ def _peft_shapes(
 
     if isinstance(dimensions, Dimensions):
         config = transformers_models.make_config(dimensions, outputs)
-        return peft.peft_shapes(config, head, settings, dimensions.exported_names(head))
+        family, shapes = dimensions.family, dimensions.shapes(1, head)
+        names = {name: family.exported_name(name, head) for name in shapes}
+        return peft.peft_shapes(config, head, settings, names)
     config = transformers_models.read_transformers_config(dimensions.directory, outputs)
     return peft.peft_shapes(config, head, settings)
 
@@ -133,45 +137,31 @@ def shapes_with_added(
     return shapes
 
 
-def papers_configs() -> dict[str, dict[str, Any]]:
-    """Return the fields of ``config.json`` that decide shapes, for each model of the papers."""
-    return read_package_yaml("subtune.models", "sizes.json")
-
-
 def papers_models() -> dict[str, Dimensions]:
-    """Return the dimensions of the papers' models."""
+    """Return the dimensions of the papers' models, by name."""
     return {
         name: FAMILIES[fields["model_type"]].dimensions(fields)
-        for name, fields in papers_configs().items()
+        for name, fields in read_package_yaml("subtune.models", "sizes.json").items()
     }
 
 
-def known_config(name_or_path: str) -> Mapping[str, Any] | None:
-    """Return the fields of a model's ``config.json``, or None if they are unknown.
+def known_dimensions(name_or_path: str) -> AnyDimensions | None:
+    """Return the dimensions of a local model, or of one of the papers' models.
 
-    They are known for local models and for the papers' models. Other models on the hub would have
-    to be downloaded.
+    Other models on the hub would have to be downloaded. Their dimensions are None.
     """
     if (Path(name_or_path) / CONFIG).is_file():
-        return read_config(Path(name_or_path))
-    return papers_configs().get(name_or_path.rpartition("/")[2])
+        return read_dimensions(Path(name_or_path))
+    return papers_models().get(name_or_path.rpartition("/")[2])
 
 
-def known_dimensions(name_or_path: str) -> AnyDimensions | None:
-    """Return a model's dimensions, or None if `known_config` does not know its configuration."""
-    fields = known_config(name_or_path)
-    return None if fields is None else read_dimensions(Path(name_or_path), fields)
-
-
-def read_dimensions(directory: Path, fields: Mapping[str, Any] | None = None) -> AnyDimensions:
+def read_dimensions(directory: Path) -> AnyDimensions:
     """Return the dimensions of the model in a local directory; its weights are not needed.
-
-    ``fields`` are those of the model's ``config.json``, if they are known.
 
     Raises:
         SubtuneError: there is no readable configuration, or transformers has no head for the model.
     """
-    fields = fields or read_config(directory)
+    fields = read_config(directory)
     if fields["model_type"] in FAMILIES:
         return FAMILIES[fields["model_type"]].dimensions(fields)
     from subtune.models.transformers_models import (
@@ -190,6 +180,7 @@ def read_dimensions(directory: Path, fields: Mapping[str, Any] | None = None) ->
     hidden = size("hidden_size", 1)
     return OtherDimensions(
         directory=directory,
+        model_type=fields["model_type"],
         hidden_size=hidden,
         num_hidden_layers=size("num_hidden_layers", 1),
         # FNet has no attention heads.

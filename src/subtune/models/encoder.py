@@ -254,7 +254,7 @@ def load_encoder(
         SubtuneError: a weight is missing or cannot be read, or the model has no such pooling.
     """
     fields = read_config(directory)
-    head = choose_head(pooling, head, fields)
+    head = choose_head(pooling, head, fields["model_type"])
     if fields["model_type"] not in FAMILIES:
         # Transformers' code takes seconds to import; our own forward pass does not need it.
         from subtune.models import transformers_models

@@ -63,6 +63,11 @@ class Dimensions(NamedTuple):
     type_vocab_size: int
 
     @property
+    def model_type(self) -> str:
+        """The family's name in ``config.json``."""
+        return self.family.model_type
+
+    @property
     def is_decoder(self) -> bool:
         """Whether a token reads only the tokens before it."""
         return False
@@ -109,10 +114,6 @@ class Dimensions(NamedTuple):
             if not is_embedding(f"{module}.weight"):
                 shapes[f"{module}.bias"] = shape[:1]
         return shapes
-
-    def exported_names(self, head: str) -> dict[str, str]:
-        """Map every parameter's canonical name to transformers' name, with a head."""
-        return {name: self.family.exported_name(name, head) for name in self.shapes(1, head)}
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
         """Return the number of floating-point operations of one example's forward pass.

@@ -108,17 +108,17 @@ def lacks_pooler(directory: Path) -> bool:
     return read_config(directory)["model_type"] == "bert" and not has_pooler
 
 
-def choose_head(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> str:
+def choose_head(pooling: Pooling | None, head: str, model_type: str) -> str:
     """Return a model's head for a task.
 
     Args:
         pooling: the model's pooling; default: the one of transformers' class.
         head: the head of the task's kind.
-        config: the fields of the model's ``config.json``.
+        model_type: the family's name in ``config.json``.
     """
     if pooling != "mean" or head != SEQUENCE_CLASSIFICATION:
         return head
-    return head if family_naming(config["model_type"]).pooling_field else MEAN_CLASSIFICATION
+    return head if family_naming(model_type).pooling_field else MEAN_CLASSIFICATION
 
 
 def longest_text(config: Mapping[str, Any]) -> int:

@@ -24,7 +24,6 @@ from subtune.data.batches import CPU_TRAINING_TOKENS, EVALUATION_TOKENS, GPU_EVA
 from subtune.methods.selection import Work
 from subtune.models.dimensions import (
     AnyDimensions,
-    known_config,
     known_dimensions,
     numbers_per_token,
 )
@@ -140,11 +139,9 @@ class Estimates:
         """The operations of a forward pass of an average example, by the key of its token ids."""
         found = {}
         for key, tokens in self.plan.tokens.items():
-            model, head = self.plan.models[tokens.tokenizer], tokens.data.task.of_kind.head
-            fields = known_config(self.plan.locations[tokens.tokenizer])
-            if fields:
-                head = choose_head(model.pooling, head, fields)
             dimensions = self.dimensions[tokens.tokenizer]
+            pooling = self.plan.models[tokens.tokenizer].pooling
+            head = choose_head(pooling, tokens.data.task.of_kind.head, dimensions.model_type)
             found[key] = dimensions.forward_flops(self._length(tokens), head)
         return found
 

@@ -20,7 +20,7 @@ from subtune.methods.added import Peft
 from subtune.methods.roles import family_naming
 from subtune.methods.selection import Work
 from subtune.models.dimensions import (
-    known_config,
+    AnyDimensions,
     known_dimensions,
     shapes_with_added,
 )
@@ -66,14 +66,13 @@ def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
             location = str(package_directory(package) if package else source.path)
             spec = ModelSpec(source="files", version=_version_of_model(Path(location)))
         _require_positions(config, name, model, location)
-    pooling, fields = (
-        _choose_pooling(source, model, location, spec.version, kept),
-        known_config(location),
-    )
-    if pooling == "first" and fields and not family_naming(fields["model_type"]).pooling_field:
-        # Transformers' class does the same.
-        pooling = None
-    _require_parameters(config, name, model, location, pooling)
+    pooling = _choose_pooling(source, model, location, spec.version, kept)
+    dimensions = known_dimensions(location)
+    if dimensions:
+        if pooling == "first" and not family_naming(dimensions.model_type).pooling_field:
+            # Transformers' class does the same.
+            pooling = None
+        _require_parameters(config, name, model, location, dimensions, pooling)
     return spec.replaced(pooling=pooling), location
 
 
@@ -153,15 +152,17 @@ def _require_positions(config: Config, name: str, model: str, directory: str) ->
 
 
 def _require_parameters(
-    config: Config, name: str, model: str, location: str, pooling: Pooling | None
+    config: Config,
+    name: str,
+    model: str,
+    location: str,
+    dimensions: AnyDimensions,
+    pooling: Pooling | None,
 ) -> None:
-    """Refuse methods that select parameters which a model of known dimensions lacks.
+    """Refuse methods that select parameters which a model lacks.
 
     Methods of random entries are not checked, because drawing them takes seconds in a large model.
     """
-    dimensions, fields = known_dimensions(location), known_config(location)
-    if dimensions is None or fields is None:
-        return
     asked = config.all_models()[model].pooling
     if asked and dimensions.is_decoder:
         raise SubtuneError(f"models.{model}.{NO_POOLING.format(asked)}")
@@ -169,7 +170,7 @@ def _require_parameters(
     # Only the classifier's parameters differ between tasks with the same head.
     task_of_head = {}
     for task in reversed(experiment.tasks):
-        head = choose_head(pooling, all_tasks[task].of_kind.head, fields)
+        head = choose_head(pooling, all_tasks[task].of_kind.head, dimensions.model_type)
         task_of_head[head] = task
         if isinstance(dimensions, Dimensions) and Path(location).is_dir():
             with placed(f"models.{model}"):

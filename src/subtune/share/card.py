@@ -48,7 +48,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     names = {key: printable(" ".join(str(text).split())) for key, text in names.items()}
     task, config = spec.tokens.data.task, read_config(pretrained)
     is_fitted = isinstance(spec.recipe, Fit)
-    head = choose_head(spec.model.pooling, task.of_kind.head, config)
+    head = choose_head(spec.model.pooling, task.of_kind.head, config["model_type"])
     averages = head == MEAN_CLASSIFICATION or is_fitted
     encodes = averages and not adapter
     # The hub's names of pipelines are our names of heads, except "text classification".

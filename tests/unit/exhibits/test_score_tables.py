@@ -9,6 +9,7 @@ import pytest
 
 from subtune import papers
 from subtune.analysis.scores import train_and_dev
+from subtune.core.files import read_package_yaml
 from subtune.exhibits import output
 from subtune.exhibits.score_tables import (
     compare_with_printed,
@@ -17,7 +18,6 @@ from subtune.exhibits.score_tables import (
     sizes_table,
 )
 from subtune.methods.names import find_selection
-from subtune.models.dimensions import papers_configs
 from subtune.runs import records
 from subtune.tasks import TASKS
 from subtune.tasks.task import list_score_columns
@@ -221,7 +221,7 @@ def test_the_table_says_train_minus_dev_beside_what_the_paper_says(monkeypatch):
 
 
 def test_table_1_has_the_papers_columns_and_counts(tmp_path):
-    fields = papers_configs()["bert-large-cased"]
+    fields = read_package_yaml("subtune.models", "sizes.json")["bert-large-cased"]
     (tmp_path / "config.json").write_text(json.dumps(fields))
     methods = papers.find_paper("spafit").printed("parameter_counts")["method"]
     styled = made(

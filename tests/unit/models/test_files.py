@@ -124,7 +124,7 @@ def test_a_list_of_modules_that_is_none_is_one_line(modules):
     ],
 )
 def test_only_a_head_of_one_text_reads_the_mean(pooling, task, expected):
-    assert choose_head(pooling, TASKS[task].of_kind.head, {"model_type": "bert"}) == expected
+    assert choose_head(pooling, TASKS[task].of_kind.head, "bert") == expected
 
 
 ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
