@@ -54,7 +54,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
             f"encoding: found {name!r}, expected one such as latin-1 or utf-16"
         ) from None
     if "\0" in text:
-        line = line_number(text, text.index("\0"))
+        line = text.count("\n", 0, text.index("\0")) + 1
         raise SubtuneError(f"{path}: line {line}: found '\\x00', expected text")
     return text
 
@@ -65,11 +65,6 @@ def split_lines(text: str) -> list[str]:
     `str.splitlines` would also split at Unicode's other line ends.
     """
     return [line.removesuffix("\r") for line in text.split("\n")]
-
-
-def line_number(text: str, position: int) -> int:
-    """Return the number, from 1, of the line of the character at ``position``."""
-    return text.count("\n", 0, position) + 1
 
 
 def cell_text(cell: Any) -> Any:

@@ -55,11 +55,11 @@ class Sentences(TaskKind):
     label_type: ClassVar[str | list[str]]
 
     @abstractmethod
-    def parse_label(self, task: TaskSpec, text: str, place: str) -> Any:
-        """Return a label as a number or numbers.
+    def read_label(self, task: TaskSpec, row: Row, place: str) -> Any:
+        """Return a row's label as a number or numbers.
 
         Raises:
-            SubtuneError: the text at ``place`` is not a label of the task.
+            SubtuneError: the row at ``place`` has no label of the task.
         """
 
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
@@ -73,11 +73,6 @@ class Sentences(TaskKind):
         if no_character := NO_CHARACTER.search("".join(texts)):
             raise SubtuneError(f"{place}: found {no_character[0]!r}, expected text")
         return (*texts, self.read_label(task, row, place) if labelled else self.missing_label(task))
-
-    def read_label(self, task: TaskSpec, row: Row, place: str) -> Any:
-        """Return a row's label by `parse_label`."""
-        [column] = task.label_columns
-        return self.parse_label(task, self._require_text(row, column, place), place)
 
     def missing_label(self, task: TaskSpec) -> Any:
         """Return -1, which means a missing label, as on the hub."""
@@ -139,8 +134,9 @@ class Classification(Sentences):
     problem_type = "single_label_classification"
     label_type = "int32"
 
-    def parse_label(self, task: TaskSpec, text: str, place: str) -> int:
-        return label_number(text, task, place)
+    def read_label(self, task: TaskSpec, row: Row, place: str) -> int:
+        [column] = task.label_columns
+        return label_number(self._require_text(row, column, place), task, place)
 
     def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         return table.filter(like="logit_").to_numpy().argmax(axis=1), table["label"].to_numpy()
@@ -163,8 +159,9 @@ class Regression(Sentences):
         """Return ½: for a variance of 1, log p is −½·(y−ŷ)² plus a constant."""
         return 0.5
 
-    def parse_label(self, task: TaskSpec, text: str, place: str) -> float:
-        text = text.strip()
+    def read_label(self, task: TaskSpec, row: Row, place: str) -> float:
+        [column] = task.label_columns
+        text = self._require_text(row, column, place).strip()
         try:
             score = float(with_decimal_point(text))
         except ValueError:
@@ -210,24 +207,20 @@ class MultiLabel(Sentences):
     def read_label(self, task: TaskSpec, row: Row, place: str) -> list[int]:
         """Return 0 or 1 for each label word."""
         if isinstance(task.label, str):
-            return self.parse_label(task, row[task.label], place)
+            cell, known = row[task.label], task.labels or ()
+            words = parse_labels(cell)
+            if words is None:
+                raise SubtuneError(
+                    f"{place}: label: found {shown(cell)}, expected a list such as "
+                    f"[\"{known[0]}\"], or labels between '|' or ';'"
+                )
+            numbers = [label_number(word, task, place) for word in words]
+            return [int(number in numbers) for number in range(len(known))]
         flags: dict[str, Any] = {column: parse_flag(row[column]) for column in task.label}
         if wrong := [column for column, flag in flags.items() if flag is None]:
             found = shown(row[wrong[0]])
             raise SubtuneError(f"{place}: column {wrong[0]!r}: found {found}, expected 0 or 1")
         return [*flags.values()]
-
-    def parse_label(self, task: TaskSpec, text: Any, place: str) -> list[int]:
-        """Return 0 or 1 for each label word, from the words in a cell."""
-        words, known = parse_labels(text), task.labels or ()
-        if words is None:
-            found = shown(text)
-            raise SubtuneError(
-                f'{place}: label: found {found}, expected a list such as ["{known[0]}"], or '
-                f"labels between '|' or ';'"
-            )
-        numbers = [label_number(word, task, place) for word in words]
-        return [int(number in numbers) for number in range(len(known))]
 
     def missing_label(self, task: TaskSpec) -> list[int]:
         return [NO_LABEL] * len(task.labels or ())

@@ -165,10 +165,6 @@ class TaskSize(Value):
             evaluation_rows=min(judging, most or judging) + others,
         )
 
-    def limit_train_rows(self, limit: int | None) -> int:
-        """Return the number of training rows, at most ``limit``."""
-        return min(limit or self.train_rows, self.train_rows)
-
     def examples_per_row(self, max_length: int, doc_stride: int | None) -> int:
         """Return the number of examples that an average row is cut into.
 

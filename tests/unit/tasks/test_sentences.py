@@ -36,9 +36,9 @@ def test_a_number_stands_for_a_label_word_if_no_word_has_a_digit(labels, text, n
     task = Task(name="t", title="T", text=("text",), labels=labels, metrics=("accuracy",))
     if number is None:
         with pytest.raises(SubtuneError, match=f"here: label: found '{text}', expected one of"):
-            task.of_kind.parse_label(task, text, "here")
+            task.of_kind.read_label(task, {task.label: text}, "here")
     else:
-        assert task.of_kind.parse_label(task, text, "here") == number
+        assert task.of_kind.read_label(task, {task.label: text}, "here") == number
 
 
 def test_texts_of_a_pair_apart_are_two_examples_of_its_row(tiny_bert):
