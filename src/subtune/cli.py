@@ -193,7 +193,7 @@ def init(
 
     request = _request(train, dev, test, options, kind, to)
     steps = first_configuration.next_steps(request.target)
-    for line in itertools.chain(first_configuration.init(request), steps):
+    for line in itertools.chain(first_configuration.write_first_configuration(request), steps):
         print(line, flush=True)
 
 

@@ -32,7 +32,7 @@ from subtune.comparison.settings import (
 from subtune.comparison.starting_model import StartingModel, find_starting_model
 from subtune.comparison.user_table import (
     LabelColumns,
-    Table,
+    UserTable,
     guess_label_columns,
     guess_text_columns,
     label_names,
@@ -67,7 +67,7 @@ class Findings(NamedTuple):
         facts: the facts.
     """
 
-    tables: dict[str, Table]
+    tables: dict[str, UserTable]
     model: StartingModel
     counts: np.ndarray
     facts: Facts
@@ -116,7 +116,7 @@ def look_at_tables(request: Request) -> Findings:
     return Findings(read, model, counts, facts)
 
 
-def _label_columns(request: Request, train: Table) -> LabelColumns:
+def _label_columns(request: Request, train: UserTable) -> LabelColumns:
     """Return the label columns, which are named, several with commas in between, or guessed."""
     label = request.label
     if not label:
@@ -163,7 +163,7 @@ class Draft:
         )
 
 
-def init(request: Request) -> Iterator[str]:
+def write_first_configuration(request: Request) -> Iterator[str]:
     """Write a configuration, and yield lines about the tables and the choices.
 
     Raises:

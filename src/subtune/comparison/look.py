@@ -12,7 +12,7 @@ from subtune.comparison import DEFAULTS
 from subtune.comparison.request import Kind
 from subtune.comparison.user_table import (
     LabelColumns,
-    Table,
+    UserTable,
     guess_kind,
     label_names,
     label_order,
@@ -38,7 +38,7 @@ class Row(NamedTuple):
     labels: tuple[str, ...] | None
 
     @classmethod
-    def read(
+    def from_cells(
         cls,
         place: str,
         cells: Mapping[str, Any],
@@ -134,7 +134,7 @@ class Facts:
 
 
 def describe_tables(
-    tables: Mapping[str, Table],
+    tables: Mapping[str, UserTable],
     text: tuple[str, ...],
     label: LabelColumns,
     lengths: Lengths,
@@ -161,7 +161,7 @@ def describe_tables(
         if kind != "multilabel":
             placed, left_out = drop_unlabelled_rows(placed, *label_names(label))
         where = "" if split == "train" else f" of {table.path}"
-        kept = [Row.read(place + where, cells, text, label, kind) for place, cells in placed]
+        kept = [Row.from_cells(place + where, cells, text, label, kind) for place, cells in placed]
         parts[split] = SplitFacts(
             path=str(table.path),
             rows=len(table.rows),
@@ -222,7 +222,9 @@ def _count_common_texts(rows: Iterable[Row], others: Iterable[Row]) -> int:
     return sum(row.texts in texts for row in rows if any(row.texts))
 
 
-def _written_labels(tables: Mapping[str, Table], label: LabelColumns, kind: Kind) -> Iterator[str]:
+def _written_labels(
+    tables: Mapping[str, UserTable], label: LabelColumns, kind: Kind
+) -> Iterator[str]:
     """Yield the words in a single label column as they are written, without spaces around them."""
     if isinstance(label, str) and kind != "regression":
         for word in chain.from_iterable(table.words(label) for table in tables.values()):

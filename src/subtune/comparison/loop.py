@@ -245,7 +245,7 @@ def _note(progress: Progress, ended: Ended) -> None:
 
 
 def _named(progress: Progress, job: Job) -> str:
-    return listed(sorted(progress.schedule.methods_of(job)) or [job.step])
+    return listed(sorted(progress.schedule.methods_needing(job)) or [job.step])
 
 
 def _give_up(progress: Progress, job: Job, why: str) -> None:
@@ -254,7 +254,7 @@ def _give_up(progress: Progress, job: Job, why: str) -> None:
     Raises:
         SubtuneError: without them there is no comparison, or the job makes tables.
     """
-    lost, methods = progress.schedule.methods_of(job), {*progress.schedule.methods.values()}
+    lost, methods = progress.schedule.methods_needing(job), {*progress.schedule.methods.values()}
     if not lost or FULL in lost or len(methods - progress.given_up - lost) < 2:
         raise SubtuneError(why if lost == methods else f"{_named(progress, job)}: {why}")
     progress.given_up |= lost

@@ -206,7 +206,7 @@ class Timer:
         )
         member = Run(METHODS[method].resolve(self.encoder.shapes, 0), recipe, seed=0)
         steps = len(self.examples) // batch_size
-        clock = _Clock(epochs * steps, self.share)
+        clock = _StepTimer(epochs * steps, self.share)
         try:
             train(self.encoder, {"train": self.examples}, self.task, [member], keeper=clock)
         except StoppedError:
@@ -218,7 +218,7 @@ class Timer:
         return {batch_size: float(np.median(np.diff(clock.times)[-steps:]))}
 
 
-class _Clock(Keeper):
+class _StepTimer(Keeper):
     """Times of the ends of steps, in place of checkpoints.
 
     Args:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from subtune.comparison import loop
-from subtune.comparison.first_configuration import EXPERIMENT, init
+from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
 from subtune.comparison.messages import sheet_lines
 from subtune.comparison.request import Options, Request, with_options
 from subtune.comparison.results import CONFIGURATION, Comparison, load
@@ -171,7 +171,7 @@ def _configure(place: Path, question: Question, say: Say | None) -> None:
         **options,
     )
     written = [f"{place / CONFIGURATION} has these settings"]
-    _say_all(chain(lines, init(request), written), say)
+    _say_all(chain(lines, write_first_configuration(request), written), say)
 
 
 def _continue(place: Path, question: Question, say: Say | None) -> None:

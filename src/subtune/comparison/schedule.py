@@ -85,7 +85,7 @@ class Schedule:
             for key, job in self.jobs.items()
         }
 
-    def methods_of(self, job: Job) -> set[str]:
+    def methods_needing(self, job: Job) -> set[str]:
         """Return the methods that need a job."""
         if job.step == "search":
             return self.searchers[job.id]

@@ -23,7 +23,7 @@ LONGEST = 56
 SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
 
 
-class Table(NamedTuple):
+class UserTable(NamedTuple):
     """A file's columns in order, and its rows, each with its place, such as ``line 3``."""
 
     path: Path
@@ -40,7 +40,7 @@ class Table(NamedTuple):
         return [cell for cell in cells if cell]
 
 
-def read_user_table(path: Path, encoding: str | None = None, sheet: str | None = None) -> Table:
+def read_user_table(path: Path, encoding: str | None = None, sheet: str | None = None) -> UserTable:
     """Read a whole file.
 
     Args:
@@ -57,7 +57,7 @@ def read_user_table(path: Path, encoding: str | None = None, sheet: str | None =
     rows = [*read_table(path, encoding=encoding, sheet=sheet)]
     if not rows:
         raise SubtuneError(f"{path}: found no rows, expected at least one")
-    return Table(path, tuple(dict.fromkeys(column for _, row in rows for column in row)), rows)
+    return UserTable(path, tuple(dict.fromkeys(column for _, row in rows for column in row)), rows)
 
 
 def parse_number(text: str) -> float | None:
@@ -100,7 +100,7 @@ ID = re.compile(r"(?i:(^|[_ .-])(ids?|idx|index|uuid|guid))$|[a-z]I[dD]$|^(Unnam
 CODE = re.compile(r"\S*\d\S*")
 
 
-def guess_label_columns(table: Table) -> LabelColumns:
+def guess_label_columns(table: UserTable) -> LabelColumns:
     """Return the column with a usual label name, or the only column that can be the label.
 
     If only columns of 0 and 1 can be the label, return all of them.
@@ -131,7 +131,7 @@ def guess_label_columns(table: Table) -> LabelColumns:
     )
 
 
-def _require_header(table: Table, label: str) -> None:
+def _require_header(table: UserTable, label: str) -> None:
     """Refuse a table whose first line is a row.
 
     The name of one column is then a sentence, and the name of the label column is one of the
@@ -148,7 +148,7 @@ def _require_header(table: Table, label: str) -> None:
         )
 
 
-def reason_against_label(table: Table, column: str) -> str | None:
+def reason_against_label(table: UserTable, column: str) -> str | None:
     """Return why a column cannot be the label; None if it has numbers, or a few repeated words."""
     words = table.words(column)
     different = len({*words})
@@ -164,7 +164,7 @@ def reason_against_label(table: Table, column: str) -> str | None:
     return None
 
 
-def ids_or_dates(table: Table, column: str) -> str | None:
+def ids_or_dates(table: UserTable, column: str) -> str | None:
     """Return ``ids`` or ``dates`` if a column has them; such a column is neither text nor label."""
     words = table.words(column)
     if ID.search(column) or (len({*words}) == len(words) and all(map(_is_code, words))):
@@ -188,7 +188,7 @@ def _are_dates(words: list[str]) -> bool:
     return bool(dates.notna().all())
 
 
-def guess_text_columns(table: Table, labels: Collection[str]) -> tuple[str, ...]:
+def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, ...]:
     """Return the one or two columns of sentences that are not label columns.
 
     If no column has sentences, columns of titles or names are returned: those with mostly distinct
@@ -259,7 +259,7 @@ def row_labels(
     return (plain_label(cell),) if isinstance(cell, str) and plain_label(cell) else None
 
 
-def guess_kind(table: Table, label: LabelColumns) -> Kind:
+def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
     """Return the kind of task that the labels of a table look like."""
     if not isinstance(label, str) or _are_lists(table.cells(label)):
         return "multilabel"

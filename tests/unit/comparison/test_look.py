@@ -15,19 +15,19 @@ from subtune.comparison.look import (
     require_labels,
 )
 from subtune.comparison.messages import describe_cut_texts, look_lines
-from subtune.comparison.user_table import Table
+from subtune.comparison.user_table import UserTable
 from subtune.core.errors import SubtuneError
 from tests.helpers.tables import write
 
 LENGTHS = describe_lengths(np.array([4, 6, 30]), max_length=8, are_counted=True)
 
 
-def table(rows, columns=("text", "label"), name="train") -> Table:
+def table(rows, columns=("text", "label"), name="train") -> UserTable:
     placed = [(f"line {n}", dict(zip(columns, row, strict=True))) for n, row in enumerate(rows, 2)]
-    return Table(Path(f"{name}.csv"), columns, placed)
+    return UserTable(Path(f"{name}.csv"), columns, placed)
 
 
-def tables(train, others=None) -> Mapping[str, Table]:
+def tables(train, others=None) -> Mapping[str, UserTable]:
     return {s: table(rows, name=s) for s, rows in {"train": train, **(others or {})}.items()}
 
 

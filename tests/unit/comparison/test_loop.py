@@ -30,7 +30,7 @@ def progress(tmp_path, lines):
 def jobs(progress):
     """The next job of some methods."""
     found = next_jobs(progress.schedule, progress.done, {})
-    return {"+".join(sorted(progress.schedule.methods_of(job))): job for job in found}
+    return {"+".join(sorted(progress.schedule.methods_needing(job))): job for job in found}
 
 
 def test_a_method_that_fails_is_left_out_with_one_line(progress, jobs, lines):

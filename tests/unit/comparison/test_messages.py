@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from subtune.comparison.first_configuration import init
+from subtune.comparison.first_configuration import write_first_configuration
 from subtune.comparison.request import Request
 from subtune.core.errors import SubtuneError
 
@@ -103,7 +103,9 @@ def said(tmp_path, monkeypatch):
     def said(path: str, **options) -> list[str]:
         found = []
         try:
-            for line in init(Request(Path(path), to=Path("out.yaml"), **options)):
+            for line in write_first_configuration(
+                Request(Path(path), to=Path("out.yaml"), **options)
+            ):
                 if line.startswith("model: "):
                     break
                 found.append(line)

@@ -116,9 +116,9 @@ def test_a_search_of_a_method_that_is_given_up_is_not_waited_for(schedule):
 
 def test_a_job_is_of_the_methods_that_need_it(schedule):
     every = {"full", "bitfit", "layernorm", "embeddings"}
-    assert schedule.methods_of(schedule.jobs[TOKENS]) == every
+    assert schedule.methods_needing(schedule.jobs[TOKENS]) == every
     embeddings, full, *_ = next_jobs(schedule, {TOKENS}, {})
-    assert schedule.methods_of(embeddings) == {"embeddings"}
-    assert schedule.methods_of(full) == {"full"}
+    assert schedule.methods_needing(embeddings) == {"embeddings"}
+    assert schedule.methods_needing(full) == {"full"}
     searches = [job for job in schedule.jobs.values() if job.step == "search"]
-    assert [*map(schedule.methods_of, searches)] == [{"layernorm"}, {"bitfit"}, {"full"}]
+    assert [*map(schedule.methods_needing, searches)] == [{"layernorm"}, {"bitfit"}, {"full"}]

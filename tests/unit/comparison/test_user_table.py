@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from subtune.comparison.user_table import (
-    Table,
+    UserTable,
     guess_label_columns,
     guess_text_columns,
     make_task_name,
@@ -16,11 +16,13 @@ from subtune.core.errors import SubtuneError
 SENTENCES = ("a film that one forgets", "it moves and it amuses", "no one laughs at this")
 
 
-def table_of(**columns) -> Table:
+def table_of(**columns) -> UserTable:
     """A table with these columns."""
     cells = zip(*columns.values(), strict=True)
     rows = [dict(zip(columns, row, strict=True)) for row in cells]
-    return Table(Path("t.csv"), (*columns,), [(f"line {n}", row) for n, row in enumerate(rows, 2)])
+    return UserTable(
+        Path("t.csv"), (*columns,), [(f"line {n}", row) for n, row in enumerate(rows, 2)]
+    )
 
 
 @pytest.mark.parametrize(
