@@ -238,7 +238,7 @@ class Job:
         Yields:
             The name and the result of each run, as soon as it is done.
         """
-        groups: dict[Hashable, dict[str, RunSpec]] = {}
+        alike: dict[Hashable, dict[str, tuple[str, RunSpec]]] = {}
         for name, spec in specs.items():
             if isinstance(spec.recipe, Fit):
                 examples = self.examples_of(spec.recipe)
@@ -247,14 +247,14 @@ class Job:
                 yield name, result
             else:
                 key = spec.step_key(self._work(spec), self.model.device.type == "cuda")
-                groups.setdefault(key, {})[name] = spec
-        for group in groups.values():
-            first = next(iter(group.values()))
+                alike.setdefault(key, {})[spec.id] = name, spec
+        for named in alike.values():
+            _, first = next(iter(named.values()))
             model, examples = model_of(first, self.model), self.examples_of(first.recipe)
             runs = {}
-            for name, spec in group.items():
+            for run_id, (name, spec) in named.items():
                 entries, start = self._entries(spec, model, report)
-                runs[spec.id] = Run(entries, spec.training, spec.seed, start, name)
+                runs[run_id] = Run(entries, spec.training, spec.seed, start, name)
             shared = model, examples, self.task, runs, report, self.checkpoints
             for run_id, result in train_side_by_side(*shared):
                 yield runs[run_id].name, result
