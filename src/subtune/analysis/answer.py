@@ -89,13 +89,14 @@ def judged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
     If a task has a test file, the test rows give the scores.
     """
     judged = chosen[chosen["judges"]]
-    titles = [title_with_mask(*method) for method in judged[METHOD].itertuples(index=False)]
+    titles = [title_with_mask(row) for row in judged[METHOD].to_dict("records")]
     return judged.assign(trained=trained_beside_classifier(judged), title=titles)
 
 
-def title_with_mask(method: str, fraction: float, scope: Any) -> str:
-    """Return a method's title, with its mask if it has a scope."""
-    return masked_name(method_title(method), fraction, None if pd.isna(scope) else scope)
+def title_with_mask(row: Mapping[str, Any]) -> str:
+    """Return a method's title, with its mask if it has a scope, from a row with `METHOD`."""
+    scope = None if pd.isna(row["scope"]) else row["scope"]
+    return masked_name(method_title(row["method"]), row["fraction"], scope)
 
 
 def folds_judge(runs: pd.DataFrame) -> bool:

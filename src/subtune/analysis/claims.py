@@ -162,11 +162,6 @@ class Claim:
         margin = EQUIVALENCE_MARGINS[self.measure] if self.margin is None else self.margin
         return math.log(1 + margin) if self.measure == "ratio" else margin
 
-    def is_about_few_cells(self) -> bool:
-        """Return whether the claim is about less than half of all cells, so that no mean can test
-        it."""
-        return self.at_least is not None and 2 * self.at_least[0] < self.at_least[1]
-
 
 class Judgement(NamedTuple):
     """A verdict by a paper's criterion.
@@ -265,7 +260,10 @@ def _claim_row(claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement) -
         "high": interval.high,
         "unit": unit,
         "units": len(units),
-        "verdict": None if claim.is_about_few_cells() else decided,
+        # No mean can test a claim about less than half of all cells.
+        "verdict": None
+        if claim.at_least and 2 * claim.at_least[0] < claim.at_least[1]
+        else decided,
     }
 
 

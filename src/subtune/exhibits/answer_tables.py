@@ -10,7 +10,6 @@ import pandas as pd
 from subtune.analysis.answer import (
     ALL_TASKS,
     FULL,
-    METHOD,
     Answer,
     Candidate,
     find_answers,
@@ -93,7 +92,7 @@ def loss_table(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = No
         rows.append(
             {
                 **question,
-                "method": title_with_mask(*(row[name] for name in METHOD)),
+                "method": title_with_mask(row),
                 "parameters": f"{row['trained']:,}",
                 "score": format_number(row["score"], missing=DIVERGED),
                 **_against(row, methods),
@@ -316,7 +315,7 @@ def _summary_row(
         "model": row["model"],
         "task": task["title"],
         "metric": task["metrics"][row["metric"]],
-        "method": title_with_mask(*(row[name] for name in METHOD)),
+        "method": title_with_mask(row),
         "score": _format_score(row),
         **against,
         "difference" if against else "minus full": format_number(row["difference"], "+.4f"),

@@ -13,7 +13,7 @@ import pandas as pd
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from subtune.analysis.answer import ALL_TASKS, METHOD, QUESTION, title_with_mask
+from subtune.analysis.answer import ALL_TASKS, QUESTION, title_with_mask
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.columns import read_table
 from subtune.analysis.summary import from_the_smallest
@@ -122,7 +122,7 @@ def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
                 "run": row["run"],
                 "model": row["model"],
                 "task": row["task"],
-                "method": title_with_mask(*(row[name] for name in METHOD)),
+                "method": title_with_mask(row),
                 "training rows": f"{row['train_rows']:,}",
                 "learning rate": format_rate(row["learning_rate"]) or EMPTY,
                 "seed": row["seed"],
@@ -251,7 +251,7 @@ def picture(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _about(row: Mapping[str, Any]) -> str:
-    title = title_with_mask(*(row[name] for name in METHOD))
+    title = title_with_mask(row)
     text = f"{title}: {row['score']:.4f}, {row['trained']:,} parameters"
     if pd.isna(row["low"]):
         return text

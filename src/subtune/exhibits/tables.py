@@ -47,14 +47,13 @@ def choices_table(results: ExperimentResults) -> pd.DataFrame:
     If a learning rate was searched, the table has the search's plateau.
     """
     table = results["chosen"].query("decides")
-    methods = zip(table["method"], table["fraction"], table["scope"], strict=True)
     has_plateau = table["plateau"].notna()
     plateaus = table["plateau"].where(has_plateau, "").str.split()
     choices_table = pd.DataFrame(
         {
             "model": table["model"],
             "task": table["task"].map(results.task_titles),
-            "method": [title_with_mask(*method) for method in methods],
+            "method": [title_with_mask(row) for row in table.to_dict("records")],
             "seed": table["seed"],
             "learning rate": table["learning_rate"],
             "plateau": plateaus.map(

@@ -26,8 +26,7 @@ INFORMATION = (
 )
 # Tables that exhibits and claims read. ``sizes`` has all numbers of training rows in every metric,
 # ``chosen`` only the largest number. Claims can also read ``printed`` (the paper's own scores) and
-# ``train_rows`` (the number of training rows of each task). An exhibit can also read ``submission``
-# (the files for the GLUE server).
+# ``train_rows`` (the number of training rows of each task).
 DATA = (
     "scores",
     "chosen",
