@@ -199,7 +199,7 @@ def names_of_run(store: Path, spec: RunSpec, names: GivenNames) -> dict[str, str
         for run_id in names:
             with contextlib.suppress(SubtuneError):
                 other = records.read_spec(store, run_id)
-                if other.recipe.fold and other.replaced(seed=spec.seed).refitted(epochs) == spec:
+                if other.recipe.fold and other.replaced(seed=spec.seed).make_refit(epochs) == spec:
                     given = names[run_id]
     model, method = given or (
         spec.model.repository or f"local {spec.model.version[:8]}",

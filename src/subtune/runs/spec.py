@@ -258,7 +258,7 @@ class RunSpec(Value):
         """Return the run that differs only in its learning rate."""
         return self.replaced(recipe=self.recipe.replaced(learning_rate=learning_rate))
 
-    def refitted(self, epochs: int) -> "RunSpec":
+    def make_refit(self, epochs: int) -> "RunSpec":
         """Return the refit of a fold's run: it trains on the rows of all folds, for ``epochs``."""
         recipe = self.recipe.replaced(fold=None, refit=epochs)
         if isinstance(recipe, Recipe):

@@ -97,7 +97,7 @@ def _fold_outcomes(store: Path, spec: RunSpec, refit: int) -> Iterator[dict[str,
     for run in records.list_run_ids(store):
         with contextlib.suppress(SubtuneError):  # A damaged record is skipped.
             other = records.read_spec(store, run)
-            is_fold = other.recipe.fold and other.refitted(refit).replaced(seed=spec.seed) == spec
+            is_fold = other.recipe.fold and other.make_refit(refit).replaced(seed=spec.seed) == spec
             outcome = records.read_outcome(store, run)
             if is_fold and not outcome["diverged"]:
                 yield outcome

@@ -60,7 +60,7 @@ def refit_of_run(layout: Layout, run_id: str) -> tuple[str, RunSpec]:
                         f"method {method!r} diverged: it has no learning rate to train with"
                     )
                 first = records.read_spec(Path(layout.records()), scored["run"].iloc[0])
-                return method, first.refitted(math.ceil(scored["best_epoch"].median()))
+                return method, first.make_refit(math.ceil(scored["best_epoch"].median()))
     raise SubtuneError(
         f"run {run_id} is cross-validated, but not with its method's chosen learning rate; "
         f"expected a run in data/*/chosen.parquet in {layout.results}"

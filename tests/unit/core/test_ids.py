@@ -161,7 +161,7 @@ SPECS = [
     *(FISHER, FISHER.replaced(rows=5), FISHER.replaced(in_full=WHOLE)),
     *(spec.RankingSpec(of=WHOLE, fishers=fishers) for fishers in ((FISHER,), (FISHER, FISHER))),
     *(*RECIPES, *(run_spec().replaced(recipe=recipe) for recipe in RECIPES)),
-    *(run_spec(), run_spec(task="cola"), run_spec(WHOLE), FITTED, FITTED.refitted(3)),
+    *(run_spec(), run_spec(task="cola"), run_spec(WHOLE), FITTED, FITTED.make_refit(3)),
     *(spec.PlannedRun(spec=run_spec(), search=search) for search in (None, "s", "t")),
     *(spec.SearchSpec(run=run_spec(), rates=rates) for rates in ((0.01, 0.1), (0.01, 0.2))),
 ]

@@ -67,7 +67,7 @@ def test_a_refit_is_trained_if_it_is_not_recorded(folds, choose, layout, tmp_pat
     choose(folds, [1, 1, 2])
     refit = run_to_export(layout, folds[2].id)
     store = tmp_path / "runs"
-    assert records.read_spec(store, refit) == folds[0].refitted(1)
+    assert records.read_spec(store, refit) == folds[0].make_refit(1)
     assert "training bitfit once more" in capsys.readouterr().err
     made = (store / refit / "spec.json").stat().st_mtime_ns
     assert run_to_export(layout, folds[0].id) == refit
@@ -75,7 +75,7 @@ def test_a_refit_is_trained_if_it_is_not_recorded(folds, choose, layout, tmp_pat
     assert not (tmp_path / "checkpoints" / f"refit-{refit}").exists()
     # The comparison has gone on since then.
     choose(folds, [2, 2, 2])
-    assert run_to_export(layout, folds[0].id) == folds[0].refitted(2).id
+    assert run_to_export(layout, folds[0].id) == folds[0].make_refit(2).id
 
 
 def test_the_card_of_a_refit_has_the_mean_score_of_its_folds(folds, choose, layout, tmp_path):

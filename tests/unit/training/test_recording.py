@@ -126,7 +126,7 @@ def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, model, token
     train(tmp_path, [plain], model, tokens)
     best = records.read_outcome(tmp_path, plain.id)["best_epoch"]
     judged = plain.replaced(recipe=plain.recipe.replaced(fold=FOLDS[1], patience=2))
-    refit = judged.refitted(best)
+    refit = judged.make_refit(best)
     train(tmp_path, [refit], model, datasets.DatasetDict({"train": tokens["train"]}))
     assert_same_files(tmp_path, refit.id, tmp_path, plain.id, CHANGES)
     losses = without_seconds(tmp_path, plain.id)[["epoch", "train_loss"]].head(best)
@@ -139,7 +139,7 @@ def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, model, token
 
 def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, model, tokens):
     plain = examples.run_spec().replaced(selection=METHODS["embeddings"], recipe=Fit())
-    refit = plain.replaced(recipe=Fit(fold=FOLDS[1])).refitted(1)
+    refit = plain.replaced(recipe=Fit(fold=FOLDS[1])).make_refit(1)
     train(tmp_path, [plain, refit], model, tokens)
     assert_same_files(tmp_path, plain.id, tmp_path, refit.id, CHANGES)
     assert records.read_outcome(tmp_path, refit.id)["scores"] == {}
