@@ -32,7 +32,7 @@ from subtune.runs.spec import Precision, Recipe
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper
-from subtune.training.evaluation import logits_of
+from subtune.training.evaluation import split_logits
 from subtune.training.recipe import Run, train
 
 # The number of texts that are trained on, and the most tokens of each.
@@ -172,7 +172,7 @@ class Timer:
 
         def seconds(texts: int) -> float:
             some, started = self.examples.select(np.arange(texts)), time.monotonic()
-            logits_of(self.encoder, some, precision)
+            split_logits(self.encoder, some, precision)
             return time.monotonic() - started
 
         # The first pass also allocates memory.

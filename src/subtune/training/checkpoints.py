@@ -84,7 +84,7 @@ class Keeper:
     def newest(self) -> list[State] | None:
         """Return the newest undamaged state of each run, all after the same step."""
         for path in newest_first(self._folders[0]):
-            states = [read(folder / path.name) for folder in self._folders]
+            states = [read_state(folder / path.name) for folder in self._folders]
             undamaged = [state for state in states if state is not None]
             if len(undamaged) == len(states):
                 return undamaged
@@ -117,14 +117,14 @@ class Keeper:
         """Write the runs' states; return whether they could be written."""
         try:
             for folder, state in zip(self._folders, states, strict=True):
-                write(folder, state)
+                write_state(folder, state)
         except (OSError, SafetensorError) as error:
             self.report(f"no checkpoint could be written to {self.checkpoints.folder}: {error}")
             return False
         return True
 
 
-def write(folder: Path, state: State) -> None:
+def write_state(folder: Path, state: State) -> None:
     """Write a run's state completely or not at all, and remove older states from its folder."""
     tensors: dict[str, Tensor] = {}
 
@@ -148,7 +148,7 @@ def write(folder: Path, state: State) -> None:
         path.unlink(missing_ok=True)
 
 
-def read(path: Path) -> State | None:
+def read_state(path: Path) -> State | None:
     """Return a run's state, or None if its file is missing or damaged."""
     try:
         with safe_open(path, framework="pt") as file:

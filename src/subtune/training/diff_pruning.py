@@ -7,7 +7,6 @@ kept.
 """
 
 import math
-from collections.abc import Mapping
 from itertools import chain
 
 import numpy as np
@@ -57,7 +56,7 @@ def first_training(
     Raises:
         StoppedError: the keeper was asked to stop.
     """
-    training = _Training(model, train, task, recipe, seed, settings)
+    training = FirstTraining(model, train, task, recipe, seed, settings)
     earlier = keeper.newest() if keeper else None
     if earlier is not None:
         training.restore(*earlier)
@@ -67,68 +66,7 @@ def first_training(
             keeper.keep(training.states)
     if keeper:
         keeper.write(training.states())
-    return training.differences.selected(training.draws, settings.share)
-
-
-class Differences:
-    """Differences ``w`` by tensor name, and the parameters ``α`` of their gates.
-
-    Each entry has a gate; if gates are structured, each tensor has one more. The classifier's
-    differences have no gates.
-    """
-
-    def __init__(self, start: Mapping[str, Tensor], structured: bool):
-        self.start = start
-        self.w = {n: torch.zeros_like(value, requires_grad=True) for n, value in start.items()}
-        of_tensor = [()] if structured else []
-        self.alpha = {
-            name: [
-                value.new_full(shape, FIRST_GATE, requires_grad=True)
-                for shape in (value.shape, *of_tensor)
-            ]
-            for name, value in start.items()
-            if not is_classifier(name)
-        }
-
-    def drawn(self, draws: torch.Generator) -> dict[str, Tensor]:
-        """Return differences ``δ`` by name, for one draw of the gates."""
-        drawn = dict(self.w)
-        for name, gates in self.alpha.items():
-            for alpha in gates:
-                uniform = torch.rand(alpha.shape, generator=draws, dtype=alpha.dtype)
-                drawn[name] = drawn[name] * gate(alpha, uniform.to(alpha.device))
-        return drawn
-
-    def expected_size(self) -> Tensor:
-        """Return the expected number of differences that are not 0."""
-        total = torch.tensor(0.0)
-        for gates in self.alpha.values():
-            total = total + math.prod(probability_open(alpha).sum() for alpha in gates)
-        return total
-
-    def selected(self, draws: torch.Generator, share: float) -> tuple[Entries, dict[str, Tensor]]:
-        """Draw the gates once more; keep the classifier and the largest differences (section 3.2).
-
-        Returns:
-            The entries that are kept, and the tensors with their values, both by name.
-        """
-        with torch.no_grad():
-            drawn = self.drawn(draws)
-        sizes = torch.cat([drawn[name].abs().flatten() for name in self.alpha])
-        largest = sizes.argsort(descending=True, stable=True)[: int(share * len(sizes))]
-        kept = torch.zeros_like(sizes, dtype=torch.bool).index_fill(0, largest, True) & (sizes > 0)
-        parts = kept.split([drawn[name].numel() for name in self.alpha])
-        masks = dict(zip(self.alpha, parts, strict=True))
-        entries: Entries = {}
-        values = {}
-        for name, start in self.start.items():
-            value = start + self.w[name].detach()
-            if is_classifier(name):
-                entries[name], values[name] = Whole(), value
-            elif masks[name].any():
-                entries[name] = Indices(masks[name].nonzero()[:, 0].cpu().numpy())
-                values[name] = torch.where(masks[name].view(start.shape), value, start)
-        return entries, values
+    return training.select(settings.share)
 
 
 def gate(alpha: Tensor, uniform: Tensor) -> Tensor:
@@ -142,13 +80,15 @@ def probability_open(alpha: Tensor) -> Tensor:
     return torch.sigmoid(alpha - math.log(-LOWER / UPPER))
 
 
-class _Training:
-    """The state of a first training between two steps.
+class FirstTraining:
+    """The state of a first training between two steps: differences ``w``, and their gates' ``α``.
+
+    Each entry has a gate; if gates are structured, each tensor has one more. The classifier's
+    differences have no gates.
 
     Attributes:
         batches: the indices of the training examples of each step.
         step: the number of steps that are done.
-        draws: the generator from which the gates are drawn.
     """
 
     def __init__(
@@ -173,13 +113,23 @@ class _Training:
         self.batches = [chosen.index[batch] for batch in chain(*epochs)]
         self.step = 0
         self._masks = DropoutMasks(seed, model.device)
-        self.draws = torch.Generator().manual_seed(seed)
-        self._pretrained = with_new_classifier(model, seed).parameters
-        self.differences = Differences(self._pretrained, settings.structured)
-        self._values = AdamW([*self.differences.w.values()], 0.0)
+        self._draws = torch.Generator().manual_seed(seed)
+        self._start = with_new_classifier(model, seed).parameters
+        self._w = {
+            name: torch.zeros_like(value, requires_grad=True) for name, value in self._start.items()
+        }
+        of_tensor = [()] if settings.structured else []
+        self._alpha = {
+            name: [
+                value.new_full(shape, FIRST_GATE, requires_grad=True)
+                for shape in (value.shape, *of_tensor)
+            ]
+            for name, value in self._start.items()
+            if not is_classifier(name)
+        }
+        self._values = AdamW([*self._w.values()], 0.0)
         # The gates of all entries come first, then those of tensors.
-        gates = chain(*zip(*self.differences.alpha.values(), strict=True))
-        self._gates = AdamW([*gates], 0.0)
+        self._gates = AdamW([*chain(*zip(*self._alpha.values(), strict=True))], 0.0)
 
     def take_step(self) -> None:
         """Update the differences and the gates' parameters with the next batch."""
@@ -188,10 +138,10 @@ class _Training:
         alike = micro_batches(index, train.lengths[index], self._model)
         parts = [pack(train, part, self._model) for part in alike]
         labels = sum(kind.loss_divisor(packed.labels, self._label_weights) for packed in parts)
-        drawn = self.differences.drawn(self.draws)
-        loss = self._settings.penalty * self.differences.expected_size()
+        drawn = self._draw()
+        loss = self._settings.penalty * self._expected_size()
         with autocast(self._model.device, recipe.precision):
-            weights = {name: self._pretrained[name] + change for name, change in drawn.items()}
+            weights = {name: self._start[name] + change for name, change in drawn.items()}
             for packed in parts:
                 predicted = logits(self._model, packed, weights, self._masks)
                 losses = kind.losses(predicted, packed.labels, packed.read_of, self._label_weights)
@@ -202,6 +152,46 @@ class _Training:
         self._update(self._gates, self._settings.gate_learning_rate)
         self.step += 1
 
+    def _draw(self) -> dict[str, Tensor]:
+        """Return differences ``δ`` by name, for one draw of the gates."""
+        drawn = dict(self._w)
+        for name, gates in self._alpha.items():
+            for alpha in gates:
+                uniform = torch.rand(alpha.shape, generator=self._draws, dtype=alpha.dtype)
+                drawn[name] = drawn[name] * gate(alpha, uniform.to(alpha.device))
+        return drawn
+
+    def _expected_size(self) -> Tensor:
+        """Return the expected number of differences that are not 0."""
+        total = torch.tensor(0.0)
+        for gates in self._alpha.values():
+            total = total + math.prod(probability_open(alpha).sum() for alpha in gates)
+        return total
+
+    def select(self, share: float) -> tuple[Entries, dict[str, Tensor]]:
+        """Draw the gates once more; keep the classifier and the largest differences (section 3.2).
+
+        Returns:
+            The entries that are kept, and the tensors with their values, both by name.
+        """
+        with torch.no_grad():
+            drawn = self._draw()
+        sizes = torch.cat([drawn[name].abs().flatten() for name in self._alpha])
+        largest = sizes.argsort(descending=True, stable=True)[: int(share * len(sizes))]
+        kept = torch.zeros_like(sizes, dtype=torch.bool).index_fill(0, largest, True) & (sizes > 0)
+        parts = kept.split([drawn[name].numel() for name in self._alpha])
+        masks = dict(zip(self._alpha, parts, strict=True))
+        entries: Entries = {}
+        values = {}
+        for name, start in self._start.items():
+            value = start + self._w[name].detach()
+            if is_classifier(name):
+                entries[name], values[name] = Whole(), value
+            elif masks[name].any():
+                entries[name] = Indices(masks[name].nonzero()[:, 0].cpu().numpy())
+                values[name] = torch.where(masks[name].view(start.shape), value, start)
+        return entries, values
+
     def _update(self, optimizer: AdamW, learning_rate: float) -> None:
         """Step an optimiser with its leaves' gradients, and forget them."""
         gradients = [leaf.grad for leaf in optimizer.leaves]
@@ -211,13 +201,13 @@ class _Training:
 
     def states(self) -> list[State]:
         """Return the state from which training can continue, for `restore`."""
-        state = {"step": self.step, "masks": self._masks.state(), "draws": self.draws.get_state()}
+        state = {"step": self.step, "masks": self._masks.state(), "draws": self._draws.get_state()}
         return [state | {"values": self._values.state(), "gates": self._gates.state()}]
 
     def restore(self, state: State) -> None:
         """Continue from a checkpoint of `states`."""
         self.step = state["step"]
-        self.draws.set_state(state["draws"])
+        self._draws.set_state(state["draws"])
         masks, generators = state["masks"]
         # Another kind of device cannot read the state of its dropout masks.
         if masks["device"] == self._model.device.type:

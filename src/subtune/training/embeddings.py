@@ -25,8 +25,8 @@ from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads
 from subtune.training.deltas import Change
-from subtune.training.evaluation import Evaluation, Result, checked_for_padding
-from subtune.training.training_set import examples_that_train, label_weights
+from subtune.training.evaluation import Result, check_padding, score_splits
+from subtune.training.training_set import label_weights, training_examples
 
 FOLDS = 5
 # The maximum number of steps of logistic regression. Scikit-learn's default, 100, is too few for
@@ -62,15 +62,18 @@ def fit(
         SubtuneError: an embedding is not finite.
     """
     started = time.monotonic()
-    model = checked_for_padding(model, examples.values(), hidden_states)
+    model = check_padding(model, examples.values(), hidden_states)
     train = examples["train"]
-    index = examples_that_train(train, recipe, np.random.default_rng(seed))
+    index = training_examples(train, recipe, np.random.default_rng(seed))
     read = features(model, train, index)
     first_texts = index[:: len(index) // len(read)]
     labels, weights = train.labels[first_texts], label_weights(task, train, first_texts, recipe)
     first = task.metrics[0]
     if task.labels is None:
-        weight, bias = _ridge(read, labels)
+        from sklearn.linear_model import RidgeCV
+
+        ridge = RidgeCV().fit(read, labels)
+        weight, bias = np.asarray(ridge.coef_[None], "f"), np.array([ridge.intercept_], "f")
     elif labels.ndim == 1:
         weight, bias = _logistic(read, labels, task.outputs, first, recipe, seed)
     else:
@@ -83,18 +86,16 @@ def fit(
     logits, expected = torch.from_numpy(read @ weight.T + bias), torch.from_numpy(labels)
     losses = task.of_kind.losses(logits[None], expected, torch.arange(len(labels)), weights)
     train_loss = losses.item() / float(task.of_kind.loss_divisor(expected, weights))
-    scores, predictions = {}, {}
+    computed = {}
     for split in filter(examples.__contains__, task.evaluation):
-        rows = examples[split]
-        computed = features(model, rows, np.arange(len(rows))) @ weight.T + bias
-        predictions[split] = task.of_kind.predict(rows, computed)
-        scores[split] = task.of_kind.score(task, rows, predictions[split])
+        every = np.arange(len(examples[split]))
+        computed[split] = features(model, examples[split], every) @ weight.T + bias
     fitted = {"classifier.weight": weight, "classifier.bias": bias}
     result = Result(weight.size + bias.size)
     result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     result.delta = {name: Change(Whole(), (torch.from_numpy(new),)) for name, new in fitted.items()}
     seconds = time.monotonic() - started
-    result.end_epoch(1, train_loss, seconds, Evaluation(scores, predictions))
+    result.end_epoch(1, train_loss, seconds, score_splits(task, examples, computed))
     return result
 
 
@@ -115,11 +116,7 @@ def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarra
         )
     if len(examples) == examples.n_rows:
         return embedded
-    return features_of(embedded[::2], embedded[1::2])
-
-
-def features_of(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return the features of pairs of texts, from the texts' embeddings ``[n, h]``."""
+    u, v = embedded[::2], embedded[1::2]
     return np.hstack([u, v, np.abs(u - v), u * v])
 
 
@@ -141,14 +138,6 @@ def embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndar
                 parts.append(normalize(means).cpu().numpy())
                 order.append(part)
     return np.concatenate(parts)[np.argsort(np.concatenate(order))]
-
-
-def _ridge(read: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weight ``[1, f]`` and bias ``[1]`` of a ridge regression."""
-    from sklearn.linear_model import RidgeCV
-
-    fitted = RidgeCV().fit(read, labels)
-    return np.asarray(fitted.coef_[None], "f"), np.array([fitted.intercept_], "f")
 
 
 def _logistic(

@@ -44,7 +44,7 @@ def autocast(device: torch.device, precision: Precision) -> Iterator[None]:
         yield
 
 
-def cast_once(model: Encoder, precision: Precision) -> Encoder:
+def cast_frozen_weights(model: Encoder, precision: Precision) -> Encoder:
     """Return the model with frozen weights in the precision of products.
 
     Otherwise every step would cast them. For transformers' code, autocast does that.
@@ -65,7 +65,7 @@ PADDING_TOLERANCE = 1e-4
 PADDED_EXAMPLES = 8
 
 
-def checked_for_padding(
+def check_padding(
     model: Encoder,
     splits: Iterable[Examples],
     compute: Callable[[Encoder, Packed], Tensor] = logits,
@@ -93,7 +93,7 @@ def checked_for_padding(
     return replace(model, transformers=replace(model.transformers, sees_padding=True))
 
 
-def logits_of(
+def split_logits(
     model: Encoder,
     examples: Examples,
     precision: Precision,
@@ -107,10 +107,12 @@ def logits_of(
     Returns:
         ``[k, q, o]``; if the head averages over tokens, ``[k, n, o]``.
     """
-    trained = {
-        name: _whole_table(weight, model.parameters[name])
-        for name, weight in (weights or {}).items()
-    }
+    trained = dict(weights or {})
+    for name, weight in trained.items():
+        if isinstance(weight, TableRows):
+            # These texts may have any words.
+            tables = model.parameters[name].expand(len(weight.values), -1, -1)
+            trained[name] = PerRun(tables.index_copy(1, weight.rows, weight.values))
     tokens = EVALUATION_TOKENS
     if model.device.type != "cpu":
         tokens = min(GPU_EVALUATION_TOKENS, GPU_EVALUATION_TOKENS_OF_RUNS // _runs_in(trained))
@@ -132,14 +134,6 @@ def logits_of(
 def _runs_in(weights: Mapping[str, Weight]) -> int:
     """Return the number of runs to which weights belong."""
     return max((len(of.values) for of in weights.values() if isinstance(of, PerRun)), default=1)
-
-
-def _whole_table(weight: Weight, table: Tensor) -> Weight:
-    """Return a weight for texts with any words: a table's trained rows in the whole table."""
-    if not isinstance(weight, TableRows):
-        return weight
-    tables = table.expand(len(weight.values), -1, -1)
-    return PerRun(tables.index_copy(1, weight.rows, weight.values))
 
 
 @dataclass(frozen=True)
@@ -176,19 +170,28 @@ def evaluate(
         unit: the unit of the labels that the runs predict.
     """
     splits = [split for split in task.evaluation if split in examples]
-    by_split = [logits_of(model, examples[split], precision, weights) for split in splits]
-    evaluations = []
-    for run in range(_runs_in(weights)):
-        computed = [every[run] * unit.deviation + unit.mean for every in by_split]
-        if not all(np.isfinite(values).all() for values in computed):
-            evaluations.append(without_scores(task))
-            continue
-        scores, predictions = {}, {}
-        for split, values in zip(splits, computed, strict=True):
-            predictions[split] = task.of_kind.predict(examples[split], values)
-            scores[split] = task.of_kind.score(task, examples[split], predictions[split])
-        evaluations.append(Evaluation(scores, predictions))
-    return evaluations
+    every = {split: split_logits(model, examples[split], precision, weights) for split in splits}
+    return [
+        score_splits(
+            task,
+            examples,
+            {split: of[position] * unit.deviation + unit.mean for split, of in every.items()},
+        )
+        for position in range(_runs_in(weights))
+    ]
+
+
+def score_splits(
+    task: TaskSpec, examples: Mapping[str, Examples], computed: Mapping[str, np.ndarray]
+) -> Evaluation:
+    """Return the scores and predictions of each split's logits; NaN if one is not finite."""
+    if not all(np.isfinite(logits).all() for logits in computed.values()):
+        return without_scores(task)
+    kind, scores, predictions = task.of_kind, {}, {}
+    for split, values in computed.items():
+        predictions[split] = kind.predict(examples[split], values)
+        scores[split] = kind.score(task, examples[split], predictions[split])
+    return Evaluation(scores, predictions)
 
 
 def without_scores(task: TaskSpec) -> Evaluation:

@@ -36,7 +36,7 @@ from subtune.runs.spec import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.evaluation import autocast
-from subtune.training.training_set import with_training_labels
+from subtune.training.training_set import to_training_labels
 
 # The size of a tile in numbers: a megabyte on a CPU, a gigabyte on a GPU.
 TILE = 1 << 18
@@ -96,7 +96,7 @@ def fisher_information(
             shape = value.shape if value.ndim == 1 or name in in_full else ()
             totals[name] = torch.zeros(shape, dtype=torch.float64, device=model.device)
     examples = Examples(tokens, model.reads)
-    examples, _ = with_training_labels(examples, np.arange(len(examples)), labels)
+    examples, _ = to_training_labels(examples, np.arange(len(examples)), labels)
     of_a_batch = EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
     with autocast(model.device, "fp32"):
         if model.transformers is None:

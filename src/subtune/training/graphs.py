@@ -10,7 +10,6 @@ place.
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cache
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,13 +21,8 @@ from subtune.models.packing import Packed
 # A step: its batches, and each run's learning rate.
 Step = Callable[[Sequence[Packed], Sequence[Tensor]], None]
 Shape = tuple[tuple[int, ...], ...]
-
-
-class Captured(NamedTuple):
-    """The graph of a step, and the batches that it reads."""
-
-    graph: torch.cuda.CUDAGraph
-    batches: Sequence[Packed]
+# The graph of a step, and the batches that it reads.
+Captured = tuple[torch.cuda.CUDAGraph, Sequence[Packed]]
 
 
 class Graphs:
@@ -80,7 +74,10 @@ class Graphs:
             step(batches, self._rates.unbind())
             return
         graph, inputs = self._captured[shape]
-        _copy(batches, inputs)
+        for new, old in zip(batches, inputs, strict=True):
+            for name in (field.name for field in fields(Packed)):
+                if isinstance(values := getattr(new, name), Tensor):
+                    getattr(old, name).copy_(values, non_blocking=True)
         graph.replay()
 
     def _capture(self, step: Step, batches: Sequence[Packed]) -> Captured | None:
@@ -100,19 +97,10 @@ class Graphs:
             self._can_capture = False
             self._report(f"steps run without CUDA graphs, which takes longer: {reason_of(error)}")
             return None
-        return Captured(graph, batches)
+        return graph, batches
 
 
 @cache
 def _stream() -> torch.cuda.Stream:
     """Return the one stream of all steps: matrix products keep memory for every stream."""
     return torch.cuda.Stream()
-
-
-def _copy(batches: Sequence[Packed], to: Sequence[Packed]) -> None:
-    """Copy the tensors of batches into the tensors of other batches of the same shape."""
-    for new, old in zip(batches, to, strict=True):
-        for name in (field.name for field in fields(Packed)):
-            values = getattr(new, name)
-            if isinstance(values, Tensor):
-                getattr(old, name).copy_(values, non_blocking=True)

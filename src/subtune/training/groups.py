@@ -25,7 +25,7 @@ from subtune.tasks.examples import Examples
 from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.diff_pruning import first_training
-from subtune.training.evaluation import Result, checked_for_padding, epoch_line
+from subtune.training.evaluation import Result, check_padding, epoch_line
 from subtune.training.recipe import Run, train
 from subtune.training.values import TrainedValues, is_matrix
 
@@ -157,7 +157,7 @@ def train_side_by_side(
         StoppedError: the job was asked to stop.
         SubtuneError: a single run does not fit into memory.
     """
-    model = checked_for_padding(model, examples.values())
+    model = check_padding(model, examples.values())
     if model.transformers is not None and model.transformers.sees_padding:
         line = "padding changes this model's results: every pass has texts of one length"
         report(line, WITHOUT_PADDING)
@@ -250,7 +250,7 @@ class Job:
                 alike.setdefault(key, {})[spec.id] = name, spec
         for named in alike.values():
             _, first = next(iter(named.values()))
-            model, examples = model_of(first, self.model), self.examples_of(first.recipe)
+            model, examples = add_modules(first, self.model), self.examples_of(first.recipe)
             runs = {}
             for run_id, (name, spec) in named.items():
                 entries, start = self._entries(spec, model, report)
@@ -284,7 +284,7 @@ class Job:
         return spec.selection.resolve(model.shapes, spec.seed, ranks), {}
 
 
-def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:
+def add_modules(spec: RunSpec, pretrained: Encoder) -> Encoder:
     """Return the model of a run, with the modules that its selection adds.
 
     Raises:

@@ -24,14 +24,14 @@ from subtune.training.deltas import mean_changes
 from subtune.training.evaluation import (
     Result,
     autocast,
-    cast_once,
+    cast_frozen_weights,
     epoch_line,
     evaluate,
     without_scores,
 )
 from subtune.training.graphs import Graphs
 from subtune.training.optimizer import AdamW, learning_rate_at
-from subtune.training.training_set import in_original_unit, training_set
+from subtune.training.training_set import to_original_unit, training_set
 from subtune.training.values import TrainedValues
 
 # With more tokens in all runs and epochs, compiled operations save a GPU more time than compiling
@@ -188,7 +188,7 @@ class _Group:
         )
         self._batches = self._batches_of_epoch()
         self._masks = DropoutMasks(seed, model.device)
-        self._frozen = self._in_steps = cast_once(model, recipe.precision)
+        self._frozen = self._in_steps = cast_frozen_weights(model, recipe.precision)
         self.results = [Result(count_trained(run.entries, model.shapes)) for run in runs]
         self.steps = len(self._batches) * recipe.epochs
         self.last_epoch = recipe.refit or recipe.epochs
@@ -294,7 +294,7 @@ class _Group:
                 result.delta = running.values.delta(position)
             if result.has_ended(self._runs[number].recipe):
                 delta = {} if result.diverged else result.delta
-                delta = in_original_unit(delta, self._model.parameters, unit)
+                delta = to_original_unit(delta, self._model.parameters, unit)
                 result.changes = mean_changes(delta, self._model.parameters)
                 result.delta = {name: change.cpu() for name, change in delta.items()}
         return numbers

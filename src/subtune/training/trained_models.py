@@ -18,9 +18,9 @@ from subtune.runs.spec import Fit, RunSpec
 from subtune.tasks.examples import Examples
 from subtune.training.deltas import Delta, apply_delta, delta_from_tensors
 from subtune.training.embeddings import features, tokens_pooled
-from subtune.training.evaluation import checked_for_padding, logits_of
-from subtune.training.groups import model_of
-from subtune.training.training_set import examples_that_train
+from subtune.training.evaluation import check_padding, split_logits
+from subtune.training.groups import add_modules
+from subtune.training.training_set import training_examples
 
 # The columns that every table of predictions has.
 NO_PREDICTIONS = pd.DataFrame({"run": [], "split": [], "idx": []})
@@ -40,7 +40,7 @@ def score_training_rows(
         train: the training split, without the rows of the run's fold.
     """
     task = spec.tokens.data.task
-    training = examples_that_train(train, spec.recipe, np.random.default_rng(spec.seed))
+    training = training_examples(train, spec.recipe, np.random.default_rng(spec.seed))
     examples = train.select(np.sort(training))
     if delta:
         logits = _logits(with_delta(spec, model, delta), examples, spec)
@@ -89,7 +89,7 @@ def predict_logits(
     # A regression on embeddings reads the model as it was pretrained.
     bias, weight = (values for _, values in sorted(records.read_delta(store, spec.id).items()))
     examples = Examples(split, tokens_pooled(spec.model, model))
-    model = checked_for_padding(model, [examples], hidden_states)
+    model = check_padding(model, [examples], hidden_states)
     read = features(model, examples, np.arange(len(examples)))
     return examples, read @ weight.T + bias
 
@@ -117,10 +117,10 @@ def trained_model(store: Path, spec: RunSpec, model: Encoder) -> Encoder:
 
 def with_delta(spec: RunSpec, model: Encoder, delta: Delta) -> Encoder:
     """Return the pretrained model of a run with the values that the run changed."""
-    initial = model_of(spec, model)
+    initial = add_modules(spec, model)
     return replace(initial, parameters=apply_delta(initial.parameters, delta))
 
 
 def _logits(trained: Encoder, examples: Examples, spec: RunSpec) -> np.ndarray:
-    proven = checked_for_padding(trained, [examples])
-    return logits_of(proven, examples, spec.recipe.precision)[0]
+    proven = check_padding(trained, [examples])
+    return split_logits(proven, examples, spec.recipe.precision)[0]

@@ -57,13 +57,13 @@ def training_set(
     Raises:
         SubtuneError: the labels cannot be standardised or weighted.
     """
-    index = examples_that_train(train, recipe, generator)
-    examples, unit = with_training_labels(train, index, recipe.labels)
+    index = training_examples(train, recipe, generator)
+    examples, unit = to_training_labels(train, index, recipe.labels)
     weights = label_weights(task, examples, index, recipe, device)
     return TrainingSet(examples, index, unit, weights)
 
 
-def examples_that_train(
+def training_examples(
     train: Examples, recipe: Recipe | Fit, generator: np.random.Generator
 ) -> np.ndarray:
     """Return the indices of a run's training examples, drawn by the generator of its seed.
@@ -73,7 +73,7 @@ def examples_that_train(
     return train.indices_of_rows(generator.permutation(train.n_rows)[: recipe.train_rows])
 
 
-def with_training_labels(
+def to_training_labels(
     examples: Examples, index: np.ndarray, labels: Labels
 ) -> tuple[Examples, Unit]:
     """Return examples with the labels on which a run trains, and the unit of these labels.
@@ -101,7 +101,7 @@ def with_training_labels(
     return standardised, unit
 
 
-def in_original_unit(delta: Delta, parameters: Mapping[str, Tensor], unit: Unit) -> Delta:
+def to_original_unit(delta: Delta, parameters: Mapping[str, Tensor], unit: Unit) -> Delta:
     """Return a delta whose last layer predicts labels in their original unit.
 
     The last layer, last of the ``parameters``, is part of every delta, and all of it trains.

@@ -28,7 +28,7 @@ from subtune.share.export import export_adapter, export_model
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import trained_models
-from subtune.training.evaluation import logits_of
+from subtune.training.evaluation import split_logits
 from tests.helpers import examples, plain_transformers, reference
 from tests.helpers.families import FIELDS
 from tests.helpers.peft_types import SORTS, TYPES, selection_of
@@ -226,7 +226,9 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     spec, tokens = recorded(tmp_path, directory, selection, task)
     model = load_encoder(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
     rows = Examples(tokens["validation"], model.reads)
-    [ours] = logits_of(trained_models.trained_model(tmp_path / "runs", spec, model), rows, "fp32")
+    [ours] = split_logits(
+        trained_models.trained_model(tmp_path / "runs", spec, model), rows, "fp32"
+    )
     base = directory if adapter else ""
     out = exported(tmp_path, spec, base)
     if not adapter:

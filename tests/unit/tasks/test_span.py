@@ -15,7 +15,7 @@ from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.tasks.span import LONGEST_ANSWER, OUTSIDE
 from subtune.tasks.task import KINDS
-from subtune.training.evaluation import logits_of
+from subtune.training.evaluation import split_logits
 from tests.helpers import question_answering
 
 SPAN = KINDS["span"]
@@ -151,7 +151,7 @@ def test_the_best_span_of_all_windows_is_that_of_trying_every_pair(minilm, token
     examples = examples_of(encoded(tokenizer, rows, 64, 16))
     assert len(examples) > 3 * len(rows)
     table = SPAN.prediction_table(
-        examples, SPAN.predict(examples, logits_of(ours, examples, "fp32")[0])
+        examples, SPAN.predict(examples, split_logits(ours, examples, "fp32")[0])
     )
     assert table["prediction"].tolist() == [span.text for span in expected]
     assert table["start"].tolist() == [span.start for span in expected]

@@ -19,7 +19,7 @@ from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import embeddings
-from subtune.training.evaluation import checked_for_padding
+from subtune.training.evaluation import check_padding
 from tests.helpers import examples
 
 SPEC = ModelSpec(source="files", version="1")
@@ -154,7 +154,7 @@ def test_an_embedding_reads_the_tokens_that_its_model_was_made_for(
 @pytest.mark.parametrize("family", ["modernbert", "gpt2", "fnet"])
 def test_batches_change_no_embedding(family, directory_of):
     model, rows = read(TASKS["sst2"].spec(), directory_of(family), pooling=None)
-    model = checked_for_padding(model, rows.values(), hidden_states)
+    model = check_padding(model, rows.values(), hidden_states)
     together = embeddings.embeddings(model, rows["train"], np.arange(60))
     alone = [embeddings.embeddings(model, rows["train"], np.array([n])) for n in range(60)]
     np.testing.assert_allclose(together, np.concatenate(alone), atol=1e-5)

@@ -21,10 +21,10 @@ from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import recipe
 from subtune.training.deltas import apply_delta
-from subtune.training.evaluation import Evaluation, Result, autocast, logits_of, without_scores
+from subtune.training.evaluation import Evaluation, Result, autocast, split_logits, without_scores
 from subtune.training.fisher import fisher_information
 from subtune.training.recipe import train
-from subtune.training.training_set import examples_that_train, label_weights, with_training_labels
+from subtune.training.training_set import label_weights, to_training_labels, training_examples
 from tests.helpers import examples
 from tests.unit.training.results import in_double, member
 
@@ -58,7 +58,7 @@ def test_standard_labels_are_labels_standardised_by_hand(method, train_rows, reg
         member(method, regression, labels=labels, train_rows=train_rows)
         for labels in ("standard", "raw")
     )
-    index = examples_that_train(scored["train"], raw.recipe, np.random.default_rng(0))
+    index = training_examples(scored["train"], raw.recipe, np.random.default_rng(0))
     prepared, mean, deviation = by_hand(scored, index)
     [ours] = train(regression, scored, STSB, [standard])
     [theirs] = train(regression, prepared, STSB, [raw])
@@ -72,7 +72,7 @@ def test_standard_labels_are_labels_standardised_by_hand(method, train_rows, reg
 def test_labels_that_are_all_equal_are_one_line(scored):
     scored["train"].labels[:] = 2.5
     with pytest.raises(SubtuneError, match=re.escape("labels: found 2.5 in all 3 training rows")):
-        with_training_labels(scored["train"], np.arange(3), "standard")
+        to_training_labels(scored["train"], np.arange(3), "standard")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_loss_of_a_curve_is_the_weighted_mean_over_all_rows(tiny_bert):
     rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
     settings = {"batch_size": 5, "epochs": 1, "learning_rate": 1e-12, "class_weights": "balanced"}
     [result] = train(model, rows, task, [member("bitfit", model, **settings)])
-    logits = torch.from_numpy(logits_of(with_new_classifier(model, 0), rows["train"], "fp32")[0])
+    logits = torch.from_numpy(split_logits(with_new_classifier(model, 0), rows["train"], "fp32")[0])
     labels = torch.from_numpy(rows["train"].labels)
     weights = compute_class_weight("balanced", classes=np.arange(3), y=labels.numpy())
     expected = cross_entropy(logits.double(), labels, torch.from_numpy(weights))
@@ -146,7 +146,7 @@ def test_runs_evaluated_side_by_side_are_the_models_that_they_end_as(
     ]
     for result in train(model, rows, task, members):
         parameters = apply_delta(model.parameters, result.delta)
-        [alone] = logits_of(replace(model, parameters=parameters), rows["validation"], "fp32")
+        [alone] = split_logits(replace(model, parameters=parameters), rows["validation"], "fp32")
         expected = task.of_kind.predict(rows["validation"], alone)
         found = result.best.predictions["validation"]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
@@ -159,8 +159,8 @@ def test_a_table_of_the_words_in_training_also_evaluates_other_words(model, rows
     weights = {table: TableRows(values[None], rows_in_training)}
     whole = model.parameters[table].index_copy(0, rows_in_training, values)
     changed = replace(model, parameters=model.parameters | {table: whole})
-    found = logits_of(model, rows["train"], "fp32", weights)
-    assert (found == logits_of(changed, rows["train"], "fp32")).all()
+    found = split_logits(model, rows["train"], "fp32", weights)
+    assert (found == split_logits(changed, rows["train"], "fp32")).all()
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
@@ -206,7 +206,7 @@ def rows_of(rows, train_rows, seed=0):
     columns = {"input_ids": [[1, 2]] * len(rows), "label": [0] * len(rows), "row": rows}
     train = Examples(datasets.Dataset.from_dict(columns))
     recipe = examples.recipe(train_rows=train_rows)
-    return train.row[examples_that_train(train, recipe, np.random.default_rng(seed))].tolist()
+    return train.row[training_examples(train, recipe, np.random.default_rng(seed))].tolist()
 
 
 def test_smaller_parts_of_a_training_set_are_within_larger_ones():

@@ -14,7 +14,7 @@ from subtune.models.forward import logits
 from subtune.models.packing import pack
 from subtune.tasks import TASKS
 from subtune.training.deltas import apply_delta
-from subtune.training.evaluation import logits_of
+from subtune.training.evaluation import split_logits
 from subtune.training.optimizer import learning_rate_at
 from subtune.training.recipe import Run, train
 from tests.helpers import examples
@@ -57,7 +57,7 @@ def test_selected_entries_alone_change_and_predict_the_record(kind, weight_decay
             may_stay = "embeddings" in name or is_key_bias(name)
             assert may_stay or not same[inside].all(), name
     trained = Encoder(model.config, values_after(model, result), model.head)
-    [predictions] = logits_of(trained, rows["validation"], "fp32")
+    [predictions] = split_logits(trained, rows["validation"], "fp32")
     np.testing.assert_allclose(result.best.predictions["validation"], predictions, **CLOSE)
 
 

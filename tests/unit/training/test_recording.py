@@ -21,7 +21,7 @@ from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import recording, trained_models
 from subtune.training.embeddings import tokens_pooled
-from subtune.training.evaluation import logits_of
+from subtune.training.evaluation import split_logits
 from tests.helpers import examples
 from tests.helpers.records import record, recorded_embeddings
 from tests.unit.training.results import CLOSE, assert_same_files
@@ -167,7 +167,7 @@ def scores_one_by_one(store, spec, model, tokens, rows):
     trained = trained_models.trained_model(store, spec, model)
     chosen = tokens.select(np.flatnonzero(np.isin(Examples(tokens, model.reads).row, rows)))
     one_by_one = (Examples(chosen.select([n]), model.reads) for n in range(len(chosen)))
-    logits = np.concatenate([logits_of(trained, example, "fp32")[0] for example in one_by_one])
+    logits = np.concatenate([split_logits(trained, example, "fp32")[0] for example in one_by_one])
     every = Examples(chosen, model.reads)
     return task.of_kind.score(task, every, task.of_kind.predict(every, logits))
 

@@ -20,7 +20,7 @@ from subtune.models.operations import PerRun
 from subtune.models.packing import pack
 from subtune.tasks import TASKS
 from subtune.training import groups, recipe, recording
-from subtune.training.evaluation import autocast, checked_for_padding, logits_of
+from subtune.training.evaluation import autocast, check_padding, split_logits
 from subtune.training.groups import (
     ONE_BY_ONE,
     WITHOUT_PADDING,
@@ -306,13 +306,13 @@ def test_runs_that_vmap_refuses_train_one_by_one_and_say_so(
 def test_a_model_that_sees_padding_predicts_as_for_each_text_alone(family, sees, tiny):
     model, _, rows = tiny(family)
     assert len(set(rows["train"].lengths)) > 1
-    proven = checked_for_padding(model, rows.values())
+    proven = check_padding(model, rows.values())
     assert proven.transformers.sees_padding == sees
     proven = replace(proven, parameters=proven.parameters | encoder.draw_classifier(proven, 0))
     split = rows["train"]
     with torch.inference_mode():
         alone = [logits(proven, pack(split, np.array([n]), proven))[0] for n in range(len(split))]
-    [together] = logits_of(proven, split, "fp32")
+    [together] = split_logits(proven, split, "fp32")
     np.testing.assert_allclose(together, torch.cat(alone).numpy(), rtol=0, atol=1e-6)
 
 
@@ -325,7 +325,7 @@ def test_whether_padding_is_seen_is_computed_with_long_products(tiny):
         return logits(*of)
 
     with autocast(model.device, "tf32"):
-        checked_for_padding(model, rows.values(), compute)
+        check_padding(model, rows.values(), compute)
     assert are_short and not any(are_short)
 
 
