@@ -45,10 +45,7 @@ def with_verdicts(
     deciding = chosen[chosen["decides"]].dropna(subset=["value"])
     for _, runs in deciding.groupby(SETTING, sort=False, dropna=False):
         column = column_of[runs["task"].iloc[0]]
-        scores = [
-            [epoch[column.history_column] for epoch in records.read_epochs(store, run)]
-            for run in runs["run"]
-        ]
+        scores = [records.read_curve(store, run, column.history_column) for run in runs["run"]]
         predicted = records.read_predictions(store, runs["run"].iloc[0])
         rows = records.count_rows(predicted, column.split)
         verdict_of |= dict.fromkeys(runs["run"], verdict(scores, rows))

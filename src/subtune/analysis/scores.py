@@ -113,7 +113,11 @@ def _judge_apart(table: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn
     judged = table[table["decides"] & table["judges"] & table["value"].notna()]
     for _, runs in judged.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
         column, has_folds = column_of[runs["column"].iloc[0]], runs["fold"].notna().any()
-        curves = {run: _read_curve(store, run, column) for run in runs["run"] if has_folds}
+        curves = {
+            run: records.read_curve(store, run, column.history_column)
+            for run in runs["run"]
+            if has_folds
+        }
         for index, run, fold in zip(runs.index, runs["run"], runs["fold"], strict=True):
             others = runs.loc[runs["fold"] != fold, "run"] if has_folds else []
             score = (
@@ -125,11 +129,6 @@ def _judge_apart(table: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn
                 table.at[index, "value"], table.at[index, "judged_at"] = score
                 table.at[index, "judged_apart"] = True
     return table
-
-
-def _read_curve(store: Path, run_id: str, column: ScoreColumn) -> list[float]:
-    """Return a run's score of every epoch in one column."""
-    return [epoch[column.history_column] for epoch in records.read_epochs(store, run_id)]
 
 
 def _score_by_other_folds(

@@ -191,6 +191,11 @@ def read_epochs(store: Path, run_id: str) -> list[dict[str, float]]:
     return _rows(store / run_id / "history.csv")
 
 
+def read_curve(store: Path, run_id: str, column: str) -> list[float]:
+    """Return one column of the learning curve, such as ``validation/f1``: a score per epoch."""
+    return [epoch[column] for epoch in read_epochs(store, run_id)]
+
+
 def total_seconds(history: Sequence[Mapping[str, float]]) -> float:
     """Return the seconds of training and evaluation over all epochs."""
     return float(np.sum([epoch["seconds"] for epoch in history]))
