@@ -3,7 +3,7 @@
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -48,7 +48,6 @@ from subtune.data import sources
 from subtune.data.sources import measure_columns
 from subtune.tasks import Task
 from subtune.tasks.task import TEST, TaskSize
-from subtune.tasks.task_kind import Columns as Rows
 
 if TYPE_CHECKING:
     from subtune.comparison.pace import MeasuredPace
@@ -134,6 +133,7 @@ class Draft:
         request: the user's options.
         findings: the tables, and the facts about them.
         task: the task of the tables.
+        size: the size of the task.
         rows: the number of rows on which a run can train.
         folds: the number of folds, or None if there are dev rows.
         timed: the pace of this machine.
@@ -142,6 +142,7 @@ class Draft:
     request: Request
     findings: Findings
     task: Task
+    size: TaskSize
     rows: int
     folds: int | None
     timed: "MeasuredPace"
@@ -176,9 +177,10 @@ def write_first_configuration(request: Request) -> Iterator[str]:
     paths = sources.user_task_files(findings.paths, task, may_lack="validation")
     columns = sources.read_columns(task, paths)
     yield f"metrics: {', '.join(task.metrics)}"
-    folds, rows = None, len(columns["train"]["label"])
+    size = measure_columns(task, columns)
+    folds, rows = None, size.train_rows
     if "validation" not in findings.paths:
-        folds = _count_folds(findings, task, columns)
+        folds = _count_folds(findings, size)
         rows -= rows // folds
         yield from messages.fold_lines(findings.facts, folds)
     yield messages.model_line(model)
@@ -193,7 +195,7 @@ def write_first_configuration(request: Request) -> Iterator[str]:
     timed = measure_pace(model, task, columns["train"], windows[0], methods, seconds)
     seeds = folds or DEFAULTS.seeds
     choices = list_settings(rows, windows, model.hidden_size, methods, seeds, timed.least_batch)
-    draft = Draft(request, findings, task, rows, folds, timed)
+    draft = Draft(request, findings, task, size, rows, folds, timed)
     chosen, text, times = _choose_settings(draft, choices)
     yield messages.run_line(chosen, has_folds=folds is not None)
     lengths = findings.lengths(chosen.max_length)
@@ -246,13 +248,12 @@ def make_task(request: Request, findings: Findings) -> Task:
     )
 
 
-def _count_folds(findings: Findings, task: Task, columns: Mapping[str, Rows]) -> int:
+def _count_folds(findings: Findings, size: TaskSize) -> int:
     """Return the number of folds that the training rows can be divided into.
 
     Raises:
         SubtuneError: the rows cannot be divided.
     """
-    size = measure_columns(task, columns)
     folds = size.most_folds(DEFAULTS.seeds)
     if folds < 2 and size.scarcest:
         raise SubtuneError(
@@ -274,12 +275,12 @@ def _choose_settings(
     Returns:
         The settings, the text of their configuration, and its estimated time.
     """
-    sizes: Mapping[str, TaskSize] = {}
     for chosen in choices:
         text = draft.text(chosen)
         tokens = draft.findings.counts.clip(max=chosen.max_length).mean()
+        size = draft.size.replaced(tokens=tokens)
         checked = check_config(yaml.safe_load(text))
-        sizes, times = estimate_times(checked, draft.findings.model, sizes, tokens)
+        times = estimate_times(checked, draft.findings.model, draft.task, size)
         if times is None or times.all <= 60 * draft.request.minutes:
             break
     return chosen, text, times

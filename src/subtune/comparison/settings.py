@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -13,7 +12,9 @@ from subtune.comparison.starting_model import StartingModel
 from subtune.config import Config
 from subtune.core import machine
 from subtune.plan.cost import Estimates
+from subtune.plan.inputs import make_data_spec
 from subtune.plan.plan import make_plan
+from subtune.tasks import Task
 from subtune.tasks.task import TaskSize
 
 # A plan needs a commit of each model on the hub. For an estimate any commit will do.
@@ -163,18 +164,18 @@ def possible_windows(counts: np.ndarray, longest: int) -> list[int]:
 
 
 def estimate_times(
-    config: Config, model: StartingModel, sizes: Mapping[str, TaskSize], tokens: float
-) -> tuple[Mapping[str, TaskSize], Times | None]:
-    """Estimate the time of a configuration without asking the hub.
+    config: Config, model: StartingModel, task: Task, size: TaskSize
+) -> Times | None:
+    """Estimate the time of a configuration without asking the hub or reading tables.
 
     Args:
-        config: the configuration.
+        config: a configuration with one experiment.
         model: its model.
-        sizes: sizes of tasks from an earlier estimate, whose tables are not read again.
-        tokens: the mean number of tokens of a text.
+        task: its task.
+        size: the size of the task.
 
     Returns:
-        The sizes of the tasks, and the time, or None if the model's size is unknown.
+        The time, or None if the model's size is unknown.
     """
     source = config.models[model.name]
     if source.hub:
@@ -182,14 +183,15 @@ def estimate_times(
         update = {"revision": SOME_COMMIT, "pooling": source.pooling or "first"}
         source = source.model_copy(update=update)
         config = config.model_copy(update={"models": {model.name: source}})
-    read = make_plan(config, sizes)
-    plan = replace(read, sizes={k: size.replaced(tokens=tokens) for k, size in read.sizes.items()})
+    [experiment] = config.experiments.values()
+    rows = make_data_spec(config, task, task.labelled_splits, experiment.folds)
+    plan = make_plan(config, {rows.key: size})
     estimates = Estimates(plan)
     if estimates.unknown_models:
-        return plan.sizes, None
+        return None
     seconds = [estimates.sweep(sweep).seconds for sweep in plan.sweeps]
     seconds += [estimates.search_job(job).seconds for job in plan.search_jobs]
     # The reference alone, and the regression on embeddings.
     first = max(cost.seconds for cost in estimates.runs.values())
     every = max(sum(seconds) / machine.count_jobs_at_once(), *seconds)
-    return plan.sizes, Times(all=every + OTHER_SECONDS, first=first + OTHER_SECONDS)
+    return Times(all=every + OTHER_SECONDS, first=first + OTHER_SECONDS)

@@ -106,7 +106,7 @@ def train_tokens(
         SubtuneError: a local file is missing, or has rows that cannot be trained on.
     """
     experiment = config.experiments[name]
-    rows = _make_data_spec(config, task, task.labelled_splits, experiment.folds)
+    rows = make_data_spec(config, task, task.labelled_splits, experiment.folds)
     if rows.key not in sizes:
         # This reads all rows of a user's files.
         own = config.tasks[task.name].files if task.name in config.tasks else {}
@@ -125,7 +125,7 @@ def train_tokens(
 
 def test_tokens(config: Config, experiment: Experiment, model: ModelSpec, task: Task) -> TokensSpec:
     """Return the token ids of the test rows that the GLUE server scores."""
-    return _make_tokens(_make_data_spec(config, task, task.test), experiment, model)
+    return _make_tokens(make_data_spec(config, task, task.test), experiment, model)
 
 
 def _make_tokens(rows: DataSpec, experiment: Experiment, model: ModelSpec) -> TokensSpec:
@@ -194,7 +194,7 @@ def _require_parameters(
             selection.resolve(shapes, seed=0)
 
 
-def _make_data_spec(
+def make_data_spec(
     config: Config, task: Task, splits: Iterable[str], folds: int | None = None
 ) -> DataSpec:
     """Return the spec of a task's rows: the existing ones of ``splits``, and their version."""

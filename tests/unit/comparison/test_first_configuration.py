@@ -18,6 +18,7 @@ from subtune.comparison.pace import MeasuredPace
 from subtune.config import check_config, read_config
 from subtune.config.schema import Pace
 from subtune.core import machine
+from subtune.plan import inputs
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
 from tests.helpers.messages import assert_message
@@ -321,3 +322,9 @@ def test_a_place_that_cannot_be_written_is_said_in_a_line(here, call, name, mess
     (here / "there.yaml").write_text("kept")
     assert call(f"{FILMS} --to {name}")[::2] == (1, f"--to: cannot write {name}: {message}\n")
     assert (here / "there.yaml").read_text() == "kept"
+
+
+@pytest.mark.parametrize("dev", ["", " --dev films-dev.csv"])
+def test_tables_are_not_read_again_to_plan(here, call, monkeypatch, dev):
+    monkeypatch.setattr(inputs, "task_size", None)
+    assert call(f"--train films-train.csv{dev} --to {MINE}")[0] == 0
