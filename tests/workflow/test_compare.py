@@ -111,7 +111,7 @@ def completed(killed, results, tiny_bert):
 
     def start_and_kill(workers, job, log):
         start(workers, job, log)
-        if job.kind == "train" and not found:
+        if job.step == "train" and not found:
             found.append(job)
             [process] = [one for one, busy in workers._busy.items() if busy is job]
             process.kill()
