@@ -80,13 +80,13 @@ def test_a_changed_caption_remakes_its_exhibits_only(finished_project, tmp_path)
 
 
 def test_changed_numbers_remake_only_what_reads_them(project):
-    path = project.directory / "results" / "data" / "layernorm" / "parameter_changes.csv"
-    before = path.read_text()
-    path.write_text(before + "\n")
+    path = project.directory / "results" / "data" / "layernorm" / "parameter_changes.parquet"
+    before = path.read_bytes()
+    path.write_bytes(before + b"\n")
     try:
         assert project.planned(project.config) == {"exhibits": 1, "report_page": 1}
     finally:
-        path.write_text(before)
+        path.write_bytes(before)
 
 
 def test_a_new_learning_rate_trains_its_runs_only(project):
