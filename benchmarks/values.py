@@ -128,7 +128,7 @@ def _compared(setting: inputs.Setting, method: str) -> list[dict[str, Any]]:
 class WithoutGraphs:
     """Takes every step as an ordinary step; replaces `subtune.training.graphs.Graphs`."""
 
-    def __init__(self, runs: int, report: Any):
+    def __init__(self, *_: Any):
         self._device = inputs.device()
 
     def of_fewer(self, runs: int) -> "WithoutGraphs":
