@@ -26,7 +26,7 @@ from subtune.core.files import flush
 from subtune.core.jobs import CHECKPOINTS_KEPT, StoppedError
 
 # Raise the number if a state's contents change. Files with another ending are ignored.
-ENDING = ".8.safetensors"
+ENDING = ".9.safetensors"
 # The key of a tensor's number in a state's JSON.
 TENSOR = "tensor:"
 # Everything that a run needs to continue after a ``step``: tensors, arrays, and values for JSON.
