@@ -385,7 +385,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 import torch
-from subtune.models.encoder import load_model
+from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training import groups
@@ -395,7 +395,7 @@ from tests.helpers import examples
 torch.set_num_threads(1)
 task = TASKS["sst2"]
 directory, runs, extra = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+model = load_encoder(directory, SEQUENCE_CLASSIFICATION, 2)
 rows = examples.examples_of(task, examples.tokens(task, directory, rows=32))
 recipe = examples.recipe(batch_size=32, epochs=1)
 members = {str(n): Run(examples.entries_of("bitfit", model), recipe, 0) for n in range(runs)}
