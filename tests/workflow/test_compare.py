@@ -270,7 +270,7 @@ def undone(answer, tiny_bert, monkeypatch):
 
 
 def test_another_margin_trains_nothing(undone, answer):
-    assert undone(margin=0.99) == {"scores", "exhibits", "summary", "report_page"}
+    assert undone(margin=0.99) == {"scores", "exhibits", "summary", "runs", "report_page"}
 
 
 def test_a_model_may_be_relative_to_the_folder_of_a_call(undone, tiny_bert, monkeypatch):
