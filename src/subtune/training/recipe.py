@@ -135,14 +135,14 @@ class _SideBySide:
         return len(self.numbers)
 
     def only(self, positions: Sequence[int]) -> "_SideBySide":
-        """Return the runs at these positions, in new memory."""
+        """Return the runs at these positions, in new memory and with losses of 0."""
         kept = copy.copy(self)
         kept.numbers = [self.numbers[position] for position in positions]
         kept.values = self.values.only(positions)
         kept.optimizers = [self.optimizers[position] for position in positions]
         for position, optimizer in enumerate(kept.optimizers):
             optimizer.leaves = kept.values.leaves(position)
-        kept.losses = self.losses[list(positions)]
+        kept.losses = torch.zeros(len(positions), device=self.values.device)
         kept.graphs = self.graphs and self.graphs.of_fewer(len(positions))
         return kept
 
