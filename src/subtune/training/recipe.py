@@ -138,6 +138,8 @@ class _SideBySide:
         """Return the runs at these positions, in new memory and with losses of 0."""
         kept = copy.copy(self)
         kept.numbers = [self.numbers[position] for position in positions]
+        if not positions:
+            return kept
         kept.values = self.values.only(positions)
         kept.optimizers = [self.optimizers[position] for position in positions]
         for position, optimizer in enumerate(kept.optimizers):
