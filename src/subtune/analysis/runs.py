@@ -41,7 +41,7 @@ def join_run_ids(
     """Return the planned runs that are in the tables of finished sweeps.
 
     Args:
-        planned: one mapping per run: `subtune.plan.grid.Planned.facts`.
+        planned: one mapping per run: `subtune.runs.spec.PlannedRun.columns`.
         sweeps: the tables of sweeps.
         searches: the files of the runs' searches.
 

@@ -33,8 +33,8 @@ from subtune.comparison.splits import (
 )
 from subtune.config import check_config, parse_config_file, read_config
 from subtune.core.errors import SubtuneError, listed, one_line
-from subtune.core.files import write_text
-from subtune.core.ids import canonical_json, content_id
+from subtune.core.files import hash_text, write_text
+from subtune.core.ids import canonical_json
 from subtune.core.layout import Layout
 from subtune.data.text_files import is_directory
 from subtune.steps import plan_file
@@ -105,7 +105,7 @@ def compare(
     began = time.monotonic()
     with errors_in_python():
         question = _question(train, dev, test, revision, Options(**options))
-    own = f"{question.name}-{content_id(canonical_json(question.identity))[:6]}"
+    own = f"{question.name}-{hash_text(canonical_json(question.identity))[:6]}"
     place = Path(results or Path("results") / own).resolve()
     with _alone(place) as lock:
         with errors_in_python(place / question.name), _removed_if_refused(place):

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from subtune.core.ids import content_id
+from subtune.core.files import hash_text
 from subtune.runs.search import next_rates
 from subtune.runs.spec import Fit, PlannedRun, RunSpec, SearchSpec
 from subtune.steps.job import Job, files
@@ -19,7 +19,7 @@ from subtune.steps.plan_file import PlannedJobs
 FULL = "full"
 # Jobs that make tables, figures and the report from recorded runs.
 TABLES = ("scores", "summary", "exhibits", "runs", "report_page")
-# A job's kind and id.
+# A job's step and id.
 Key = tuple[str, str]
 # The scores of each search's recorded runs, by learning rate.
 Scores = Mapping[str, Mapping[float, float]]
@@ -30,7 +30,7 @@ class Schedule:
     """The jobs of a comparison.
 
     Attributes:
-        jobs: the jobs by kind and id. Each comes after those that make its inputs.
+        jobs: the jobs by step and id. Each comes after those that make its inputs.
         facts: the columns of each planned run (`PlannedRun.columns`).
         on_gpu: whether the jobs train on a GPU.
     """
@@ -122,7 +122,7 @@ def make_schedule(plan: PlannedJobs, configuration: Path, on_gpu: bool) -> Sched
 
 
 def job_key(job: Job) -> Key:
-    """Return a job's kind and id."""
+    """Return a job's step and id."""
     return job.step, job.id
 
 
@@ -253,7 +253,7 @@ def _search_runs_job(schedule: Schedule, searches: Collection[str], runs: list[R
     """Return the job that trains some runs of searches."""
     jobs = [schedule.jobs["search", id] for id in searches]
     ids = [run.id for run in runs]
-    name = f"search-{content_id(' '.join(ids))}"
+    name = f"search-{hash_text(' '.join(ids))}"
     job = _training_job(jobs[0], [PlannedRun(spec=run) for run in runs])
     # The search removes its own folder of checkpoints when it has all runs.
     checkpoints = Path(job.resources["checkpoints"]) / name

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Union
 from subtune.comparison.user_table import make_name, make_task_name, read_user_table
 from subtune.config.schema import REPOSITORY
 from subtune.core.errors import SubtuneError, cut, listed, one_line
-from subtune.core.files import hash_files
+from subtune.core.files import hash_files, hash_text
 from subtune.core.hub import pin_revision
-from subtune.core.ids import content_id
 from subtune.core.layout import Layout
 from subtune.data.table_files import FORMATS
 from subtune.data.text_files import file_ending, is_file
@@ -208,7 +207,7 @@ def _split_of_rows(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
             f"{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a Dataset, "
             "the name of a dataset on the hub, or for dev a share of the training rows such as 0.2"
         )
-    return Split(content_id(_json_lines(_to_frame(rows))), lambda results: _to_frame(rows))
+    return Split(hash_text(_json_lines(_to_frame(rows))), lambda results: _to_frame(rows))
 
 
 def _divide_split(train: Split, share: float) -> dict[str, Split]:

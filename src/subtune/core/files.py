@@ -123,6 +123,11 @@ def flush(path: Path) -> None:
         os.close(handle)
 
 
+def hash_text(text: str) -> str:
+    """Return the first 12 hexadecimal digits of a text's SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
 def checksum(content: bytes) -> str:
     """Return the hash of a file's content."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -1,13 +1,12 @@
 """Values that decide a result, and the content ids made from them."""
 
-import hashlib
 import json
 from functools import cached_property
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
-ID_LENGTH = 12
+from subtune.core.files import hash_text
 
 
 class Value(BaseModel):
@@ -43,7 +42,7 @@ class Value(BaseModel):
     @cached_property
     def id(self) -> str:
         """The first 12 hexadecimal digits of the SHA-256 of the canonical JSON."""
-        return content_id(self.canonical())
+        return hash_text(self.canonical())
 
 
 def _written(content: Any) -> Any:
@@ -59,8 +58,3 @@ def canonical_json(data: Any) -> str:
     return json.dumps(
         data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
-
-
-def content_id(text: str) -> str:
-    """Return the first 12 hexadecimal digits of a text's SHA-256."""
-    return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]

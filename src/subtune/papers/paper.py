@@ -1,6 +1,5 @@
 """Declarations of papers: tables, figures, claims and printed numbers."""
 
-import hashlib
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from pydantic import TypeAdapter
 
 from subtune.analysis import statistics
 from subtune.analysis.claims import Claim
-from subtune.core.files import read_package_yaml
+from subtune.core.files import hash_files, read_package_yaml
 from subtune.exhibits.output import ExperimentResults
 from subtune.exhibits.score_tables import AVERAGE
 
@@ -173,10 +172,8 @@ class Paper:
 
     def version(self) -> str:
         """Return a hash of the paper's claims and of all numbers that it prints."""
-        digest = hashlib.sha256()
-        for path in sorted([*self.folder.glob("*.csv"), *self.folder.parent.glob("claims.yaml")]):
-            digest.update(path.name.encode() + path.read_bytes())
-        return digest.hexdigest()[:12]
+        paths = [*self.folder.glob("*.csv"), *self.folder.parent.glob("claims.yaml")]
+        return hash_files(*sorted(paths))
 
     def printed(self, name: str) -> pd.DataFrame:
         """Return one of the paper's tables, by the name of its file.

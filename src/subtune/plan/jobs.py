@@ -3,7 +3,8 @@
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from subtune.core.ids import canonical_json, content_id
+from subtune.core.files import hash_text
+from subtune.core.ids import canonical_json
 from subtune.runs.spec import Fit, PlannedRun
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def split_runs(plan: "Plan") -> dict[str, list[PlannedRun]]:
         for part in parts:
             for job in split(part, plan):
                 content = {"runs": [run.key for run in job], "task": job[0].task_name}
-                sweeps[f"{job[0].task_name}-{content_id(canonical_json(content))}"] = job
+                sweeps[f"{job[0].task_name}-{hash_text(canonical_json(content))}"] = job
     return sweeps
 
 
@@ -58,7 +59,7 @@ def split_searches(plan: "Plan") -> dict[str, tuple[str, ...]]:
             job for group in groups for job in _split_within_limits(group, plan, RUNS_OF_A_SEARCH)
         ]
     found = [tuple(run.search for run in job if run.search) for job in jobs]
-    return {ids[0] if len(ids) == 1 else content_id(" ".join(ids)): ids for ids in found}
+    return {ids[0] if len(ids) == 1 else hash_text(" ".join(ids)): ids for ids in found}
 
 
 def _job_key(run: PlannedRun) -> Hashable:

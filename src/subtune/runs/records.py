@@ -38,8 +38,8 @@ import safetensors.numpy
 from pyarrow.parquet import ParquetFile
 
 from subtune.core.errors import SubtuneError
-from subtune.core.files import checksum, new_directory
-from subtune.core.ids import canonical_json, content_id
+from subtune.core.files import checksum, hash_text, new_directory
+from subtune.core.ids import canonical_json
 from subtune.core.layout import Layout
 from subtune.runs.spec import RunSpec
 
@@ -119,7 +119,7 @@ def read_spec(store: Path, run_id: str) -> RunSpec:
     path = store / run_id / "spec.json"
     try:
         data = json.loads(_read(path))
-        written = content_id(canonical_json(data))
+        written = hash_text(canonical_json(data))
     except ValueError:
         raise _damage(store, f"{path} is not a run spec") from None
     if written != run_id:

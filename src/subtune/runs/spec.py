@@ -11,7 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from subtune.core.ids import Value, canonical_json, content_id
+from subtune.core.files import hash_text
+from subtune.core.ids import Value, canonical_json
 from subtune.methods import Selection
 from subtune.methods.selection import WholeTensors, Work
 from subtune.methods.single_entries import Scope
@@ -307,7 +308,7 @@ class PlannedRun(Value):
         """The run's name in plans: the run's id, or another one if a search finds its rate."""
         if self.search is None:
             return self.spec.id
-        return content_id(canonical_json({"run": self.spec.written(), "search": self.search}))
+        return hash_text(canonical_json({"run": self.spec.written(), "search": self.search}))
 
     @property
     def task_name(self) -> str:

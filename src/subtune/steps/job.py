@@ -1,9 +1,10 @@
 """A job of a step: plain values, which a rule and a worker of `compare` read alike."""
 
-import hashlib
 import json
 from importlib import import_module
 from typing import Any, NamedTuple
+
+from subtune.core.files import drafts, hash_text
 
 # A path or a list of paths, by name.
 Paths = dict[str, Any]
@@ -51,7 +52,7 @@ class Job(NamedTuple):
     @property
     def settings(self) -> str:
         """A hash of the spec. A job whose id is a name runs again if it differs."""
-        return hashlib.sha256(json.dumps(self.spec, sort_keys=True).encode()).hexdigest()
+        return hash_text(json.dumps(self.spec, sort_keys=True))
 
 
 def files(paths: Paths) -> list[str]:
@@ -76,7 +77,5 @@ def run_job(job: Job, threads: int = 1) -> None:
         StoppedError: training was asked to stop.
         SubtuneError: an input cannot be used, or an output cannot be written.
     """
-    from subtune.core.files import drafts
-
     with drafts(job.outputs) as outputs:
         import_module(f"subtune.steps.{job.step}").run(job, outputs, threads)

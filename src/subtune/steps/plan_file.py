@@ -4,7 +4,6 @@ The process that a user starts plans, or reads the file if nothing has changed, 
 Jobs import this module, so it imports nothing that takes time.
 """
 
-import hashlib
 import json
 import os
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from subtune.core.errors import one_line
-from subtune.core.files import write_text
+from subtune.core.files import hash_text, write_text
 from subtune.steps.job import Job
 
 # The environment variable with the paths of a call's plans as JSON: one for each workflow module.
@@ -52,7 +51,7 @@ def plan_path(data: Mapping[str, Any]) -> Path:
         data: the parsed configuration.
     """
     text = json.dumps(data, sort_keys=True, default=str)
-    return Path(data.get("results", "results"), "plans", f"{_hash(text)}.json")
+    return Path(data.get("results", "results"), "plans", f"{hash_text(text)}.json")
 
 
 def read_plan(data: Mapping[str, Any]) -> PlannedJobs:
@@ -151,8 +150,4 @@ def _code() -> str:
     """Return a hash of the states of subtune's own files, and of the place of its environment."""
     package = Path(__file__).parents[1]
     files = (str(path) for path in package.rglob("*.*") if "__pycache__" not in path.parts)
-    return _hash(f"{sys.prefix} {_states(sorted(files))}")
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hash_text(f"{sys.prefix} {_states(sorted(files))}")

@@ -70,9 +70,8 @@ def train(
 ) -> list[Result]:
     """Fine-tune several runs of a pretrained model side by side.
 
-    Runs share batches, frozen weights, seed, batch size, epochs, precision, labels and the number
-    of training rows. Each run has its own entries, learning rate, schedule, weight decay and
-    clipping. Except for rounding, a run's result does not depend on the others; on a GPU, only the
+    Runs share batches, frozen weights, seed and recipe. Each run has its own entries and learning
+    rate. Except for rounding, a run's result does not depend on the others; on a GPU, only the
     dropout of attention weights does. A run whose loss or predictions are not finite at an epoch's
     end stops there, and the others continue.
 

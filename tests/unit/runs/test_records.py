@@ -15,7 +15,8 @@ from subtune import cli
 from subtune.analysis import runs
 from subtune.analysis.predictions import require_scores_of_predictions
 from subtune.core.errors import SubtuneError
-from subtune.core.ids import canonical_json, content_id
+from subtune.core.files import hash_text
+from subtune.core.ids import canonical_json
 from subtune.core.layout import Layout
 from subtune.runs import records
 from subtune.training import recording
@@ -232,7 +233,7 @@ def test_whole_records_have_no_problems(results, capsys):
 def test_a_record_of_an_earlier_version_is_not_damaged_and_is_left_out(results, capsys):
     fields = json.loads((results / "runs" / FIRST / "spec.json").read_text())
     fields["search_seed"] = 1
-    earlier = content_id(canonical_json(fields))
+    earlier = hash_text(canonical_json(fields))
     path = shutil.copytree(results / "runs" / FIRST, results / "runs" / earlier)
     (path / "spec.json").write_text(json.dumps(fields))
     records.write_checksums(path)
