@@ -201,7 +201,7 @@ def test_the_tasks_are_one_of_each_kind_and_read_their_files():
     assert [task.kind_name for task in tasks.values()] == [*KINDS]
     # The other tasks name files that only readers have.
     for name in ("weather", "recipes", "shops"):
-        paths = {split: (ROOT / path,) for split, path in tasks[name].files.items()}
+        paths = {split: ROOT / path for split, path in tasks[name].files.items()}
         columns = sources.read_columns(tasks[name].task(name), paths)
         assert all(columns[split]["idx"] for split in ("train", "validation"))
 

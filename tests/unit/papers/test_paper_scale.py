@@ -8,13 +8,20 @@ from subtune import papers
 from subtune.config import read_config
 from subtune.exhibits.score_tables import exhibit_scores
 from subtune.methods.names import METHODS, is_built_in
-from subtune.papers.experiments import exhibits_of, paper_of, with_information, with_papers
+from subtune.papers.experiments import paper_of, with_information, with_papers
 from subtune.plan.cost import Estimates, cost_table
 from subtune.plan.plan import make_plan
 from tests.helpers.project import ROOT
+from tests.unit.papers.test_experiments import exhibits_of
 
 PAPERS = ["layernorm", "bitfit", "bitfit_plus", "spafit"]
 DAY = ROOT / "examples" / "papers-in-a-day.yaml"
+
+
+def tables_of_sizes(experiment):
+    """The table that an experiment has if it trains on several numbers of rows."""
+    several = any(len(experiment.settings(task).train_rows) > 1 for task in experiment.tasks)
+    return ["sizes"] if several else []
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +136,7 @@ def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
             (experiment.paper, name)
             for experiment in config.experiments.values()
             for name in [
-                *exhibits_of(config, experiment),
+                *exhibits_of(experiment, *tables_of_sizes(experiment)),
                 *(claim.text for claim in paper_of(experiment).claims_on(experiment.tasks)),
             ]
         }
