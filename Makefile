@@ -80,7 +80,7 @@ format: install
 	$(BIN)/snakefmt Snakefile workflow/rules
 
 schema: install
-	$(BIN)/python -c 'import json, subtune.config; print(json.dumps(subtune.config.Config.model_json_schema(), indent=2))' > config.schema.json
+	$(BIN)/python -c 'import json; from subtune.config.schema import Config; print(json.dumps(Config.model_json_schema(), indent=2))' > config.schema.json
 
 # Call this after a change of requirements.lock. It needs uv, and `make audit` pip-audit: pipx install both.
 hashes:

@@ -254,7 +254,7 @@ def params(
         labels: outputs of the classifier; default: 2
         json: print JSON, for programs
     """
-    from subtune.config import read_config
+    from subtune.config.checks import read_config
     from subtune.printing import count_parameters, parameter_lines
 
     if labels < 1:
@@ -275,11 +275,11 @@ def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
         config: default: config.yaml
         json: print JSON, for programs
     """
-    from subtune.config import read_config
+    from subtune.config.checks import read_config
     from subtune.papers.experiments import with_information
     from subtune.plan.cost import Estimates, cost_table
     from subtune.printing import plan_lines
-    from subtune.steps.preflight import preflight, try_tokenizers
+    from subtune.steps.context import preflight, try_tokenizers
 
     checked, planned = preflight(read_config(config))
     notes = [*try_tokenizers(planned)]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from subtune import tasks
-from subtune.config import Config, Experiment
+from subtune.config.schema import Config, Experiment
 from subtune.data.load import make_split, tokenize
 from subtune.methods import Selection
 from subtune.methods.names import METHODS

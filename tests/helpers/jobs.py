@@ -3,7 +3,7 @@
 from subtune.comparison.schedule import Schedule, job_key
 from subtune.methods.names import METHODS
 from subtune.runs.spec import Fit, Fold, PlannedRun, SearchSpec
-from subtune.steps.job import Job
+from subtune.steps.jobs import Job
 from tests.helpers import examples
 
 RATES = (1e-4, 1e-3, 1e-2)

@@ -2,7 +2,7 @@
 
 import copy
 
-from subtune.config import check_config
+from subtune.config.checks import check_config
 from subtune.plan.plan import Plan, make_plan
 from tests.helpers import examples
 

@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from subtune import cli, compare, config
+from subtune import cli, compare
 from subtune.comparison.request import Options
+from subtune.config.schema import MARGIN
 
 COMMANDS = [
     *("compare", "run", "init", "look", "params", "plan", "runs", "verify", "export", "predict"),
@@ -49,7 +50,7 @@ def test_an_option_has_one_declaration_for_the_terminal_and_for_python(capsys, c
         assert f"\n        {option.name}: " in compare.__doc__
         if option.name != "kind":
             assert f" --{option.name.replace('_', '-')} " in said
-    assert Options().margin == config.schema.MARGIN
+    assert Options().margin == MARGIN
 
 
 def test_options_become_the_arguments_of_a_command():

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from subtune.config import check_config
+from subtune.config.checks import check_config
 from subtune import papers
 from subtune.data import sources
 from subtune.methods.roles import family_naming

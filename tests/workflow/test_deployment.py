@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from subtune import cli
-from subtune.config import check_config
+from subtune.config.checks import check_config
 from subtune.plan.plan import make_plan
 from subtune.steps.snakemake_calls import offer_library
 from tests.helpers.project import ROOT, SNAKEMAKE, printed

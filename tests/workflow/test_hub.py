@@ -9,7 +9,7 @@ import huggingface_hub
 import pytest
 
 from subtune.comparison.splits import find_splits
-from subtune.config import check_config
+from subtune.config.checks import check_config
 from subtune.core.errors import SubtuneError
 from subtune.data.load import load_rows
 from subtune.data.sources import OFFICIAL_NAMES

@@ -15,14 +15,14 @@ from snakemake.cli import get_profile_dir, parse_args, parse_config
 
 from subtune import cli
 from subtune.analysis.columns import read_table
-from subtune.config import check_config, read_config
+from subtune.config.checks import check_config, read_config
 from subtune.config.schema import OwnTask
 from subtune.data import sources
 from subtune.exhibits import output
 from subtune.exhibits.answer_tables import answers_table, format_answers, summary_table
 from subtune.methods import SELECTION
 from subtune.models.dimensions import read_dimensions
-from subtune.steps.preflight import preflight
+from subtune.steps.context import preflight
 from subtune.tasks.task import KINDS
 from tests.helpers.exhibits import results
 from tests.helpers.project import ROOT

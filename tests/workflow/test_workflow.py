@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from subtune import cli
-from subtune.config import read_config
+from subtune.config.checks import read_config
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
 from tests.helpers.project import RETURNED, ROOT, TASK, Project, job_counts

@@ -14,7 +14,7 @@ from snakemake.logging import logger
 from subtune.core.errors import SubtuneError
 from subtune.core.jobs import skip_final_garbage_collection
 from subtune.core.layout import Layout
-from subtune.steps import plan_file
+from subtune.steps.jobs import offer_plan, read_plan, write_plan
 from subtune.steps.snakemake_calls import CallEvents, offer_library
 
 # The directory of the clone or package. If another workflow includes this one, `workflow.basedir` is the
@@ -44,8 +44,8 @@ def planned():
             *(path for _, path in filter(None, places)),
         ]:
             require_unique_keys(Path(path))
-        plan = plan_file.write_plan(config)
-        plan_file.offer_plan(config)
+        plan = write_plan(config)
+        offer_plan(config)
     except SubtuneError as problem:
         raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
     for line in plan.notes:
@@ -53,7 +53,7 @@ def planned():
     return plan
 
 
-PLAN = planned() if workflow.is_main_process else plan_file.read_plan(config)
+PLAN = planned() if workflow.is_main_process else read_plan(config)
 SETTINGS, PATHS = PLAN.settings, Layout(PLAN.settings["results"])
 
 skip_final_garbage_collection()

@@ -19,7 +19,7 @@ from subtune.analysis.curves import verdict
 from subtune.core.errors import SubtuneError
 from subtune.methods.names import builtin_name, masked_name
 from subtune.runs import records
-from subtune.runs.search import read_searches
+from subtune.runs.learning_rates import read_searches
 from subtune.runs.spec import RunSpec
 
 # The columns that `subtune runs` lists, and their headings.

@@ -40,7 +40,7 @@ from subtune.comparison.user_table import (
     parse_number,
     read_user_table,
 )
-from subtune.config import check_config, read_config
+from subtune.config.checks import check_config, read_config
 from subtune.core import machine
 from subtune.core.errors import SubtuneError, one_line, one_of
 from subtune.core.layout import Layout

@@ -27,9 +27,9 @@ from subtune.comparison.workers import LONGEST_WAIT, Ended, Workers, end_in_word
 from subtune.core.errors import SubtuneError, listed
 from subtune.core.files import write_text
 from subtune.core.layout import Layout
+from subtune.runs.learning_rates import best_rate, outcome, recorded_scores, tried_scores
 from subtune.runs.records import is_recorded
-from subtune.runs.search import best_rate, outcome, recorded_scores, tried_scores
-from subtune.steps.job import Job, Paths, files, run_job
+from subtune.steps.jobs import Job, Paths, files, run_job
 
 SECONDS_BETWEEN_LINES = 30
 # The most seconds for a worker's last step and its checkpoint.

@@ -31,13 +31,14 @@ from subtune.comparison.splits import (
     task_name,
     write_splits,
 )
-from subtune.config import check_config, parse_config_file, read_config
+from subtune.config import parse_config_file
+from subtune.config.checks import check_config, read_config
 from subtune.core.errors import SubtuneError, listed, one_line
 from subtune.core.files import hash_text, write_text
 from subtune.core.ids import canonical_json
 from subtune.core.layout import Layout
 from subtune.data.text_files import is_directory
-from subtune.steps import plan_file
+from subtune.steps.jobs import write_plan
 
 # The file in the results with the first call's question.
 ASKED = "comparison.json"
@@ -114,7 +115,7 @@ def compare(
             else:
                 _configure(place, question, say)
             data = parse_config_file(place / CONFIGURATION)
-            configuration, plan = check_config(data), plan_file.write_plan(data)
+            configuration, plan = check_config(data), write_plan(data)
             schedule = make_schedule(plan, place / CONFIGURATION, configuration.assumptions.on_gpu)
         clock = loop.Clock(began, began + 60 * question.options.minutes)
         loop.answer(schedule, place, clock, configuration.jobs_at_once or 1, lock)

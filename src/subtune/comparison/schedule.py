@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from subtune.core.files import hash_text
-from subtune.runs.search import next_rates
+from subtune.runs.learning_rates import next_rates
 from subtune.runs.spec import Fit, PlannedRun, RunSpec, SearchSpec
-from subtune.steps.job import Job, files
-from subtune.steps.plan_file import PlannedJobs
+from subtune.steps.jobs import Job, PlannedJobs, files
 
 # The method that others are compared with, which trains first.
 FULL = "full"

@@ -9,7 +9,7 @@ import numpy as np
 
 from subtune.comparison import DEFAULTS
 from subtune.comparison.starting_model import StartingModel
-from subtune.config import Config
+from subtune.config.schema import Config
 from subtune.core import machine
 from subtune.plan.cost import Estimates
 from subtune.plan.inputs import make_data_spec

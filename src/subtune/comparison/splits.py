@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from subtune.comparison.user_table import make_name, make_task_name, read_user_table
-from subtune.config.schema import REPOSITORY
+from subtune.config.fields import REPOSITORY
 from subtune.core.errors import SubtuneError, cut, listed, one_line
 from subtune.core.files import hash_files, hash_text
 from subtune.core.hub import pin_revision

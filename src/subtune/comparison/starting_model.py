@@ -11,7 +11,7 @@ import numpy as np
 
 from subtune.comparison import DEFAULTS
 from subtune.comparison.user_table import make_name
-from subtune.config.schema import HUB_MODELS, REPOSITORY
+from subtune.config.fields import HUB_MODELS, REPOSITORY
 from subtune.core.errors import SubtuneError, cut, placed
 from subtune.core.ids import Value
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD

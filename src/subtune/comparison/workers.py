@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from subtune.core.layout import Layout
-from subtune.steps.job import Job
+from subtune.steps.jobs import Job
 
 # The longest wait for a worker, after which callers read the clock again.
 LONGEST_WAIT = 1.0

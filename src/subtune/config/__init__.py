@@ -1,4 +1,7 @@
-"""The configuration, ``config.yaml``, which is checked as a whole before any work starts."""
+"""The configuration, ``config.yaml``, as a parsed file.
+
+`subtune.config.schema` has its settings. Nothing here imports them, because that takes time.
+"""
 
 import contextlib
 from collections.abc import Mapping
@@ -6,38 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
-from subtune.config.checks import describe_errors, list_problems
-from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError
-
-__all__ = ["Config", "Experiment", "check_config", "parse_config_file", "read_config"]
-
-
-def check_config(data: Mapping[str, Any]) -> Config:
-    """Validate a parsed ``config.yaml``.
-
-    Raises:
-        SubtuneError: one line per mistake: the key's path, what was found, what is allowed.
-    """
-    try:
-        config = Config.model_validate(data)
-        problems = list(list_problems(config))
-    except ValidationError as error:
-        problems = describe_errors(error)
-    if problems:
-        raise SubtuneError("\n".join(dict.fromkeys(problems)))
-    return config
-
-
-def read_config(path: Path) -> Config:
-    """Read and validate a configuration file, or a profile with a configuration as ``config``.
-
-    Raises:
-        SubtuneError: the file is missing, not YAML, or not a valid configuration.
-    """
-    return check_config(parse_config_file(path))
 
 
 def parse_config_file(path: Path) -> Mapping[str, Any]:

@@ -1,17 +1,20 @@
-"""Checks of a whole configuration, and its mistakes as readable lines.
+"""Checks of a whole configuration, before any work starts, and its mistakes as readable lines.
 
 Pydantic checks each section by itself. These checks compare sections: one may use a name that
 another must define.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from subtune.config.schema import PATTERNS_IN_WORDS, Config, Experiment
+from subtune.config import parse_config_file
+from subtune.config.fields import PATTERNS_IN_WORDS
+from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError, cut, key_path, one_of, text_of
 from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, is_on_hub
 from subtune.methods.added import Embeddings
@@ -29,6 +32,31 @@ REMOVED = {
     "merge_labels": "labels that differ in invisible characters count as one, and those that "
     "differ in capitals are classes of their own",
 }
+
+
+def check_config(data: Mapping[str, Any]) -> Config:
+    """Validate a parsed ``config.yaml``.
+
+    Raises:
+        SubtuneError: one line per mistake: the key's path, what was found, what is allowed.
+    """
+    try:
+        config = Config.model_validate(data)
+        problems = list(list_problems(config))
+    except ValidationError as error:
+        problems = describe_errors(error)
+    if problems:
+        raise SubtuneError("\n".join(dict.fromkeys(problems)))
+    return config
+
+
+def read_config(path: Path) -> Config:
+    """Read and validate a configuration file, or a profile with a configuration as ``config``.
+
+    Raises:
+        SubtuneError: the file is missing, not YAML, or not a valid configuration.
+    """
+    return check_config(parse_config_file(path))
 
 
 def list_problems(config: Config) -> Iterator[str]:

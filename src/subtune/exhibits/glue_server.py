@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.scores import best_of_seeds
-from subtune.config import Config, Experiment
+from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError, placed
 from subtune.data.text_files import delimited_rows
 from subtune.methods.added import Embeddings

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from subtune import papers
-from subtune.config import Config, Experiment
+from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError, one_of
 from subtune.papers.paper import Paper
 from subtune.plan.plan import Plan

@@ -29,8 +29,7 @@ from subtune.models.dimensions import (
 )
 from subtune.models.families import Dimensions
 from subtune.models.files import choose_head
-from subtune.plan.jobs import RUNS_OF_A_SEARCH
-from subtune.plan.plan import Plan
+from subtune.plan.plan import RUNS_OF_A_SEARCH, Plan
 from subtune.runs.spec import FisherSpec, Fit, PlannedRun, RunSpec, TokensSpec
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from itertools import product
 from operator import itemgetter
 from typing import Any
 
-from subtune.config import Config, Experiment
-from subtune.config.schema import Rate
+from subtune.config.schema import Config, Experiment, Rate
 from subtune.methods import Selection
 from subtune.methods.added import Embeddings
 from subtune.methods.selection import WholeTensors, require_whole

@@ -9,8 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Literal
 
-from subtune.config import Config, Experiment
-from subtune.config.schema import ModelSource
+from subtune.config.schema import Config, Experiment, ModelSource
 from subtune.core.errors import SubtuneError, placed
 from subtune.core.hub import COMMITS, fetch_text, pin_revision, remember_answer
 from subtune.core.layout import Layout

@@ -8,7 +8,7 @@ step is something else: one update of a model's parameters.)
 Who writes which file, in which process:
 
 * The process that a user starts plans the configuration, or reads the plan's file if nothing has
-  changed, and writes the plan's file (`subtune.steps.plan_file`).
+  changed, and writes the plan's file (`subtune.steps.jobs`).
 * Each job's process reads its job from the plan's file, and writes the job's outputs.
 * Snakemake, or `compare`, decides which jobs have to run.
 """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from subtune.core.jobs import report, stop_requests
 from subtune.core.machine import prepare
-from subtune.steps.job import Job
+from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
     from subtune.models.encoder import Encoder

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from subtune.core.jobs import report
-from subtune.steps.job import Job
+from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
     from subtune.steps.context import Context
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for the rows of each task and source."""
-    from subtune.steps.preflight import places_of
+    from subtune.steps.context import places_of
 
     for key, rows in context.plan.datasets.items():
         places = context.hub | places_of(context.config, rows)

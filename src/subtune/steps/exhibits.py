@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from subtune.steps.job import Job, Paths
+from subtune.steps.jobs import Job, Paths
 from subtune.steps.scores import TABLES
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from subtune.core.jobs import report
 from subtune.steps.computing import load_job_encoder
-from subtune.steps.job import Job
+from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
     from subtune.steps.context import Context

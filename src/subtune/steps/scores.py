@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subtune.steps.computing import finished_files
-from subtune.steps.job import Job
+from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
     from subtune.steps.context import Context

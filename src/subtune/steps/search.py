@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from subtune.core.jobs import report
 from subtune.steps.computing import training
-from subtune.steps.job import Job
+from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
     from subtune.steps.context import Context
@@ -29,7 +29,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Search for learning rates, and write each with every rate that was tried."""
-    from subtune.runs.search import search
+    from subtune.runs.learning_rates import search
     from subtune.runs.spec import SearchSpec
 
     specs = map(SearchSpec.model_validate, job.spec["searches"])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subtune.steps.job import Job
+from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
     from subtune.steps.context import Context

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from subtune.core.jobs import report
 from subtune.steps.computing import training
-from subtune.steps.job import Job
+from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
     from subtune.steps.context import Context
@@ -37,7 +37,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     import pandas as pd
 
     from subtune.runs import records
-    from subtune.runs.search import read_searches
+    from subtune.runs.learning_rates import read_searches
     from subtune.runs.spec import PlannedRun
 
     store = Path(job.resources["store"])

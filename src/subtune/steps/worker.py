@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from subtune.core.jobs import StoppedError, job_log, message_of, report
-from subtune.steps.job import Job
+from subtune.steps.jobs import Job
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ def _import_libraries() -> None:
 
 def _answer(job: Job, log: Path) -> dict[str, Any]:
     """Do a job, and return the answer."""
-    from subtune.steps.job import run_job
+    from subtune.steps.jobs import run_job
 
     log.parent.mkdir(parents=True, exist_ok=True)
     with job_log(log, job.resources.get("hub_cache")):

@@ -15,7 +15,7 @@ from subtune import cli
 from subtune.comparison import pace
 from subtune.comparison.first_configuration import quote_yaml
 from subtune.comparison.pace import MeasuredPace
-from subtune.config import check_config, read_config
+from subtune.config.checks import check_config, read_config
 from subtune.config.schema import Pace
 from subtune.core import machine
 from subtune.plan import inputs

@@ -7,7 +7,7 @@ import pytest
 
 from subtune.comparison.schedule import next_jobs
 from subtune.runs.spec import PlannedRun
-from subtune.steps.job import Job
+from subtune.steps.jobs import Job
 from tests.helpers.jobs import PLACES, comparison
 
 TOKENS = ("tokens", "t")

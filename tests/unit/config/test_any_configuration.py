@@ -7,9 +7,10 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from subtune.config import Config, check_config, read_config
+from subtune.config.checks import check_config, read_config
+from subtune.config.schema import Config
 from subtune.core.errors import SubtuneError
-from subtune.steps.preflight import preflight
+from subtune.steps.context import preflight
 from tests.helpers.messages import assert_message
 from tests.helpers.project import table
 

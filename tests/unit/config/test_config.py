@@ -7,7 +7,9 @@ import math
 import pytest
 
 from subtune import cli
-from subtune.config import Config, check_config, parse_yaml
+from subtune.config import parse_yaml
+from subtune.config.checks import check_config
+from subtune.config.schema import Config
 from subtune.core.errors import SubtuneError
 from subtune.plan.plan import make_plan
 from tests.helpers.messages import assert_message, refused

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from subtune.config import check_config
+from subtune.config.checks import check_config
 from subtune.core.errors import SubtuneError
 from subtune.plan.plan import make_plan
 from subtune.tasks.task import KINDS

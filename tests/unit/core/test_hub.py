@@ -2,7 +2,7 @@
 
 import pytest
 
-from subtune.config.schema import HUB_MODELS
+from subtune.config.fields import HUB_MODELS
 from subtune.core.errors import SubtuneError
 from subtune.core.hub import COMMIT, GLUE, SQUAD, UNIVERSAL_DEPENDENCIES, pin_revision
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from subtune import papers
-from subtune.config import read_config
+from subtune.config.checks import read_config
 from subtune.exhibits.score_tables import exhibit_scores
 from subtune.methods.names import METHODS, is_built_in
 from subtune.papers.experiments import paper_of, with_information, with_papers

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoTokenizer
 
-from subtune.config import check_config
+from subtune.config.checks import check_config
 from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
 from subtune.data import sources

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from subtune.config import check_config
+from subtune.config.checks import check_config
 from subtune.core.errors import SubtuneError
 from subtune.core.hub import COMMITS, GLUE, SQUAD
 from subtune.data.sources import task_size

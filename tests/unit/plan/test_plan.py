@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from subtune.config import check_config
-from subtune.config.schema import SEARCHED
+from subtune.config.checks import check_config
+from subtune.config.fields import SEARCHED
 from subtune.core.errors import SubtuneError
 from subtune.methods.single_entries import Top
 from subtune.plan.cost import Estimates

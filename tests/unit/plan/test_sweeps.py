@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subtune.config import check_config
+from subtune.config.checks import check_config
 from subtune.methods.names import METHODS
-from subtune.plan import jobs
-from subtune.plan.jobs import FEW_EXAMPLES, VARYING
-from subtune.plan.plan import WEIGHT_OF_MATRICES, make_plan
+from subtune.plan import plan as planning
+from subtune.plan.plan import FEW_EXAMPLES, VARYING, WEIGHT_OF_MATRICES, make_plan
 from subtune.runs.spec import Fold, PlannedRun
 from subtune.tasks.task import TaskSize
 from tests.helpers import examples
@@ -57,7 +56,7 @@ def test_sweeps_are_a_partition_of_the_runs_within_the_limits_of_a_job(
     limits = {"runs_per_job": most, "jobs_at_once": at_once}
     size = TaskSize(train_rows=ROWS, evaluation_rows=100, test_rows=100, tokens=10)
     made = plan_runs(runs, size, assumptions={"device": device}, **limits)
-    with mock.patch.object(jobs, "MOST_WEIGHT", most_weight):
+    with mock.patch.object(planning, "MOST_WEIGHT", most_weight):
         sweeps = made.sweeps
     assert sorted(run.key for sweep in sweeps.values() for run in sweep) == sorted(made.runs)
 

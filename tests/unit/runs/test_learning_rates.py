@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from subtune.core.jobs import StoppedError
 from subtune.runs import records
-from subtune.runs.search import best_rate, next_rates, recorded_scores, search
+from subtune.runs.learning_rates import best_rate, next_rates, recorded_scores, search
 from subtune.runs.spec import SearchSpec
 from subtune.training.checkpoints import Checkpoints
 from tests.helpers import examples

@@ -1,24 +1,98 @@
-"""The plan as a file: made once for a configuration, and read by every job.
+"""The jobs of a plan, and the file in which the process that plans passes them on.
 
-The process that a user starts plans, or reads the file if nothing has changed, which is faster.
-Jobs import this module, so it imports nothing that takes time.
+A job has plain values, which a rule and a worker of `compare` read alike. The process that a user
+starts plans, or reads the file if nothing has changed, which is faster. Every job's process imports
+this module, so it imports nothing that takes time.
 """
 
 import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from subtune.core.errors import one_line
-from subtune.core.files import hash_text, write_text
-from subtune.steps.job import Job
+from subtune.core.files import drafts, hash_text, write_text
 
 # The environment variable with the paths of a call's plans as JSON: one for each workflow module.
 # Snakemake passes it to jobs, on a cluster too. A job parses the configuration again, and without
 # the variable it would look for the plan of a configuration that was edited since the call began.
 OFFERED = "SUBTUNE_PLAN"
+# A path or a list of paths, by name.
+Paths = dict[str, Any]
+# The modules of the steps. A step's jobs come after those that make their inputs.
+STEPS = (
+    "dataset",
+    "model",
+    "tokens",
+    "fisher",
+    "ranking",
+    "search",
+    "train",
+    "scores",
+    "test_predictions",
+    "submission",
+    "exhibits",
+    "summary",
+    "runs",
+    "report_page",
+)
+
+
+class Job(NamedTuple):
+    """One piece of a step's work: the values that decide its result, its files, and what it needs.
+
+    All values are plain JSON. Paths are relative to the folder of the call.
+
+    Attributes:
+        step: a name in `STEPS`.
+        id: a content hash, or a name such as an experiment's.
+        spec: all values that decide the result.
+        inputs: a path or a list of paths by name.
+        outputs: the same.
+        resources: values that decide no result: ``mem_mb`` and ``minutes`` for a first attempt, and
+            places such as ``store`` and ``hub_cache``.
+    """
+
+    step: str
+    id: str
+    spec: dict[str, Any]
+    inputs: Paths
+    outputs: Paths
+    resources: dict[str, Any]
+
+    @property
+    def settings(self) -> str:
+        """A hash of the spec. A job whose id is a name runs again if it differs."""
+        return hash_text(json.dumps(self.spec, sort_keys=True))
+
+
+def files(paths: Paths) -> list[str]:
+    """Return all paths of a job's inputs or outputs, in their order."""
+    return [
+        path for value in paths.values() for path in ([value] if isinstance(value, str) else value)
+    ]
+
+
+def run_job(job: Job, threads: int = 1) -> None:
+    """Do a job in this process, and write its outputs.
+
+    Outputs are written under temporary names and then renamed, so an output is whole or absent.
+    Lines about the work go to `subtune.core.jobs.report`; `subtune.core.jobs.job_log` sends them to
+    a log. While a job trains, `subtune.core.jobs.SIGNALS` ask it to stop: it writes a checkpoint,
+    from which the job continues the next time.
+
+    Args:
+        threads: the number of threads of a job that computes.
+
+    Raises:
+        StoppedError: training was asked to stop.
+        SubtuneError: an input cannot be used, or an output cannot be written.
+    """
+    with drafts(job.outputs) as outputs:
+        import_module(f"subtune.steps.{job.step}").run(job, outputs, threads)
 
 
 class PlannedJobs(NamedTuple):
@@ -110,9 +184,8 @@ def _read_if_current(data: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _make_plan(data: Mapping[str, Any]) -> dict[str, Any]:
     """Plan a configuration, and return the content of its plan's file."""
-    from subtune.config import check_config
-    from subtune.steps.context import Context, targets_of
-    from subtune.steps.preflight import named_files, preflight, try_tokenizers
+    from subtune.config.checks import check_config
+    from subtune.steps.context import Context, named_files, preflight, targets_of, try_tokenizers
 
     config, plan = preflight(check_config(data))
     context, notes = Context(config, plan), [*try_tokenizers(plan)]

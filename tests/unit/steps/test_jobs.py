@@ -1,16 +1,20 @@
-"""The plan's file: when it is made, when it is read, and what it costs to read it."""
+"""Jobs that are done from Python, and the plan's file: when it is made, and when it is read."""
 
 import copy
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from subtune.core.errors import SubtuneError
+from subtune.data.load import read_splits
 from subtune.plan import inputs
-from subtune.steps import plan_file
-from subtune.steps.plan_file import plan_path, read_plan, write_plan
+from subtune.steps import jobs
+from subtune.steps.jobs import STEPS, files, plan_path, read_plan, run_job, write_plan
+from tests.unit.steps.conftest import ROWS
 
 
 @pytest.fixture
@@ -58,15 +62,15 @@ def test_a_plan_is_made_again_if_something_changed(settings, tables_read, minilm
 
 def test_a_plan_is_made_again_by_another_version_of_subtune(settings, tables_read, monkeypatch):
     write_plan(settings)
-    monkeypatch.setattr(plan_file, "_code", lambda: "newer")
+    monkeypatch.setattr(jobs, "_code", lambda: "newer")
     write_plan(settings)
     assert tables_read == ["mine", "mine"]
 
 
 def test_a_change_concerns_only_the_jobs_whose_settings_it_changes(settings):
     def hashes():
-        jobs = write_plan(settings).jobs
-        return {job[:2]: job.settings for by_id in jobs.values() for job in by_id.values()}
+        plan = write_plan(settings)
+        return {job[:2]: job.settings for by_id in plan.jobs.values() for job in by_id.values()}
 
     before = hashes()
     edit_the_configuration(settings)
@@ -78,11 +82,11 @@ def test_a_change_concerns_only_the_jobs_whose_settings_it_changes(settings):
 @pytest.fixture
 def offers(monkeypatch):
     """A function that plans a configuration and names its plan to jobs, and returns the plan."""
-    monkeypatch.setenv(plan_file.OFFERED, "[]")
+    monkeypatch.setenv(jobs.OFFERED, "[]")
 
     def planned(settings):
         plan = write_plan(settings)
-        plan_file.offer_plan(settings)
+        jobs.offer_plan(settings)
         return plan
 
     return planned
@@ -105,6 +109,30 @@ def test_each_job_of_a_workflow_with_several_configurations_reads_its_own_plan(s
 
 def test_what_a_job_imports_takes_no_time():
     slow = {"pandas", "pydantic", "torch", "matplotlib", "subtune.config", "subtune.plan"}
-    code = "import sys, subtune.steps.plan_file, subtune.core.jobs; print(*sys.modules)"
+    code = "import sys, subtune.steps.jobs, subtune.core.jobs; print(*sys.modules)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     assert not slow & {*printed.split()}
+
+
+def test_jobs_write_what_they_name(settings):
+    plan = write_plan(settings)
+    for step in ("dataset", "model", "tokens"):
+        for job in plan.jobs[step].values():
+            run_job(job)
+            assert all(Path(path).exists() for path in files(job.outputs))
+    [tokens] = Path("results/tokens").iterdir()
+    assert len(read_splits(tokens)["train"]) == len(ROWS)
+
+
+def test_a_job_that_fails_leaves_nothing(settings):
+    [rows] = write_plan(settings).jobs["dataset"].values()
+    Path("train.csv").write_text("sentence,label\nanother,good\nrow,bad\n")
+    with pytest.raises(SubtuneError, match="changed since the plan was made"):
+        run_job(rows)
+    assert not list(Path("results/datasets").iterdir())
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_step_plans_and_does_its_jobs(step):
+    module = import_module(f"subtune.steps.{step}")
+    assert callable(module.jobs) and callable(module.run)
