@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
-from subtune.comparison.request import Kind, Options, Request, TableOptions
+from subtune.comparison import Kind, Options, Request, TableOptions
 from subtune.core.errors import SubtuneError, one_of, printable
 from subtune.core.jobs import skip_final_garbage_collection
 from subtune.core.layout import Layout

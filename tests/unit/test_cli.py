@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from subtune import cli, compare
-from subtune.comparison.request import Options
+from subtune.comparison import Options
 from subtune.config.schema import MARGIN
 
 COMMANDS = [

@@ -1,8 +1,123 @@
-"""A first configuration for a user's tables."""
+"""A comparison of methods on a user's rows: its options, each declared here and only here.
 
+The `subtune` command and Python's `compare` take their names, types, defaults and texts from here.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Annotated, Any, Literal, get_type_hints
 
+from cyclopts import Parameter
+
+from subtune.core.errors import SubtuneError
 from subtune.core.files import read_package_yaml
 
 # The keys of `defaults.yaml`, where comments explain them.
 DEFAULTS = SimpleNamespace(**read_package_yaml("subtune.comparison", "defaults.yaml"))
+Kind = Literal["classification", "multilabel", "regression"]
+# In a terminal, the names of several columns are one word.
+Column = Parameter(metavar="COLUMN", n_tokens=1, converter=lambda _, tokens: tokens[0].value)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """The options about the tables and the model. Options that are None are guessed.
+
+    Attributes:
+        text: column of the text; default: a guess
+        text2: column of the second text of a pair
+        label: column of the label, or several of 0 and 1 as in toxic,insult; default: a guess
+        kind: classification, multilabel or regression; default: a guess
+        model: a directory, a package, or a repository on the hub; default: MiniLM
+        encoding: the files' encoding, such as latin-1; default: UTF-8 or -16
+        sheet: sheet of Excel files; default: the first
+    """
+
+    text: Annotated[str | None, Column] = None
+    text2: Annotated[str | None, Column] = None
+    label: Annotated[str | Sequence[str] | None, Column] = None
+    # The command has an option for each kind.
+    kind: Annotated[Kind | None, Parameter(parse=False)] = None
+    model: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Options(TableOptions):
+    """The options of `compare` and `init` beside the tables.
+
+    Attributes:
+        minutes: time for everything; default: 10
+        margin: loss of score against full fine-tuning that you can afford; default: 0.02
+    """
+
+    minutes: float = 10
+    margin: float = 0.02
+
+    def __post_init__(self) -> None:
+        """Refuse a number that is out of its range."""
+        if not self.minutes > 0:
+            raise SubtuneError(f"--minutes: found {self.minutes:g}, expected a positive number")
+        if not 0 < self.margin < 1:
+            raise SubtuneError(
+                f"--margin: found {self.margin:g}, expected a score between 0 and 1, such as 0.02"
+            )
+
+
+@dataclass(frozen=True)
+class Request(Options):
+    """A user's tables and options.
+
+    Attributes:
+        train: the file with rows to train on.
+        dev: the file with rows to evaluate on; None: folds of the training rows.
+        test: the file with rows that are used for scores only.
+        to: path of the configuration; default: the task's name + .yaml.
+        results: directory of the results; default: the task's name, below results.
+    """
+
+    train: Path
+    dev: Path | None = None
+    test: Path | None = None
+    to: Path | None = None
+    results: str | None = None
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        # Importing pandas takes time, and the command needs only the fields.
+        from subtune.comparison.user_table import make_task_name
+
+        return make_task_name(self.train)
+
+    @property
+    def target(self) -> Path:
+        """The path of the configuration."""
+        return self.to or Path(f"{self.task}.yaml")
+
+
+def with_options(function: Callable) -> Any:
+    """Give a function's ``**options`` the names, types, defaults and texts of `Options`.
+
+    In the docstring, ``{options}`` becomes a line for each.
+    """
+    signature = inspect.signature(function)
+    *own, _ = signature.parameters.values()
+    hints = get_type_hints(Options)
+    shared = [
+        option.replace(annotation=hints[name])
+        for name, option in inspect.signature(Options).parameters.items()
+    ]
+    function.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
+    texts = [
+        str(each.__doc__).split("Attributes:\n")[1].strip() for each in (TableOptions, Options)
+    ]
+    described = "\n        ".join(texts)
+    function.__doc__ = str(function.__doc__).replace("{options}", described)
+    return function

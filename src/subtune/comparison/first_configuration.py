@@ -13,7 +13,7 @@ import jinja2
 import numpy as np
 import yaml
 
-from subtune.comparison import DEFAULTS, messages
+from subtune.comparison import DEFAULTS, Kind, Request, messages
 from subtune.comparison.look import (
     Facts,
     Lengths,
@@ -21,15 +21,15 @@ from subtune.comparison.look import (
     describe_tables,
     require_labels,
 )
-from subtune.comparison.request import Kind, Request
 from subtune.comparison.settings import (
     Settings,
+    StartingModel,
     Times,
     estimate_times,
+    find_starting_model,
     list_settings,
     possible_windows,
 )
-from subtune.comparison.starting_model import StartingModel, find_starting_model
 from subtune.comparison.user_table import (
     LabelColumns,
     UserTable,

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subtune.comparison import DEFAULTS
-from subtune.comparison.request import Kind
+from subtune.comparison import DEFAULTS, Kind
 from subtune.comparison.user_table import (
     LabelColumns,
     UserTable,

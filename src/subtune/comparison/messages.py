@@ -7,8 +7,7 @@ from pathlib import Path
 
 from subtune.comparison import DEFAULTS
 from subtune.comparison.look import Facts, Lengths, SplitFacts
-from subtune.comparison.settings import Settings, Times
-from subtune.comparison.starting_model import StartingModel
+from subtune.comparison.settings import Settings, StartingModel, Times
 from subtune.comparison.user_table import is_number, label_names, label_order
 from subtune.core.errors import listed, shown
 from subtune.data.table_files import sheet_names

@@ -18,7 +18,7 @@ import datasets
 import numpy as np
 import torch
 
-from subtune.comparison.starting_model import StartingModel
+from subtune.comparison.settings import StartingModel
 from subtune.config.schema import Pace, Trains
 from subtune.core import machine
 from subtune.core.jobs import StoppedError

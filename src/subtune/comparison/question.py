@@ -15,10 +15,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from subtune.comparison import loop
+from subtune.comparison import Options, Request, loop, with_options
 from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
 from subtune.comparison.messages import sheet_lines
-from subtune.comparison.request import Options, Request, with_options
 from subtune.comparison.results import CONFIGURATION, Comparison, load
 from subtune.comparison.schedule import make_schedule
 from subtune.comparison.splits import (

@@ -8,8 +8,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from subtune.comparison import DEFAULTS
-from subtune.comparison.request import Kind
+from subtune.comparison import DEFAULTS, Kind
 from subtune.config.checks import HEADINGS
 from subtune.core.errors import SubtuneError, cut, listed, one_of
 from subtune.data.table_files import FORMATS, read_table

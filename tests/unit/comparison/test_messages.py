@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from subtune.comparison import Request
 from subtune.comparison.first_configuration import write_first_configuration
-from subtune.comparison.request import Request
 from subtune.core.errors import SubtuneError
 
 SUBJECTS = ("the first train", "a long dinner", "our old bank card", "this new phone")

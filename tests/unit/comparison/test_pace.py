@@ -6,7 +6,7 @@ import pytest
 
 from subtune.comparison import pace
 from subtune.comparison.pace import draw_line, measure_pace
-from subtune.comparison.starting_model import find_starting_model
+from subtune.comparison.settings import find_starting_model
 from subtune.config.schema import Pace
 from subtune.tasks import TASKS
 
