@@ -23,7 +23,7 @@ from transformers.utils import logging
 from benchmarks import fisher, inputs, products, profile, report, scaling, sweeps
 from benchmarks.lines import Lines
 from subtune.core.errors import SubtuneError
-from subtune.core.machine import keep_freed_memory, processor_name
+from subtune.core.process import keep_freed_memory, processor_name
 
 # Rows of short sentences, and of long pairs that take as much time.
 FISHER_ROWS = {"cola": 256, "rte": 64}

@@ -19,7 +19,7 @@ import torch
 import yaml
 
 from benchmarks import inputs
-from subtune.core.machine import device_name, keep_freed_memory
+from subtune.core.process import device_name, keep_freed_memory
 from subtune.methods.names import find_selection
 from subtune.models.files import model_version, package_directory
 from subtune.runs.spec import DataSpec, ModelSpec, RunSpec, TokensSpec

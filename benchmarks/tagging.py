@@ -31,7 +31,7 @@ from transformers.utils import logging
 from benchmarks.inputs import MAX_LENGTH, MINILM, recipe
 from benchmarks.trainer import Clock, arguments
 from subtune.core.errors import SubtuneError
-from subtune.data.words import conllu_sentences
+from subtune.data.corpora import conllu_sentences
 from subtune.models.files import package_directory
 from subtune.tasks import TASKS
 

@@ -4,7 +4,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from subtune.core.version import VERSION
+from subtune.core import VERSION
 
 HERE = Path(__file__).parent
 PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]

@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from subtune.core.version import VERSION
+from subtune.core import VERSION
 
 if TYPE_CHECKING:
     from subtune.comparison.question import compare

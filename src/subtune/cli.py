@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 from subtune.comparison import Kind, Options, Request, TableOptions
+from subtune.core import VERSION
 from subtune.core.errors import SubtuneError, one_of, printable
-from subtune.core.jobs import skip_final_garbage_collection
-from subtune.core.layout import Layout
-from subtune.core.version import VERSION
+from subtune.core.files import Layout
+from subtune.core.process import skip_final_garbage_collection
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -378,7 +378,7 @@ def export(
     found = records.find_run_id(Path(layout.records()), run)
     # Loads transformers, which takes seconds.
     from subtune.share.export import export_adapter, export_model
-    from subtune.share.refit import run_to_export
+    from subtune.share.predict import run_to_export
 
     found = run_to_export(layout, found)
     write = export_adapter if adapter else export_model

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import Layout
+from subtune.core.files import Layout
 from subtune.methods import NamedSelection
 from subtune.methods.names import COMBINATIONS, METHODS, find_selection
 from subtune.models import dimensions

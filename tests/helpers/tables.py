@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from subtune.data import sources
-from subtune.data.glue import read_glue_rows
+from subtune.data.corpora import read_glue_rows
 from subtune.exhibits.glue_server import FILES
 from subtune.tasks import TASKS
 

@@ -12,8 +12,8 @@ from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 from subtune.core.errors import SubtuneError
-from subtune.core.jobs import skip_final_garbage_collection
-from subtune.core.layout import Layout
+from subtune.core.process import skip_final_garbage_collection
+from subtune.core.files import Layout
 from subtune.steps.jobs import offer_plan, read_plan, write_plan
 from subtune.steps.snakemake_calls import CallEvents, offer_library
 

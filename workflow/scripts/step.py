@@ -1,6 +1,6 @@
 """Do one job of the plan. In: the plan's file, and the job's inputs. Out: its outputs."""
 
-from subtune.core.jobs import job_log
+from subtune.core.process import job_log
 from subtune.steps.jobs import read_plan, run_job
 
 job = read_plan(snakemake.config).job(snakemake.params.job)

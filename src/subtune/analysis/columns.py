@@ -19,8 +19,7 @@ from typing import Literal, NamedTuple
 import pandas as pd
 
 from subtune.core.errors import SubtuneError
-from subtune.core.files import package_file
-from subtune.core.layout import Layout
+from subtune.core.files import Layout, package_file
 
 TableName = Literal["runs", "scores", "summary", "answers"]
 # The columns of the scores whose values together are one setting: all of it but the learning rate,

@@ -41,9 +41,9 @@ from subtune.comparison.user_table import (
     read_user_table,
 )
 from subtune.config.checks import check_config, read_config
-from subtune.core import machine
+from subtune.core import process
 from subtune.core.errors import SubtuneError, one_line, one_of
-from subtune.core.layout import Layout
+from subtune.core.files import Layout
 from subtune.data import sources
 from subtune.data.sources import measure_columns
 from subtune.tasks import Task
@@ -158,7 +158,7 @@ class Draft:
             settings=chosen,
             cut_share=messages.describe_cut_texts(self.findings.lengths(chosen.max_length)),
             other_metrics=others,
-            at_once=machine.count_jobs_at_once(),
+            at_once=process.count_jobs_at_once(),
             experiment=EXPERIMENT,
             defaults=DEFAULTS,
         )

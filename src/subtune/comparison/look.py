@@ -20,7 +20,7 @@ from subtune.comparison.user_table import (
 )
 from subtune.core.errors import SubtuneError, listed
 from subtune.data.table_files import FEW, drop_unlabelled_rows
-from subtune.tasks.labels import parse_labels, plain_label
+from subtune.tasks.sentences import parse_labels, plain_label
 
 
 class Row(NamedTuple):

@@ -25,8 +25,7 @@ from subtune.comparison.schedule import (
 )
 from subtune.comparison.workers import LONGEST_WAIT, Ended, Workers, end_in_words
 from subtune.core.errors import SubtuneError, listed
-from subtune.core.files import write_text
-from subtune.core.layout import Layout
+from subtune.core.files import Layout, write_text
 from subtune.runs.learning_rates import best_rate, outcome, recorded_scores, tried_scores
 from subtune.runs.records import is_recorded
 from subtune.steps.jobs import Job, Paths, files, run_job

@@ -20,9 +20,8 @@ import torch
 
 from subtune.comparison.settings import StartingModel
 from subtune.config.schema import Pace, Trains
-from subtune.core import machine
-from subtune.core.jobs import StoppedError
-from subtune.core.machine import is_out_of_memory
+from subtune.core import process
+from subtune.core.process import StoppedError, is_out_of_memory
 from subtune.methods.names import METHODS
 from subtune.models.encoder import Encoder, load_encoder
 from subtune.models.files import has_one_end, has_token_types, read_config
@@ -84,7 +83,7 @@ def measure_pace(
         methods: methods that train; the kind of the first one decides precision and batches.
         seconds: the approximate time that measuring takes.
     """
-    device = machine.prepare(threads=1)
+    device = process.prepare(threads=1)
     is_gpu = device.type == "cuda"
     if not (model.directory and model.dimensions):
         return MeasuredPace("H100" if is_gpu else "CPU core", {})
@@ -110,7 +109,7 @@ def measure_pace(
     torch.cuda.empty_cache()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
-    name = machine.device_name(device)
+    name = process.device_name(device)
     name = name if is_gpu else f"one core of {name}"
     return MeasuredPace(name, pace, precision, milliseconds, least_batch)
 

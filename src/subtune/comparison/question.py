@@ -33,10 +33,9 @@ from subtune.comparison.splits import (
 from subtune.config import parse_config_file
 from subtune.config.checks import check_config, read_config
 from subtune.core.errors import SubtuneError, listed, one_line
-from subtune.core.files import hash_text, write_text
+from subtune.core.files import Layout, hash_text, write_text
 from subtune.core.ids import canonical_json
-from subtune.core.layout import Layout
-from subtune.data.text_files import is_directory
+from subtune.data.table_files import is_directory
 from subtune.steps.jobs import write_plan
 
 # The file in the results with the first call's question.

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subtune.core.errors import SubtuneError, cut, listed, one_of
-from subtune.core.files import require_new
-from subtune.core.layout import Layout
+from subtune.core.files import Layout, require_new
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,7 +132,7 @@ class Comparison:
         Raises:
             SubtuneError: there is no such method.
         """
-        from subtune.share.refit import run_to_export
+        from subtune.share.predict import run_to_export
 
         runs = self._chosen[self._chosen["decides"]].dropna(subset="value")
         if method not in set(runs["method"]):

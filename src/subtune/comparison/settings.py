@@ -15,11 +15,11 @@ from subtune.comparison import DEFAULTS
 from subtune.comparison.user_table import make_name
 from subtune.config.fields import HUB_MODELS, REPOSITORY
 from subtune.config.schema import Config
-from subtune.core import machine
+from subtune.core import process
 from subtune.core.errors import SubtuneError, cut, placed
 from subtune.core.ids import Value
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
-from subtune.data.text_files import is_directory
+from subtune.data.table_files import is_directory
 from subtune.methods.names import METHODS
 from subtune.models.dimensions import AnyDimensions, count_parameters, known_dimensions
 from subtune.models.files import (
@@ -345,5 +345,5 @@ def estimate_times(
     seconds += [estimates.search_job(job).seconds for job in plan.search_jobs]
     # The reference alone, and the regression on embeddings.
     first = max(cost.seconds for cost in estimates.runs.values())
-    every = max(sum(seconds) / machine.count_jobs_at_once(), *seconds)
+    every = max(sum(seconds) / process.count_jobs_at_once(), *seconds)
     return Times(all=every + OTHER_SECONDS, first=first + OTHER_SECONDS)

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Union
 from subtune.comparison.user_table import make_name, make_task_name, read_user_table
 from subtune.config.fields import REPOSITORY
 from subtune.core.errors import SubtuneError, cut, listed, one_line
-from subtune.core.files import hash_files, hash_text
+from subtune.core.files import Layout, hash_files, hash_text
 from subtune.core.hub import pin_revision
-from subtune.core.layout import Layout
-from subtune.data.table_files import FORMATS
-from subtune.data.text_files import file_ending, is_file
+from subtune.data.table_files import FORMATS, file_ending, is_file
 from subtune.tasks import TASKS
 
 if TYPE_CHECKING:

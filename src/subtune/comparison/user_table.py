@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 from subtune.comparison import DEFAULTS, Kind
 from subtune.config.checks import HEADINGS
 from subtune.core.errors import SubtuneError, cut, listed, one_of
-from subtune.data.table_files import FORMATS, read_table
-from subtune.data.text_files import file_ending
+from subtune.data.table_files import FORMATS, file_ending, read_table
 from subtune.tasks import TASKS
-from subtune.tasks.labels import parse_flag, parse_labels, plain_label, with_decimal_point
+from subtune.tasks.sentences import parse_flag, parse_labels, plain_label, with_decimal_point
 
 # The most characters of a name, without the ending that is added if the name is taken.
 LONGEST = 56

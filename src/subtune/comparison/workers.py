@@ -12,7 +12,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from subtune.core.layout import Layout
+from subtune.core.files import Layout
 from subtune.steps.jobs import Job
 
 # The longest wait for a worker, after which callers read the clock again.

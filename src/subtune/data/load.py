@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.hub import download_snapshot
-from subtune.core.jobs import report
+from subtune.core.process import report
 from subtune.data import sources
 from subtune.data.sources import OF_GLUE, REPOSITORIES, TRIED, Repository, mini_columns
 from subtune.models.files import has_one_end, has_token_types, longest_text, read_config

@@ -19,9 +19,9 @@ import numpy as np
 from subtune.core.errors import SubtuneError, cut, one_of
 from subtune.core.files import FileState, file_state, hash_files, package_file
 from subtune.core.hub import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
-from subtune.data import questions, table_files, words
-from subtune.data.glue import read_glue_rows
-from subtune.data.text_files import file_ending, is_directory, is_file
+from subtune.data import table_files
+from subtune.data.corpora import read_glue_rows, read_questions, read_sentences
+from subtune.data.table_files import file_ending, is_directory, is_file
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs.spec import DataSpec
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
@@ -65,8 +65,8 @@ class Reader(NamedTuple):
 # Readers by their names in `subtune.tasks.task_kind.TaskKind.reader`.
 READERS = {
     "tables": Reader(table_files.FORMATS, table_files.read_texts),
-    "words": Reader(words.ENDINGS, words.read_sentences),
-    "questions": Reader(questions.ENDINGS, questions.read_questions),
+    "words": Reader((".conllu", ".conll", ".txt", ".jsonl"), read_sentences),
+    "questions": Reader((".json",), read_questions),
 }
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from subtune.analysis.scores import best_of_seeds
 from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError, placed
-from subtune.data.text_files import delimited_rows
+from subtune.data.table_files import delimited_rows
 from subtune.methods.added import Embeddings
 from subtune.tasks import DIAGNOSTIC, TASKS
 from subtune.tasks.task import list_score_columns

@@ -20,7 +20,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from subtune.core.errors import SubtuneError, reason_of
-from subtune.core.machine import is_out_of_memory
+from subtune.core.process import is_out_of_memory
 from subtune.models.encoder import Encoder, TransformersModule
 from subtune.models.families import QUESTION_ANSWERING
 from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun, Weight

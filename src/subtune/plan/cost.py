@@ -17,10 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from subtune.config.schema import Pace, Trains
 from subtune.core.errors import SubtuneError, one_of
-from subtune.core.files import read_package_yaml
-from subtune.core.jobs import CHECKPOINTS_KEPT
-from subtune.core.layout import Layout
-from subtune.data.batches import CPU_TRAINING_TOKENS, EVALUATION_TOKENS, GPU_EVALUATION_TOKENS
+from subtune.core.files import CHECKPOINTS_KEPT, Layout, read_package_yaml
 from subtune.methods.selection import Work
 from subtune.models.dimensions import (
     AnyDimensions,
@@ -31,6 +28,7 @@ from subtune.models.families import Dimensions
 from subtune.models.files import choose_head
 from subtune.plan.plan import RUNS_OF_A_SEARCH, Plan
 from subtune.runs.spec import FisherSpec, Fit, PlannedRun, RunSpec, TokensSpec
+from subtune.tasks.examples import CPU_TRAINING_TOKENS, EVALUATION_TOKENS, GPU_EVALUATION_TOKENS
 
 if TYPE_CHECKING:
     import pandas as pd

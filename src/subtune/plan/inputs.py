@@ -11,8 +11,8 @@ from typing import Literal
 
 from subtune.config.schema import Config, Experiment, ModelSource
 from subtune.core.errors import SubtuneError, placed
+from subtune.core.files import Layout
 from subtune.core.hub import COMMITS, fetch_text, pin_revision, remember_answer
-from subtune.core.layout import Layout
 from subtune.data import sources
 from subtune.data.sources import OF_GLUE, REPOSITORIES, mini_version, task_size
 from subtune.methods.added import Peft

@@ -38,9 +38,8 @@ import safetensors.numpy
 from pyarrow.parquet import ParquetFile
 
 from subtune.core.errors import SubtuneError
-from subtune.core.files import checksum, hash_text, new_directory
+from subtune.core.files import Layout, checksum, hash_text, new_directory
 from subtune.core.ids import canonical_json
-from subtune.core.layout import Layout
 from subtune.runs.spec import RunSpec
 
 CHECKSUMS = "checksums.json"

@@ -149,7 +149,7 @@ class Fold(Value):
     Attributes:
         of: the number of folds into which a partition divides the training rows.
         number: the fold's index, from 0.
-        partition: the index of the partition, which `subtune.data.batches` draws.
+        partition: the index of the partition, which `subtune.tasks.examples` draws.
         rows: the largest number of the fold's rows that are scored; default: all.
     """
 

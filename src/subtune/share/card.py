@@ -12,15 +12,14 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
 
 from subtune.analysis.runs import names_of_run, read_given_names
 from subtune.core.errors import SubtuneError, printable
-from subtune.core.files import package_file
-from subtune.core.layout import Layout
+from subtune.core.files import Layout, package_file
 from subtune.exhibits.output import escape_markdown
 from subtune.models.families import MEAN_CLASSIFICATION
 from subtune.models.files import README, choose_head, has_token_types, read_config
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
-from subtune.tasks.span import LONGEST_ANSWER
+from subtune.tasks.token_tasks import LONGEST_ANSWER
 
 # The texts of a row in the card's code.
 TEXTS = ("A first text.", "A second text.")

@@ -15,8 +15,7 @@ from torch import Tensor
 from transformers import AutoModel, PretrainedConfig
 
 from subtune.core.errors import SubtuneError
-from subtune.core.files import new_directory
-from subtune.core.layout import Layout
+from subtune.core.files import Layout, new_directory
 from subtune.methods import Selection
 from subtune.methods.added import Adapter, Lora, Peft, PeftSettings
 from subtune.methods.roles import is_added, is_classifier, is_norm

@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from subtune.core.jobs import report, stop_requests
-from subtune.core.machine import prepare
+from subtune.core.process import prepare, report, stop_requests
 from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 
 from subtune.config.schema import Config
 from subtune.core.errors import placed
-from subtune.core.layout import Layout
+from subtune.core.files import Layout
 from subtune.data.sources import find_files
 from subtune.exhibits.glue_server import read_test_scores, scores_of_server
 from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from subtune.core.jobs import report
+from subtune.core.process import report
 from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:

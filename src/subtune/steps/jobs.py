@@ -80,9 +80,9 @@ def run_job(job: Job, threads: int = 1) -> None:
     """Do a job in this process, and write its outputs.
 
     Outputs are written under temporary names and then renamed, so an output is whole or absent.
-    Lines about the work go to `subtune.core.jobs.report`; `subtune.core.jobs.job_log` sends them to
-    a log. While a job trains, `subtune.core.jobs.SIGNALS` ask it to stop: it writes a checkpoint,
-    from which the job continues the next time.
+    Lines about the work go to `subtune.core.process.report`; `subtune.core.process.job_log` sends
+    them to a log. While a job trains, `subtune.core.process.SIGNALS` ask it to stop: it writes a
+    checkpoint, from which the job continues the next time.
 
     Args:
         threads: the number of threads of a job that computes.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subtune.core.jobs import report
+from subtune.core.process import report
 from subtune.steps.computing import training
 from subtune.steps.jobs import Job
 

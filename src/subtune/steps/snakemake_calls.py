@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from subtune.core.errors import SubtuneError, cut, listed, one_line, printable
-from subtune.core.layout import Layout
-from subtune.core.machine import count_cores, count_jobs_at_once
+from subtune.core.files import Layout
+from subtune.core.process import count_cores, count_jobs_at_once
 
 # Snakemake's options for the number of jobs at once.
 PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
@@ -32,7 +32,7 @@ NOT_SUBMITTED = re.compile(
 )
 # The plugin's and Snakemake's words about a job's end: Slurm's state, a signal, or missing files.
 END = re.compile(r"(?:SLURM status is: '|died with <Signals\.|successfully, but )([\w ]+)")
-# The beginning of a line of `subtune.core.jobs.report`.
+# The beginning of a line of `subtune.core.process.report`.
 TIME_OF_DAY = re.compile(r"\d\d:\d\d:\d\d  (?:error: )?")
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from subtune.core.jobs import StoppedError, job_log, message_of, report
+from subtune.core.process import StoppedError, job_log, message_of, report
 from subtune.steps.jobs import Job
 
 

@@ -5,18 +5,31 @@ Shapes: ``k`` runs, ``n`` examples, ``o`` label words.
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import json
+import re
+import unicodedata
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from subtune.core.errors import SubtuneError, one_of
+
+if TYPE_CHECKING:
+    from subtune.tasks.task import TaskSpec
+
+
 import itertools
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from subtune.core.errors import SubtuneError, shown
+from subtune.core.errors import shown
 from subtune.tasks.examples import Examples
-from subtune.tasks.labels import label_number, parse_flag, parse_labels, with_decimal_point
 from subtune.tasks.metrics import METRICS
 from subtune.tasks.task_kind import (
     NO_CHARACTER,
@@ -33,16 +46,76 @@ if TYPE_CHECKING:
 
     from subtune.tasks.task import TaskSpec
 
-TEXTS = ("text_a", "text_b")
+TEXT_COLUMNS = ("text_a", "text_b")
 # The largest number whose squared errors can be summed in float32.
 LARGEST_NUMBER = 1e9
+# Invisible characters outside of the category Cf.
+INVISIBLE = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10))))
+# A number with a decimal comma. The comma of 1,234 may separate thousands.
+DECIMAL_COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d+,\d+")
+# Values of cells that say whether a row has a label.
+FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+
+
+def with_decimal_point(number: str) -> str:
+    """Return a number with a decimal point for a comma, unless it may separate thousands."""
+    return number.replace(",", ".") if DECIMAL_COMMA.fullmatch(number.strip()) else number
+
+
+@lru_cache(maxsize=10_000)
+def plain_label(label: str) -> str:
+    """Return a label in Unicode's form NFC, without invisible characters and spaces around it.
+
+    Labels are the same if they are equal in this form. Capitals make a difference.
+    """
+    letters = unicodedata.normalize("NFC", label)
+    visible = (c for c in letters if c not in INVISIBLE and unicodedata.category(c) != "Cf")
+    return "".join(visible).strip()
+
+
+def label_number(text: str, task: TaskSpec, place: str) -> int:
+    """Return the number of a label word.
+
+    If no label word contains a digit, the words' numbers, from 0, are also accepted.
+
+    Raises:
+        SubtuneError: the text at ``place`` is not a label word.
+    """
+    words, text = task.labels or (), plain_label(text)
+    numbers = {plain_label(word): number for number, word in enumerate(words)}
+    if not any(letter.isdigit() for word in words for letter in word):
+        numbers |= {str(number): number for number in range(len(words))}
+    if text not in numbers:
+        raise SubtuneError(f"{place}: label: {one_of(text, numbers)}")
+    return numbers[text]
+
+
+def parse_flag(cell: Any) -> int | None:
+    """Return a cell's value, 0 or 1, or None."""
+    return FLAGS.get(str(cell).strip().casefold())
+
+
+def parse_labels(cell: Any) -> list[str] | None:
+    """Return the labels in a cell, or None if it cannot be read.
+
+    A cell is a list, a list as JSON or Python writes it, or labels separated by ``|`` or ``;``.
+    """
+    if isinstance(cell, str) and not cell.lstrip().startswith("["):
+        cell = [word for word in re.split(r"[|;]", cell) if word.strip()]
+    for read in (json.loads, ast.literal_eval) if isinstance(cell, str) else ():
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            cell = read(cell.strip())
+            break
+    if isinstance(cell, list) and all(isinstance(word, str | int) for word in cell):
+        return [str(word).strip() for word in cell]
+    return None
 
 
 def separate_texts(pairs: Columns) -> Columns:
     """Return pairs of texts as rows with one text; the two texts of a pair are neighbours."""
-    texts = zip(*(pairs[name] for name in TEXTS), strict=True)
-    labels = [label for label in pairs["label"] for _ in TEXTS]
-    return {TEXTS[0]: [*itertools.chain(*texts)], "label": labels}
+    texts = zip(*(pairs[name] for name in TEXT_COLUMNS), strict=True)
+    labels = [label for label in pairs["label"] for _ in TEXT_COLUMNS]
+    return {TEXT_COLUMNS[0]: [*itertools.chain(*texts)], "label": labels}
 
 
 class Sentences(TaskKind):
@@ -63,7 +136,7 @@ class Sentences(TaskKind):
         """
 
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
-        return dict.fromkeys(TEXTS[: len(task.text)], "string") | {"label": self.label_type}
+        return dict.fromkeys(TEXT_COLUMNS[: len(task.text)], "string") | {"label": self.label_type}
 
     def read_cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
         """Return one or two texts, and the label."""
@@ -85,7 +158,7 @@ class Sentences(TaskKind):
         raise SubtuneError(f"{place}: column {column!r}: found {found}, expected text or a number")
 
     def texts(self, columns: Columns) -> Iterable[Sequence[str]]:
-        return zip(*(columns[name] for name in TEXTS if name in columns), strict=True)
+        return zip(*(columns[name] for name in TEXT_COLUMNS if name in columns), strict=True)
 
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
@@ -94,7 +167,7 @@ class Sentences(TaskKind):
 
         The column ``whole_length`` has the number of tokens before cutting.
         """
-        texts = [*self.texts(rows)] if TEXTS[1] in rows else rows[TEXTS[0]]
+        texts = [*self.texts(rows)] if TEXT_COLUMNS[1] in rows else rows[TEXT_COLUMNS[0]]
         tokenizer.enable_truncation(max_length)
         encodings = tokenizer.encode_batch_fast(texts)
         tokenizer.no_truncation()

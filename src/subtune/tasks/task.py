@@ -11,9 +11,8 @@ from subtune.core.files import read_package_yaml
 from subtune.core.ids import Value
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.sentences import Classification, MultiLabel, Regression
-from subtune.tasks.span import Span
 from subtune.tasks.task_kind import TaskKind
-from subtune.tasks.tokens import Tokens
+from subtune.tasks.token_tasks import Span, Tokens
 
 # All kinds of task. Other packages name none of them.
 KINDS: dict[str, TaskKind] = {

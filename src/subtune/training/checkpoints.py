@@ -22,8 +22,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from subtune.core.files import flush
-from subtune.core.jobs import CHECKPOINTS_KEPT, StoppedError
+from subtune.core.files import CHECKPOINTS_KEPT, flush
+from subtune.core.process import StoppedError
 
 # Raise the number if a state's contents change. Files with another ending are ignored.
 ENDING = ".9.safetensors"

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.data.batches import shuffled_batches, sort_by_length
 from subtune.methods.roles import is_classifier
 from subtune.methods.selection import Entries, Indices, Whole
 from subtune.methods.single_entries import DiffPruningSettings
@@ -23,7 +22,7 @@ from subtune.models.operations import DropoutMasks
 from subtune.models.packing import micro_batches, pack
 from subtune.runs.spec import Recipe
 from subtune.tasks import TaskSpec
-from subtune.tasks.examples import Examples
+from subtune.tasks.examples import Examples, shuffled_batches, sort_by_length
 from subtune.training.checkpoints import Keeper, State
 from subtune.training.evaluation import autocast
 from subtune.training.optimizer import AdamW, learning_rate_at

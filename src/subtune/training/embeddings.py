@@ -16,14 +16,13 @@ import torch
 from torch.nn.functional import normalize
 
 from subtune.core.errors import SubtuneError
-from subtune.data.batches import evaluation_batches
 from subtune.methods.selection import Whole
 from subtune.models.encoder import Encoder
 from subtune.models.forward import hidden_states
 from subtune.models.packing import micro_batches, pack
 from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TaskSpec, metrics
-from subtune.tasks.examples import Examples, Reads
+from subtune.tasks.examples import Examples, Reads, evaluation_batches
 from subtune.training.deltas import Change
 from subtune.training.evaluation import Result, check_padding, score_splits
 from subtune.training.training_set import label_weights, training_examples

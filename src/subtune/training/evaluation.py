@@ -12,13 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.data.batches import (
-    EVALUATION_TOKENS,
-    GPU_EVALUATION_TOKENS,
-    GPU_EVALUATION_TOKENS_OF_RUNS,
-    evaluation_batches,
-    sort_by_length,
-)
 from subtune.methods.roles import is_embedding
 from subtune.methods.selection import Entries
 from subtune.models.encoder import Encoder, with_new_classifier
@@ -27,7 +20,14 @@ from subtune.models.operations import PerRun, TableRows, Weight
 from subtune.models.packing import micro_batches, pack
 from subtune.runs.spec import Precision, Recipe
 from subtune.tasks import TaskSpec
-from subtune.tasks.examples import Examples
+from subtune.tasks.examples import (
+    EVALUATION_TOKENS,
+    GPU_EVALUATION_TOKENS,
+    GPU_EVALUATION_TOKENS_OF_RUNS,
+    Examples,
+    evaluation_batches,
+    sort_by_length,
+)
 from subtune.training.checkpoints import State
 from subtune.training.deltas import Change, Delta
 from subtune.training.training_set import Unit

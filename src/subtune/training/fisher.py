@@ -26,15 +26,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from subtune.core.machine import is_out_of_memory
-from subtune.data.batches import EVALUATION_TOKENS, GPU_EVALUATION_TOKENS, evaluation_batches
+from subtune.core.process import is_out_of_memory
 from subtune.methods.roles import is_embedding, is_key_bias, is_norm
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packing import Packed, pack
 from subtune.runs.spec import Labels
 from subtune.tasks import TaskSpec
-from subtune.tasks.examples import Examples
+from subtune.tasks.examples import (
+    EVALUATION_TOKENS,
+    GPU_EVALUATION_TOKENS,
+    Examples,
+    evaluation_batches,
+)
 from subtune.training.evaluation import autocast
 from subtune.training.training_set import to_training_labels
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from subtune.core.errors import reason_of
-from subtune.core.machine import is_out_of_memory
+from subtune.core.process import is_out_of_memory
 from subtune.models.packing import Packed
 
 # A step: its batches, and each run's learning rate.

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from subtune.core.errors import SubtuneError, reason_of
-from subtune.core.machine import is_out_of_memory
-from subtune.data.batches import CPU_TRAINING_TOKENS, split_fold
+from subtune.core.process import is_out_of_memory
 from subtune.methods.added import Adapter, Peft
 from subtune.methods.selection import Entries, Work
 from subtune.methods.single_entries import DiffPruning
@@ -21,7 +20,7 @@ from subtune.models.operations import DropoutMasks
 from subtune.models.packing import pack
 from subtune.runs.spec import Fit, Fold, Recipe, RunSpec
 from subtune.tasks import TaskSpec
-from subtune.tasks.examples import Examples
+from subtune.tasks.examples import CPU_TRAINING_TOKENS, Examples, split_fold
 from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.diff_pruning import first_training

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.data.batches import shuffled_batches, sort_by_length
 from subtune.methods.selection import Entries, count_trained
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
@@ -18,7 +17,7 @@ from subtune.models.operations import DropoutMasks, fuse_operations
 from subtune.models.packing import Packed, micro_batches, pack, rows_read
 from subtune.runs.spec import Recipe
 from subtune.tasks import TaskSpec
-from subtune.tasks.examples import Examples
+from subtune.tasks.examples import Examples, shuffled_batches, sort_by_length
 from subtune.training.checkpoints import Keeper, State
 from subtune.training.deltas import mean_changes
 from subtune.training.evaluation import (

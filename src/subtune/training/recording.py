@@ -17,8 +17,8 @@ import pandas as pd
 import safetensors.torch
 import torch
 
-from subtune.core.machine import device_name
-from subtune.core.version import VERSION
+from subtune.core import VERSION
+from subtune.core.process import device_name
 from subtune.models.encoder import Encoder
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import Layout
+from subtune.core.files import Layout
 from subtune.models.encoder import Encoder
 from subtune.models.forward import hidden_states
 from subtune.runs import records

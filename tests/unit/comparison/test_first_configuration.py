@@ -17,7 +17,7 @@ from subtune.comparison.first_configuration import quote_yaml
 from subtune.comparison.pace import MeasuredPace
 from subtune.config.checks import check_config, read_config
 from subtune.config.schema import Pace
-from subtune.core import machine
+from subtune.core import process
 from subtune.plan import inputs
 from subtune.plan.cost import Estimates
 from subtune.plan.plan import make_plan
@@ -42,7 +42,7 @@ def here(tmp_path, monkeypatch) -> Path:
     """A directory with two small tables, on a machine of known speed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(pace, "measure_pace", lambda *of: FAST)
-    monkeypatch.setattr(machine, "count_jobs_at_once", lambda: 2)
+    monkeypatch.setattr(process, "count_jobs_at_once", lambda: 2)
     for name, about in (("train", "film"), ("dev", "book")):
         write(tmp_path / f"films-{name}.csv", ("sentence", "label"), rows_of(about=about))
     return tmp_path

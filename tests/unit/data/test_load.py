@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from subtune.core.errors import SubtuneError
 from subtune.data import sources
-from subtune.data.glue import read_glue_rows
+from subtune.data.corpora import read_glue_rows
 from subtune.data.load import load_rows, make_split, read_splits, tokenize
 from subtune.data.sources import MINI_TASKS, mini_columns, mini_rows, mini_version
 from subtune.models.tokenizer import TOKENIZER

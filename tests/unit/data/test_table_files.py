@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
-from subtune.data.questions import read_questions
+from subtune.data.corpora import conll_sentences, conllu_sentences, read_questions
 from subtune.data.table_files import NO_ZIP, drop_unlabelled_rows, json_rows, read_table
-from subtune.data.words import conll_sentences, conllu_sentences
 from subtune.tasks import TASKS
 
 ROWS = [{"text": "one", "label": "1"}, {"text": "two\nlines", "label": "0"}]

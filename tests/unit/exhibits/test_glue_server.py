@@ -7,7 +7,7 @@ import pytest
 from subtune import papers
 from subtune.core.errors import SubtuneError
 from subtune.data import sources
-from subtune.data.glue import read_glue_rows
+from subtune.data.corpora import read_glue_rows
 from subtune.exhibits import glue_server
 from subtune.exhibits.glue_server import FILES, format_predictions
 from subtune.exhibits.score_tables import exhibit_scores

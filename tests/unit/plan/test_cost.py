@@ -13,7 +13,7 @@ from subtune.config.checks import check_config
 from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
 from subtune.data import sources
-from subtune.data.glue import read_glue_rows
+from subtune.data.corpora import read_glue_rows
 from subtune.data.load import load_rows, tokenize
 from subtune.data.sources import task_size
 from subtune.methods.names import METHODS

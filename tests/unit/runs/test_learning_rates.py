@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subtune.core.jobs import StoppedError
+from subtune.core.process import StoppedError
 from subtune.runs import records
 from subtune.runs.learning_rates import best_rate, next_rates, recorded_scores, search
 from subtune.runs.spec import SearchSpec

@@ -15,9 +15,8 @@ from subtune import cli
 from subtune.analysis import runs
 from subtune.analysis.predictions import require_scores_of_predictions
 from subtune.core.errors import SubtuneError
-from subtune.core.files import hash_text
+from subtune.core.files import Layout, hash_text
 from subtune.core.ids import canonical_json
-from subtune.core.layout import Layout
 from subtune.runs import records
 from subtune.training import recording
 from tests.helpers import examples

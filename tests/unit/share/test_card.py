@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
-from subtune.core.layout import Layout
+from subtune.core.files import Layout
 from subtune.methods.names import METHODS
 from subtune.runs import records
 from subtune.runs.spec import ModelSpec

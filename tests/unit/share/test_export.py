@@ -18,7 +18,7 @@ from transformers import AutoModelForSequenceClassification, PreTrainedTokenizer
 
 from subtune import cli
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import Layout
+from subtune.core.files import Layout
 from subtune.methods import SELECTION
 from subtune.methods.added import Lora, LoraSettings
 from subtune.methods.names import METHODS

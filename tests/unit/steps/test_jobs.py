@@ -109,7 +109,7 @@ def test_each_job_of_a_workflow_with_several_configurations_reads_its_own_plan(s
 
 def test_what_a_job_imports_takes_no_time():
     slow = {"pandas", "pydantic", "torch", "matplotlib", "subtune.config", "subtune.plan"}
-    code = "import sys, subtune.steps.jobs, subtune.core.jobs; print(*sys.modules)"
+    code = "import sys, subtune.steps.jobs, subtune.core.process; print(*sys.modules)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     assert not slow & {*printed.split()}
 

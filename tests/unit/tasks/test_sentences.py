@@ -14,7 +14,7 @@ from subtune.data import sources
 from subtune.data.load import tokenize
 from subtune.tasks import TASKS, Task, metrics
 from subtune.tasks.examples import Examples
-from subtune.tasks.sentences import TEXTS
+from subtune.tasks.sentences import TEXT_COLUMNS
 from tests.helpers import examples
 
 TOXIC = examples.TOXIC
@@ -44,11 +44,15 @@ def test_a_number_stands_for_a_label_word_if_no_word_has_a_digit(labels, text, n
 def test_texts_of_a_pair_apart_are_two_examples_of_its_row(tiny_bert):
     rows = examples.rows_of(TASKS["rte"])
     apart = tokenize(TASKS["rte"], rows, tiny_bert, 24, apart=True)["train"]
-    texts = [text for pair in zip(*(rows["train"][t] for t in TEXTS), strict=True) for text in pair]
+    texts = [
+        text
+        for pair in zip(*(rows["train"][t] for t in TEXT_COLUMNS), strict=True)
+        for text in pair
+    ]
     alone = DatasetDict(train=Dataset.from_dict({"text_a": texts, "label": [0] * 24}))
     single = tokenize(TASKS["rte"], alone, tiny_bert, 24)["train"]
     assert apart["input_ids"][:] == single["input_ids"][:]
-    assert list(apart["row"]) == [row for row in range(12) for _ in TEXTS]
+    assert list(apart["row"]) == [row for row in range(12) for _ in TEXT_COLUMNS]
     assert list(Examples(apart).row_labels) == list(rows["train"]["label"])
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.core.jobs import StoppedError
+from subtune.core.process import StoppedError
 from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from subtune.core.jobs import StoppedError
+from subtune.core.process import StoppedError
 from subtune.methods import SELECTION
 from subtune.methods.roles import is_classifier
 from subtune.methods.single_entries import DiffPruningSettings

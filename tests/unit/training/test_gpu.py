@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from subtune.core.jobs import StoppedError
+from subtune.core.process import StoppedError
 from subtune.models.encoder import Encoder, load_encoder
 from subtune.models.families import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
 from subtune.models.peft import inject_peft

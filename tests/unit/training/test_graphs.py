@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from subtune.core.jobs import StoppedError
+from subtune.core.process import StoppedError
 from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.packing import Packed

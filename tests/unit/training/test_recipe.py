@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from subtune.data.batches import shuffled_batches, sort_by_length
 from subtune.methods.roles import is_key_bias
 from subtune.methods.selection import Indices
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packing import pack
 from subtune.tasks import TASKS
+from subtune.tasks.examples import shuffled_batches, sort_by_length
 from subtune.training.deltas import apply_delta
 from subtune.training.evaluation import split_logits
 from subtune.training.optimizer import learning_rate_at

@@ -11,14 +11,13 @@ from subtune import cli
 from subtune.analysis.predictions import require_scores_of_predictions
 from subtune.analysis.runs import list_runs, table_of_runs
 from subtune.core.errors import SubtuneError
-from subtune.data.batches import split_fold
 from subtune.data.load import load_rows, tokenize
 from subtune.methods.names import METHODS
 from subtune.models.encoder import load_encoder
 from subtune.runs import records
 from subtune.runs.spec import DataSpec, Fit, Fold
 from subtune.tasks import TASKS
-from subtune.tasks.examples import Examples
+from subtune.tasks.examples import Examples, split_fold
 from subtune.training import recording, trained_models
 from subtune.training.embeddings import tokens_pooled
 from subtune.training.evaluation import split_logits

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.data.batches import CPU_TRAINING_TOKENS
 from subtune.methods.names import METHODS
 from subtune.models import encoder, forward, transformers_pass
 from subtune.models.encoder import load_encoder
@@ -19,6 +18,7 @@ from subtune.models.forward import logits
 from subtune.models.operations import PerRun
 from subtune.models.packing import pack
 from subtune.tasks import TASKS
+from subtune.tasks.examples import CPU_TRAINING_TOKENS
 from subtune.training import groups, recipe, recording
 from subtune.training.evaluation import autocast, check_padding, split_logits
 from subtune.training.groups import (

@@ -1,22 +1,56 @@
-"""Sentences as lists of words with labels, from CoNLL files."""
+"""Files of corpora: GLUE's tables, sentences of labelled words in CoNLL, and SQuAD's questions."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from subtune.core.errors import SubtuneError, one_of, shown
-from subtune.data.table_files import json_rows
-from subtune.data.text_files import file_ending, read_text, split_lines
-from subtune.tasks import TaskSpec
-from subtune.tasks.task_kind import PlacedRow
+from pydantic import BaseModel, Field
 
-ENDINGS = (".conllu", ".conll", ".txt", ".jsonl")
+from subtune.core.errors import SubtuneError, one_of, shown, validated
+from subtune.data.table_files import file_ending, json_rows, read_text, split_lines
+from subtune.tasks import TaskSpec
+from subtune.tasks.task_kind import PlacedRow, Text
+
+# Column names that differ from the hub's.
+COLUMNS = {
+    "mnli": {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label"},
+    "mrpc": {"#1 String": "sentence1", "#2 String": "sentence2", "Quality": "label"},
+    "stsb": {"score": "label"},
+    "qqp": {"is_duplicate": "label"},
+}
+# CoLA's labelled files have no header.
+HEADERLESS = {"cola": ("source", "label", "original_label", "sentence")}
+# The published QQP files have a few truncated lines, which the hub's copy leaves out too.
+CUT_OFF_LINES = ("qqp",)
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 # A line that begins with this word separates documents.
 DOCUMENT = "-DOCSTART-"
 # A line's number in its file, and its text.
 Line = tuple[int, str]
+
+
+def read_glue_rows(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
+    """Read the rows of one of GLUE's files. They have no quoting: ``"`` is an ordinary character.
+
+    Raises:
+        SubtuneError: a line has too few columns, or the file is not UTF-8.
+    """
+    rename = COLUMNS.get(task.name, {})
+    header: tuple[str, ...] | None = HEADERLESS.get(task.name) if labelled else None
+    lines, number = split_lines(read_text(path).removesuffix("\n")), 0
+    for place, line in enumerate(lines, start=1):
+        cells = line.split("\t")
+        if header is None:
+            header = tuple(rename.get(cell, cell) for cell in cells)
+        elif len(cells) >= len(header):
+            number += 1
+            yield f"row {number}", dict(zip(header, cells, strict=False))
+        elif task.name not in CUT_OFF_LINES:
+            raise SubtuneError(
+                f"{path}: line {place}: found {len(cells)} columns, "
+                f"expected {len(header)} ({', '.join(header)})"
+            )
 
 
 def read_sentences(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
@@ -123,3 +157,76 @@ def _row(
             raise SubtuneError(f"{path}: no such column: {one_of(column, names)}")
         row[column] = [cells[names.index(column)] for _, cells in words]
     return f"line {words[0][0]}", row
+
+
+# The layout of a SQuAD v1.1 file. Unknown keys are ignored.
+class _Answer(BaseModel):
+    text: Text
+    # Counted in characters of the context.
+    answer_start: int = Field(ge=0)
+
+
+class _Question(BaseModel):
+    id: Text
+    question: Text
+    # Test files have no answers, or null.
+    answers: list[_Answer] | None = None
+
+
+class _Paragraph(BaseModel):
+    context: Text
+    qas: list[_Question]
+
+
+class _Article(BaseModel):
+    paragraphs: list[_Paragraph]
+
+
+class _File(BaseModel):
+    data: list[_Article]
+
+
+def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
+    """Read the questions of a SQuAD v1.1 file with their contexts and, if ``labelled``, answers.
+
+    A row is ``{"question", "context", "answers": {"text": […], "answer_start": […]}}``.
+
+    Raises:
+        SubtuneError: the file is not in the format of SQuAD v1.1, a text is empty, an answer is not
+            at its stated position in the context, or a question has no answer although
+            ``labelled``.
+    """
+    with validated(path):
+        file = _File.model_validate_json(read_text(path), strict=True)
+    for paragraph in (paragraph for article in file.data for paragraph in article.paragraphs):
+        for question in paragraph.qas:
+            place = f"question {shown(question.id)}"
+            answers = (
+                _require_answers(question, paragraph.context, f"{path}: {place}")
+                if labelled
+                else []
+            )
+            accepted = {
+                "text": [answer.text for answer in answers],
+                "answer_start": [answer.answer_start for answer in answers],
+            }
+            row = {"question": question.question, "context": paragraph.context}
+            yield place, row | {"answers": accepted}
+
+
+def _require_answers(question: _Question, context: str, place: str) -> list[_Answer]:
+    """Return the answers of a question at ``place``, which are parts of the context."""
+    if not question.answers:
+        raise SubtuneError(
+            f"{place}: found no answer, as in SQuAD v2, expected questions of SQuAD v1.1, which "
+            "all have one"
+        )
+    for answer in question.answers:
+        start = answer.answer_start
+        found = context[start : start + len(answer.text)]
+        if found != answer.text:
+            raise SubtuneError(
+                f"{place}: found {shown(found)} at {start} of the context, expected the answer "
+                f"{shown(answer.text)}"
+            )
+    return question.answers

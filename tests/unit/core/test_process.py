@@ -1,4 +1,4 @@
-"""A job's messages, and its requests to stop."""
+"""A job's log and signals, and the machine that computes."""
 
 import errno
 import os
@@ -8,8 +8,9 @@ import sys
 import time
 
 import pytest
+import torch
 
-from subtune.core.jobs import message_of, stop_requests
+from subtune.core.process import is_out_of_memory, message_of, stop_requests
 
 
 def test_the_message_of_a_full_disk_names_the_file_that_was_written():
@@ -34,7 +35,7 @@ def test_a_signal_becomes_a_question(name):
 
 def test_a_second_interrupt_from_the_keyboard_ends_the_job():
     program = (
-        "import time\nfrom subtune.core.jobs import StoppedError, stop_requests\n"
+        "import time\nfrom subtune.core.process import StoppedError, stop_requests\n"
         "with stop_requests():\n    print('ready', flush=True)\n"
         "    while True: time.sleep(0.1)\n"
     )
@@ -45,3 +46,24 @@ def test_a_second_interrupt_from_the_keyboard_ends_the_job():
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=10) != 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("could not create a primitive"),
+        MemoryError(),
+    ],
+)
+def test_a_lack_of_memory_differs_from_other_errors(error):
+    assert is_out_of_memory(error)
+    assert not is_out_of_memory(RuntimeError("mat1 and mat2 cannot be multiplied"))
+    assert not is_out_of_memory(ValueError("out of memory"))
+
+
+def test_the_message_of_torchs_allocator_is_known():
+    with pytest.raises(RuntimeError) as raised:
+        torch.empty(2**55, dtype=torch.float32)
+    assert is_out_of_memory(raised.value)
