@@ -29,11 +29,11 @@ from transformers.utils import logging
 
 from benchmarks import inputs, products
 from benchmarks.scaling import SHAPES
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS
 from subtune.methods.selection import require_whole
 from subtune.models.encoder import draw_classifier
 from subtune.tasks.examples import Examples
-from subtune.training.fisher import fisher_information
+from subtune.training.fisher_information import fisher_information
 
 # Examples of one call of vmap, which holds every example's gradient of every parameter.
 VMAP_EXAMPLES = {"cpu": 8, "cuda": 32}

@@ -8,9 +8,9 @@ import datasets
 import torch
 
 from subtune.data.load import load_rows, tokenize
-from subtune.methods.names import find_selection
+from subtune.methods import find_selection
 from subtune.models.encoder import Encoder, load_encoder
-from subtune.models.files import package_directory
+from subtune.models.model_files import package_directory
 from subtune.runs.spec import DataSpec, Recipe
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples

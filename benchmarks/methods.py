@@ -20,8 +20,8 @@ import yaml
 
 from benchmarks import inputs
 from subtune.core.process import device_name, keep_freed_memory
-from subtune.methods.names import find_selection
-from subtune.models.files import model_version, package_directory
+from subtune.methods import find_selection
+from subtune.models.model_files import model_version, package_directory
 from subtune.runs.spec import DataSpec, ModelSpec, RunSpec, TokensSpec
 from subtune.tasks import TASKS
 from subtune.training.groups import Job

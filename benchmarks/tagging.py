@@ -32,7 +32,7 @@ from benchmarks.inputs import MAX_LENGTH, MINILM, recipe
 from benchmarks.trainer import Clock, arguments
 from subtune.core.errors import SubtuneError
 from subtune.data.corpora import conllu_sentences
-from subtune.models.files import package_directory
+from subtune.models.model_files import package_directory
 from subtune.tasks import TASKS
 
 # The label of tokens that the Trainer leaves out of the loss.

@@ -23,7 +23,7 @@ from transformers import (
 
 from benchmarks.inputs import MINILM, Setting, synchronise
 from subtune.methods.selection import Whole
-from subtune.models.files import package_directory
+from subtune.models.model_files import package_directory
 from subtune.runs.spec import Recipe
 from subtune.tasks import Task
 from subtune.tasks.metrics import compute_all

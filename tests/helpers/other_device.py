@@ -30,7 +30,7 @@ from subtune.models.encoder import load_encoder
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import State
-from subtune.training.fisher import fisher_information
+from subtune.training.fisher_information import fisher_information
 from subtune.training.recipe import Run, train
 from subtune.training.values import is_matrix
 from tests.helpers import examples

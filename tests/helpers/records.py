@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS
 from subtune.models.encoder import load_encoder
-from subtune.models.files import model_version
+from subtune.models.model_files import model_version
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
-from subtune.training import recording
+from subtune.training import recorded_runs
 from tests.helpers import examples
 
 
@@ -21,7 +21,7 @@ def record(store: Path, specs, directory: Path, checkpoints=None) -> list[str]:
     model = load_encoder(directory, task.of_kind.head, task.outputs, specs[0].model.pooling)
     tokens = examples.tokens(task, directory, apart=specs[0].tokens.apart)
     lines: list = []
-    recording.train_and_record(specs, store, model, tokens, {}, lines.append, checkpoints)
+    recorded_runs.train_and_record(specs, store, model, tokens, {}, lines.append, checkpoints)
     return [str(line) for line in lines]
 
 

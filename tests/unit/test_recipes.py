@@ -26,7 +26,7 @@ from subtune.papers import experiments
 from subtune.papers.shared import all_exhibits
 from subtune.plan.plan import make_plan
 from subtune.analysis.runs import column_meanings
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS
 from subtune.runs.spec import Recipe
 from subtune.steps.exhibits import tables_made
 from subtune.tasks import TASKS

@@ -13,7 +13,7 @@ from subtune.config.checks import check_config
 from subtune.core.errors import SubtuneError
 from subtune.data.load import load_rows
 from subtune.data.sources import OFFICIAL_NAMES
-from subtune.models.files import fetch_model
+from subtune.models.model_files import fetch_model
 from subtune.plan.plan import make_plan
 from subtune.runs.spec import DataSpec, ModelSpec
 from subtune.tasks import TASKS

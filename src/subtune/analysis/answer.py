@@ -21,7 +21,7 @@ from subtune.analysis.curves import STILL_RISING
 from subtune.analysis.intervals import Interval, Study
 from subtune.analysis.predictions import NO_ROWS, NUMBERS
 from subtune.analysis.scores import trained_beside_classifier
-from subtune.methods.names import masked_name, method_title
+from subtune.methods import masked_name, method_title
 
 FULL = method_title("full")
 # The lowest chance at which a method is sure to be within the margin.

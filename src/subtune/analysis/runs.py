@@ -17,7 +17,7 @@ import pandas as pd
 from subtune.analysis.columns import columns_of, declared, find_numbers, read_table
 from subtune.analysis.curves import verdict
 from subtune.core.errors import SubtuneError
-from subtune.methods.names import builtin_name, masked_name
+from subtune.methods import builtin_name, masked_name
 from subtune.runs import records
 from subtune.runs.learning_rates import read_searches
 from subtune.runs.spec import RunSpec

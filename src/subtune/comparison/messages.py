@@ -11,7 +11,7 @@ from subtune.comparison.settings import Settings, StartingModel, Times
 from subtune.comparison.user_table import is_number, label_names, label_order
 from subtune.core.errors import listed, shown
 from subtune.data.table_files import file_ending, sheet_names
-from subtune.models.tokenizer import unknown_lines
+from subtune.models.model_files import unknown_lines
 
 # The most columns or classes in a line, and the most texts that are listed.
 NAMED, SHOWN = 12, 3

@@ -22,10 +22,10 @@ from subtune.comparison.settings import StartingModel
 from subtune.config.schema import Pace, Trains
 from subtune.core import process
 from subtune.core.process import StoppedError, is_out_of_memory
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS
 from subtune.models.encoder import Encoder, load_encoder
-from subtune.models.files import has_one_end, has_token_types, read_config
-from subtune.models.tokenizer import read_tokenizer
+from subtune.models.model_config import has_one_end, has_token_types, read_config
+from subtune.models.model_files import read_tokenizer
 from subtune.plan.cost import FORWARD_PASSES, KINDS
 from subtune.runs.spec import Precision, Recipe
 from subtune.tasks import Task

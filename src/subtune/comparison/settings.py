@@ -20,16 +20,21 @@ from subtune.core.errors import SubtuneError, cut, placed
 from subtune.core.ids import Value
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.data.table_files import is_directory
-from subtune.methods.names import METHODS
-from subtune.models.dimensions import AnyDimensions, count_parameters, known_dimensions
-from subtune.models.files import (
+from subtune.methods import METHODS
+from subtune.models.model_config import (
+    AnyDimensions,
     Pooling,
-    lacks_pooler,
+    count_parameters,
+    known_dimensions,
     longest_text,
-    package_directory,
     read_config,
 )
-from subtune.models.tokenizer import read_tokenizer, unknown_share
+from subtune.models.model_files import (
+    lacks_pooler,
+    package_directory,
+    read_tokenizer,
+    unknown_share,
+)
 from subtune.plan.cost import Estimates
 from subtune.plan.inputs import make_data_spec
 from subtune.plan.plan import make_plan

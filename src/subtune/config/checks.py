@@ -17,8 +17,8 @@ from subtune.config.fields import PATTERNS_IN_WORDS
 from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError, cut, key_path, one_of, text_of
 from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, is_on_hub
+from subtune.methods import is_built_in
 from subtune.methods.added import Embeddings
-from subtune.methods.names import is_built_in
 from subtune.methods.selection import require_whole
 from subtune.tasks import TASKS, Task
 

@@ -33,8 +33,7 @@ from subtune.config.fields import (
     list_rates,
 )
 from subtune.data.sources import OFFICIAL_NAMES
-from subtune.methods import NamedSelection
-from subtune.methods.names import MASKED_METHOD, find_selection
+from subtune.methods import MASKED_METHOD, NamedSelection, find_selection
 from subtune.methods.single_entries import SCOPES, Fraction, Scope
 from subtune.runs.spec import ClassWeights, Fold, Labels, Precision
 from subtune.tasks import TASKS, Task

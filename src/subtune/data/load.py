@@ -12,8 +12,8 @@ from subtune.core.hub import download_snapshot
 from subtune.core.process import report
 from subtune.data import sources
 from subtune.data.sources import OF_GLUE, REPOSITORIES, TRIED, Repository, mini_columns
-from subtune.models.files import has_one_end, has_token_types, longest_text, read_config
-from subtune.models.tokenizer import TOKENIZER, read_tokenizer, unknown_lines, unknown_share
+from subtune.models.model_config import has_one_end, has_token_types, longest_text, read_config
+from subtune.models.model_files import TOKENIZER, read_tokenizer, unknown_lines, unknown_share
 from subtune.runs.spec import DataSpec
 from subtune.tasks import TASKS, TaskSpec
 from subtune.tasks.sentences import separate_texts

@@ -28,7 +28,7 @@ from subtune.exhibits.output import (
     format_share,
     wrap_text,
 )
-from subtune.methods.names import method_title
+from subtune.methods import method_title
 
 MISSING = {
     "full": "Full fine-tuning is not among the methods: add `full`.",

@@ -23,7 +23,7 @@ from subtune.exhibits.output import (
     new_panels,
 )
 from subtune.exhibits.score_tables import AVERAGE
-from subtune.methods.names import method_title
+from subtune.methods import method_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -144,7 +144,7 @@ def make_submission(
 
     Args:
         predicted: logits of all tasks' test splits, from
-            `subtune.training.trained_models.predict_test_rows`.
+            `subtune.training.recorded_runs.predict_test_rows`.
         best: the method's run per task: ``task``, ``run``, ``learning_rate``, ``seed``, ``value``
             (empty if the run diverged).
 

@@ -14,7 +14,7 @@ from subtune.exhibits.output import (
     new_figure,
     new_panels,
 )
-from subtune.methods.names import LAYER_PARAMETERS, method_title
+from subtune.methods import LAYER_PARAMETERS, method_title
 from subtune.methods.roles import sort_components
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def draw_component_changes(results: ExperimentResults) -> "Figure":
 def draw_parameter_changes(results: ExperimentResults, method: str, task: str) -> "Figure":
     """Draw the mean |change| of each parameter (rows) in each layer (columns), a panel per model.
 
-    Parameters are named as in `subtune.methods.names.LAYER_PARAMETERS`.
+    Parameters are named as in `subtune.methods.LAYER_PARAMETERS`.
     """
     changes = results["parameter_changes"]
     changes = changes[(changes["method"] == method) & (changes["task"] == task)]

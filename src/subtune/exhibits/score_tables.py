@@ -7,9 +7,8 @@ import pandas as pd
 from subtune.analysis.scores import trained_beside_classifier, whole_methods
 from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
 from subtune.exhibits.output import EMPTY, MARK, ExperimentResults, Styled, format_scores
-from subtune.methods import SELECTION
-from subtune.methods.names import method_title
-from subtune.models.dimensions import count_parameters, read_dimensions
+from subtune.methods import SELECTION, method_title
+from subtune.models.model_config import count_parameters, read_dimensions
 from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES
 from subtune.tasks.task import list_score_columns

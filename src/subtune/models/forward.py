@@ -19,7 +19,6 @@ from torch.nn import functional
 
 from subtune.methods.added import adapter_layers
 from subtune.methods.roles import KEY, LAYERS, first_position, is_key_bias
-from subtune.models.attention import bucket_attention, jagged_attention
 from subtune.models.encoder import Encoder
 from subtune.models.operations import (
     DropoutMasks,
@@ -30,8 +29,9 @@ from subtune.models.operations import (
     activation,
     look_up,
     stacked_linear,
+    to_product_dtype,
 )
-from subtune.models.packing import WORDS, Packed, mean_per_example
+from subtune.models.packing import WORDS, Bucket, Packed, mean_per_example
 
 # A function that gets a module's name, input and output.
 Watch = Callable[[str, Tensor, Tensor], None]
@@ -192,6 +192,84 @@ def _add_and_norm(run: _Pass, part: str, x: Tensor, residual: Tensor) -> Tensor:
             bottleneck = torch.relu(_linear(run, down, _layer_norm(run, norm, x + residual)))
         x = x + _linear(run, up, bottleneck)
     return _layer_norm(run, norm, x + residual)
+
+
+def pad(x: Tensor, bucket: Bucket) -> Tensor:
+    """Return a bucket's tokens ``[k, s, h]`` with padding of 0, ``[k·m·a, l, d]``."""
+    heads_of_tokens = x.unflatten(2, (bucket.heads, -1)).flatten(1, 2)
+    runs, _, numbers = heads_of_tokens.shape
+    places = x.new_zeros(runs, bucket.examples * bucket.heads * bucket.longest, numbers)
+    padded = places.index_copy(1, bucket.places, heads_of_tokens)
+    return padded.view(-1, bucket.longest, numbers)
+
+
+def unpad(x: Tensor, bucket: Bucket) -> Tensor:
+    """Return a bucket's tokens ``[k, s, h]`` without their padding: the inverse of `pad`."""
+    places = x.reshape(-1, bucket.examples * bucket.heads * bucket.longest, x.shape[2])
+    heads_of_tokens = places.index_select(1, bucket.places)
+    return heads_of_tokens.unflatten(1, (-1, bucket.heads)).flatten(2)
+
+
+def bucket_attention(
+    query: Tensor, key: Tensor, value: Tensor, bucket: Bucket, masks: DropoutMasks | None, p: float
+) -> Tensor:
+    """Return attention within the examples of a bucket, in the shape of the query.
+
+    Args:
+        query: ``[k, s, h]``, or ``[k, m, h]`` of each example's first token alone.
+        key: ``[k, s, h]``.
+        value: ``[k, s, h]``.
+        bucket: the bucket.
+        masks: dropout masks, which all runs share.
+        p: the probability that an attention weight is dropped.
+    """
+    shape, examples_and_heads = query.shape, len(bucket.padding)
+    first_only = query.shape[1] == bucket.examples
+    key, value = pad(key, bucket), pad(value, bucket)
+    # One query per example needs no padding: [k·m·a, 1, d].
+    query = query.reshape(len(key), 1, -1) if first_only else pad(query, bucket)
+    padding = bucket.padding.to(key.dtype).repeat(shape[0], 1, 1)
+    scores = torch.baddbmm(padding, query, key.mT, alpha=query.shape[2] ** -0.5)
+    weights = scores.softmax(-1)
+    if masks is not None and p:
+        of_runs = weights.unflatten(0, (-1, examples_and_heads))
+        weights = (of_runs * masks.draw(of_runs.shape[1:], p)).flatten(0, 1)
+    attended = weights @ value
+    return attended.view(shape) if first_only else unpad(attended, bucket)
+
+
+def jagged_attention(
+    query: Tensor, key: Tensor, value: Tensor, heads: int, starts: Tensor, longest: int, p: float
+) -> Tensor:
+    """Return attention within examples without padding, in the shape of the query.
+
+    Args:
+        query: ``[k, t, h]``, or ``[k, n, h]`` of the first tokens of ``n`` sequences alone.
+        key: ``[k, t, h]``.
+        value: ``[k, t, h]``.
+        heads: the number of attention heads.
+        starts: the index of the first token of each sequence, ``[n]``. Every sequence has a token.
+        longest: a number that no sequence exceeds in tokens.
+        p: the probability that an attention weight is dropped.
+    """
+
+    def jagged(x: Tensor, starts: Tensor, longest: int) -> Tensor:
+        runs, tokens, _ = x.shape
+        first = torch.arange(runs, device=x.device)[:, None] * tokens
+        offsets = functional.pad((first + starts).flatten(), (0, 1), value=runs * tokens)
+        values = to_product_dtype(x).reshape(runs * tokens, heads, -1)
+        nested = torch.nested.nested_tensor_from_jagged(
+            values, offsets, min_seqlen=1, max_seqlen=min(longest, len(values))
+        )
+        return nested.transpose(1, 2)
+
+    keys, values = (jagged(x, starts, longest) for x in (key, value))
+    if query.shape[1] == key.shape[1]:
+        queries = jagged(query, starts, longest)
+    else:
+        queries = jagged(query, torch.arange(len(starts), device=starts.device), 1)
+    attended = functional.scaled_dot_product_attention(queries, keys, values, dropout_p=p)
+    return attended.transpose(1, 2).values().reshape(query.shape)
 
 
 def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:

@@ -3,11 +3,26 @@
 On a GPU, a training step is repeated as a CUDA graph, which needs batches of the same shape. There
 a batch ends with a *tail* of tokens that no example attends to and that no head reads.
 
-Shapes: ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads, ``k`` runs,
-``o`` outputs.
+Attention compares the tokens of one example with each other. A GPU has kernels that do this for
+packed tokens. A CPU has only batched products of equally long examples. Therefore neighbouring
+examples of similar length form a *bucket*. For attention alone, they are padded to the longest of
+them. Here two buckets have two examples each::
+
+    tokens of a batch       a a a b b c c c c d d d d d      [k, t, h]
+                            └─ s = 5 ─┘└───── s = 9 ─────┘
+
+    padded buckets          a a a          c c c c ·         [k·m·a, l, d]
+                            b b ·          d d d d d
+                            m = 2, l = 3   m = 2, l = 5
+
+Each head reads ``d`` of a token's ``h`` numbers, so a bucket has one such picture per run and head.
+
+Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
+``o`` outputs, ``h`` = ``a·d`` numbers per token, ``a`` heads, ``d`` numbers per token and head; in
+one bucket ``m`` examples, ``s`` tokens, ``l`` tokens of the longest example.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,7 +30,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.models.attention import Bucket, make_bucket
 from subtune.models.encoder import Encoder
 from subtune.tasks.examples import IGNORED, Examples
 
@@ -31,6 +45,29 @@ EIGHTH = 3
 # second in transformers' code, which computes padding.
 LENGTH, PADDED_LENGTH = 128, 16
 WORDS = "embeddings.word_embeddings"
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Neighbouring examples of a batch that are padded to the longest of them for attention.
+
+    Attributes:
+        examples: the number ``m`` of examples.
+        tokens: the number ``s`` of their tokens, without padding.
+        longest: the number ``l`` of tokens of the longest example.
+        heads: the number ``a`` of attention heads.
+        padding: ``[m·a, 1, l]``, the same for every head: 0 at an example's tokens, -inf behind
+            them. Added to attention scores.
+        places: ``[s·a]``, for each head of each token its index among the ``m·a·l`` places of the
+            padded bucket.
+    """
+
+    examples: int
+    tokens: int
+    longest: int
+    heads: int
+    padding: Tensor
+    places: Tensor
 
 
 @dataclass(frozen=True)
@@ -226,6 +263,30 @@ def micro_batches(index: np.ndarray, lengths: np.ndarray, encoder: Encoder) -> l
         return [index]
     counts = [len(piece) for piece in split_by_length(lengths, TOKENS_PER_PASS, power=1)]
     return np.split(index, np.cumsum(counts)[:-1])
+
+
+def make_bucket(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor]) -> Bucket:
+    """Return the bucket of neighbouring examples.
+
+    Args:
+        lengths: the number of tokens of each example.
+        heads: the number of attention heads.
+        tensor: copies an array to the model's device.
+    """
+    longest = int(lengths.max())
+    is_token = np.arange(longest) < lengths[:, None]
+    # One of each per token, in the order of the batch.
+    example, position = is_token.nonzero()
+    index = example[:, None], np.arange(heads), position[:, None]
+    padding = np.where(is_token, np.float32(0), np.float32("-inf"))
+    return Bucket(
+        examples=len(lengths),
+        tokens=len(example),
+        longest=longest,
+        heads=heads,
+        padding=tensor(padding.repeat(heads, axis=0)[:, None]),
+        places=tensor(np.ravel_multi_index(index, (len(lengths), heads, longest)).ravel()),
+    )
 
 
 def split_by_length(lengths: np.ndarray, cost: int, power: int) -> list[np.ndarray]:

@@ -22,14 +22,8 @@ from subtune.models.families import (
     TOKEN_CLASSIFICATION,
     Dimensions,
 )
-from subtune.models.files import (
-    CONFIG,
-    INDEX,
-    NO_POOLING,
-    WEIGHTS,
-    Pooling,
-    require_matching_weights,
-)
+from subtune.models.model_config import CONFIG, NO_POOLING, Pooling
+from subtune.models.model_files import INDEX, WEIGHTS, require_matching_weights
 
 AUTO_CLASSES = {
     SEQUENCE_CLASSIFICATION: transformers.AutoModelForSequenceClassification,

@@ -19,13 +19,13 @@ from subtune.config.schema import Pace, Trains
 from subtune.core.errors import SubtuneError, one_of
 from subtune.core.files import CHECKPOINTS_KEPT, Layout, read_package_yaml
 from subtune.methods.selection import Work
-from subtune.models.dimensions import (
+from subtune.models.families import Dimensions
+from subtune.models.model_config import (
     AnyDimensions,
+    choose_head,
     known_dimensions,
     numbers_per_token,
 )
-from subtune.models.families import Dimensions
-from subtune.models.files import choose_head
 from subtune.plan.plan import RUNS_OF_A_SEARCH, Plan
 from subtune.runs.spec import FisherSpec, Fit, PlannedRun, RunSpec, TokensSpec
 from subtune.tasks.examples import CPU_TRAINING_TOKENS, EVALUATION_TOKENS, GPU_EVALUATION_TOKENS

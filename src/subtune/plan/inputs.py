@@ -18,23 +18,23 @@ from subtune.data.sources import OF_GLUE, REPOSITORIES, mini_version, task_size
 from subtune.methods.added import Peft
 from subtune.methods.roles import family_naming
 from subtune.methods.selection import Work
-from subtune.models.dimensions import (
-    AnyDimensions,
-    known_dimensions,
-    shapes_with_added,
-)
 from subtune.models.families import Dimensions
-from subtune.models.files import (
+from subtune.models.model_config import (
     NO_POOLING,
+    AnyDimensions,
     Pooling,
     choose_head,
     find_pooling,
-    list_weight_files,
+    known_dimensions,
     longest_text,
-    model_version,
-    package_directory,
     read_config,
     read_pooling,
+    shapes_with_added,
+)
+from subtune.models.model_files import (
+    list_weight_files,
+    model_version,
+    package_directory,
     stored_names,
 )
 from subtune.runs.spec import DataSpec, Labels, ModelSpec, TokensSpec

@@ -209,7 +209,7 @@ def delta_bytes(store: Path, run_id: str) -> int:
 
 
 def read_delta(store: Path, run_id: str) -> dict[str, np.ndarray]:
-    """Return the values that changed, as `subtune.training.deltas` describes them.
+    """Return the values that changed, as `subtune.training.values` describes them.
 
     Raises:
         SubtuneError: the run diverged, or its record is damaged.

@@ -15,7 +15,8 @@ from subtune.core.errors import SubtuneError, printable
 from subtune.core.files import Layout, package_file
 from subtune.exhibits.output import escape_markdown
 from subtune.models.families import MEAN_CLASSIFICATION
-from subtune.models.files import README, choose_head, has_token_types, read_config
+from subtune.models.model_config import choose_head, has_token_types, read_config
+from subtune.models.model_files import README
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec

@@ -21,23 +21,17 @@ from subtune.methods.added import Adapter, Lora, Peft, PeftSettings
 from subtune.methods.roles import is_added, is_classifier, is_norm
 from subtune.methods.selection import LowRank
 from subtune.models.encoder import Encoder, load_spec_encoder, quiet
-from subtune.models.files import (
-    OTHER_TOKENIZER_FILES,
-    README,
-    TOKENIZER,
-    has_one_end,
-    has_token_types,
-)
-from subtune.models.tokenizer import TOKENIZER_CONFIG
+from subtune.models.model_config import has_one_end, has_token_types
+from subtune.models.model_files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
 from subtune.models.transformers_models import make_transformers_model, transposed_matrices
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
 from subtune.share.card import model_card
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
-from subtune.training.deltas import Delta, apply_delta, delta_from_tensors, delta_to_tensors
 from subtune.training.embeddings import tokens_pooled
-from subtune.training.trained_models import pretrained_directory
+from subtune.training.recorded_runs import pretrained_directory
+from subtune.training.values import Delta, apply_delta, delta_from_tensors, delta_to_tensors
 
 if TYPE_CHECKING:
     from peft import PeftModel

@@ -21,15 +21,14 @@ from subtune.data.table_files import file_ending
 from subtune.methods.single_entries import read_entry_values
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.models.files import has_one_end, read_config
-from subtune.models.tokenizer import read_tokenizer
+from subtune.models.model_config import has_one_end, read_config
+from subtune.models.model_files import read_tokenizer
 from subtune.runs import records
 from subtune.runs.spec import RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow
 from subtune.training.checkpoints import Checkpoints
-from subtune.training.recording import train_and_record
-from subtune.training.trained_models import predict_logits, pretrained_directory
+from subtune.training.recorded_runs import predict_logits, pretrained_directory, train_and_record
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -29,7 +29,7 @@ def training(job: Job, threads: int) -> "Iterator[Callable[[Sequence[RunSpec]], 
     from subtune.data.load import read_splits
     from subtune.methods.single_entries import read_entry_values
     from subtune.training.checkpoints import Checkpoints
-    from subtune.training.recording import train_and_record
+    from subtune.training.recorded_runs import train_and_record
 
     resources = job.resources
     read_once: list[Any] = []

@@ -12,7 +12,7 @@ from subtune.core.errors import placed
 from subtune.core.files import Layout
 from subtune.data.sources import find_files
 from subtune.exhibits.glue_server import read_test_scores, scores_of_server
-from subtune.models.tokenizer import read_tokenizer, unknown_lines, unknown_share
+from subtune.models.model_files import read_tokenizer, unknown_lines, unknown_share
 from subtune.papers import experiments
 from subtune.plan.cost import Cost, Estimates
 from subtune.plan.plan import Plan, make_plan

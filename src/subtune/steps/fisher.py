@@ -30,14 +30,14 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 
     from subtune.data.load import read_splits
     from subtune.runs.spec import FisherSpec
-    from subtune.training import fisher
+    from subtune.training.fisher_information import fisher_information
 
     spec = FisherSpec.model_validate(job.spec)
     task = spec.tokens.data.task
     model = load_job_encoder(job, spec, threads)
     tokens = read_splits(Path(job.inputs["tokens"]))["train"]
     in_full = spec.in_full.names(model.shapes) if spec.in_full else []
-    information = fisher.fisher_information(
+    information = fisher_information(
         model, tokens, task, spec.rows, spec.seed, in_full=in_full, labels=spec.labels
     )
     safetensors.numpy.save_file(information.entries, outputs["entries"])

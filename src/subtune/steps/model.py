@@ -19,7 +19,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Put one pretrained model's files into a folder that loads without a network."""
-    from subtune.models.files import fetch_model
+    from subtune.models.model_files import fetch_model
     from subtune.runs.spec import ModelSpec
 
     spec = ModelSpec.model_validate(job.spec)

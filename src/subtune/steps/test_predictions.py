@@ -45,12 +45,12 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.data.load import read_splits
     from subtune.runs import records
     from subtune.runs.spec import Fit
-    from subtune.training import trained_models
+    from subtune.training.recorded_runs import NO_PREDICTIONS, predict_test_rows
 
     store = Path(job.resources["store"])
     best = scores.best_of_seeds(read_table(job.inputs["chosen"]))
     best = best[best["model"] == job.spec["model"]].dropna(subset=["value"])
-    predicted = [trained_models.NO_PREDICTIONS]
+    predicted = [NO_PREDICTIONS]
     for name, tokens in zip(job.spec["tasks"], job.inputs["tokens"], strict=True):
         runs = best.loc[best["task"] == name, "run"].unique()
         specs = [records.read_spec(store, run) for run in runs]
@@ -58,7 +58,5 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
         specs = [spec for spec in specs if not isinstance(spec.recipe, Fit)]
         if specs:
             model = load_job_encoder(job, specs[0], threads)
-            predicted.append(
-                trained_models.predict_test_rows(store, specs, model, read_splits(Path(tokens)))
-            )
+            predicted.append(predict_test_rows(store, specs, model, read_splits(Path(tokens))))
     pd.concat(predicted, ignore_index=True).to_parquet(outputs["predictions"], index=False)

@@ -25,8 +25,8 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples, shuffled_batches, sort_by_length
 from subtune.training.checkpoints import Keeper, State
 from subtune.training.evaluation import autocast
-from subtune.training.optimizer import AdamW, learning_rate_at
 from subtune.training.training_set import training_set
+from subtune.training.training_step import AdamW, learning_rate_at
 
 # Section 4.3: the ends l and r of the stretched distribution, and the initial α. As in the
 # published code, draws are at least MARGIN away from 0 and 1.

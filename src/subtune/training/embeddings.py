@@ -23,9 +23,9 @@ from subtune.models.packing import micro_batches, pack
 from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads, evaluation_batches
-from subtune.training.deltas import Change
 from subtune.training.evaluation import Result, check_padding, score_splits
 from subtune.training.training_set import label_weights, training_examples
+from subtune.training.values import Change
 
 FOLDS = 5
 # The maximum number of steps of logistic regression. Scikit-learn's default, 100, is too few for

@@ -29,8 +29,8 @@ from subtune.tasks.examples import (
     sort_by_length,
 )
 from subtune.training.checkpoints import State
-from subtune.training.deltas import Change, Delta
 from subtune.training.training_set import Unit
+from subtune.training.values import Change, Delta
 
 
 @contextmanager

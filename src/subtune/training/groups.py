@@ -13,9 +13,9 @@ from subtune.core.process import is_out_of_memory
 from subtune.methods.added import Adapter, Peft
 from subtune.methods.selection import Entries, Work
 from subtune.methods.single_entries import DiffPruning
-from subtune.models.dimensions import bytes_per_run
 from subtune.models.encoder import Encoder, add_adapters, with_new_classifier
 from subtune.models.forward import logits
+from subtune.models.model_config import bytes_per_run
 from subtune.models.operations import DropoutMasks
 from subtune.models.packing import pack
 from subtune.runs.spec import Fit, Fold, Recipe, RunSpec

@@ -19,7 +19,6 @@ from subtune.runs.spec import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples, shuffled_batches, sort_by_length
 from subtune.training.checkpoints import Keeper, State
-from subtune.training.deltas import mean_changes
 from subtune.training.evaluation import (
     Result,
     autocast,
@@ -28,10 +27,9 @@ from subtune.training.evaluation import (
     evaluate,
     without_scores,
 )
-from subtune.training.graphs import Graphs
-from subtune.training.optimizer import AdamW, learning_rate_at
 from subtune.training.training_set import to_original_unit, training_set
-from subtune.training.values import TrainedValues
+from subtune.training.training_step import AdamW, Graphs, learning_rate_at
+from subtune.training.values import TrainedValues, mean_changes
 
 # With more tokens in all runs and epochs, compiled operations save a GPU more time than compiling
 # takes. With BERT-base on RTE, an H200 saved 0.7 s per million tokens.

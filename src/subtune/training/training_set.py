@@ -18,7 +18,7 @@ from subtune.methods.selection import Whole
 from subtune.runs.spec import Fit, Labels, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.deltas import Change, Delta
+from subtune.training.values import Change, Delta
 
 
 class Unit(NamedTuple):

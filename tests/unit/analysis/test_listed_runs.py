@@ -8,7 +8,7 @@ import pytest
 
 from subtune import cli
 from subtune.analysis.runs import join_run_ids, list_runs, read_given_names
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS
 from subtune.runs import records
 from tests.helpers import examples
 from tests.helpers.records import record, recorded

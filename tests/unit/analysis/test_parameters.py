@@ -8,7 +8,7 @@ from scipy.optimize import least_squares
 
 from subtune import papers
 from subtune.analysis import parameters
-from subtune.methods.names import LAYER_PARAMETERS
+from subtune.methods import LAYER_PARAMETERS
 from subtune.runs import records
 from tests.helpers import examples
 from tests.helpers.examples import sums

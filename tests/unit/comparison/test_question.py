@@ -9,7 +9,7 @@ from subtune.comparison.question import compare
 from subtune.comparison.results import Comparison
 from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS
 from tests.helpers.records import recorded
 
 PAIRS = [("a", "pair"), ("another", "one")]

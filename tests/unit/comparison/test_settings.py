@@ -6,7 +6,7 @@ import pytest
 from subtune.comparison import DEFAULTS, settings
 from subtune.comparison.settings import find_starting_model, list_settings, possible_windows
 from subtune.core.errors import SubtuneError
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.tasks.task import KINDS
 

@@ -12,8 +12,7 @@ from pydantic import TypeAdapter
 
 from subtune.core.files import hash_files
 from subtune.core.ids import Value
-from subtune.methods import SELECTION, added, single_entries
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS, SELECTION, added, single_entries
 from subtune.methods.selection import WholeTensors
 from subtune.runs import spec
 from subtune.tasks import TASKS, TaskSpec

@@ -14,7 +14,7 @@ from subtune.data import sources
 from subtune.data.corpora import read_glue_rows
 from subtune.data.load import load_rows, make_split, read_splits, tokenize
 from subtune.data.sources import MINI_TASKS, mini_columns, mini_rows, mini_version
-from subtune.models.tokenizer import TOKENIZER
+from subtune.models.model_files import TOKENIZER
 from subtune.runs.spec import DataSpec
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples

@@ -17,7 +17,7 @@ from subtune.exhibits.score_tables import (
     mark_differences,
     sizes_table,
 )
-from subtune.methods.names import find_selection
+from subtune.methods import find_selection
 from subtune.runs import records
 from subtune.tasks import TASKS
 from subtune.tasks.task import list_score_columns

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS
 from subtune.methods.selection import Indices, WholeTensors, count_trained
 from subtune.methods.single_entries import (
     Draw,

@@ -3,7 +3,7 @@
 import pytest
 from transformers import AutoModelForSequenceClassification
 
-from subtune.models.files import WEIGHTS, list_weight_files
+from subtune.models.model_files import WEIGHTS, list_weight_files
 
 
 @pytest.fixture

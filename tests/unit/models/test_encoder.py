@@ -9,10 +9,10 @@ from transformers import AutoConfig, AutoModel
 from subtune.core.errors import SubtuneError
 from subtune.methods.roles import is_classifier
 from subtune.models import encoder, transformers_models
-from subtune.models.dimensions import read_dimensions
 from subtune.models.encoder import load_encoder
 from subtune.models.families import HEADS, SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION
-from subtune.models.files import WEIGHTS, model_version
+from subtune.models.model_config import read_dimensions
+from subtune.models.model_files import WEIGHTS, model_version
 from tests.helpers import families
 
 QUERY = "encoder.layer.1.attention.self.query.weight"

@@ -9,7 +9,6 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig
 from subtune.core.errors import SubtuneError
 from subtune.methods import roles
 from subtune.methods.roles import NAMINGS, is_classifier
-from subtune.models.dimensions import read_dimensions
 from subtune.models.encoder import load_encoder
 from subtune.models.families import (
     FAMILIES,
@@ -17,7 +16,7 @@ from subtune.models.families import (
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
 )
-from subtune.models.files import longest_text, read_config
+from subtune.models.model_config import longest_text, read_config, read_dimensions
 from tests.helpers.families import FIELDS
 from tests.helpers.reference import CLASSES
 

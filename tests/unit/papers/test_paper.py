@@ -15,7 +15,7 @@ from subtune.analysis.statistics import (
     minus_printed,
     parameters_of_families,
 )
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS
 from subtune.papers.paper import DATA
 from subtune.papers.shared import all_exhibits
 from tests.helpers.project import ROOT
@@ -70,9 +70,9 @@ def test_no_other_file_of_the_library_or_the_workflow_names_a_paper():
         for path in files
         if "papers" not in path.relative_to(ROOT).parts and path.is_file() and names & words(path)
     }
-    assert naming == {"src/subtune/methods/names.py"}
+    assert naming == {"src/subtune/methods/__init__.py"}
     assert names - set(METHODS) == {"bitfit_plus", "spafit"}
-    assert not names - set(METHODS) & words(ROOT / "src/subtune/methods/names.py")
+    assert not names - set(METHODS) & words(ROOT / "src/subtune/methods/__init__.py")
 
 
 def test_printed_numbers_and_claims_are_part_of_what_decides_a_table(tmp_path):

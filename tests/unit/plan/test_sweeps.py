@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subtune.config.checks import check_config
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS
 from subtune.plan import plan as planning
 from subtune.plan.plan import FEW_EXAMPLES, VARYING, WEIGHT_OF_MATRICES, make_plan
 from subtune.runs.spec import Fold, PlannedRun

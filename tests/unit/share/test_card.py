@@ -11,7 +11,7 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
 from subtune.core.files import Layout
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS
 from subtune.runs import records
 from subtune.runs.spec import ModelSpec
 from subtune.share.card import model_card

@@ -19,15 +19,14 @@ from transformers import AutoModelForSequenceClassification, PreTrainedTokenizer
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout
-from subtune.methods import SELECTION
+from subtune.methods import METHODS, SELECTION
 from subtune.methods.added import Lora, LoraSettings
-from subtune.methods.names import METHODS
 from subtune.models.encoder import load_encoder
 from subtune.runs import records
 from subtune.share.export import export_adapter, export_model
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
-from subtune.training import trained_models
+from subtune.training import recorded_runs
 from subtune.training.evaluation import split_logits
 from tests.helpers import examples, plain_transformers, reference
 from tests.helpers.families import FIELDS
@@ -226,9 +225,7 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     spec, tokens = recorded(tmp_path, directory, selection, task)
     model = load_encoder(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
     rows = Examples(tokens["validation"], model.reads)
-    [ours] = split_logits(
-        trained_models.trained_model(tmp_path / "runs", spec, model), rows, "fp32"
-    )
+    [ours] = split_logits(recorded_runs.trained_model(tmp_path / "runs", spec, model), rows, "fp32")
     base = directory if adapter else ""
     out = exported(tmp_path, spec, base)
     if not adapter:

@@ -11,8 +11,7 @@ import pytest
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout
-from subtune.methods import SELECTION
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS, SELECTION
 from subtune.runs import records
 from subtune.runs.spec import Fold
 from subtune.share import predict

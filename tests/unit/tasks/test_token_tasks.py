@@ -18,7 +18,7 @@ from subtune.data.load import make_split
 from subtune.data.sources import task_reader
 from subtune.models.encoder import load_encoder
 from subtune.models.families import QUESTION_ANSWERING
-from subtune.models.tokenizer import read_tokenizer
+from subtune.models.model_files import read_tokenizer
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 from subtune.tasks.task import KINDS

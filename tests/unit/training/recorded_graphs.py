@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from subtune.models import forward
 from subtune.models.operations import DropoutMasks
-from subtune.training import graphs, recipe
+from subtune.training import recipe, training_step
 
 # A CPU waits for the values or the shapes of their results.
 REFUSED = [
@@ -86,11 +86,10 @@ def stand_in(monkeypatch):
         CUDAGraph=new_graph,
         graph=capture,
     )
-    on_a_cpu = SimpleNamespace(
-        cuda=cuda, zeros=lambda count, device: torch.zeros(count), tensor=torch.tensor
-    )
-    monkeypatch.setattr(graphs, "torch", on_a_cpu)
-    monkeypatch.setattr(graphs, "_stream", lambda: stream)
+    here = {"cuda": cuda, "zeros": lambda *size, device: torch.zeros(*size)}
+    on_a_cpu = SimpleNamespace(**vars(torch) | here)
+    monkeypatch.setattr(training_step, "torch", on_a_cpu)
+    monkeypatch.setattr(training_step, "_stream", lambda: stream)
     # Transformers' code asks, and then reads no value.
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", is_captured)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
@@ -120,7 +119,7 @@ def train_with_graphs(monkeypatch):
 
     def with_graphs(group, model, examples, task, runs, report):
         initialise(group, model, examples, task, runs, report)
-        group.running.graphs = graphs.Graphs(len(runs), group._masks.generators, report)
+        group.running.graphs = training_step.Graphs(len(runs), group._masks.generators, report)
 
     monkeypatch.setattr(recipe._Group, "__init__", with_graphs)
 

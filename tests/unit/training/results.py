@@ -6,8 +6,8 @@ import pandas as pd
 import torch
 
 from subtune.runs import records
-from subtune.training.deltas import delta_to_tensors
 from subtune.training.recipe import Run
+from subtune.training.values import delta_to_tensors
 from tests.helpers import examples
 
 # Products round differently for other numbers of rows or threads. In four steps of MiniLM at rates

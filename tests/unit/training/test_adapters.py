@@ -6,12 +6,11 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
-from subtune.methods import SELECTION
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS, SELECTION
 from subtune.methods.selection import count_trained
-from subtune.models.dimensions import known_dimensions, read_dimensions, shapes_with_added
 from subtune.models.encoder import add_adapters, draw_classifier, load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
+from subtune.models.model_config import known_dimensions, read_dimensions, shapes_with_added
 from subtune.tasks import TASKS
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import Run

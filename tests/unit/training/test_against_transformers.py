@@ -23,9 +23,9 @@ from subtune.methods.selection import Indices, LowRank
 from subtune.models import encoder, packing
 from subtune.models.encoder import load_encoder
 from subtune.training import groups, recipe
-from subtune.training.deltas import apply_delta
 from subtune.training.evaluation import Evaluation, evaluate
 from subtune.training.groups import train_side_by_side
+from subtune.training.values import apply_delta
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 from tests.unit.training.results import member

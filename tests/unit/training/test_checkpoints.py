@@ -16,7 +16,7 @@ from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
 from subtune.tasks import TASKS
-from subtune.training import checkpoints, groups, recipe, recording
+from subtune.training import checkpoints, groups, recipe, recorded_runs
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import train
@@ -181,7 +181,7 @@ def record(model, tokens):
     """A function that trains and records two runs."""
 
     def record(store, kept, report=print):
-        recording.train_and_record(SPECS, store, model, tokens, {}, report, kept)
+        recorded_runs.train_and_record(SPECS, store, model, tokens, {}, report, kept)
 
     return record
 
@@ -203,7 +203,7 @@ def test_a_sweep_goes_on_where_it_was_cut_and_records_each_run_once(record, tmp_
 
 
 def test_a_cut_between_two_records_trains_nothing_again(record, tmp_path, monkeypatch):
-    write, kept = recording.write_record, Checkpoints(tmp_path / "kept", 0)
+    write, kept = recorded_runs.write_record, Checkpoints(tmp_path / "kept", 0)
 
     def cut(store, spec, *rest):
         if spec == SPECS[1]:
@@ -211,7 +211,7 @@ def test_a_cut_between_two_records_trains_nothing_again(record, tmp_path, monkey
         return write(store, spec, *rest)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(recording, "write_record", cut)
+        patch.setattr(recorded_runs, "write_record", cut)
         record(tmp_path, kept)
     assert [records.is_recorded(tmp_path, spec.id) for spec in SPECS] == [True, False]
     lines = []

@@ -15,9 +15,9 @@ from subtune.models.encoder import draw_classifier, load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints, Keeper
-from subtune.training.deltas import apply_delta
 from subtune.training.diff_pruning import first_training
 from subtune.training.groups import Job
+from subtune.training.values import apply_delta
 from tests.helpers import examples, plain_diff_pruning, reference
 from tests.unit.training.results import in_double
 

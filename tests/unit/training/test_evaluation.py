@@ -20,11 +20,11 @@ from subtune.models.operations import TableRows
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import recipe
-from subtune.training.deltas import apply_delta
 from subtune.training.evaluation import Evaluation, Result, autocast, split_logits, without_scores
-from subtune.training.fisher import fisher_information
+from subtune.training.fisher_information import fisher_information
 from subtune.training.recipe import train
 from subtune.training.training_set import label_weights, to_training_labels, training_examples
+from subtune.training.values import apply_delta
 from tests.helpers import examples
 from tests.unit.training.results import in_double, member
 

@@ -14,11 +14,11 @@ from subtune.runs.spec import ModelSpec
 from subtune.tasks import TASKS
 from subtune.training import embeddings, recipe
 from subtune.training.checkpoints import Checkpoints, Keeper
-from subtune.training.deltas import delta_to_tensors
-from subtune.training.fisher import fisher_information
-from subtune.training.graphs import Graphs
+from subtune.training.fisher_information import fisher_information
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import Run, train
+from subtune.training.training_step import Graphs
+from subtune.training.values import delta_to_tensors
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
 from tests.unit.training.results import assert_close_values, member

@@ -10,12 +10,11 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
-from subtune.methods import SELECTION
-from subtune.methods.names import METHODS
-from subtune.models.dimensions import count_parameters, read_dimensions, shapes_with_added
+from subtune.methods import METHODS, SELECTION
 from subtune.models.encoder import draw_classifier, load_encoder
 from subtune.models.families import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
-from subtune.models.files import package_directory
+from subtune.models.model_config import count_parameters, read_dimensions, shapes_with_added
+from subtune.models.model_files import package_directory
 from subtune.models.peft import UNFIT, inject_peft, peft_config
 from subtune.tasks import TASKS
 from subtune.training import groups

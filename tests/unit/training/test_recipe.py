@@ -13,10 +13,10 @@ from subtune.models.forward import logits
 from subtune.models.packing import pack
 from subtune.tasks import TASKS
 from subtune.tasks.examples import shuffled_batches, sort_by_length
-from subtune.training.deltas import apply_delta
 from subtune.training.evaluation import split_logits
-from subtune.training.optimizer import learning_rate_at
 from subtune.training.recipe import Run, train
+from subtune.training.training_step import learning_rate_at
+from subtune.training.values import apply_delta
 from tests.helpers import examples
 from tests.unit.training.results import CLOSE, member
 

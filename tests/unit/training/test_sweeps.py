@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS
 from subtune.models import encoder, forward, transformers_pass
 from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
@@ -19,7 +19,7 @@ from subtune.models.operations import PerRun
 from subtune.models.packing import pack
 from subtune.tasks import TASKS
 from subtune.tasks.examples import CPU_TRAINING_TOKENS
-from subtune.training import groups, recipe, recording
+from subtune.training import groups, recipe, recorded_runs
 from subtune.training.evaluation import autocast, check_padding, split_logits
 from subtune.training.groups import (
     ONE_BY_ONE,
@@ -294,7 +294,7 @@ def test_runs_that_vmap_refuses_train_one_by_one_and_say_so(
     assert grouped(model, rows)[0] == [[0], [1], [2]]
     specs = [examples.run_spec(METHODS["bitfit"], learning_rate=rate) for rate in RATES]
     lines = []
-    recording.train_and_record(specs, tmp_path, model, tokens, {}, lines.append)
+    recorded_runs.train_and_record(specs, tmp_path, model, tokens, {}, lines.append)
     told = "these runs train one by one: this model cannot compute several runs"
     [reason] = [line for line in lines if line.startswith(told)]
     for spec in specs:
@@ -332,7 +332,7 @@ def test_whether_padding_is_seen_is_computed_with_long_products(tiny):
 def test_a_record_says_that_its_model_sees_padding(tiny, tmp_path):
     model, tokens, _ = tiny("fnet")
     spec = examples.run_spec(METHODS["bitfit"])
-    recording.train_and_record([spec], tmp_path, model, tokens, {}, lambda report: None)
+    recorded_runs.train_and_record([spec], tmp_path, model, tokens, {}, lambda report: None)
     origin = json.loads((tmp_path / spec.id / "provenance.json").read_text())
     assert origin[WITHOUT_PADDING].startswith("padding changes this model's results")
 

@@ -1,6 +1,7 @@
 """Trained values, deltas in memory and in a file."""
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -18,13 +19,19 @@ from subtune.methods.single_entries import Draw, Lines, Random, Ranked, Top
 from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.models.operations import LowRankUpdate, PerRun
-from subtune.training.deltas import (
+from subtune.tasks import TASKS
+from subtune.training import recipe
+from subtune.training.groups import reason_to_train_alone
+from subtune.training.recipe import train
+from subtune.training.values import (
     Change,
+    TrainedValues,
     apply_delta,
     delta_from_tensors,
     delta_to_tensors,
 )
-from subtune.training.values import TrainedValues
+from tests.helpers import examples
+from tests.unit.training.results import in_double, member
 
 EXACT = {"rtol": 0, "atol": 0}
 SIZES = st.integers(1, 5)
@@ -150,3 +157,43 @@ def test_as_many_values_may_change_as_count_says_and_the_pass_reads_them(
         assert (
             changed == count_trained(entries, shapes) == sum(map(torch.numel, values.leaves(run)))
         )
+
+
+KINDS = ["full", "rand_row_col", "top", "rand_uniform", "lora-II", "bitfit", "layernorm"]
+TO_ROUNDING = {"rtol": 1e-10, "atol": 1e-12}
+
+
+def deltas(model, rows, members, task):
+    return [delta_to_tensors(of.delta) for of in train(model, rows, task, members)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("task", ["sst2", "stsb"])
+def test_runs_side_by_side_are_the_runs_alone(kind, task, tiny_bert, monkeypatch):
+    task = TASKS[task]
+    model = in_double(load_encoder(tiny_bert, task.of_kind.head, task.outputs))
+    rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
+    members = [
+        member(kind, model, learning_rate=rate, weight_decay=decay, max_grad_norm=norm)
+        for rate, decay, norm in ((1e-3, 0.0, 1.0), (3e-3, 0.1, 0.5), (1e-2, 0.0, 1e-3))
+    ]
+    alone = [deltas(model, rows, [one], task)[0] for one in members]
+    # Batches as on a GPU, with a tail, and with attention within examples.
+    pack = recipe.pack
+    monkeypatch.setattr(recipe, "pack", lambda *of: replace(pack(*of[:3], True), buckets=()))
+    together = deltas(model, rows, members, task)
+    torch.testing.assert_close(together, alone, **TO_ROUNDING)
+
+
+@pytest.mark.parametrize("kind", ["full", "rand_uniform"])
+def test_gradients_of_parts_of_one_length_add_up(kind, directory_of, monkeypatch):
+    task = TASKS["sst2"]
+    directory = directory_of("gpt2")
+    model = in_double(load_encoder(directory, task.of_kind.head, task.outputs))
+    rows = examples.examples_of(task, examples.tokens(task, directory))
+    members = [member(kind, model, learning_rate=rate) for rate in (1e-3, 3e-3)]
+    alone = [deltas(model, rows, [one], task)[0] for one in members]
+    sees_padding = replace(model.transformers, sees_padding=True)
+    together = deltas(replace(model, transformers=sees_padding), rows, members, task)
+    torch.testing.assert_close(together, alone, **TO_ROUNDING)
+    assert reason_to_train_alone(model, rows["train"], members) is None

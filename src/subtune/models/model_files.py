@@ -1,43 +1,51 @@
-"""A pretrained model's files: its configuration, weights that must fit it, and its tokenizer."""
+"""A pretrained model's files: weights that must fit its configuration, and its tokenizer."""
 
 import importlib.util
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
 
 from safetensors import safe_open
+from tokenizers import Tokenizer
+from tokenizers.models import Unigram
 
-from subtune.core.errors import SubtuneError, one_line
+from subtune.core.errors import SubtuneError, cut, one_line
 from subtune.core.files import hash_files
 from subtune.core.hub import download_snapshot
-from subtune.methods.roles import LAYERS, Shape, family_naming, first_position
+from subtune.methods.roles import LAYERS, Shape
 from subtune.models.families import (
     FAMILIES,
-    MEAN_CLASSIFICATION,
-    SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
     Dimensions,
 )
-from subtune.models.tokenizer import OTHER_TOKENIZER_FILES, TOKENIZER, VOCABULARIES, read_tokenizer
+from subtune.models.model_config import CONFIG, MODULES, POOLING, read_config
 from subtune.runs.spec import ModelSpec
 
-CONFIG = "config.json"
-# The default padding id of RoBERTa and similar families.
-PADDING = 1
-# The number of positions of a model whose configuration states none.
-MANY = 1 << 20
-# Files of sentence-transformers: the list of a model's modules, the settings of one of them, and
-# the settings of pooling.
-MODULES, PART, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
-# What a sequence classifier reads: the first token of a text, or the mean of all tokens.
-Pooling = Literal["first", "mean"]
-NO_POOLING = (
-    "pooling: found {!r} for a decoder, expected none: only the last token has read the whole text"
+TOKENIZER = "tokenizer.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+OTHER_TOKENIZER_FILES = (
+    TOKENIZER_CONFIG,
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "spm.model",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+    "spiece.model",
 )
-# Fields of a configuration that may have the number of positions.
-POSITIONS = ("max_position_embeddings", "n_positions")
+# One of these files has the vocabulary, if there is no `tokenizer.json`.
+VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
+# Users are told if the share of unknown tokens is larger.
+MOST_UNKNOWN = 0.2
+# The number of letters of each text on which a tokenizer is tried.
+LETTERS = 1000
+# A token that marks the beginning of a word. Before an unknown word it stands alone.
+MARK = "▁"
 WEIGHTS = "model.safetensors"
 # The file that says which weight is in which file, if there are several.
 INDEX = "model.safetensors.index.json"
@@ -45,102 +53,11 @@ SHARDS = "model-*.safetensors"
 README = "README.md"
 
 
-def read_config(directory: Path) -> dict[str, Any]:
-    """Return the fields of a model's configuration.
-
-    Raises:
-        SubtuneError: there is no configuration, or it describes a model that cannot be trained.
-    """
-    path = directory / CONFIG
-    if not path.is_file():
-        raise SubtuneError(f"found no {CONFIG} in {str(directory)!r}")
-    with one_line(f"{path} is not a model's configuration"):
-        fields = json.loads(path.read_text())
-        model_type = fields.get("model_type")
-        method = (fields.get("quantization_config") or {}).get("quant_method")
-    if not isinstance(model_type, str):
-        raise _config_error(path, "model_type", model_type, "a model's name")
-    # Our own forward pass would ignore other values of these fields.
-    computed = FAMILIES[model_type].computed if model_type in FAMILIES else {}
-    for name, values in computed.items():
-        if fields.get(name) is not None and fields[name] not in values:
-            expected = " or ".join(map(json.dumps, values)) or "nothing"
-            raise _config_error(path, name, fields[name], expected)
-    if fields.get("quantization_config"):
-        raise _config_error(path, "quantization_config", method, "weights that are not quantized")
-    return fields
-
-
-def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
-    """Return "mean" if the files of sentence-transformers name mean pooling, else None.
-
-    Args:
-        read: returns the text of one of the model's files, or None if there is no such file.
-
-    Raises:
-        SubtuneError: a file is not what sentence-transformers writes.
-    """
-    with one_line(f"{MODULES} or the {PART} of a module that it lists cannot be read"):
-        for part in json.loads(read(MODULES) or "[]"):
-            if part["type"].endswith(".Pooling"):
-                fields = json.loads(read(f"{Path(part['path']).name}/{PART}") or "{}")
-                modes = [name for name, value in fields.items() if "_mode_" in name and value]
-                # Since version 6 of sentence-transformers one field names the mode.
-                if modes == ["pooling_mode_mean_tokens"] or fields.get("pooling_mode") == "mean":
-                    return "mean"
-    return None
-
-
-def read_pooling(directory: Path) -> Pooling | None:
-    """Return the `find_pooling` of a model in a local directory."""
-
-    def read(name: str) -> str | None:
-        path = directory / name
-        return path.read_text(encoding="utf-8") if path.is_file() else None
-
-    return find_pooling(read)
-
-
 def lacks_pooler(directory: Path) -> bool:
     """Return whether a local model is a BERT without a pooler, as masked language models are."""
     names = [name for path in list_weight_files(directory) for name in stored_shapes(path)]
     has_pooler = any(name.endswith("pooler.dense.weight") for name in names)
     return read_config(directory)["model_type"] == "bert" and not has_pooler
-
-
-def choose_head(pooling: Pooling | None, head: str, model_type: str) -> str:
-    """Return a model's head for a task.
-
-    Args:
-        pooling: the model's pooling; default: the one of transformers' class.
-        head: the head of the task's kind.
-        model_type: the family's name in ``config.json``.
-    """
-    if pooling != "mean" or head != SEQUENCE_CLASSIFICATION:
-        return head
-    return head if family_naming(model_type).pooling_field else MEAN_CLASSIFICATION
-
-
-def longest_text(config: Mapping[str, Any]) -> int:
-    """Return the largest number of tokens that a model can read, special tokens included."""
-    model_type = config["model_type"]
-    fields = {**FAMILIES[model_type].defaults, **config} if model_type in FAMILIES else config
-    positions = next((fields[name] for name in POSITIONS if fields.get(name)), MANY)
-    return positions - first_position(model_type, fields.get("pad_token_id", PADDING))
-
-
-def has_token_types(config: Mapping[str, Any]) -> bool:
-    """Return whether a model has token types."""
-    return config.get("type_vocab_size", 1) > 1
-
-
-def has_one_end(config: Mapping[str, Any], head: str) -> bool:
-    """Return whether a head refuses texts with several end-of-text tokens, because it reads one."""
-    return config.get("is_encoder_decoder", False) and head == SEQUENCE_CLASSIFICATION
-
-
-def _config_error(path: Path, field: str, value: object, expected: str) -> SubtuneError:
-    return SubtuneError(f"{path}: {field}: found {json.dumps(value)}, expected {expected}")
 
 
 def package_directory(package: str) -> Path:
@@ -318,3 +235,79 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
         raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
     if not (target / TOKENIZER).is_file():
         read_tokenizer(target).save(str(target / TOKENIZER))
+
+
+def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
+    """Return a model's tokenizer, which neither pads nor cuts texts.
+
+    If the model has files of an older format, transformers makes a tokenizer from them.
+
+    Args:
+        directory: the model's directory.
+        names_are_text: whether the name of a special token in a text, such as ``</s>``, is ordinary
+            text.
+
+    Raises:
+        SubtuneError: the tokenizer's files are missing or cannot be read.
+    """
+    path = directory / TOKENIZER
+    if path.is_file():
+        with one_line(f"{path} is not a readable tokenizer"):
+            tokenizer = Tokenizer.from_file(str(path))
+    else:
+        # Importing transformers takes seconds.
+        from transformers import AutoTokenizer
+
+        from subtune.models.encoder import quiet
+
+        # Transformers names other packages.
+        needed = "; files of sentencepiece need the packages sentencepiece and protobuf"
+        with one_line(f"{directory} has no {TOKENIZER}, and none can be made{needed}"), quiet():
+            made = AutoTokenizer.from_pretrained(
+                directory, local_files_only=True, trust_remote_code=False
+            )
+            # A tokenizer without a fast version lacks this attribute.
+            tokenizer = made.backend_tokenizer
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    tokenizer.encode_special_tokens = names_are_text
+    return tokenizer
+
+
+def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> float:
+    """Return the share of unknown tokens in some texts. A byte-level BPE has none.
+
+    Args:
+        tokenizer: the tokenizer.
+        texts: the texts.
+        model: the model's name or directory, for messages.
+
+    Raises:
+        SubtuneError: the tokenizer fails, or has no token for any word. Transformers makes such a
+            tokenizer if files are missing.
+    """
+    given = [text[:LETTERS] for text in texts if text.strip()]
+    with one_line(f"{model}: the tokenizer fails on the texts"):
+        encoded = tokenizer.encode_batch_fast(given, add_special_tokens=False)
+    counts = Counter[int | None](chain.from_iterable(encoding.ids for encoding in encoded))
+    counts.pop(tokenizer.token_to_id(MARK), None)
+    if isinstance(tokenizer.model, Unigram):
+        # Only the file has this id. Large vocabularies take long to write and read.
+        unknown = counts[json.loads(tokenizer.to_str())["model"]["unk_id"]]
+    else:
+        unknown = counts[tokenizer.token_to_id(tokenizer.model.unk_token or "")]
+    if given and unknown == counts.total():
+        raise SubtuneError(
+            f"{model}: the tokenizer has no token for any word of {cut(given[0])!r} and others; "
+            "expected a model for their language, with all files of its tokenizer"
+        )
+    return unknown / max(1, counts.total())
+
+
+def unknown_lines(share: float) -> Iterator[str]:
+    """Yield a line for the user if a large share of tokens is unknown."""
+    if share > MOST_UNKNOWN:
+        yield (
+            f"{share:.0%} of the tokens are unknown to the model, so scores say little about "
+            "methods: another model may know the language of these texts"
+        )

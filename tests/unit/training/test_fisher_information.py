@@ -13,9 +13,9 @@ from subtune.methods.single_entries import rank_entries, sum_information
 from subtune.models import encoder
 from subtune.models.encoder import load_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.training import fisher
+from subtune.training import fisher_information as module
 from subtune.training.evaluation import autocast
-from subtune.training.fisher import fisher_information
+from subtune.training.fisher_information import fisher_information
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 from tests.unit.training.results import in_double
@@ -131,16 +131,16 @@ def test_there_may_be_as_many_words_as_examples_but_not_one_in_each(family, dire
     assert_agrees(fisher_information(model, tokens, task), loop(model, tokens, task))
 
 
-@pytest.mark.parametrize("tile", [1, 100, 10_000, fisher.GPU_TILE])
+@pytest.mark.parametrize("tile", [1, 100, 10_000, module.GPU_TILE])
 def test_the_size_of_a_tile_does_not_matter(tile, model, tokens, monkeypatch):
-    monkeypatch.setattr(fisher, "TILE", tile)
+    monkeypatch.setattr(module, "TILE", tile)
     estimate = fisher_information(model, tokens, TASK, in_full=matrices(model))
     assert_agrees(estimate, loop(model, tokens, TASK))
 
 
 def test_batches_that_do_not_fit_into_memory_are_halved(model, tokens, monkeypatch):
     expected = fisher_information(model, tokens, TASK)
-    compute, sizes = fisher.logits, []
+    compute, sizes = module.logits, []
 
     def greedy(model, batch, watch):
         sizes.append(len(batch.ids))
@@ -149,7 +149,7 @@ def test_batches_that_do_not_fit_into_memory_are_halved(model, tokens, monkeypat
             outputs.register_hook(lambda _: torch.empty(1 << 60))
         return outputs
 
-    monkeypatch.setattr(fisher, "logits", greedy)
+    monkeypatch.setattr(module, "logits", greedy)
     estimate = fisher_information(model, tokens, TASK)
     assert max(sizes) > 60 >= sizes[-1]
     for name, values in expected.entries.items():
@@ -159,13 +159,13 @@ def test_batches_that_do_not_fit_into_memory_are_halved(model, tokens, monkeypat
 def test_products_are_float32_even_after_training_with_shorter_ones(model, tokens, monkeypatch):
     with autocast(model.device, "tf32"):
         pass
-    compute, allowed = fisher.logits, []
+    compute, allowed = module.logits, []
 
     def watched(*of, **options):
         allowed.append(torch.backends.cuda.matmul.allow_tf32)
         return compute(*of, **options)
 
-    monkeypatch.setattr(fisher, "logits", watched)
+    monkeypatch.setattr(module, "logits", watched)
     fisher_information(model, tokens, TASK)
     assert not any(allowed)
 

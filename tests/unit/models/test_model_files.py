@@ -1,4 +1,4 @@
-"""A model's files: versions, weights in shards, tokenizers, pooling, copies in the results."""
+"""Files of models: weights, tokenizers, and copies of both."""
 
 import json
 import re
@@ -6,19 +6,19 @@ import re
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModel
 
 from subtune.core.errors import SubtuneError
 from subtune.data.load import tokenize
 from subtune.methods.roles import is_classifier
-from subtune.models import files
+from subtune.models import model_files
 from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
-from subtune.models.files import MANY, choose_head, fetch_model, find_pooling, longest_text
 from subtune.models.forward import logits
+from subtune.models.model_config import MANY, choose_head, find_pooling, longest_text
+from subtune.models.model_files import TOKENIZER, fetch_model, read_tokenizer, unknown_share
 from subtune.models.packing import pack
-from subtune.models.tokenizer import TOKENIZER, read_tokenizer
 from subtune.runs.spec import ModelSpec
 from subtune.tasks import TASKS
 from tests.helpers import examples
@@ -28,7 +28,7 @@ def test_a_models_version_is_of_its_files_in_one_order(directory):
     """Another order would change the ids of all recorded runs."""
     for name in ("vocab.txt", "tokenizer_config.json"):
         (directory / name).write_text("{}")
-    names = [path.name for path in files.list_model_files(directory)]
+    names = [path.name for path in model_files.list_model_files(directory)]
     in_order = ["config.json", "model.safetensors", "tokenizer.json"]
     assert names == [*in_order, "tokenizer_config.json", "vocab.txt"]
 
@@ -43,10 +43,10 @@ def test_a_models_version_is_of_its_files_in_one_order(directory):
 )
 def test_files_that_are_not_those_of_the_index_are_refused(change, problem, in_shards):
     directory = in_shards("bert")
-    shards = files.list_weight_files(directory)
-    change(shards, directory / files.INDEX)
+    shards = model_files.list_weight_files(directory)
+    change(shards, directory / model_files.INDEX)
     with pytest.raises(SubtuneError, match=re.escape(problem.format(last=shards[-1].name))):
-        files.list_model_files(directory)
+        model_files.list_model_files(directory)
 
 
 @pytest.mark.parametrize("content", ["{", '{"model": {}}'])
@@ -61,7 +61,7 @@ def test_words_behind_the_last_row_matter_where_a_text_has_them(copied):
     tokenizer = Tokenizer.from_file(str(directory / TOKENIZER))
     tokenizer.add_special_tokens(["[BEHIND]"])
     tokenizer.save(str(directory / TOKENIZER))
-    assert files.list_model_files(directory)
+    assert model_files.list_model_files(directory)
     rows = examples.rows_of(task)
     assert tokenize(task, rows, directory, 24)
     rows["train"] = rows["train"].map(lambda row: row | {"text_a": "a [BEHIND] film"})
@@ -167,7 +167,7 @@ def fetched(tmp_path):
     """A function that copies a local model as it was planned; after planning, ``edit`` is called"""
 
     def fetch_copy(directory, edit=lambda: None):
-        spec = ModelSpec(source="files", version=files.model_version(directory))
+        spec = ModelSpec(source="files", version=model_files.model_version(directory))
         edit()
         fetch_model(spec, str(directory), tmp_path / "copy")
         return tmp_path / "copy"
@@ -179,7 +179,7 @@ def test_a_local_model_is_copied_with_its_card(directory, fetched):
     card = "---\nlicense: mit\n---\n"
     (directory / "README.md").write_text(card)
     copy = fetched(directory)
-    assert files.model_version(copy) == files.model_version(directory)
+    assert model_files.model_version(copy) == model_files.model_version(directory)
     assert (copy / "README.md").read_text() == card
 
 
@@ -208,3 +208,45 @@ def test_a_tokenizer_is_made_of_a_vocabulary(directory, fetched):
     made = Tokenizer.from_file(str(fetched(directory) / TOKENIZER))
     for pair in (("a good film",), ("The dog sleeps.", "he sings")):
         assert made.encode(*pair).ids == whole.encode(*pair).ids
+
+
+TEXTS = ["good film", "ฟิล์ม ดี"]
+WORDS = {"?": 0, "good": 1, "film": 2}
+PIECES = [("<unk>", 0.0), ("▁", -2.0), ("▁good", -1.0), ("▁film", -1.0)]
+BYTES = {letter: n for n, letter in enumerate(pre_tokenizers.ByteLevel.alphabet())}
+
+
+def split(model, how):
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = how
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "share"),
+    [
+        (split(models.WordLevel(WORDS, "?"), pre_tokenizers.WhitespaceSplit()), 0.5),
+        (split(models.Unigram(PIECES, 0), pre_tokenizers.Metaspace()), 0.5),
+        (split(models.BPE(BYTES, []), pre_tokenizers.ByteLevel()), 0),
+    ],
+)
+def test_unknown_tokens_are_counted(tokenizer, share):
+    assert unknown_share(tokenizer, TEXTS, "mine") == share
+
+
+@pytest.mark.parametrize(
+    ("files", "fields", "problem"),
+    [
+        (["spm.model"], {}, "has no token for any word of 'good film' and others"),
+        (["vocab.txt", "bpe.codes"], {"model_type": "roberta"}, "has no token for any word"),
+        (["vocab.txt", "bpe.codes"], {"tokenizer_class": "BertweetTokenizer"}, "has no attribute"),
+        (["spiece.model"], {"model_type": "t5"}, "need the packages sentencepiece and protobuf: "),
+    ],
+)
+def test_files_that_make_no_tokenizer_with_words_are_refused(files, fields, problem, copied):
+    directory = copied(**fields)
+    (directory / TOKENIZER).unlink()
+    for name in files:
+        (directory / name).write_text("good 9\nfilm 8\n")
+    with pytest.raises(SubtuneError, match=rf"^{directory}.* {problem}"):
+        unknown_share(read_tokenizer(directory), TEXTS, directory)

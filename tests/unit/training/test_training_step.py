@@ -15,10 +15,10 @@ from subtune.models.peft import inject_peft
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import Checkpoints, Keeper
-from subtune.training.deltas import delta_to_tensors
-from subtune.training.graphs import Graphs
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import train
+from subtune.training.training_step import Graphs
+from subtune.training.values import delta_to_tensors
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
 from tests.unit.training import recorded_graphs

@@ -1,4 +1,4 @@
-"""A model's dimensions, known without its weights, and the parameters that methods train in it."""
+"""What is known of a model without its weights: dimensions, and what its configuration says."""
 
 import math
 from collections.abc import Mapping
@@ -14,10 +14,126 @@ from subtune.methods.added import Adapter, Peft, PeftSettings
 from subtune.methods.roles import Shape, is_classifier, is_embedding
 from subtune.methods.selection import count_trained
 from subtune.models.families import FAMILIES, SEQUENCE_CLASSIFICATION, Dimensions
-from subtune.models.files import CONFIG, read_config
 
 if TYPE_CHECKING:
     import pandas as pd
+
+import json
+from collections.abc import Callable
+from typing import Literal
+
+from subtune.core.errors import one_line
+from subtune.methods.roles import family_naming, first_position
+from subtune.models.families import (
+    MEAN_CLASSIFICATION,
+)
+
+CONFIG = "config.json"
+# The default padding id of RoBERTa and similar families.
+PADDING = 1
+# The number of positions of a model whose configuration states none.
+MANY = 1 << 20
+# Files of sentence-transformers: the list of a model's modules, the settings of one of them, and
+# the settings of pooling.
+MODULES, PART, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
+# What a sequence classifier reads: the first token of a text, or the mean of all tokens.
+Pooling = Literal["first", "mean"]
+NO_POOLING = (
+    "pooling: found {!r} for a decoder, expected none: only the last token has read the whole text"
+)
+# Fields of a configuration that may have the number of positions.
+POSITIONS = ("max_position_embeddings", "n_positions")
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """Return the fields of a model's configuration.
+
+    Raises:
+        SubtuneError: there is no configuration, or it describes a model that cannot be trained.
+    """
+    path = directory / CONFIG
+    if not path.is_file():
+        raise SubtuneError(f"found no {CONFIG} in {str(directory)!r}")
+    with one_line(f"{path} is not a model's configuration"):
+        fields = json.loads(path.read_text())
+        model_type = fields.get("model_type")
+        method = (fields.get("quantization_config") or {}).get("quant_method")
+    if not isinstance(model_type, str):
+        raise _config_error(path, "model_type", model_type, "a model's name")
+    # Our own forward pass would ignore other values of these fields.
+    computed = FAMILIES[model_type].computed if model_type in FAMILIES else {}
+    for name, values in computed.items():
+        if fields.get(name) is not None and fields[name] not in values:
+            expected = " or ".join(map(json.dumps, values)) or "nothing"
+            raise _config_error(path, name, fields[name], expected)
+    if fields.get("quantization_config"):
+        raise _config_error(path, "quantization_config", method, "weights that are not quantized")
+    return fields
+
+
+def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
+    """Return "mean" if the files of sentence-transformers name mean pooling, else None.
+
+    Args:
+        read: returns the text of one of the model's files, or None if there is no such file.
+
+    Raises:
+        SubtuneError: a file is not what sentence-transformers writes.
+    """
+    with one_line(f"{MODULES} or the {PART} of a module that it lists cannot be read"):
+        for part in json.loads(read(MODULES) or "[]"):
+            if part["type"].endswith(".Pooling"):
+                fields = json.loads(read(f"{Path(part['path']).name}/{PART}") or "{}")
+                modes = [name for name, value in fields.items() if "_mode_" in name and value]
+                # Since version 6 of sentence-transformers one field names the mode.
+                if modes == ["pooling_mode_mean_tokens"] or fields.get("pooling_mode") == "mean":
+                    return "mean"
+    return None
+
+
+def read_pooling(directory: Path) -> Pooling | None:
+    """Return the `find_pooling` of a model in a local directory."""
+
+    def read(name: str) -> str | None:
+        path = directory / name
+        return path.read_text(encoding="utf-8") if path.is_file() else None
+
+    return find_pooling(read)
+
+
+def choose_head(pooling: Pooling | None, head: str, model_type: str) -> str:
+    """Return a model's head for a task.
+
+    Args:
+        pooling: the model's pooling; default: the one of transformers' class.
+        head: the head of the task's kind.
+        model_type: the family's name in ``config.json``.
+    """
+    if pooling != "mean" or head != SEQUENCE_CLASSIFICATION:
+        return head
+    return head if family_naming(model_type).pooling_field else MEAN_CLASSIFICATION
+
+
+def longest_text(config: Mapping[str, Any]) -> int:
+    """Return the largest number of tokens that a model can read, special tokens included."""
+    model_type = config["model_type"]
+    fields = {**FAMILIES[model_type].defaults, **config} if model_type in FAMILIES else config
+    positions = next((fields[name] for name in POSITIONS if fields.get(name)), MANY)
+    return positions - first_position(model_type, fields.get("pad_token_id", PADDING))
+
+
+def has_token_types(config: Mapping[str, Any]) -> bool:
+    """Return whether a model has token types."""
+    return config.get("type_vocab_size", 1) > 1
+
+
+def has_one_end(config: Mapping[str, Any], head: str) -> bool:
+    """Return whether a head refuses texts with several end-of-text tokens, because it reads one."""
+    return config.get("is_encoder_decoder", False) and head == SEQUENCE_CLASSIFICATION
+
+
+def _config_error(path: Path, field: str, value: object, expected: str) -> SubtuneError:
+    return SubtuneError(f"{path}: {field}: found {json.dumps(value)}, expected {expected}")
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from subtune.analysis.predictions import require_scores_of_predictions
 from subtune.analysis.runs import list_runs, table_of_runs
 from subtune.core.errors import SubtuneError
 from subtune.data.load import load_rows, tokenize
-from subtune.methods.names import METHODS
+from subtune.methods import METHODS
 from subtune.models.encoder import load_encoder
 from subtune.runs import records
 from subtune.runs.spec import DataSpec, Fit, Fold
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples, split_fold
-from subtune.training import recording, trained_models
+from subtune.training import recorded_runs
 from subtune.training.embeddings import tokens_pooled
 from subtune.training.evaluation import split_logits
 from tests.helpers import examples
@@ -36,7 +36,7 @@ def specs_of(task, method):
 
 def train(store, specs, model, tokens, is_scored=False):
     scored = [spec.id for spec in specs if is_scored]
-    recording.train_and_record(
+    recorded_runs.train_and_record(
         specs, store, model, tokens, {}, lambda line, name=None: None, train_scores=scored
     )
 
@@ -163,7 +163,7 @@ def recorded_task(store, directory, task, **recipe):
 def scores_one_by_one(store, spec, model, tokens, rows):
     """Scores of some rows, in the order of the split, one example at a time."""
     task = spec.tokens.data.task
-    trained = trained_models.trained_model(store, spec, model)
+    trained = recorded_runs.trained_model(store, spec, model)
     chosen = tokens.select(np.flatnonzero(np.isin(Examples(tokens, model.reads).row, rows)))
     one_by_one = (Examples(chosen.select([n]), model.reads) for n in range(len(chosen)))
     logits = np.concatenate([split_logits(trained, example, "fp32")[0] for example in one_by_one])
@@ -191,7 +191,7 @@ def test_scores_on_training_rows_are_of_the_rows_that_trained(
 def test_a_record_predicts_a_split_again(task, tmp_path, tiny_bert):
     spec, model, tokens = recorded_task(tmp_path, tiny_bert, task)
     tokens = type(tokens)({"test": tokens["validation"]})
-    again = trained_models.predict_test_rows(tmp_path, [spec], model, tokens)
+    again = recorded_runs.predict_test_rows(tmp_path, [spec], model, tokens)
     on_record = pd.read_parquet(tmp_path / spec.id / "predictions.parquet")
     assert set(again.pop("run")) == {spec.id}
     columns = [*on_record.columns.drop(["split", "label", "answers"], errors="ignore")]
@@ -208,7 +208,7 @@ def test_test_rows_without_labels_are_predicted(task, tmp_path, tiny_bert):
     tokens = tokenize(task, rows, tiny_bert, 24, examples.doc_stride_of(task))
     tokens.save_to_disk(tmp_path / "tokens")
     tokens = datasets.load_from_disk(tmp_path / "tokens")
-    table = trained_models.predict_test_rows(tmp_path, [spec], model, tokens)
+    table = recorded_runs.predict_test_rows(tmp_path, [spec], model, tokens)
     assert "label" not in table
     assert sorted(set(table["idx"])) == list(range(len(rows["test"])))
     table.to_parquet(tmp_path / "table.parquet")
@@ -224,7 +224,7 @@ def test_nothing_is_predicted_with_a_run_that_diverged(tmp_path, tiny_bert, caps
         assert spec.id in line and "diverged in epoch 1" in line
     assert not (tmp_path / "out").exists()
     with pytest.raises(SubtuneError, match="diverged"):
-        trained_models.predict_test_rows(tmp_path / "runs", [spec], model, tokens)
+        recorded_runs.predict_test_rows(tmp_path / "runs", [spec], model, tokens)
     train(tmp_path / "scored", [spec], model, tokens, is_scored=True)
     scores = train_scores(tmp_path / "scored", spec)
     assert list(scores) == ["accuracy"] and math.isnan(scores["accuracy"])
