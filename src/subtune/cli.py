@@ -276,7 +276,7 @@ def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
         json: print JSON, for programs
     """
     from subtune.config.checks import read_config
-    from subtune.papers.experiments import with_information
+    from subtune.papers import with_information
     from subtune.plan.cost import Estimates, cost_table
     from subtune.printing import plan_lines
     from subtune.steps.context import preflight, try_tokenizers
@@ -307,7 +307,7 @@ def runs(
         method: only this method's runs
         json: print JSON, for programs
     """
-    from subtune.analysis.runs import list_runs, read_given_names
+    from subtune.analysis.tables import list_runs, read_given_names
 
     store = Path(Layout(str(results)).records())
     recorded, problems = list_runs(store, read_given_names(str(results)))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from subtune import papers
-from subtune.analysis.predictions import NO_ROWS
+from subtune.analysis.run_scores import NO_ROWS
 from subtune.exhibits.output import ExperimentResults
 from subtune.papers.shared import all_exhibits
 from subtune.tasks.metrics import TITLES
@@ -12,7 +12,7 @@ from subtune.tasks.task import Task, list_score_columns
 
 
 def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
-    """Return what `subtune.papers.experiments.about` says of tasks, as far as tables need it."""
+    """Return what an experiment's exhibits know of tasks, as far as tables need it."""
     return {
         task.name: {
             "title": task.title,

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from subtune.analysis.columns import read_table
+from subtune.analysis.tables import read_table
 from subtune.exhibits import output, page
 from subtune.exhibits.answer_tables import summarise_answers
 

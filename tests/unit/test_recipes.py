@@ -22,10 +22,9 @@ from subtune.config.checks import check_config
 from subtune import papers
 from subtune.data import sources
 from subtune.methods.roles import family_naming
-from subtune.papers import experiments
 from subtune.papers.shared import all_exhibits
 from subtune.plan.plan import make_plan
-from subtune.analysis.runs import column_meanings
+from subtune.analysis.tables import column_meanings
 from subtune.methods import METHODS
 from subtune.runs.spec import Recipe
 from subtune.steps.exhibits import tables_made
@@ -49,8 +48,8 @@ assert rows["label"] == [0, 1]
 
 given = yaml.safe_load(Path("toys.yaml").read_text())
 given["experiments"]["toys"]["beta2"] = 0.98
-checked = experiments.with_papers(check_config(given))
-paper = experiments.paper_of(checked.experiments["toys"])
+checked = papers.with_papers(check_config(given))
+paper = papers.paper_of(checked.experiments["toys"])
 exhibits = {exhibit.name for exhibit in all_exhibits(paper)}
 assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= exhibits
 assert {*tables_made(paper, ["rte"])} == {"claims", "reproduction"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from subtune.analysis.columns import read_table
+from subtune.analysis.tables import read_table
 from tests.helpers import recipes
 from tests.helpers.project import ROOT, Project
 

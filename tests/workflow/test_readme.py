@@ -14,7 +14,7 @@ import yaml
 from snakemake.cli import get_profile_dir, parse_args, parse_config
 
 from subtune import cli
-from subtune.analysis.columns import read_table
+from subtune.analysis.tables import read_table
 from subtune.config.checks import check_config, read_config
 from subtune.config.schema import OwnTask
 from subtune.data import sources

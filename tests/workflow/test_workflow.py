@@ -74,7 +74,7 @@ def test_a_changed_caption_remakes_its_exhibits_only(finished_project, tmp_path)
     copied = finished_project.copy(tmp_path / "project")
     shutil.copytree(ROOT / "src", copied.directory / "src")
     copied.environment["PYTHONPATH"] = str(copied.directory / "src")
-    captions = copied.directory / "src/subtune/papers/layernorm/exhibits.py"
+    captions = copied.directory / "src/subtune/papers/layernorm/__init__.py"
     captions.write_text(captions.read_text().replace('"Dev scores', '"Scores', 1))
     assert copied.planned(copied.config) == {"exhibits": 1, "report_page": 1}
 

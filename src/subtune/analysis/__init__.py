@@ -2,10 +2,10 @@
 
 Arguments have the same names everywhere:
 
-* ``chosen``: the runs at the best learning rates, from `subtune.analysis.scores.choose_rates`
+* ``chosen``: the runs at the best learning rates, from `subtune.analysis.chosen_runs.choose_rates`
 * ``sizes``: the runs on every number of training rows, from
-  `subtune.analysis.scores.in_every_metric`
-* ``row_scores``: scores on parts of the dev rows, from `subtune.analysis.predictions.row_scores`
+  `subtune.analysis.run_scores.in_every_metric`
+* ``row_scores``: scores on parts of the dev rows, from `subtune.analysis.run_scores.row_scores`
 * ``columns``: the score columns of the experiment's tables
 * ``printed``: a table that a paper prints
 * ``sums``: ``task``, ``parameter``, ``size`` and ``information`` of every tensor

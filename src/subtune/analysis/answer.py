@@ -1,265 +1,24 @@
-"""Answers: the method to train, for each model and task, and how methods compare with a reference.
+"""Answers: the method to train, for each model and task, and the sentences that say so."""
 
-The reference is the best method that was tried: full fine-tuning, unless another method surely
-beats it. Parameters are counted without the classifier, which every method trains. A difference is
-a method's score minus the reference's score with the same seed and fold; runs without a partner are
-left out. Its interval is over seeds and rows, both paired. With a single seed it is over rows
-alone; without predictions, over seeds alone. The chance that a method is within the margin of the
-reference uses the same distribution.
-"""
-
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
-import numpy as np
 import pandas as pd
 
 from subtune.analysis import intervals
-from subtune.analysis.curves import STILL_RISING
-from subtune.analysis.intervals import Interval, Study
-from subtune.analysis.predictions import NO_ROWS, NUMBERS
-from subtune.analysis.scores import trained_beside_classifier
-from subtune.methods import masked_name, method_title
-
-FULL = method_title("full")
-# The lowest chance at which a method is sure to be within the margin.
-SURE = 0.95
-# Metrics that are shares of rows.
-SHARES = {"accuracy", "exact_match"}
-# The columns that the methods of one comparison share.
-QUESTION = ["model", "task", "metric"]
-# The columns that are averaged over for all tasks of a model.
-TASK = ["task", "metric"]
-# The columns in which these methods differ.
-METHOD = ["method", "fraction", "scope"]
-# Digits of a difference of scores; later digits are rounding errors.
-DIGITS = 10
-NO_DIFFERENCE = Interval(np.nan, np.nan, np.nan)
-
-
-class Candidate(NamedTuple):
-    """A method, and the difference of its score from that of a reference.
-
-    Attributes:
-        title: the method's title.
-        trained: its number of trained parameters.
-        share: this number as a share of full's.
-        score: its mean score over the seeds and folds that the reference has too.
-        reference: the reference's title.
-        reference_score: the reference's mean score over the same seeds and folds.
-        difference: the mean difference, with its interval.
-        most_lost: with 95 % chance the loss against the reference is at most this.
-        chance: the chance of a loss within the margin.
-        is_sure: whether this chance is at least `SURE` over several seeds.
-        seeds: the seeds of the task with the fewest.
-        studies: one study per task; if one of them is unknown, none, and there is no interval.
-        judged_by: the rows that give the scores: dev rows, test rows, or rows of folds.
-        over: the seeds and rows of the interval, in words.
-        at_edge: which of this method, the reference and full have their best learning rate at the
-            edge on some task.
-        still_rising: which of these three were still rising on some task.
-        share_read: the share of the training texts' tokens that ``max_length`` keeps, on the task
-            where this share is smallest.
-    """
-
-    title: str
-    trained: int
-    share: float
-    score: float
-    reference: str
-    reference_score: float
-    difference: Interval
-    most_lost: float
-    chance: float
-    is_sure: bool
-    seeds: tuple[int, ...]
-    studies: tuple[Study, ...]
-    judged_by: str
-    over: str
-    at_edge: tuple[str, ...]
-    still_rising: tuple[str, ...]
-    share_read: float
-
-
-def judged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the judging columns, with ``trained`` and the method's ``title``.
-
-    If a task has a test file, the test rows give the scores.
-    """
-    judged = chosen[chosen["judges"]]
-    titles = [title_with_mask(row) for row in judged[METHOD].to_dict("records")]
-    return judged.assign(trained=trained_beside_classifier(judged), title=titles)
-
-
-def title_with_mask(row: Mapping[str, Any]) -> str:
-    """Return a method's title, with its mask if it has a scope, from a row with `METHOD`."""
-    scope = None if pd.isna(row["scope"]) else row["scope"]
-    return masked_name(method_title(row["method"]), row["fraction"], scope)
-
-
-def folds_judge(runs: pd.DataFrame) -> bool:
-    """Return whether each run is scored on its fold, not on a test file."""
-    return bool((runs["fold"].notna() & runs["decides"]).all())
-
-
-def compare_with_reference(
-    runs: pd.DataFrame, numbers: pd.DataFrame
-) -> tuple[str, list[Candidate], list[Candidate]]:
-    """Return the reference's title, and the methods as compared with it and with full.
-
-    Args:
-        runs: the rows of one model from `judged_runs`, on one or on all tasks.
-        numbers: the row scores, indexed by run.
-    """
-    with_full = compare_methods(runs, FULL, numbers)
-    reference = find_reference(runs, with_full)
-    if reference == FULL:
-        return reference, with_full, with_full
-    return reference, compare_methods(runs, reference, numbers), with_full
-
-
-def find_reference(runs: pd.DataFrame, with_full: Sequence[Candidate]) -> str:
-    """Return the title of the reference, the method against which the others may lose the margin.
-
-    It is full fine-tuning, unless other methods are sure to beat full by more than the margin: then
-    it is the one of them that beats full most. If full lacks a score, it is the method with the
-    most runs; if several have as many, the one with the highest mean. It is empty if no method has
-    a score.
-    """
-    if any(candidate.title == FULL for candidate in with_full):
-        better = [c for c in with_full if _is_sure(c.studies, -runs["margin"].min())]
-        best = max(better, key=lambda candidate: candidate.difference.mean, default=None)
-        return best.title if best else FULL
-    tried = runs.groupby("title")["value"].agg(["size", "count", "mean"])
-    scored = tried[tried["count"] == tried["size"]].sort_values(["count", "mean"])
-    return "" if scored.empty else str(scored.index[-1])
-
-
-def compare_methods(runs: pd.DataFrame, reference: str, numbers: pd.DataFrame) -> list[Candidate]:
-    """Return the methods as compared with a reference, itself included, from the smallest.
-
-    Methods without a difference on every task are left out. Scores are means over tasks.
-
-    Args:
-        runs: the rows of one model from `judged_runs`, on one or on all tasks.
-        reference: the reference's title.
-        numbers: the row scores, indexed by run.
-    """
-    tasks = runs.groupby(TASK).ngroups
-    found = []
-    for _, pairs in _pair_runs(runs, reference).groupby("title", sort=False):
-        if pairs.groupby(TASK).ngroups == tasks and pairs["difference"].notna().all():
-            found.append(_candidate(pairs, runs, numbers))
-    return sorted(found, key=lambda candidate: (candidate.trained, -candidate.score))
-
-
-def _candidate(pairs: pd.DataFrame, runs: pd.DataFrame, numbers: pd.DataFrame) -> Candidate:
-    """Return a method as compared with a reference.
-
-    Args:
-        pairs: the method's runs, from `_pair_runs`.
-        runs: the runs of all methods.
-        numbers: the row scores, indexed by run.
-    """
-    by_task = [task_pairs for _, task_pairs in pairs.groupby(TASK, sort=False)]
-    title, reference = pairs["title"].iloc[0], pairs["title_of_reference"].iloc[0]
-    margin, trained = runs["margin"].min(), int(pairs["trained"].median())
-    mean = float(np.mean([task_pairs["difference"].mean() for task_pairs in by_task]))
-    scores = pairs.groupby("task")[["value", "value_of_reference"]].mean().mean()
-    found = [_study(task_pairs, numbers) for task_pairs in by_task] if title != reference else []
-    studies = tuple(study for study in found if study)
-    if len(studies) < len(found):
-        studies = ()
-    of_folds = folds_judge(runs)
-    judged_by = "rows" if of_folds else "dev rows" if runs["decides"].all() else "test rows"
-    compared = dict.fromkeys([title, reference, FULL])
-    at_edge = set(runs.loc[runs["at_edge"].astype(bool), "title"])
-    still_rising = set(runs.loc[runs["curve"] == STILL_RISING, "title"])
-    return Candidate(
-        title=title,
-        trained=trained,
-        share=trained / runs.loc[runs["title"] == FULL, "trained"].median(),
-        score=scores["value"],
-        reference=reference,
-        reference_score=scores["value_of_reference"],
-        difference=intervals.mean_interval(studies)
-        if studies
-        else NO_DIFFERENCE._replace(mean=mean),
-        most_lost=intervals.most_lost(studies),
-        chance=intervals.chance_within(studies, margin),
-        is_sure=_is_sure(studies, margin),
-        seeds=tuple(sorted(min(by_task, key=len)["seed"])),
-        studies=studies,
-        judged_by=judged_by,
-        over=_over(studies, judged_by),
-        at_edge=tuple(name for name in compared if name in at_edge),
-        still_rising=tuple(name for name in compared if name in still_rising),
-        share_read=float(pairs["share_read"].min()),
-    )
-
-
-def _pair_runs(runs: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """Return the runs whose seed and fold the reference has too, with their ``difference``.
-
-    The columns ``title_of_reference``, ``value_of_reference`` and ``run_of_reference`` are the
-    partner's. A difference is NaN if a run diverged.
-    """
-    same = [*QUESTION, "seed", "fold"]
-    partners = runs.loc[runs["title"] == reference, [*same, "title", "value", "run"]]
-    pairs = runs.merge(partners, on=same, suffixes=(None, "_of_reference"), validate="m:1")
-    difference = (pairs["value"] - pairs["value_of_reference"]).round(DIGITS)
-    return pairs.assign(difference=difference)
-
-
-def _study(pairs: pd.DataFrame, numbers: pd.DataFrame) -> Study | None:
-    """Return one method's differences on one task, or None if there is no interval.
-
-    There is none if the predictions of a single seed are unknown, or if no row differs and the
-    metric is not a share of rows.
-
-    Args:
-        pairs: from `_pair_runs`.
-        numbers: the row scores, indexed by run.
-    """
-    both, differences = (pairs["run"], pairs["run_of_reference"]), pairs["difference"].tolist()
-    if not all(run.isin(numbers.index).all() for run in both):
-        return intervals.estimate_study(differences, None, 0) if len(pairs) > 1 else None
-    own, of_reference = (numbers.loc[run, NUMBERS].to_numpy(float) for run in both)
-    values, rows = own - of_reference, numbers.loc[pairs["run"], "rows"].tolist()
-    if folds_judge(pairs):
-        folds = pairs["fold"].nunique()
-        study = intervals.estimate_nested_study(
-            differences, values, sum(rows) * folds // len(rows), folds
-        )
-    else:
-        known = ~np.isnan(values).any(axis=0)
-        study = intervals.estimate_study(differences, values[:, known], rows[0])
-    return study if study.error()[0] or pairs["metric"].iloc[0] in SHARES else None
-
-
-def _is_sure(studies: Sequence[Study], margin: float) -> bool:
-    """Return whether the chance that a loss is at most the margin is at least `SURE`.
-
-    The chance of a single seed does not include differences between seeds, so one seed is never
-    sure.
-    """
-    is_likely = intervals.chance_within(studies, margin) >= SURE
-    return is_likely and min(study.seeds for study in studies) > 1
-
-
-def _over(studies: Sequence[Study], judged_by: str) -> str:
-    """Return the seeds and rows of an interval in words."""
-    if not studies:
-        return ""
-    seeds = min(study.seeds for study in studies)
-    unit = "fold" if judged_by == "rows" else "seed"
-    over = f"one {unit}" if seeds == 1 else f"{seeds} {unit}s"
-    if all(study.parts for study in studies):
-        over += f" and {sum(study.rows for study in studies):,} {judged_by}"
-    return over
-
+from subtune.analysis.candidates import (
+    FULL,
+    Candidate,
+    compare_with_reference,
+    folds_judge,
+    judged_runs,
+)
+from subtune.analysis.chosen_runs import QUESTION
+from subtune.analysis.run_scores import NO_ROWS
+from subtune.methods import method_title
 
 ALL_TASKS = "all tasks"
 Decision = Literal["train", "probably", "everything"]
@@ -274,9 +33,9 @@ class Answer:
 
     Attributes:
         margin: the largest acceptable loss of score against the reference.
-        reference: the title of the method from `subtune.analysis.answer.find_reference`, or
+        reference: the title of the method from `subtune.analysis.candidates.find_reference`, or
             empty.
-        decision: from `_decision`.
+        decision: from `_decide`.
         candidate: the method of the decision; if everything trains, the method nearest to full. Its
             numbers are against the reference, or if it is the reference, against full.
         better: the best method whose whole interval is above full's score.
@@ -348,7 +107,7 @@ def _answer(
         unit="fold" if folds_judge(runs) else "seed",
         unfinished=unfinished,
     )
-    decision, candidate = _decision(answer, compared, with_full)
+    decision, candidate = _decide(answer, compared, with_full)
     if not candidate:
         return replace(answer, missing=missing or "smaller method")
     better = [c for c in with_full if c.difference.low > 0 and c.trained < full["trained"].median()]
@@ -375,7 +134,7 @@ def _find_candidate(candidates: Sequence[Candidate], title: str) -> Candidate | 
     return next((candidate for candidate in candidates if candidate.title == title), None)
 
 
-def _decision(
+def _decide(
     answer: Answer, compared: Sequence[Candidate], with_full: Sequence[Candidate]
 ) -> tuple[Decision, Candidate | None]:
     """Return the decision, and the method that it names. The first rule that applies decides:
@@ -410,3 +169,156 @@ def _decision(
     if answer.reference != FULL:
         return "train", _find_candidate(with_full, answer.reference)
     return "everything", max(smaller, key=lambda c: c.difference.mean, default=None)
+
+
+MISSING = {
+    "full": "Full fine-tuning is not among the methods: add `full`.",
+    "score of full": "Full has no score: if it diverged, give it smaller learning rates.",
+    "smaller method": "No method that trains less than full has a score.",
+}
+# A larger share of the texts needs no remark.
+MOST_READ = 0.95
+
+
+def format_chance(chance: float) -> str:
+    """Return a chance in whole per cent, but never 0 % or 100 %."""
+    percent = round(100 * chance)
+    return "< 1 %" if percent < 1 else "> 99 %" if percent > 99 else f"{percent} %"
+
+
+def short_answer(answer: Answer) -> str:
+    """Return an answer in one short line: ``Probably BitFit, 71 %``."""
+    if not answer.candidate:
+        return "No answer yet"
+    if answer.decision == "everything":
+        return "Train everything (full)"
+    title, chance = answer.candidate.title, answer.candidate.chance
+    method = "nothing (embeddings)" if title == method_title("embeddings") else title
+    words = f"{'Train' if answer.decision == 'train' else 'Probably'} {method}"
+    return words if pd.isna(chance) else f"{words}, {format_chance(chance)}"
+
+
+def describe_answer(answer: Answer) -> str:
+    """Return an answer in sentences."""
+    candidate = answer.candidate
+    if not candidate:
+        sentences = [MISSING[answer.missing or "smaller method"]]
+    else:
+        sentences = [_describe_decision(answer, candidate), *_about_reference(answer, candidate)]
+        if answer.decision == "probably" and not answer.missing:
+            sentences.append(_what_would_decide(answer, candidate))
+        sentences += _doubts(answer, candidate)
+    if answer.unfinished:
+        sentences.append(_unfinished(answer))
+    return " ".join(sentences)
+
+
+def _about_reference(answer: Answer, candidate: Candidate) -> list[str]:
+    """Return a sentence about the reference, unless it is full."""
+    reference, margin = answer.reference, f"{answer.margin:g}"
+    if answer.missing:
+        tried = f"Methods are compared with {reference}, the best of those with the most runs."
+        is_planned = FULL in map(method_title, answer.unfinished)
+        return [tried] if is_planned else [tried, MISSING[answer.missing]]
+    if reference == FULL:
+        return []
+    if candidate.title == reference:
+        smaller = f"No smaller method has a chance of 50 % to be within {margin} of it."
+        return [smaller] if candidate.trained else []
+    return [f"{reference} is the reference: with 95 % chance it beats full by more than {margin}."]
+
+
+def _doubts(answer: Answer, candidate: Candidate) -> list[str]:
+    """Return sentences about methods that may score higher with other settings."""
+    sentences = []
+    if answer.full_with_one_answer:
+        count = answer.full_with_one_answer
+        runs = "1 run" if count == 1 else f"{count} runs"
+        sentences.append(
+            f"{runs} of full predict the same for every row: full may have learnt nothing."
+        )
+    where = " on some tasks" if answer.task == ALL_TASKS else ""
+    for title in candidate.at_edge:
+        sentences.append(f"{title}'s learning rate is at the edge of those tried{where}.")
+    for title in candidate.still_rising:
+        rising = f"{title} was still rising in its last epoch{where}"
+        sentences.append(f"{rising}: give it more epochs.")
+    if candidate.share_read < MOST_READ:
+        read = f"Only {candidate.share_read:.0%} of the texts' tokens were read{where}"
+        sentences.append(f"{read}: a larger `max_length` reads more.")
+    if better := answer.better:
+        less = f"Full scores {better.difference.mean:.3f} less than {better.title}"
+        sentences.append(f"{less}: full may need more epochs or another learning rate.")
+    return sentences
+
+
+def _unfinished(answer: Answer) -> str:
+    """Return a sentence with the methods that lack seeds or folds."""
+    counts = [
+        f"{method_title(name)} {done} of {all}" for name, (done, all) in answer.unfinished.items()
+    ]
+    counts[0] += f" {answer.unit}s"
+    shared = f"each loss is over the {answer.unit}s that both methods have"
+    goes_on = "the same command with more minutes goes on"
+    return f"Not finished: {', '.join(counts)}; {shared}; {goes_on}."
+
+
+def _describe_decision(answer: Answer, candidate: Candidate) -> str:
+    """Return the sentence that names what to train."""
+    named, margin = _method_with_size(candidate), f"{answer.margin:g}"
+    reference = "full" if candidate.reference == FULL else candidate.reference
+    scores = f"it scores {candidate.score:.4f}, {reference} {candidate.reference_score:.4f}"
+    most, is_alone = candidate.most_lost, len(candidate.seeds) == 1
+    caveat = (
+        f" (one {answer.unit}: differences between {answer.unit}s are not included)"
+        if is_alone and candidate.studies
+        else ""
+    )
+    if answer.decision == "train":
+        worst = f"loses at most {most:.4f}" if most > 0 else f"gains at least {-most:.4f}"
+        return f"Train {named}: {scores}; with 95 % chance it {worst}."
+    if candidate.title == candidate.reference:
+        return f"Probably {named}: it scores {candidate.score:.4f}."
+    if answer.decision == "probably":
+        within = ""
+        if candidate.studies:
+            chance = format_chance(candidate.chance)
+            within = f"; it is within {margin} of {reference} with {chance} chance"
+        return f"Probably {named}: {scores}{within}{caveat}."
+    loss = -candidate.difference.mean
+    at_most = f", at most {most:.4f}" if candidate.studies else ""
+    return f"Train everything: the nearest method, {named}, loses {loss:.4f}{at_most}{caveat}."
+
+
+def _method_with_size(candidate: Candidate) -> str:
+    """Return a method with its size."""
+    if candidate.title == method_title("embeddings"):
+        return "nothing (a regression on frozen embeddings)"
+    if candidate.title == method_title("frozen"):
+        return f"{candidate.title} (the classifier alone)"
+    # Full's parameters are unknown if it has no run.
+    of_all = "" if pd.isna(candidate.share) else f", {format_share(candidate.share)} of all"
+    return f"{candidate.title} ({candidate.trained:,} parameters{of_all})"
+
+
+def _what_would_decide(answer: Answer, candidate: Candidate) -> str:
+    """Return a sentence about the safe choice, and the number of seeds or rows that would
+    decide."""
+    reference = "Full fine-tuning" if answer.reference == FULL else answer.reference
+    safe = f"{reference} is the safe choice"
+    if answer.unfinished:
+        return f"{safe}; the {answer.unit}s that are missing would tell more."
+    if len(candidate.seeds) == 1:
+        return f"{safe}; `seeds: [0, 1, 2]` would tell more."
+    more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []
+    if answer.more_seeds:
+        unused = (seed for seed in itertools.count() if seed not in candidate.seeds)
+        seeds = [*candidate.seeds, *itertools.islice(unused, answer.more_seeds)]
+        more.append(f"`seeds: {seeds}`")
+    return f"{safe}; about {' or '.join(more)} would tell." if more else f"{safe}."
+
+
+def format_share(value: float) -> str:
+    """Return a share with two significant digits: ``0.095 %``, ``13 %``."""
+    percent = 100 * value
+    return f"{percent:.2g} %" if percent < 99.5 else f"{percent:.0f} %"

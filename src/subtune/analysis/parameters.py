@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.analysis.scores import whole_methods
+from subtune.analysis.chosen_runs import whole_methods
 from subtune.methods import LAYER_PARAMETERS
 from subtune.methods.roles import Component, sort_components, split_name
 from subtune.runs import records

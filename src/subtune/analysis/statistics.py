@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.scores import by_method, trained_beside_classifier, whole_methods
+from subtune.analysis.chosen_runs import by_method, trained_beside_classifier, whole_methods
 
 NOTHING = pd.Series(dtype=float)
 CELL = ["model", "column", "seed"]

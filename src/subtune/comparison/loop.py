@@ -312,10 +312,9 @@ def _line(progress: Progress) -> str:
 def _answer_so_far(progress: Progress, runs: Mapping[str, str], scores: Scores) -> str:
     """Return the answer so far in a few words, or an empty text. Note how long it takes."""
     # Importing them takes seconds, once.
-    from subtune.analysis.answer import find_answers
-    from subtune.analysis.columns import read_table
-    from subtune.analysis.predictions import read_row_scores
-    from subtune.exhibits.answer_tables import short_answer
+    from subtune.analysis.answer import find_answers, short_answer
+    from subtune.analysis.run_scores import read_row_scores
+    from subtune.analysis.tables import read_table
 
     began, found = time.monotonic(), []
     with contextlib.suppress(SubtuneError, OSError):

@@ -45,7 +45,7 @@ class Comparison:
     @property
     def runs(self) -> "pd.DataFrame":
         """A table with a row per run. ``runs_columns.csv`` in the results explains its columns."""
-        from subtune.analysis.columns import read_table
+        from subtune.analysis.tables import read_table
 
         return read_table(self._layout.table_of_runs(), "runs")
 
@@ -56,7 +56,7 @@ class Comparison:
 
     def front(self) -> "Figure":
         """Return the figure of scores against trained parameters."""
-        from subtune.analysis.predictions import read_row_scores
+        from subtune.analysis.run_scores import read_row_scores
         from subtune.exhibits.figures import draw_front
         from subtune.exhibits.output import ExperimentResults
         from subtune.papers import NO_PAPER
@@ -146,19 +146,19 @@ class Comparison:
 
     @cached_property
     def _chosen(self) -> "pd.DataFrame":
-        from subtune.analysis.columns import read_table
-        from subtune.analysis.summary import merged_experiments
+        from subtune.analysis.chosen_runs import merged_experiments
+        from subtune.analysis.tables import read_table
 
         return merged_experiments([read_table(path, "scores") for path in self._data("chosen")])
 
     def _data(self, name: str) -> list[Path]:
         """Return the paths of a table of data, one per experiment."""
-        from subtune.analysis.columns import find_numbers
+        from subtune.analysis.tables import find_numbers
 
         return find_numbers(self.results, name)
 
     def _read(self, name: str) -> "pd.DataFrame":
-        from subtune.analysis.columns import read_table
+        from subtune.analysis.tables import read_table
 
         return read_table(self._layout.summary(name, "csv"))
 

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.answer import QUESTION
-from subtune.analysis.scores import best_of_seeds, masked, whole_methods, with_whole_selection
+from subtune.analysis.chosen_runs import (
+    QUESTION,
+    best_of_seeds,
+    masked,
+    whole_methods,
+    with_whole_selection,
+)
 from subtune.exhibits.output import (
     COLOURS,
     EMPTY,

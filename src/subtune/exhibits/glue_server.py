@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.scores import best_of_seeds
+from subtune.analysis.chosen_runs import best_of_seeds
 from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError, placed
 from subtune.data.table_files import delimited_rows
+from subtune.exhibits.output import EMPTY, format_number, format_rate
 from subtune.methods.added import Embeddings
 from subtune.tasks import DIAGNOSTIC, TASKS
 from subtune.tasks.task import list_score_columns
@@ -236,3 +237,21 @@ def with_test_scores(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame
     sent = chosen[chosen["run"].isin(best["run"])].drop(columns="value")
     returned = scores.drop(columns="experiment").rename(columns={"task": "column"})
     return sent.merge(returned, on=["model", "method", "column"], how="inner")
+
+
+def submission_table(parts: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per file: the run that predicted it, or why all its predictions are equal.
+
+    Args:
+        parts: columns ``submission``, and those of `subtune.exhibits.glue_server.CONTENTS`.
+    """
+    return pd.DataFrame(
+        {
+            "submission": parts["submission"],
+            "file": parts["file"],
+            "made of": parts["made_of"],
+            "learning rate": [format_rate(rate) or EMPTY for rate in parts["learning_rate"]],
+            "seed": [format_number(seed, "g") for seed in parts["seed"]],
+            "dev score": [format_number(score) for score in parts["dev_score"]],
+        }
+    )

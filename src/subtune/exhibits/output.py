@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from subtune.analysis.answer import Unfinished
-from subtune.analysis.columns import declared
-from subtune.analysis.summary import summary
+from subtune.analysis.candidates import summary
+from subtune.analysis.tables import declared
 from subtune.tasks.metrics import TITLES
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ExperimentResults:
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """The table of `subtune.analysis.summary.summary`, which takes a second to make."""
+        """The table of `subtune.analysis.candidates.summary`, which takes a second to make."""
         return summary(self["chosen"], self["row_scores"])
 
     def on_tasks(self, tasks: Collection[str]) -> "ExperimentResults":
@@ -184,12 +184,6 @@ def format_interval(low: float, high: float, form: str = "+.4f") -> str:
     return EMPTY if pd.isna(low) else f"{low:{form}} to {high:{form}}"
 
 
-def format_share(value: float) -> str:
-    """Return a share with two significant digits: ``0.095 %``, ``13 %``."""
-    percent = 100 * value
-    return f"{percent:.2g} %" if percent < 99.5 else f"{percent:.0f} %"
-
-
 def format_scores(values: pd.Series) -> str:
     """Return a score as text, or the mean and standard deviation of several seeds.
 
@@ -282,3 +276,11 @@ def name_panel(
     panel.set_ylabel(TITLES[metric], fontsize=7)
     panel.grid(color=grid)
     panel.tick_params(labelsize=6)
+
+
+def format_rate(learning_rate: float | None) -> str | None:
+    """Return a learning rate as the papers write it: 7e-4."""
+    if pd.isna(learning_rate):
+        return None
+    mantissa, _, exponent = f"{learning_rate:.3e}".partition("e")
+    return f"{float(mantissa):g}e{int(exponent)}"

@@ -13,14 +13,21 @@ import pandas as pd
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from subtune.analysis.answer import ALL_TASKS, QUESTION, title_with_mask
+from subtune.analysis.answer import ALL_TASKS
+from subtune.analysis.candidates import from_the_smallest
+from subtune.analysis.chosen_runs import QUESTION, title_with_mask
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
-from subtune.analysis.columns import read_table
-from subtune.analysis.summary import from_the_smallest
+from subtune.analysis.tables import read_table
 from subtune.core.files import package_file
 from subtune.exhibits.answer_tables import loss_table, summarise_answers
-from subtune.exhibits.output import DIVERGED, DOTS_PER_INCH, EMPTY, format_interval, format_number
-from subtune.exhibits.tables import format_rate
+from subtune.exhibits.output import (
+    DIVERGED,
+    DOTS_PER_INCH,
+    EMPTY,
+    format_interval,
+    format_number,
+    format_rate,
+)
 
 # Byte offsets of a PNG's width, and page pixels per inch.
 WIDTH_IN_PNG = slice(16, 20)
@@ -45,8 +52,8 @@ def page(
             ``name``, ``title``, ``caption`` and ``files``.
         sections: one per experiment: ``name``, ``paper`` (its citation, or empty), ``exhibits`` in
             order, and the files ``scores`` (of `collect_scores`) and ``curves``
-            (of `subtune.analysis.curves.learning_curves`).
-        runs: from `subtune.analysis.runs.table_of_runs`.
+            (of `subtune.analysis.chosen_runs.learning_curves`).
+        runs: from `subtune.analysis.tables.table_of_runs`.
         config: the configuration as YAML.
     """
     environment = jinja2.Environment(

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pandas as pd
 
-from subtune.analysis.scores import trained_beside_classifier, whole_methods
+from subtune.analysis.chosen_runs import trained_beside_classifier, whole_methods
 from subtune.analysis.statistics import SIGNIFICANCE, wilcoxon
 from subtune.exhibits.output import EMPTY, MARK, ExperimentResults, Styled, format_scores
 from subtune.methods import SELECTION, method_title

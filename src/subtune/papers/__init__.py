@@ -1,9 +1,15 @@
-"""The papers, one folder each."""
+"""The papers, one folder each, and what experiments take from the papers that they reproduce."""
 
 import importlib
 import pkgutil
+from dataclasses import asdict
+from typing import Any
 
+from subtune.config.schema import Config, Experiment
+from subtune.core.errors import SubtuneError, one_of
 from subtune.papers.paper import Paper
+from subtune.plan.plan import Plan
+from subtune.tasks.task import list_score_columns
 
 # The paper of an experiment that reproduces no paper.
 NO_PAPER = Paper(name="", citation="")
@@ -19,4 +25,66 @@ def find_paper(name: str | None) -> Paper:
     if not name:
         return NO_PAPER
     # Import by name, because a paper adds only its folder: no list names the papers.
-    return importlib.import_module(f"{__name__}.{name}.exhibits").PAPER
+    return importlib.import_module(f"{__name__}.{name}").PAPER
+
+
+def with_papers(config: Config) -> Config:
+    """Return the configuration; an experiment with the name of a paper reproduces this paper.
+
+    Raises:
+        SubtuneError: a paper is unknown, or an experiment has several models but its
+            paper shows the Fisher information of one.
+    """
+    problems, named = [], {}
+    for name, experiment in config.experiments.items():
+        if "paper" not in experiment.model_fields_set and name in paper_names():
+            experiment = experiment.model_copy(update={"paper": name})
+        named[name] = experiment
+        if experiment.paper and experiment.paper not in paper_names():
+            known = one_of(experiment.paper, paper_names())
+            problems.append(f"experiments.{name}.paper: {known}")
+        elif len(experiment.models) > 1 and paper_of(experiment).shows_information():
+            problems.append(
+                f"experiments.{name}: found {len(experiment.models)} models, expected one: "
+                f"{experiment.paper} shows the Fisher information of one model; write an "
+                "experiment for each"
+            )
+    if problems:
+        raise SubtuneError("\n".join(problems))
+    return config.model_copy(update={"experiments": named})
+
+
+def score_columns(config: Config, experiment: Experiment) -> list[dict[str, Any]]:
+    """Return the score columns (`ScoreColumn`) of an experiment as plain values, without titles.
+
+    Titles are left out because they change no score.
+    """
+    tasks = [config.all_tasks()[name] for name in experiment.tasks]
+    columns = [asdict(column) for column in list_score_columns(tasks, paper_of(experiment).metrics)]
+    for column in columns:
+        del column["title"]
+    return columns
+
+
+def with_information(config: Config) -> set[str]:
+    """Return the names of experiments whose paper shows their model's Fisher information."""
+    return {n for n, e in config.experiments.items() if paper_of(e).shows_information()}
+
+
+def paper_of(experiment: Experiment) -> Paper:
+    """Return the paper that an experiment reproduces, or `NO_PAPER`."""
+    return find_paper(experiment.paper)
+
+
+def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
+    """Return the keys of an experiment's runs that are also scored on their training rows.
+
+    These are the runs of `Paper.scored_on_training_rows` with the most training rows, on all tasks
+    except `Paper.tasks_apart`.
+    """
+    paper = paper_of(config.experiments[name])
+    return {
+        run.key
+        for run in plan.runs_on_most_rows(name)
+        if run.method in paper.scored_on_training_rows and run.task_name not in paper.tasks_apart
+    }

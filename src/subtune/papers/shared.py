@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
-from subtune.analysis.scores import PLATEAU
+from subtune.analysis.run_scores import PLATEAU
 from subtune.analysis.statistics import paired_tests
 from subtune.exhibits.answer_tables import answers_table, summary_table
 from subtune.exhibits.figures import (
@@ -13,10 +13,11 @@ from subtune.exhibits.figures import (
     draw_reproduction,
     draw_scores_by_size,
 )
+from subtune.exhibits.finding_tables import choices_table, claims_table, metrics_table
+from subtune.exhibits.glue_server import submission_table
 from subtune.exhibits.heat_maps import draw_parameter_changes
 from subtune.exhibits.output import ExperimentResults
 from subtune.exhibits.score_tables import comparison_table, sizes_table
-from subtune.exhibits.tables import choices_table, claims_table, metrics_table, submission_table
 from subtune.papers.paper import Figure, Needs, Paper, Table
 
 SEVERAL_SEEDS = "one standard deviation over seeds, if there are several"

@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
 
-from subtune.analysis.runs import names_of_run, read_given_names
+from subtune.analysis.tables import names_of_run, read_given_names
 from subtune.core.errors import SubtuneError, printable
 from subtune.core.files import Layout, package_file
 from subtune.exhibits.output import escape_markdown

@@ -11,7 +11,8 @@ import datasets
 import numpy as np
 import torch
 
-from subtune.analysis.columns import SETTING, find_numbers, read_table
+from subtune.analysis.chosen_runs import SETTING
+from subtune.analysis.tables import find_numbers, read_table
 from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.files import Layout, require_new, write_text
 from subtune.core.process import prepare

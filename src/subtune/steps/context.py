@@ -7,13 +7,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from subtune import papers
 from subtune.config.schema import Config
 from subtune.core.errors import placed
 from subtune.core.files import Layout
 from subtune.data.sources import find_files
 from subtune.exhibits.glue_server import read_test_scores, scores_of_server
 from subtune.models.model_files import read_tokenizer, unknown_lines, unknown_share
-from subtune.papers import experiments
 from subtune.plan.cost import Cost, Estimates
 from subtune.plan.plan import Plan, make_plan
 from subtune.runs.spec import DataSpec, FisherSpec, PlannedRun, RunSpec
@@ -77,7 +77,7 @@ class Context:
     def scored_on_training_rows(self) -> set[str]:
         """The keys of runs that are also scored on their training rows."""
         found = (
-            experiments.scored_on_training_rows(self.config, self.plan, name)
+            papers.scored_on_training_rows(self.config, self.plan, name)
             for name in self.config.experiments
         )
         return set().union(*found)
@@ -91,7 +91,7 @@ class Context:
         """Return the settings that rules need beside the jobs."""
         config = self.config
         papers = {
-            name: experiments.paper_of(experiment).citation
+            name: papers.paper_of(experiment).citation
             for name, experiment in config.experiments.items()
             if experiment.paper
         }
@@ -123,7 +123,7 @@ def preflight(config: Config) -> tuple[Config, Plan]:
     Raises:
         SubtuneError: a file or model is missing or wrong.
     """
-    config = experiments.with_papers(config)
+    config = papers.with_papers(config)
     planned = make_plan(config)
     if config.test_scores:
         read_test_scores(Path(config.test_scores), scores_of_server(config))

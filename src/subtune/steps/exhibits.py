@@ -24,7 +24,7 @@ INDEX = "exhibits.json"
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each experiment."""
-    from subtune.papers.experiments import paper_of
+    from subtune.papers import paper_of
 
     plan, paths = context.plan, context.paths
     for name, experiment in context.config.experiments.items():
@@ -44,7 +44,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def _spec(context: "Context", name: str) -> dict[str, Any]:
     """Return the values on which an experiment's exhibits depend, except results of runs."""
-    from subtune.papers.experiments import paper_of
+    from subtune.papers import paper_of
     from subtune.papers.shared import all_exhibits
     from subtune.tasks.task import list_score_columns
 
@@ -115,8 +115,8 @@ def read_results(
     import pandas as pd
 
     from subtune.analysis.claims import judge_claims
-    from subtune.analysis.columns import read_table
-    from subtune.analysis.scores import train_and_dev
+    from subtune.analysis.run_scores import train_and_dev
+    from subtune.analysis.tables import read_table
     from subtune.exhibits.glue_server import read_test_scores, with_test_scores
     from subtune.exhibits.output import ExperimentResults
     from subtune.exhibits.score_tables import compare_with_printed

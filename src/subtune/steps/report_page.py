@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield the job."""
     from subtune.exhibits.glue_server import list_submissions
-    from subtune.papers.experiments import paper_of
+    from subtune.papers import paper_of
     from subtune.papers.shared import SUMMARIES
     from subtune.steps.exhibits import exhibit_entry
 
@@ -45,7 +45,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the page, which opens without a network."""
     import yaml
 
-    from subtune.analysis.columns import read_table
+    from subtune.analysis.tables import read_table
     from subtune.exhibits.page import page
     from subtune.steps.exhibits import read_index
 

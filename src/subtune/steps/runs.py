@@ -27,7 +27,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the table of all runs, and the meanings of its columns."""
-    from subtune.analysis.runs import column_meanings, join_run_ids, table_of_runs
+    from subtune.analysis.tables import column_meanings, join_run_ids, table_of_runs
 
     planned = join_run_ids(job.spec["planned"], *finished_files(job))
     table = table_of_runs(Path(job.resources["store"]), planned)

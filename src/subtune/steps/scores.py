@@ -27,17 +27,17 @@ TABLES = (
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each experiment."""
-    from subtune.papers import experiments
+    from subtune import papers
 
     for name, experiment in context.config.experiments.items():
-        paper = experiments.paper_of(experiment)
+        paper = papers.paper_of(experiment)
         spec = {
             "runs": [
                 run.columns() | {"partition": fold.partition if fold else None}
                 for run in context.plan.experiments[name]
                 for fold in (run.spec.recipe.fold,)
             ],
-            "columns": experiments.score_columns(context.config, experiment),
+            "columns": papers.score_columns(context.config, experiment),
             "paper": experiment.paper or "",
             "margin": experiment.margin,
             # The methods and tasks whose changes of single parameters are drawn.
@@ -54,26 +54,25 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the tables. The job fails if recorded predictions do not give the recorded score."""
-    from subtune.analysis import curves, parameters, scores
-    from subtune.analysis.predictions import require_scores_of_predictions, row_scores
-    from subtune.analysis.runs import join_run_ids
+    from subtune.analysis import chosen_runs, parameters, run_scores
+    from subtune.analysis.tables import join_run_ids
     from subtune.tasks.task import ScoreColumn
 
     asked, store = job.spec, Path(job.resources["store"])
     columns = [ScoreColumn(**column) for column in asked["columns"]]
     planned = join_run_ids(asked["runs"], *finished_files(job))
-    every = scores.collect_scores(planned, store, columns, not asked["paper"])
-    best = scores.choose_rates(every)
-    require_scores_of_predictions(best["run"], store)
-    chosen = curves.with_verdicts(scores.on_most_rows(best), store, columns)
+    every = run_scores.collect_scores(planned, store, columns, not asked["paper"])
+    best = chosen_runs.choose_rates(every)
+    run_scores.require_scores_of_predictions(best["run"], store)
+    chosen = chosen_runs.with_verdicts(chosen_runs.on_most_rows(best), store, columns)
     chosen = chosen.assign(margin=asked["margin"])
     drawn = {(method, task) for method, task in asked["drawn"]}
     tables = {
         "scores": every,
         "chosen": chosen,
-        "row_scores": row_scores(chosen, store, columns),
-        "sizes": scores.in_every_metric(best, store, columns),
-        "learning_curves": curves.learning_curves(every, store),
+        "row_scores": run_scores.row_scores(chosen, store, columns),
+        "sizes": run_scores.in_every_metric(best, store, columns),
+        "learning_curves": chosen_runs.learning_curves(every, store),
         "changes": parameters.component_changes(chosen, store),
         "parameter_changes": parameters.mean_abs_changes(chosen, drawn, store),
     }

@@ -148,7 +148,7 @@ class CallEvents(logging.Handler):
             papers: the citation of each experiment's paper, by the experiment's name.
         """
         from subtune.exhibits.answer_tables import format_answers
-        from subtune.exhibits.tables import format_papers
+        from subtune.exhibits.finding_tables import format_papers
 
         claims: dict[str, list[Path]] = {}
         for name, citation in papers.items():

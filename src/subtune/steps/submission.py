@@ -32,15 +32,15 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the zip files, and a table of their contents."""
     import pandas as pd
 
-    from subtune.analysis import scores
-    from subtune.analysis.columns import read_table
+    from subtune.analysis.chosen_runs import best_of_seeds
+    from subtune.analysis.tables import read_table
     from subtune.exhibits import glue_server
     from subtune.papers.shared import SUBMISSION
     from subtune.steps.exhibits import write_exhibit, write_index
 
     folder, parts = Path(outputs["folder"]), []
     folder.mkdir()
-    best = scores.best_of_seeds(read_table(job.inputs["chosen"]))
+    best = best_of_seeds(read_table(job.inputs["chosen"]))
     predicted = {path: pd.read_parquet(path) for path in job.inputs["predicted"]}
     for zip in job.spec["zips"]:
         runs = best[(best["model"] == zip["model"]) & (best["method"] == zip["method"])]

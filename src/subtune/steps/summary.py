@@ -37,9 +37,9 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     """Make the answers, a table and a figure of all experiments together."""
-    from subtune.analysis.columns import read_table
-    from subtune.analysis.predictions import read_row_scores
-    from subtune.analysis.summary import merged_experiments
+    from subtune.analysis.chosen_runs import merged_experiments
+    from subtune.analysis.run_scores import read_row_scores
+    from subtune.analysis.tables import read_table
     from subtune.exhibits.answer_tables import answers_table, summary_table
     from subtune.exhibits.figures import draw_front
     from subtune.exhibits.output import ExperimentResults, save_figure, write_table

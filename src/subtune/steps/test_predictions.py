@@ -40,15 +40,15 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Predict the test rows with a model's chosen runs, and write the logits, run by run."""
     import pandas as pd
 
-    from subtune.analysis import scores
-    from subtune.analysis.columns import read_table
+    from subtune.analysis.chosen_runs import best_of_seeds
+    from subtune.analysis.tables import read_table
     from subtune.data.load import read_splits
     from subtune.runs import records
     from subtune.runs.spec import Fit
     from subtune.training.recorded_runs import NO_PREDICTIONS, predict_test_rows
 
     store = Path(job.resources["store"])
-    best = scores.best_of_seeds(read_table(job.inputs["chosen"]))
+    best = best_of_seeds(read_table(job.inputs["chosen"]))
     best = best[best["model"] == job.spec["model"]].dropna(subset=["value"])
     predicted = [NO_PREDICTIONS]
     for name, tokens in zip(job.spec["tasks"], job.inputs["tokens"], strict=True):

@@ -19,8 +19,8 @@ from subtune.analysis.claims import (
     UNDECIDED,
     Interval,
 )
-from subtune.exhibits.tables import claims_table
-from subtune.papers.layernorm.claims import bias_minus_weight, rank_of_layers
+from subtune.exhibits.finding_tables import claims_table
+from subtune.papers.layernorm import bias_minus_weight, rank_of_layers
 from tests.helpers.examples import scored
 
 CLAIMS = [

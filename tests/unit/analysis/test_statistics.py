@@ -17,7 +17,7 @@ from subtune.analysis.statistics import (
     minus_printed,
     paired_tests,
 )
-from subtune.papers.bitfit.claims import (
+from subtune.papers.bitfit import (
     agreement_of_models,
     change_beside_others,
     measure_minus,
@@ -25,13 +25,9 @@ from subtune.papers.bitfit.claims import (
     rate_to_printed,
     spread_minus,
 )
-from subtune.papers.bitfit_plus.claims import (
-    best_on_average_minus,
-    change_and_score,
-    distance_to_printed,
-)
-from subtune.papers.layernorm.claims import bias_minus_weight, ranks_first, to_largest_other
-from subtune.papers.spafit.exhibits import rate_to
+from subtune.papers.bitfit_plus import best_on_average_minus, change_and_score, distance_to_printed
+from subtune.papers.layernorm import bias_minus_weight, ranks_first, to_largest_other
+from subtune.papers.spafit import rate_to
 from tests.helpers.examples import scored
 
 

@@ -3,18 +3,11 @@
 import pandas as pd
 import pytest
 
-from subtune.analysis.answer import find_answers
+from subtune.analysis.answer import find_answers, format_chance, short_answer
 from subtune.exhibits import output
-from subtune.exhibits.answer_tables import (
-    answers_table,
-    format_answers,
-    format_chance,
-    format_size,
-    short_answer,
-    summary_table,
-)
+from subtune.exhibits.answer_tables import answers_table, format_answers, format_size, summary_table
 from tests.helpers.exhibits import results
-from tests.unit.analysis.test_summary import runs
+from tests.unit.analysis.test_answer import runs
 
 TITLES = {"rte": "RTE"}
 LOSSES = ["parameters", "score", "loss", "at most", "within 0.02"]

@@ -13,7 +13,7 @@ from subtune.exhibits.score_tables import compare_with_printed
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import results
 from tests.unit.analysis import test_statistics
-from tests.unit.analysis.test_summary import runs
+from tests.unit.analysis.test_answer import runs
 
 SCORES = {"full": [1.0, 0.75], "bitfit": [0.9, 0.8], "layernorm": [0.8, 0.8], "frozen": [0.7, 0.8]}
 

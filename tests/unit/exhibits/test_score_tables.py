@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.analysis.scores import train_and_dev
+from subtune.analysis.run_scores import train_and_dev
 from subtune.core.files import read_package_yaml
 from subtune.exhibits import output
 from subtune.exhibits.score_tables import (

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.papers import experiments
 from subtune.papers.paper import DATA
 from subtune.papers.shared import exhibits_with_data
 from subtune.plan.plan import make_plan
@@ -25,7 +24,7 @@ def exhibits_of(settings, *read):
 
     ``read``: tables that not every experiment has.
     """
-    paper = experiments.paper_of(settings)
+    paper = papers.paper_of(settings)
     fractions = [(1.0, None)] + [(0.2, "individual")] * bool(settings.fractions)
     methods, seeds = settings.all_methods(), settings.seeds
     rows = [
@@ -80,7 +79,7 @@ def test_a_map_of_changes_needs_its_method_and_its_task():
 )
 def test_an_experiment_with_a_papers_name_reproduces_it(name, settings, paper):
     made = config(experiment(), experiments={name: experiment(**settings)})
-    assert experiments.with_papers(made).experiments[name].paper == paper
+    assert papers.with_papers(made).experiments[name].paper == paper
 
 
 @pytest.mark.parametrize("paper", papers.paper_names())
@@ -150,7 +149,7 @@ def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
     settings = experiment(paper="bitfit", train_rows=[16, "all"], max_length=64)
     made = config(settings, models={"minilm": {"path": str(tiny_bert)}})
     planned = make_plan(made)
-    [run] = experiments.scored_on_training_rows(made, planned, "mine")
+    [run] = papers.scored_on_training_rows(made, planned, "mine")
     assert planned.runs[run].spec.recipe.train_rows is None
 
 

@@ -8,7 +8,7 @@ from subtune import papers
 from subtune.config.checks import read_config
 from subtune.exhibits.score_tables import exhibit_scores
 from subtune.methods import METHODS, is_built_in
-from subtune.papers.experiments import paper_of, with_information, with_papers
+from subtune.papers import paper_of, with_information, with_papers
 from subtune.plan.cost import Estimates, cost_table
 from subtune.plan.plan import make_plan
 from tests.helpers.project import ROOT

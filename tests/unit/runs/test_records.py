@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from subtune import cli
-from subtune.analysis import runs
-from subtune.analysis.predictions import require_scores_of_predictions
+from subtune.analysis.run_scores import require_scores_of_predictions
+from subtune.analysis.tables import list_runs
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout, hash_text
 from subtune.core.ids import canonical_json
@@ -169,7 +169,7 @@ def test_a_run_that_diverged_is_on_record_without_a_score(tmp_path, tiny_bert):
     assert math.isnan(last["validation/accuracy"])
     assert set(last) == {"epoch", "train_loss", "seconds", "validation/accuracy"}
     assert records.read_spec(store, diverged).id == diverged
-    [row] = runs.list_runs(store, {})[0].to_dict("records")
+    [row] = list_runs(store, {})[0].to_dict("records")
     assert row["diverged"] and math.isnan(row["score"]) and pd.isna(row["best_epoch"])
 
 
@@ -237,7 +237,7 @@ def test_a_record_of_an_earlier_version_is_not_damaged_and_is_left_out(results, 
     (path / "spec.json").write_text(json.dumps(fields))
     records.write_checksums(path)
     assert verified(results, capsys)[0] == 0
-    table, problems = runs.list_runs(results / "runs", {})
+    table, problems = list_runs(results / "runs", {})
     assert len(table) == len(SPECS)
     assert problems == [f"{results}/runs: 1 record(s) of an earlier version are left out"]
     exported = ["export", earlier, "--results", str(results), "--to", str(results / "model")]

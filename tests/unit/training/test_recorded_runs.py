@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from subtune import cli
-from subtune.analysis.predictions import require_scores_of_predictions
-from subtune.analysis.runs import list_runs, table_of_runs
+from subtune.analysis.run_scores import require_scores_of_predictions
+from subtune.analysis.tables import list_runs, table_of_runs
 from subtune.core.errors import SubtuneError
 from subtune.data.load import load_rows, tokenize
 from subtune.methods import METHODS

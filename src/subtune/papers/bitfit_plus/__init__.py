@@ -1,1 +1,127 @@
 """BitFit+: a replication of BitFit, with ablations of biases and LayerNorm weights."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from subtune.analysis.chosen_runs import by_method, whole_methods
+from subtune.analysis.statistics import (
+    FEWEST_PAIRS,
+    NOTHING,
+    drop_diverged,
+    mean_changes,
+    method_scores,
+    minus,
+    minus_printed,
+    rank_correlation,
+    split_families,
+)
+from subtune.exhibits.finding_tables import variance_table
+from subtune.papers.paper import Needs, Paper, Table, read_claims
+from subtune.papers.shared import changes, dev_scores
+
+# Methods whose scores the paper quotes from another paper.
+QUOTED = {"full": "Full (of the BitFit paper)"}
+EXHIBITS = (
+    dev_scores(
+        "figure3",
+        "Replications",
+        ["figure3", "figure3 (original paper, in parentheses)"],
+        quoted=QUOTED,
+    ),
+    changes("figure4", "Change of the biases, RTE", "bitfit", "rte"),
+    changes("figure5", "Change of the biases, MRPC", "bitfit", "mrpc"),
+    changes("figure6", "Change of the biases, CoLA", "bitfit", "cola"),
+    dev_scores(
+        "figure7", "Ablations", ["figure3", "figure7 (averages quoted in the text)"], quoted=QUOTED
+    ),
+    Table(
+        "repeat_variance",
+        "Variance over seeds",
+        "Variance and standard deviation of dev scores over seeds. The paper repeats only "
+        "b_m2,b_q on RTE, three times, and finds a variance of 1.04 % in accuracy.",
+        make=variance_table,
+        needs=Needs(seeds=2),
+    ),
+    *(
+        changes(f"figure{number}", f"Change, {method}, RTE", method, "rte")
+        for number, method in (
+            (8, "g_LN1"),
+            (9, "g_LN2"),
+            (10, "g_LN1,g_LN2"),
+            (11, "rand_bias"),
+            (12, "bitfit without b_m2,b_q"),
+            (13, "bitfit,g_LN1,g_LN2"),
+            (14, "b_m2,b_q,g_LN1,g_LN2"),
+            (15, "b_LN1,b_LN2"),
+        )
+    ),
+)
+
+
+def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
+    """Return `minus` of the best method of each of two families, by their means over columns.
+
+    The second family excludes methods of the first. Columns that lack a method's score are left
+    out. `best_minus` does not fit: it chooses another best method for each column.
+    """
+    rows = whole_methods(chosen)
+    firsts, seconds = split_families(rows["method"].unique(), first, second)
+    rows = drop_diverged(rows[rows["method"].isin(firsts + seconds)])
+    means = by_method(rows).dropna().mean()
+    averages = [means.reindex(family).dropna() for family in (firsts, seconds)]
+    if any(average.empty for average in averages):
+        return NOTHING
+    return minus(rows, *(re.escape(str(average.idxmax())) for average in averages))
+
+
+def distance_to_printed(
+    chosen: pd.DataFrame, printed: pd.DataFrame, pairs: Mapping[str, str], exhibit: str, split: str
+) -> pd.Series:
+    """Return the absolute value of `minus_printed`.
+
+    `minus_printed` does not fit: in a mean over methods, differences with opposite signs cancel.
+    """
+    return minus_printed(chosen, printed, pairs, exhibit, split).abs()
+
+
+def change_and_score(
+    changes: pd.DataFrame, chosen: pd.DataFrame, method: str, parts: Mapping[str, Sequence[str]]
+) -> pd.Series:
+    """Return the rank correlation, over methods, of changes and scores, with the sign reversed.
+
+    A method's change is the mean change of its parameters when ``method`` trains all of them. Its
+    score is the mean over tasks. No shared statistic fits: they read either changes or scores.
+
+    Args:
+        method: the method whose changes are compared.
+        parts: the parameters that each method trains.
+
+    Returns:
+        One number per model, task with changes, and seed of the scores. If larger changes go with
+        higher scores, it is below 0.
+    """
+    means, scores = mean_changes(changes, method), method_scores(chosen)
+    methods = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]
+    if len(methods) < FEWEST_PAIRS:
+        return NOTHING
+    changed = pd.DataFrame({m: means[list(parts[m])].mean(axis=1) for m in methods})
+    averages = scores[methods].dropna().groupby(level=["model", "seed"]).mean()
+    return pd.Series(
+        {
+            (model, task, seed): -rank_correlation(row, averages.loc[(model, seed)])
+            for (model, task), row in changed.iterrows()
+            for seed in averages.index.get_level_values("seed").unique()
+            if (model, seed) in averages.index
+        },
+        dtype=float,
+    ).rename_axis(["model", "task", "seed"])
+
+
+PAPER = Paper(
+    name="bitfit_plus",
+    citation="BitFit+ (Weng et al.)",
+    exhibits=EXHIBITS,
+    claims=read_claims(__package__, globals()),
+)

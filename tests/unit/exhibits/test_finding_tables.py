@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from subtune.exhibits import tables
+from subtune.exhibits import finding_tables, output
 from subtune.exhibits.output import EMPTY
 from subtune.tasks import TASKS
 from tests.helpers.examples import scored
@@ -13,7 +13,7 @@ from tests.unit.analysis.test_statistics import sizes
 
 
 def choices_of(chosen):
-    return tables.choices_table(results({"rte": "RTE", "cola": "CoLA"}, chosen=chosen))
+    return finding_tables.choices_table(results({"rte": "RTE", "cola": "CoLA"}, chosen=chosen))
 
 
 def test_the_papers_best_learning_rates_are_beside_ours():
@@ -23,10 +23,10 @@ def test_the_papers_best_learning_rates_are_beside_ours():
     ]
     tasks = {"rte": "RTE", "cola": "CoLA"}
     ours = results(tasks, "bitfit", chosen=scored(*rows))
-    table = tables.learning_rates_table(ours, "table6", "bitfit")
+    table = finding_tables.learning_rates_table(ours, "table6", "bitfit")
     assert table.iloc[0].tolist() == ["RTE", "diverged", "1e-3", "4e-4"]
     assert table["this run: minilm"].tolist() == ["diverged", "1e-3"]
-    assert tables.choices_table(ours)["dev score"].tolist() == ["diverged", 0.5]
+    assert finding_tables.choices_table(ours)["dev score"].tolist() == ["diverged", 0.5]
 
 
 def test_a_chosen_learning_rate_at_the_edge_has_a_remark():
@@ -36,7 +36,7 @@ def test_a_chosen_learning_rate_at_the_edge_has_a_remark():
     ]
     table = choices_of(scored(*rows).assign(at_edge=[True, False]))
     assert table["remarks"].fillna("").tolist() == ["at the edge", ""]
-    assert tables.format_rate(math.nan) is None
+    assert output.format_rate(math.nan) is None
 
 
 def test_the_choices_have_a_row_per_mask_and_the_plateau_of_a_search():
@@ -72,7 +72,9 @@ def test_diverged_runs_are_in_no_test_and_have_no_mean():
     chosen = scored(*rows)
     tested = made("layernorm", "kruskal_wallis", {"chosen": chosen})["scores"]
     assert not tested.str.startswith("this run").any()
-    spread = tables.variance_table(results({"rte": "RTE"}, chosen=chosen)).set_index("method")
+    spread = finding_tables.variance_table(results({"rte": "RTE"}, chosen=chosen)).set_index(
+        "method"
+    )
     assert spread["mean"].to_dict() == {"layernorm": 0.7, "bitfit": "diverged"}
     assert spread.loc["layernorm", "variance"] == 0.02
 
@@ -107,7 +109,7 @@ def test_a_papers_lines_count_its_claims_and_name_the_main_ones(tmp_path, monkey
     path.parent.mkdir(parents=True)
     columns = ["claim", "is_main", "judged"]
     pd.DataFrame(rows, columns=columns).to_csv(path, index=False)
-    assert tables.format_papers({"Toys (Child, 2026)": [path]}).splitlines() == [
+    assert finding_tables.format_papers({"Toys (Child, 2026)": [path]}).splitlines() == [
         "Toys (Child, 2026): of 4 claims 1 hold, 1 do not, 2 undecided.",
         "  Biases do: holds. All do: does not hold.",
         f"    {path.parents[1]}",

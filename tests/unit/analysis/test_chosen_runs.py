@@ -1,17 +1,19 @@
-"""The choice of runs for tables, compared with choices worked out by hand."""
+"""The choice of runs for tables, and verdicts on learning curves, worked out by hand."""
 
 import json
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.analysis import curves, scores
-from subtune.analysis.columns import columns_of as declarations_of
-from subtune.analysis.columns import read_table
+from subtune.analysis import chosen_runs, run_scores
+from subtune.analysis.chosen_runs import CONVERGED, FELL, STILL_RISING, verdict
 from subtune.analysis.statistics import minus, paired_tests
-from subtune.papers.layernorm.claims import mask_minus
+from subtune.analysis.tables import columns_of as declarations_of
+from subtune.analysis.tables import read_table
+from subtune.papers.layernorm import mask_minus
 from subtune.runs.records import write_checksums
 from subtune.tasks import TASKS
 from subtune.tasks.task import list_score_columns
@@ -42,7 +44,7 @@ def at_rates(rates, method="full", task="rte", **columns):
 def test_the_best_rate_has_the_highest_mean_and_no_diverged_seed(rates, best, values):
     # Another method and another task, with other best learning rates.
     others = [at_rates({1e-3: [0.7]}, "bitfit"), at_rates({1e-5: [0.3], 3e-5: [0.2]}, task="cola")]
-    table = scores.choose_rates(pd.concat([at_rates(rates), *others], ignore_index=True))
+    table = chosen_runs.choose_rates(pd.concat([at_rates(rates), *others], ignore_index=True))
     chosen = table[(table["method"] == "full") & (table["task"] == "rte")]
     assert set(chosen["learning_rate"]) == {best}
     assert chosen["value"].tolist() == pytest.approx(values, nan_ok=True)
@@ -66,7 +68,7 @@ def test_the_best_rate_has_the_highest_mean_and_no_diverged_seed(rates, best, va
 def test_the_smallest_or_largest_of_several_learning_rates_is_at_the_edge(rates, at_edge):
     # The rates of other settings do not count.
     others = [at_rates({1e-6: [0.7], 1e-1: [0.8]}, "bitfit"), at_rates({1e-6: [0.3]}, task="cola")]
-    table = scores.choose_rates(pd.concat([at_rates(rates), *others], ignore_index=True))
+    table = chosen_runs.choose_rates(pd.concat([at_rates(rates), *others], ignore_index=True))
     [chosen] = table[(table["method"] == "full") & (table["task"] == "rte")].to_dict("records")
     assert chosen["at_edge"] is at_edge
 
@@ -77,13 +79,13 @@ def test_both_columns_of_mnli_come_from_the_run_that_is_best_on_matched():
         for column, decides, first, second in
         (("mnli_matched", True, 0.9, 0.8), ("mnli_mismatched", False, 0.1, 0.8))
     )  # fmt: skip
-    assert scores.choose_rates(table)["value"].tolist() == [0.9, 0.1]
+    assert chosen_runs.choose_rates(table)["value"].tolist() == [0.9, 0.1]
 
 
 def test_every_curve_ends_at_the_whole_selection():
     whole = [at_rates({1e-3: [0.7]}, "layernorm"), at_rates({1e-3: [0.9]})]
     mask = at_rates({1e-3: [0.6]}, "layernorm", fraction=0.2, scope="cv")
-    curves = scores.with_whole_selection(pd.concat([*whole, mask]))
+    curves = chosen_runs.with_whole_selection(pd.concat([*whole, mask]))
     ends = curves[(curves["scope"] == "cv") & (curves["fraction"] == 1)]
     assert ends["value"].tolist() == [0.7]
 
@@ -91,7 +93,7 @@ def test_every_curve_ends_at_the_whole_selection():
 def test_a_setting_that_diverged_is_in_no_mean_and_in_no_test():
     diverged = at_rates({1e-5: [math.nan, math.nan]})
     chosen = pd.concat([diverged, at_rates({1e-3: [0.7]}, "bitfit")])
-    means = scores.by_method(chosen).loc[("minilm", "rte")]
+    means = chosen_runs.by_method(chosen).loc[("minilm", "rte")]
     assert means["bitfit"] == 0.7 and math.isnan(means["full"])
     assert minus(chosen, "full", "bitfit").empty
     assert minus(chosen, "full|bitfit", "bitfit").empty
@@ -143,7 +145,7 @@ def collected(store, paper, task, runs, **found):
         {"run": run, **about, "learning_rate": rate, "seed": 0} | found for run, rate in runs
     ]
     columns = list_score_columns([TASKS[task]], papers.find_paper(paper).metrics)
-    return scores.collect_scores(planned, store, columns)
+    return run_scores.collect_scores(planned, store, columns)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_epoch_and_rate_are_best_by_the_metric_that_the_paper_shows(
     recorded(tmp_path, "b", task, [(0.1, 0.85), (0.2, 0.75)])
     table = collected(tmp_path, paper, task, [("a", 1e-3), ("b", 2e-3)])
     assert table.iloc[0][["best_epoch", "value"]].tolist() == [best_epoch, value]
-    assert scores.choose_rates(table)["run"].tolist() == [best_run]
+    assert chosen_runs.choose_rates(table)["run"].tolist() == [best_run]
 
 
 def test_other_folds_choose_an_epoch_by_their_mean_score(tmp_path):
@@ -173,7 +175,7 @@ def test_other_folds_choose_an_epoch_by_their_mean_score(tmp_path):
     for run, curve in curves.items():
         recorded(tmp_path, run, "rte", [(score,) for score in curve])
     planned = [{**about, "run": run, "fold": fold} for fold, run in enumerate(curves)]
-    table = scores.collect_scores(
+    table = run_scores.collect_scores(
         planned, tmp_path, list_score_columns([TASKS["rte"]], {}), apart=True
     )
     assert table["judged_at"].tolist() == [[2], [1], [2]]
@@ -182,8 +184,8 @@ def test_other_folds_choose_an_epoch_by_their_mean_score(tmp_path):
 
 def test_scores_have_the_declared_columns(tmp_path):
     recorded(tmp_path, "a", "rte", [(0.9,)])
-    chosen = scores.choose_rates(collected(tmp_path, "bitfit", "rte", [("a", 1e-3)]))
-    judged = curves.with_verdicts(chosen, tmp_path, list_score_columns([TASKS["rte"]], {}))
+    chosen = chosen_runs.choose_rates(collected(tmp_path, "bitfit", "rte", [("a", 1e-3)]))
+    judged = chosen_runs.with_verdicts(chosen, tmp_path, list_score_columns([TASKS["rte"]], {}))
     assert list(judged.assign(margin=0.02)) == [c.column for c in declarations_of("scores")]
 
 
@@ -191,7 +193,7 @@ def test_what_trains_is_counted_with_the_classifier_and_without(tmp_path):
     recorded(tmp_path, "a", "rte", [(0.9,)])
     table = collected(tmp_path, "bitfit", "rte", [("a", 1e-3)])
     assert (table["trainable"].item(), table["classifier"].item()) == (10, 6)
-    assert scores.trained_beside_classifier(table).tolist() == [4]
+    assert chosen_runs.trained_beside_classifier(table).tolist() == [4]
     assert (table["delta_bytes"].item(), table["seconds"].item()) == (80, 1.0)
 
 
@@ -201,7 +203,7 @@ def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
     (tmp_path / spec.id / "spec.json").write_text(spec.canonical())
     write_checksums(tmp_path / spec.id)
     table = collected(tmp_path, "spafit", "stsb", [(spec.id, 1e-3)])
-    curve = curves.learning_curves(table, tmp_path)
+    curve = chosen_runs.learning_curves(table, tmp_path)
     assert curve["metric"].unique().tolist() == ["pearsonr"]
     assert curve["score"].tolist() == [0.7, 0.8]
 
@@ -212,7 +214,7 @@ def searched(store, *tried):
     scored = [{"learning_rate": rate, "score": 0.9 - 0.01 * n} for n, rate in enumerate(tried)]
     diverged = {"learning_rate": tried[-1], "score": None}
     found = {"learning_rate": tried[0], "search": "s", "tried": [*scored[:-1], diverged]}
-    [run] = scores.choose_rates(
+    [run] = chosen_runs.choose_rates(
         collected(store, "bitfit", "rte", [("a", None)], **found)
     ).itertuples()
     return run
@@ -231,8 +233,8 @@ def test_the_plateau_of_a_search_has_the_rates_that_score_almost_as_high(tmp_pat
 def test_every_seed_of_a_search_is_chosen_whatever_it_found():
     runs = [("rte", "a", 1.0, None, rate, seed, 0.9) for seed, rate in enumerate((1e-3, 1e-2))]
     table = examples.scored(*runs)
-    assert len(scores.choose_rates(table.assign(searched=True))) == 2
-    assert len(scores.choose_rates(table)) == 1
+    assert len(chosen_runs.choose_rates(table.assign(searched=True))) == 2
+    assert len(chosen_runs.choose_rates(table)) == 1
 
 
 def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
@@ -246,7 +248,7 @@ def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
     table = collected(tmp_path, "spafit", "stsb", runs)
     table["method"] = table["learning_rate"].map({1e-3: "full", 1e-2: "bitfit"})
     columns = list_score_columns([TASKS["stsb"]], papers.find_paper("spafit").metrics)
-    judged = curves.with_verdicts(scores.choose_rates(table), tmp_path, columns)
+    judged = chosen_runs.with_verdicts(chosen_runs.choose_rates(table), tmp_path, columns)
     assert judged["curve"].fillna("").tolist() == ["still rising"] * 3 + [""] * 3
 
 
@@ -254,11 +256,11 @@ def test_each_number_of_training_rows_has_its_best_learning_rate():
     small = at_rates({1e-5: [0.6], 3e-5: [0.5]}, train_rows=10)
     large = at_rates({1e-5: [0.7], 3e-5: [0.9]}, train_rows=100)
     other = at_rates({1e-5: [0.5]}, task="cola", train_rows=50)
-    chosen = scores.choose_rates(pd.concat([small, large, other]))
+    chosen = chosen_runs.choose_rates(pd.concat([small, large, other]))
     assert dict(zip(chosen["train_rows"], chosen["value"], strict=True)) == {
         10: 0.6, 100: 0.9, 50: 0.5
     }  # fmt: skip
-    most = scores.on_most_rows(chosen)
+    most = chosen_runs.on_most_rows(chosen)
     assert dict(zip(most["task"], most["value"], strict=True)) == {"rte": 0.9, "cola": 0.5}
 
 
@@ -266,8 +268,8 @@ def test_every_metric_is_that_of_the_epoch_that_was_chosen(tmp_path):
     """The second epoch is best by Spearman, the first by Pearson."""
     recorded(tmp_path, "a", "stsb", [(0.6, 0.8), (0.9, 0.7)])
     columns = list_score_columns([TASKS["stsb"]], {})
-    chosen = scores.choose_rates(collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)]))
-    table = scores.in_every_metric(chosen, tmp_path, columns).set_index("metric")
+    chosen = chosen_runs.choose_rates(collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)]))
+    table = run_scores.in_every_metric(chosen, tmp_path, columns).set_index("metric")
     assert table["value"].to_dict() == {"spearmanr": 0.9, "pearsonr": 0.7}
     assert table["decides"].to_dict() == {"spearmanr": True, "pearsonr": False}
 
@@ -276,10 +278,68 @@ def test_a_recorded_run_that_diverged_has_no_score_and_is_not_chosen(tmp_path):
     recorded(tmp_path, "a", "stsb", [(0.6, 0.8)], diverged=True)
     table = collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)])
     assert table[["value", "best_epoch"]].isna().all(axis=None)
-    every = scores.in_every_metric(
-        scores.choose_rates(table), tmp_path, list_score_columns([TASKS["stsb"]], {})
+    every = run_scores.in_every_metric(
+        chosen_runs.choose_rates(table), tmp_path, list_score_columns([TASKS["stsb"]], {})
     )
     assert len(every) == 2 and every["value"].isna().all()
     recorded(tmp_path, "b", "stsb", [(0.5, 0.5)])
     both = collected(tmp_path, "bitfit", "stsb", [("a", 1e-3), ("b", 2e-3)])
-    assert scores.choose_rates(both)["run"].tolist() == ["b"]
+    assert chosen_runs.choose_rates(both)["run"].tolist() == ["b"]
+
+
+# The standard error of an accuracy of a half is 0.05.
+ROWS = 100
+
+
+@pytest.mark.parametrize(
+    ("curve", "expected"),
+    [
+        ([0.5, 0.7, 0.8], STILL_RISING),
+        ([0.5, 0.76, 0.8], CONVERGED),
+        ([0.8, 0.7, 0.74], FELL),
+        ([0.8, 0.7, 0.76], CONVERGED),
+        # Over the last third, two epochs, the score rises by 0.06.
+        ([0.1, 0.2, 0.3, 0.74, 0.77, 0.8], STILL_RISING),
+        # The best epoch is in the last third.
+        ([0.1, 0.2, 0.3, 0.4, 0.8, 0.7], CONVERGED),
+        ([0.5, 0.8], STILL_RISING),
+        ([0.8, 0.5], FELL),
+        ([0.8], None),
+    ],
+)
+def test_a_run_rises_or_falls_by_more_than_the_noise_of_its_rows(curve, expected):
+    assert verdict([curve], ROWS) == expected
+
+
+@pytest.mark.parametrize(
+    ("rises", "expected"),
+    # Their mean is 0.02, four standard errors: less than Student's 4.30 for three seeds.
+    [
+        ([0.019, 0.02, 0.021], STILL_RISING),
+        ([0.0113, 0.02, 0.0287], CONVERGED),
+        ([0.0121, 0.02, 0.0279], STILL_RISING),
+    ],
+)
+def test_several_seeds_have_students_interval_whatever_the_rows(rises, expected):
+    curves = [[0.5, 0.7, 0.7 + rise] for rise in rises]
+    assert {verdict(curves, rows) for rows in (10, 10_000)} == {expected}
+
+
+def test_two_seeds_are_too_few_for_an_interval():
+    assert verdict([[0.7, 0.72], [0.7, 0.721]], ROWS) == CONVERGED
+
+
+def test_runs_that_ended_early_are_aligned_at_their_last_epochs():
+    curves = [[0.1, 0.2, 0.8, 0.5], [0.9, 0.6], [0.2, 0.8, 0.51]]
+    assert verdict(curves, ROWS) == FELL
+    assert verdict([curve[::-1] for curve in curves], ROWS) == CONVERGED
+
+
+@pytest.mark.parametrize(("seeds", "epochs"), [(1, 3), (1, 8), (5, 3), (5, 8)])
+def test_flat_curves_seldom_rise_or_fall(seeds, epochs):
+    """The answers to a tenth of the rows are random in each epoch; the others do not change."""
+    generator = np.random.default_rng(0)
+    undecided = generator.binomial(ROWS // 10, 0.5, (1000, seeds, epochs))
+    verdicts = [verdict(curves, ROWS) for curves in 0.7 + undecided / ROWS]
+    assert verdicts.count(STILL_RISING) < 30
+    assert verdicts.count(FELL) < 100

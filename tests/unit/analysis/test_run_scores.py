@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from subtune.analysis import predictions, scores
-from subtune.analysis.predictions import NUMBERS, PARTS, require_scores_of_predictions, row_scores
+from subtune.analysis import chosen_runs, run_scores
+from subtune.analysis.run_scores import NUMBERS, PARTS, require_scores_of_predictions, row_scores
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.runs.records import write_checksums
@@ -89,7 +89,7 @@ def collected(store, task, runs, apart=True, columns=None):
     about |= {"train_rows": 12, "learning_rate": 1e-3}
     about |= {"seed": 0, "fold": None, "partition": None}
     planned = [{**about, "run": run, **more} for run, more in runs.items()]
-    return scores.collect_scores(
+    return run_scores.collect_scores(
         planned, store, columns or list_score_columns([examples.TASKS[task]], {}), apart
     )
 
@@ -99,7 +99,7 @@ def collected(store, task, runs, apart=True, columns=None):
 def test_each_row_is_judged_at_the_epoch_that_other_parts_choose(task, seed):
     spec, tables = examples.TASKS[task].spec(), tables_of(task, seed)
     kind, metric = spec.of_kind, spec.metrics[0]
-    found, epochs = predictions.judge_parts(spec, metric, tables)
+    found, epochs = run_scores.judge_parts(spec, metric, tables)
     part_of = np.random.default_rng(0).permutation(ROWS) % PARTS
     for row in range(ROWS):
         best, highest = None, None
@@ -126,20 +126,20 @@ def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp
 
     table = collected(tmp_path, task, {run: {}})
     [own] = table.to_dict("records")
-    found, epochs = predictions.judge_parts(spec, metric, tables)
-    score = predictions.make_masked_metric(spec, metric, found)(np.full(len(found), True))
+    found, epochs = run_scores.judge_parts(spec, metric, tables)
+    score = run_scores.make_masked_metric(spec, metric, found)(np.full(len(found), True))
     assert (own["value"], own["judged_apart"]) == (score, True)
     assert own["judged_at"] == epochs
     assert own["best_epoch"] == paper["best_epoch"]
 
     columns = list_score_columns([examples.TASKS[task]], {})
-    every = scores.in_every_metric(scores.choose_rates(table), tmp_path, columns)
+    every = run_scores.in_every_metric(chosen_runs.choose_rates(table), tmp_path, columns)
     assert every.set_index("metric")["value"][metric] == score
     assert every["metric"].tolist() == list(spec.metrics)
     [values] = row_scores(table, tmp_path, columns).to_dict("records")
     whole = len(found["idx"].unique())
     without = found[found["idx"] != np.argmin(np.random.default_rng(0).permutation(whole))]
-    without = predictions.make_masked_metric(spec, metric, without)(np.full(len(without), True))
+    without = run_scores.make_masked_metric(spec, metric, without)(np.full(len(without), True))
     assert values[NUMBERS[0]] == pytest.approx(whole * score - (whole - 1) * without)
 
 
@@ -191,7 +191,7 @@ def test_a_fold_is_judged_at_the_epoch_that_other_folds_choose(tmp_path):
         assert table.loc[run, "value"] == curves[run][best]
         assert table.loc[run, "judged_at"] == [best + 1]
     task = examples.TASKS["mrpc"].spec()
-    _, epochs = predictions.judge_parts(task, task.metrics[0], tables_of("mrpc"))
+    _, epochs = run_scores.judge_parts(task, task.metrics[0], tables_of("mrpc"))
     assert table.loc[alone, "judged_at"] == epochs
     assert table["judged_apart"].all() and table["judged_apart"].dtype == bool
     assert not collected(tmp_path, "mrpc", planned, apart=False)["judged_apart"].any()

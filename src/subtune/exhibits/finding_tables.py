@@ -8,15 +8,14 @@ from typing import Any
 import pandas as pd
 
 from subtune.analysis import parameters, statistics
-from subtune.analysis.answer import title_with_mask
+from subtune.analysis.candidates import remarks
+from subtune.analysis.chosen_runs import title_with_mask, whole_methods
 from subtune.analysis.claims import (
     DOES_NOT_HOLD,
     HOLDS,
     NOT_PRINTED,
     UNDECIDED,
 )
-from subtune.analysis.scores import whole_methods
-from subtune.analysis.summary import remarks
 from subtune.exhibits.output import (
     DIVERGED,
     EMPTY,
@@ -24,6 +23,7 @@ from subtune.exhibits.output import (
     Styled,
     format_interval,
     format_number,
+    format_rate,
     wrap_text,
 )
 from subtune.exhibits.score_tables import exhibit_scores
@@ -91,32 +91,6 @@ def learning_rates_table(results: ExperimentResults, printed: str, method: str) 
     for model in papers:
         table[f"paper: {model}"] = [format_rate(papers[model].get(task)) for task in task_titles]
     return table
-
-
-def format_rate(learning_rate: float | None) -> str | None:
-    """Return a learning rate as the papers write it: 7e-4."""
-    if pd.isna(learning_rate):
-        return None
-    mantissa, _, exponent = f"{learning_rate:.3e}".partition("e")
-    return f"{float(mantissa):g}e{int(exponent)}"
-
-
-def submission_table(parts: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per file: the run that predicted it, or why all its predictions are equal.
-
-    Args:
-        parts: columns ``submission``, and those of `subtune.exhibits.glue_server.CONTENTS`.
-    """
-    return pd.DataFrame(
-        {
-            "submission": parts["submission"],
-            "file": parts["file"],
-            "made of": parts["made_of"],
-            "learning rate": [format_rate(rate) or EMPTY for rate in parts["learning_rate"]],
-            "seed": [format_number(seed, "g") for seed in parts["seed"]],
-            "dev score": [format_number(score) for score in parts["dev_score"]],
-        }
-    )
 
 
 # Columns that wrap in LaTeX, and their share of the text's width.

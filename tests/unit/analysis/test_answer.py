@@ -11,9 +11,10 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subtune.analysis import intervals, summary
+from subtune.analysis import candidates, intervals
 from subtune.analysis.answer import ALL_TASKS
-from subtune.analysis.predictions import NO_ROWS, NUMBERS
+from subtune.analysis.chosen_runs import merged_experiments
+from subtune.analysis.run_scores import NO_ROWS, NUMBERS
 from subtune.exhibits.answer_tables import answers_table, summary_table
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import results
@@ -51,7 +52,7 @@ def answer_of(table, task="rte", row_scores=NO_ROWS):
 
 def test_the_summary_has_methods_from_the_highest_score_with_their_costs():
     scores = {"bitfit": [0.6, 0.8], "full": [0.9, 0.9], "lora-I": [0.9, math.nan]}
-    rows = summary.summary(runs(scores | {"frozen": [0.5, 0.5]})).set_index("method")
+    rows = candidates.summary(runs(scores | {"frozen": [0.5, 0.5]})).set_index("method")
     assert list(rows.index) == ["full", "bitfit", "frozen", "lora-I"]
     assert math.isnan(rows.loc["lora-I", "score"]) and not rows.loc["lora-I", "on_front"]
     numbers = {"score": 0.7, "seeds": 2, "spread": math.sqrt(0.02), "trained": 400, "share": 0.04}
@@ -74,7 +75,7 @@ def test_a_score_of_one_answer_for_every_row_says_of_how_many_seeds():
 
 def test_a_difference_to_full_is_paired_by_seed_and_has_students_distribution():
     full, bitfit = np.array([0.9, 0.8, 0.7, 0.9]), np.array([0.88, 0.79, 0.66, 0.88])
-    rows = summary.summary(runs({"full": full, "bitfit": bitfit})).set_index("method")
+    rows = candidates.summary(runs({"full": full, "bitfit": bitfit})).set_index("method")
     expected = scipy.stats.ttest_rel(bitfit, full).confidence_interval(0.95)
     error, student = scipy.stats.sem(bitfit - full), scipy.stats.t(3)
     names = ["difference", "low", "high", "chance", "most_lost"]
@@ -88,7 +89,7 @@ def test_a_difference_to_full_is_paired_by_seed_and_has_students_distribution():
 def test_on_the_front_is_what_nothing_beats_in_both_score_and_parameters(points):
     table = pd.DataFrame(points, columns=["trained", "score"]).astype({"score": float})
     table = table.assign(model="tiny", task="rte", metric="accuracy")
-    fronts = summary.on_front(table)
+    fronts = candidates.on_front(table)
 
     def beats(other, one):
         as_good = other.score >= one.score and other.trained <= one.trained
@@ -180,7 +181,7 @@ def test_the_smallest_margin_of_the_experiments_decides(margin, decision, chance
     table["margin"] = table["method"].map({"full": margin, "bitfit": 0.1})
     row = answer_of(table)
     assert (row["margin"], row["decision"]) == (margin, decision)
-    methods = summary.summary(table).set_index("method")
+    methods = candidates.summary(table).set_index("method")
     assert set(methods["margin"]) == {margin}
     assert methods.loc["bitfit", "chance"] == pytest.approx(chance, abs=5e-5)
 
@@ -203,13 +204,13 @@ FULL = [0.7, 0.71, 0.72]
 def test_the_reference_is_full_unless_a_method_surely_beats_it_by_more_than_the_margin(
     scores, reference
 ):
-    assert set(summary.summary(runs(scores))["reference"]) == {reference}
+    assert set(candidates.summary(runs(scores))["reference"]) == {reference}
 
 
 def test_full_is_compared_with_a_larger_method_that_beats_it():
     table = runs({"full": FULL, "lora-I": [0.8, 0.81, 0.82]})
     table.loc[table["method"] == "lora-I", "trainable"] = 2 * TRAINED["full"]
-    rows = summary.summary(table).set_index("method")
+    rows = candidates.summary(table).set_index("method")
     assert rows.loc["full", "difference"] == pytest.approx(-0.1) and not rows.loc["full", "sure"]
     assert answer_of(table)["method"] == "LoRA-I" and rows.loc["lora-I", "sure"]
 
@@ -288,7 +289,7 @@ def test_methods_are_compared_on_the_folds_that_both_have():
     table = runs(scores | {"lora-I": [0.9]})
     table["fold"] = table["seed"].where(table["method"] != "lora-I", 4)
     numbers = numbers_of(table, 0.1, rows=80)
-    rows = summary.summary(table, numbers).set_index("method")
+    rows = candidates.summary(table, numbers).set_index("method")
     values = numbers[NUMBERS].to_numpy()[:6]
     differences = [-0.01, 0.01, 0.01]
     study = intervals.estimate_nested_study(differences, values[3:] - values[:3], 240, 3)
@@ -335,7 +336,7 @@ def test_test_rows_judge_the_runs_of_all_folds_and_are_crossed_with_them():
 
 def test_runs_of_different_folds_are_no_pair():
     table = runs({"full": [0.9, 0.9], "bitfit": [0.9, 0.9]}).assign(fold=[0, 1, 1, 0])
-    assert summary.summary(table)["difference"].isna().all()
+    assert candidates.summary(table)["difference"].isna().all()
 
 
 def test_equal_rows_say_nothing_where_the_metric_is_no_share_of_them():
@@ -425,7 +426,7 @@ def test_a_setting_of_several_experiments_counts_once_where_it_is_best():
     shared = runs({"full": [0.8, 0.9], "bitfit": [0.7, 0.6]})
     better = runs({"full": [0.85, 0.95], "layernorm": [0.7, 0.7]})
     for order in itertools.permutations([shared, shared.iloc[:2], shared.iloc[2:], better]):
-        together = summary.merged_experiments(order)
+        together = merged_experiments(order)
         assert sorted(together["value"]) == [0.6, 0.7, 0.7, 0.7, 0.85, 0.95]
 
 
