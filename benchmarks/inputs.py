@@ -8,6 +8,7 @@ import datasets
 import torch
 
 from subtune.data.load import load_rows, tokenize
+from subtune.data.sources import official_files
 from subtune.methods import find_selection
 from subtune.models.encoder import Encoder, load_encoder
 from subtune.models.model_files import package_directory
@@ -63,7 +64,8 @@ def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int |
 
 def data(name: str, glue_dir: Path) -> datasets.DatasetDict:
     """Return the rows of a GLUE task."""
-    return load_rows(DataSpec(task=TASKS[name], source="tsv", version="benchmark"), str(glue_dir))
+    spec = DataSpec(task=TASKS[name], source="tsv", version="benchmark")
+    return load_rows(spec, official_files(str(glue_dir), TASKS[name], "tsv"))
 
 
 def members(

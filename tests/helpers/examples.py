@@ -1,7 +1,7 @@
 """Small inputs that several tests build on."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -20,6 +20,7 @@ from subtune.models.model_config import papers_models
 from subtune.runs.spec import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
+from subtune.tasks.task_kind import number_rows
 
 # A multi-label task; none of the built-in tasks is one.
 TOXIC = Task(
@@ -48,10 +49,16 @@ def rows_of(task: Task, rows: int = 12, evaluation: int = 6) -> datasets.Dataset
     make = {"tokens": tagged, "span": questions}.get(task.kind, labelled)
 
     def split(count: int, seed: int) -> datasets.Dataset:
-        return make_split(task, make(task, count, seed, rng), labelled=True, source="example")
+        return split_of(task, make(task, count, seed, rng))
 
     splits = {name: split(evaluation, 10 + i) for i, name in enumerate(task.evaluation)}
     return datasets.DatasetDict({"train": split(rows, 0), **splits})
+
+
+def split_of(task: Task, rows: Iterable[dict], source: str = "example") -> datasets.Dataset:
+    """The split that is made from labelled rows of cells."""
+    placed = number_rows(rows)
+    return make_split(task, task.of_kind.from_rows(task, placed, labelled=True, source=source))
 
 
 @cache

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.data import sources
 from subtune.data.corpora import read_glue_rows
 from subtune.exhibits.glue_server import FILES
 from subtune.tasks import TASKS
@@ -20,7 +19,7 @@ def write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]])
 
 def glue_rows(glue_dir: Path, task: str, split: str) -> list[dict[str, str]]:
     """Real rows of one of GLUE's tasks, with the columns that they have on the hub."""
-    path = sources.glue_file(glue_dir, TASKS[task], split)
+    path = glue_dir / TASKS[task].title / f"{split.replace('validation', 'dev')}.tsv"
     return [row for _, row in read_glue_rows(TASKS[task], path, labelled=True)]
 
 
@@ -33,10 +32,10 @@ def glue_csv(
         rows: of each file, the first so many.
     """
     columns = (*TASKS[task].text, "label")
-    sources = {"train": f"{task}-train.csv", "validation": f"{task}-dev.csv"}
+    names = {"train": f"{task}-train.csv", "validation": f"{task}-dev.csv"}
     train, dev = (
         write(directory / name, columns, glue_rows(glue_dir, task, split)[:rows])
-        for split, name in sources.items()
+        for split, name in names.items()
     )
     return train, dev
 

@@ -22,10 +22,9 @@ from subtune.comparison.settings import StartingModel
 from subtune.config.schema import Pace, Trains
 from subtune.core import process
 from subtune.core.process import StoppedError, is_out_of_memory
+from subtune.data.load import row_encoder
 from subtune.methods import METHODS
 from subtune.models.encoder import Encoder, load_encoder
-from subtune.models.model_config import has_one_end, has_token_types, read_config
-from subtune.models.model_files import read_tokenizer
 from subtune.plan.cost import FORWARD_PASSES, KINDS
 from subtune.runs.spec import Precision, Recipe
 from subtune.tasks import Task
@@ -138,12 +137,8 @@ def _encode(
     rows = len(columns["label"])
     places = np.resize(np.linspace(0, rows - 1, min(TEXTS, rows)).astype(int), TEXTS)
     some = {name: [cells[place] for place in places] for name, cells in columns.items()}
-    config = read_config(directory)
-    tokenizer = read_tokenizer(directory, has_one_end(config, task.of_kind.head))
-    encoded = task.of_kind.encode(tokenizer, some, max_length, None)
-    if not has_token_types(config):
-        del encoded["token_type_ids"]
-    return Examples(datasets.Dataset.from_dict(encoded))
+    encode = row_encoder(task, directory, max_length)
+    return Examples(datasets.Dataset.from_dict(encode(some, range(TEXTS))))
 
 
 @dataclass

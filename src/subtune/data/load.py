@@ -1,50 +1,39 @@
 """Rows of every task, with the same columns from every source, and their token ids."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import datasets
-from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.hub import download_snapshot
 from subtune.core.process import report
 from subtune.data import sources
-from subtune.data.sources import OF_GLUE, REPOSITORIES, TRIED, Repository, mini_columns
+from subtune.data.sources import OF_GLUE, REPOSITORIES, TRIED, Repository
 from subtune.models.model_config import has_one_end, has_token_types, longest_text, read_config
 from subtune.models.model_files import TOKENIZER, read_tokenizer, unknown_lines, unknown_share
 from subtune.runs.spec import DataSpec
 from subtune.tasks import TASKS, TaskSpec
 from subtune.tasks.sentences import separate_texts
-from subtune.tasks.task_kind import Columns, Row, number_rows
+from subtune.tasks.task_kind import Columns, number_rows
 
 
-def load_rows(
-    spec: DataSpec,
-    glue_dir: str | None = None,
-    paths: Mapping[str, str] | None = None,
-    directory: str | None = None,
-) -> datasets.DatasetDict:
+def load_rows(spec: DataSpec, paths: Mapping[str, Path] | None = None) -> datasets.DatasetDict:
     """Return splits of a task with the columns of its kind, without unused labels.
 
-    `sources.find_files` explains the arguments after the first.
+    Args:
+        spec: the task and where its rows are.
+        paths: the file of each split, if the rows are in files.
     """
     task = spec.task
     if spec.source == "hub":
         return _download_rows(task, spec.version, spec.splits)
     if spec.source == "builtin":
-        columns = mini_columns(TASKS[task.name])
+        columns = sources.mini_columns(TASKS[task.name])
     else:
-        by_split = sources.find_files(task, spec.source, spec.splits, glue_dir, paths, directory)
-        columns = sources.read_columns(task, by_split, spec.source)
-    return datasets.DatasetDict(
-        {
-            split: datasets.Dataset.from_dict(columns[split], dataset_features(task))
-            for split in spec.splits
-            if split in columns
-        }
-    )
+        columns = sources.read_columns(task, paths or {}, spec.source)
+    made = {split: make_split(task, columns[split]) for split in spec.splits if split in columns}
+    return datasets.DatasetDict(made)
 
 
 def _download_rows(task: TaskSpec, revision: str, splits: Sequence[str]) -> datasets.DatasetDict:
@@ -75,8 +64,9 @@ def read_hub_split(
     """Return one split of a repository, from its Parquet files."""
     rows = datasets.Dataset.from_parquet(list(paths))
     if repository.row is not None:
-        rows = map(repository.row, rows)
-        return make_split(task, rows, labelled=labelled, source=repository.name)
+        placed = number_rows(map(repository.row, rows))
+        kind, name = task.of_kind, repository.name
+        return make_split(task, kind.from_rows(task, placed, labelled=labelled, source=name))
     # GLUE's labels are numbers on the hub.
     new_names = dict(zip(task.text, ("text_a", "text_b"), strict=False))
     new_names |= dict.fromkeys(task.label_columns, "label")
@@ -88,18 +78,18 @@ def read_hub_split(
 def dataset_features(task: TaskSpec) -> datasets.Features:
     """Return the columns of every dataset: ``idx``, and those of the task's kind."""
     types = {"idx": "int32", **task.of_kind.column_types(task)}
-    return datasets.Features({name: _arrow_type(kind) for name, kind in types.items()})
+    return datasets.Features(
+        {
+            name: datasets.List(datasets.Value(*kind))
+            if isinstance(kind, list)
+            else datasets.Value(kind)
+            for name, kind in types.items()
+        }
+    )
 
 
-def _arrow_type(kind: Any) -> Any:
-    return datasets.List(_arrow_type(*kind)) if isinstance(kind, list) else datasets.Value(kind)
-
-
-def make_split(
-    task: TaskSpec, rows: Iterable[Row], *, labelled: bool, source: str
-) -> datasets.Dataset:
-    """Return one split from rows of cells, with the columns of the task's kind."""
-    columns = task.of_kind.from_rows(task, number_rows(rows), labelled=labelled, source=source)
+def make_split(task: TaskSpec, columns: Columns) -> datasets.Dataset:
+    """Return one split with the columns of the task's kind."""
     return datasets.Dataset.from_dict(columns, features=dataset_features(task))
 
 
@@ -131,37 +121,37 @@ def tokenize(
         SubtuneError: the tokenizer cannot be read, has no token for any word or more words than the
             model, or the model has fewer than ``max_length`` positions.
     """
-    config = read_config(model_directory)
-    if max_length > longest_text(config):
+    longest = longest_text(read_config(model_directory))
+    if max_length > longest:
         raise SubtuneError(
-            f"max_length: found {max_length}, expected at most {longest_text(config)}, the "
-            "positions of the model"
+            f"max_length: found {max_length}, expected at most {longest}, the positions of the "
+            "model"
         )
     if not rows:  # the task's test files may be absent
         return rows
-    tokenizer = read_tokenizer(model_directory, has_one_end(config, task.of_kind.head))
     first = next(iter(rows.values()))
     some = task.of_kind.texts(first.select(range(0, len(first), -(-len(first) // TRIED)))[:])
+    tokenizer = read_tokenizer(model_directory)
     for line in unknown_lines(unknown_share(tokenizer, map(" ".join, some), model_directory)):
         report(line)
-    encode = row_encoder(task, tokenizer, model_directory, max_length, doc_stride, apart)
+    encode = row_encoder(task, model_directory, max_length, doc_stride, apart)
     settings = {"batched": True, "with_indices": True, "remove_columns": first.column_names}
     return rows.map(encode, **settings, desc="tokens")
 
 
 def row_encoder(
     task: TaskSpec,
-    tokenizer: Tokenizer,
     model_directory: Path,
     max_length: int,
-    doc_stride: int | None,
-    apart: bool,
+    doc_stride: int | None = None,
+    apart: bool = False,
 ) -> Callable[[Columns, Sequence[int]], dict[str, list]]:
     """Return a function that maps rows, and their numbers, to the columns of their examples.
 
     The arguments are explained at `tokenize`.
     """
     config = read_config(model_directory)
+    tokenizer = read_tokenizer(model_directory, has_one_end(config, task.of_kind.head))
 
     def encode(batch: Columns, numbers: Sequence[int]) -> dict[str, list]:
         if apart:
@@ -171,20 +161,14 @@ def row_encoder(
             encoded["row"] = [number for number in numbers for _ in task.text]
         if not has_token_types(config):
             del encoded["token_type_ids"]
-        _require_in_vocabulary(encoded["input_ids"], config, model_directory)
+        largest = max(max(ids, default=0) for ids in encoded["input_ids"])
+        words = config.get("vocab_size") or largest + 1
+        # The tokenizer of another model has ids that this model lacks.
+        if largest >= words:
+            raise SubtuneError(
+                f"{model_directory / TOKENIZER}: found a token with id {largest}, expected ids "
+                f"below {words}, the vocab_size of the model"
+            )
         return encoded
 
     return encode
-
-
-def _require_in_vocabulary(
-    input_ids: Sequence[Sequence[int]], config: Mapping[str, Any], model_directory: Path
-) -> None:
-    """Refuse the tokenizer of another model, which has ids that this model lacks."""
-    largest = max(max(ids, default=0) for ids in input_ids)
-    words = config.get("vocab_size") or largest + 1
-    if largest >= words:
-        raise SubtuneError(
-            f"{model_directory / TOKENIZER}: found a token with id {largest}, expected ids "
-            f"below {words}, the vocab_size of the model"
-        )

@@ -8,7 +8,7 @@ method reaches a perfect score. Files must not change between the plan and the j
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from operator import itemgetter
 from pathlib import Path
@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subtune.core.errors import SubtuneError, cut, one_of
-from subtune.core.files import FileState, file_state, hash_files, package_file
+from subtune.core.files import hash_files, package_file
 from subtune.core.hub import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
 from subtune.data import table_files
 from subtune.data.corpora import read_glue_rows, read_questions, read_sentences
-from subtune.data.table_files import file_ending, is_directory, is_file
+from subtune.data.table_files import is_directory, is_file
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs.spec import DataSpec
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
@@ -75,34 +75,6 @@ def task_reader(task: TaskSpec) -> Reader:
     return READERS[task.of_kind.reader]
 
 
-def find_files(
-    task: TaskSpec,
-    source: str,
-    splits: Collection[str],
-    glue_dir: str | None = None,
-    files: Mapping[str, str] | None = None,
-    directory: str | None = None,
-) -> SplitFiles:
-    """Return the files of some splits; an empty mapping if the rows are not in files.
-
-    Args:
-        task: the task.
-        source: the configuration's source. The other arguments depend on it.
-        splits: the splits.
-        glue_dir: for the source ``tsv``, the directory of GLUE's files.
-        files: for the source ``files``, a user's own file of each split.
-        directory: for the source ``files``, the directory of a task's official files.
-
-    Raises:
-        SubtuneError: a file is missing.
-    """
-    if source == "tsv" or directory:
-        found = official_files(directory or str(glue_dir), task, source)
-    else:
-        found = {split: _user_file(files, task, split) for split in splits} if files else {}
-    return {split: found[split] for split in splits if split in found}
-
-
 def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") -> SplitFiles:
     """Return the files of a user's own task by split.
 
@@ -122,18 +94,14 @@ def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") ->
         if split not in files and split != may_lack:
             or_folds = ", or `folds` in its experiment" if split == task.evaluation[0] else ""
             raise SubtuneError(f"{key}: {split!r} is missing, expected a path{or_folds}")
-    return find_files(task, "files", files, files=files)
-
-
-def _user_file(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
-    key, path = f"tasks.{task.name}.files.{split}", Path(files[split])
-    endings = task_reader(task).endings
-    if file_ending(path) not in endings:
-        expected = one_of(path.suffix, endings)
-        raise SubtuneError(f"{key}: {expected} as the ending of {path}")
-    if not is_file(path):
-        raise SubtuneError(f"{key}: found no file {str(path)!r}")
-    return path
+    paths, endings = {split: Path(path) for split, path in files.items()}, task_reader(task).endings
+    for split, path in paths.items():
+        if path.suffix.lower() not in endings:
+            expected = one_of(path.suffix, endings)
+            raise SubtuneError(f"{key}.{split}: {expected} as the ending of {path}")
+        if not is_file(path):
+            raise SubtuneError(f"{key}.{split}: found no file {str(path)!r}")
+    return paths
 
 
 def official_files(directory: str, task: TaskSpec, source: str = "files") -> SplitFiles:
@@ -144,25 +112,22 @@ def official_files(directory: str, task: TaskSpec, source: str = "files") -> Spl
     """
     if source == "tsv":
         key, expected = "glue_dir", "GLUE's official layout"
+        folder = TASKS[task.name].title
         splits = (*task.labelled_splits, *TASKS[task.name].test)
-        paths = {split: glue_file(Path(directory), TASKS[task.name], split) for split in splits}
+        # GLUE's file of `validation_matched` is `dev_matched.tsv`.
+        names = {split: f"{folder}/{split.replace('validation', 'dev')}.tsv" for split in splits}
+        if DIAGNOSTIC in names:
+            names[DIAGNOSTIC] = "diagnostic/diagnostic.tsv"
     else:
         key, names = f"directories.{task.name}", OFFICIAL_NAMES[task.name]
         expected = f"one with {', '.join(names.values())}"
-        paths = {split: Path(directory, name) for split, name in names.items()}
     if not is_directory(directory):
         raise SubtuneError(f"{key}: found no directory {directory!r}, expected {expected}")
+    paths = {split: Path(directory, name) for split, name in names.items()}
     for split, path in paths.items():
         if split in task.labelled_splits and not is_file(path):
             raise SubtuneError(f"{key}: {path} is missing, expected the {split} file")
     return {split: path for split, path in paths.items() if is_file(path)}
-
-
-def glue_file(glue_dir: Path, task: Task, split: str) -> Path:
-    """Return GLUE's file of a split: ``validation_matched`` is ``dev_matched.tsv``."""
-    if split == DIAGNOSTIC:
-        return glue_dir / "diagnostic" / "diagnostic.tsv"
-    return glue_dir / task.title / f"{split.replace('validation', 'dev')}.tsv"
 
 
 def read_columns(
@@ -176,16 +141,12 @@ def read_columns(
         SubtuneError: a file cannot be read, a row does not fit the task, or the rows cannot be used
             for training or scores.
     """
-    states = tuple(map(file_state, paths.values()))
-    return dict(_read_unchanged(task, tuple(paths.items()), source, states))
+    return dict(_read_version(task, tuple(paths.items()), source, files_version(paths)))
 
 
 @lru_cache(maxsize=1)
-def _read_unchanged(
-    task: TaskSpec,
-    paths: tuple[tuple[str, Path], ...],
-    source: str,
-    states: tuple[FileState, ...],
+def _read_version(
+    task: TaskSpec, paths: tuple[tuple[str, Path], ...], source: str, version: str
 ) -> dict[str, Columns]:
     columns, read = {}, read_glue_rows if source == "tsv" else task_reader(task).read
     for split, path in paths:
@@ -297,29 +258,17 @@ def is_on_hub(task: str) -> bool:
     return task in REPOSITORIES or task not in OFFICIAL_NAMES
 
 
-def task_size(
-    task: Task, source: str, own: Mapping[str, str] | None = None, directory: str | None = None
-) -> TaskSize:
+def task_size(task: Task, source: str, paths: Mapping[str, Path]) -> TaskSize:
     """Return the size of a task. For downloads and GLUE's files, the task's entry states it.
-
-    Args:
-        task: the task.
-        source: the configuration's source.
-        own: the path of each split's file, for a user's own task.
-        directory: the directory of a task's official files.
 
     Raises:
         SubtuneError: the files have rows that cannot be trained on.
     """
     if source == "builtin":
-        columns = mini_columns(task)
-    elif source == "files":
-        splits = [*own] if own else task.labelled_splits
-        paths = find_files(task, source, splits, files=own, directory=directory)
-        columns = read_columns(task, paths)
-    else:
-        return task.size or USUAL_SIZE
-    return measure_columns(task, columns)
+        return measure_columns(task, mini_columns(task))
+    if source == "files":
+        return measure_columns(task, read_columns(task, paths))
+    return task.size or USUAL_SIZE
 
 
 def measure_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:

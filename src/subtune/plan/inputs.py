@@ -3,7 +3,7 @@
 Their versions are hashes of local files, or commits of the hub, which `subtune.core.hub` stores.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -38,7 +38,7 @@ from subtune.models.model_files import (
     stored_names,
 )
 from subtune.runs.spec import DataSpec, Labels, ModelSpec, TokensSpec
-from subtune.tasks import Task
+from subtune.tasks import Task, TaskSpec
 from subtune.tasks.task import TaskSize
 
 # A window of a long context begins this many tokens after the previous one, as usual on SQuAD.
@@ -107,9 +107,10 @@ def train_tokens(
     experiment = config.experiments[name]
     rows = make_data_spec(config, task, task.labelled_splits, experiment.folds)
     if rows.key not in sizes:
-        # This reads all rows of a user's files.
-        own = config.tasks[task.name].files if task.name in config.tasks else {}
-        sizes[rows.key] = task_size(task, rows.source, own, config.directories.get(task.name))
+        # This reads all rows of a user's files, with those of a test file.
+        own, paths = config.tasks.get(task.name), find_files(config, task, rows.source)
+        read = {split: path for split, path in paths.items() if own or split in rows.splits}
+        sizes[rows.key] = task_size(task, rows.source, read)
     folds, scarcest = experiment.folds, sizes[rows.key].scarcest
     if folds and scarcest and scarcest[1] < folds:
         raise SubtuneError(
@@ -197,16 +198,14 @@ def make_data_spec(
     config: Config, task: Task, splits: Iterable[str], folds: int | None = None
 ) -> DataSpec:
     """Return the spec of a task's rows: the existing ones of ``splits``, and their version."""
-    own, directory = config.tasks.get(task.name), config.directories.get(task.name)
+    own = config.tasks.get(task.name)
     source: Literal["hub", "tsv", "builtin", "files"]
-    source = "files" if own or directory else config.source
+    source = "files" if own or task.name in config.directories else config.source
+    if own:
+        sources.user_task_files(own.files, task, task.evaluation[0] if folds else "")
     if source in ("tsv", "files"):
-        if own:
-            paths = sources.user_task_files(own.files, task, task.evaluation[0] if folds else "")
-        else:
-            every = (*task.labelled_splits, *task.test)
-            paths = sources.find_files(task, source, every, config.glue_dir, directory=directory)
-        paths = {split: paths[split] for split in splits if split in paths}
+        found = find_files(config, task, source)
+        paths = {split: found[split] for split in splits if split in found}
         version = sources.files_version(paths)
         splits = paths
     elif source == "hub":
@@ -216,3 +215,17 @@ def make_data_spec(
     else:
         version = mini_version(task)
     return DataSpec(task=task, source=source, version=version, splits=tuple(splits))
+
+
+def find_files(config: Config, task: TaskSpec, source: str) -> Mapping[str, Path]:
+    """Return the file of each split of a task; an empty mapping if its rows are not in files.
+
+    Raises:
+        SubtuneError: an official file of a built-in task is missing.
+    """
+    if own := config.tasks.get(task.name):
+        return {split: Path(path) for split, path in own.files.items()}
+    if source not in ("tsv", "files"):
+        return {}
+    directory = config.directories.get(task.name) or config.glue_dir
+    return sources.official_files(str(directory), task, source)

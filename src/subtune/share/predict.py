@@ -22,8 +22,6 @@ from subtune.data.table_files import file_ending
 from subtune.methods.single_entries import read_entry_values
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
-from subtune.models.model_config import has_one_end, read_config
-from subtune.models.model_files import read_tokenizer
 from subtune.runs import records
 from subtune.runs.spec import RunSpec
 from subtune.tasks import TaskSpec
@@ -190,9 +188,7 @@ def predict_rows(
     columns = kind.from_rows(task, rows, labelled=False, source=source)
     spec = records.read_spec(store, run)
     directory, tokens = Path(pretrained_directory(layout, spec)), spec.tokens
-    tokenizer = read_tokenizer(directory, has_one_end(read_config(directory), kind.head))
-    lengths = tokens.max_length, tokens.doc_stride, tokens.apart
-    encode = row_encoder(task, tokenizer, directory, *lengths)
+    encode = row_encoder(task, directory, tokens.max_length, tokens.doc_stride, tokens.apart)
     split = datasets.Dataset.from_dict(encode(columns, columns["idx"]))
     model = load_spec_encoder(spec, str(directory)).to(prepare(torch.get_num_threads()))
     examples, logits = predict_logits(store, spec, model, split)

@@ -11,12 +11,12 @@ from subtune import papers
 from subtune.config.schema import Config
 from subtune.core.errors import placed
 from subtune.core.files import Layout
-from subtune.data.sources import find_files
 from subtune.exhibits.glue_server import read_test_scores, scores_of_server
 from subtune.models.model_files import read_tokenizer, unknown_lines, unknown_share
 from subtune.plan.cost import Cost, Estimates
+from subtune.plan.inputs import find_files
 from subtune.plan.plan import Plan, make_plan
-from subtune.runs.spec import DataSpec, FisherSpec, PlannedRun, RunSpec
+from subtune.runs.spec import FisherSpec, PlannedRun, RunSpec
 from subtune.steps.jobs import STEPS, Job, Paths, files
 
 
@@ -154,24 +154,14 @@ def named_files(config: Config, plan: Plan) -> set[Path]:
     if config.test_scores:
         found.add(Path(config.test_scores))
     for rows in plan.datasets.values():
-        places = places_of(config, rows)
-        paths = {*find_files(rows.task, rows.source, rows.splits, **places).values()}
+        paths = {*find_files(config, rows.task, rows.source).values()}
         found |= paths
-        if official := places["glue_dir"] or places["directory"]:
+        if paths and rows.task.name not in config.tasks:
             # A test file that is added later changes its folder.
-            found |= {Path(official), *(path.parent for path in paths)}
+            official = config.directories.get(rows.task.name) or config.glue_dir
+            found |= {Path(str(official)), *(path.parent for path in paths)}
     for model, spec in plan.models.items():
         if spec.source == "files":
             directory = Path(plan.locations[model])
             found |= {directory, *directory.rglob("*")}
     return found
-
-
-def places_of(config: Config, spec: DataSpec) -> dict[str, Any]:
-    """Return where the files of a task's rows are."""
-    own = config.tasks.get(spec.task.name)
-    return {
-        "glue_dir": config.glue_dir if spec.source == "tsv" else None,
-        "files": {split: own.files[split] for split in spec.splits} if own else {},
-        "directory": config.directories.get(spec.task.name),
-    }

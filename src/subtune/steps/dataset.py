@@ -1,6 +1,7 @@
 """The step `dataset`: the rows of one task."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subtune.core.process import report
@@ -12,24 +13,24 @@ if TYPE_CHECKING:
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for the rows of each task and source."""
-    from subtune.steps.context import places_of
+    from subtune.plan.inputs import find_files
 
     for key, rows in context.plan.datasets.items():
-        places = context.hub | places_of(context.config, rows)
-        yield Job("dataset", key, rows.written(), {}, {"rows": context.paths.dataset(key)}, places)
+        paths = find_files(context.config, rows.task, rows.source)
+        files = {split: str(path) for split, path in paths.items() if split in rows.splits}
+        outputs, places = {"rows": context.paths.dataset(key)}, context.hub | {"files": files}
+        yield Job("dataset", key, rows.written(), {}, outputs, places)
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Read the rows of one task, and write all its splits as Arrow."""
-    from subtune.data import sources
     from subtune.data.load import load_rows
+    from subtune.data.sources import require_unchanged_files
     from subtune.runs.spec import DataSpec
 
     spec = DataSpec.model_validate(job.spec)
-    place = [job.resources[name] for name in ("glue_dir", "files", "directory")]
-    rows = load_rows(spec, *place)
-    sources.require_unchanged_files(
-        spec, sources.find_files(spec.task, spec.source, spec.splits, *place)
-    )
+    paths = {split: Path(path) for split, path in job.resources["files"].items()}
+    rows = load_rows(spec, paths)
+    require_unchanged_files(spec, paths)
     report(", ".join(f"{split}: {len(rows[split])} rows" for split in rows))
     rows.save_to_disk(outputs["rows"])

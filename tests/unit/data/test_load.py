@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 from subtune.core.errors import SubtuneError
 from subtune.data import sources
 from subtune.data.corpora import read_glue_rows
-from subtune.data.load import load_rows, make_split, read_splits, tokenize
+from subtune.data.load import load_rows, read_splits, tokenize
 from subtune.data.sources import MINI_TASKS, mini_columns, mini_rows, mini_version
 from subtune.models.model_files import TOKENIZER
 from subtune.runs.spec import DataSpec
@@ -79,7 +79,7 @@ def test_many_unknown_tokens_are_said_and_only_unknown_ones_are_refused(task, ti
 
 def test_a_task_without_test_files_has_no_rows_to_predict(glue_dir, tiny_bert, tmp_path):
     tests = DataSpec(task=TASKS["rte"], source="tsv", version="1", splits=())
-    load_rows(tests, glue_dir=str(glue_dir)).save_to_disk(tmp_path / "rows")
+    load_rows(tests).save_to_disk(tmp_path / "rows")
     tokens = tokenize(TASKS["rte"], datasets.load_from_disk(tmp_path / "rows"), tiny_bert, 24)
     tokens.save_to_disk(tmp_path / "tokens")
     assert dict(datasets.load_from_disk(tmp_path / "tokens")) == {}
@@ -190,7 +190,7 @@ def test_tokens_are_those_of_the_models_own_tokenizer(name, minilm):
 
 def test_of_a_text_of_100_000_letters_the_beginning_is_read(tiny_bert):
     row = {"text": "good " * 20_000, "label": "sad"}
-    rows = make_split(MOOD, [row], labelled=True, source="here")
+    rows = examples.split_of(MOOD, [row])
     tokens = tokenize(MOOD, datasets.DatasetDict(train=rows), tiny_bert, 24)["train"]
     assert len(tokens["input_ids"][0]) == 24
 

@@ -271,7 +271,7 @@ def write_squad(directory):
 
 def loaded(name, directory):
     spec = DataSpec(task=TASKS[name], source="files", version="1")
-    return load_rows(spec, directory=str(directory))
+    return load_rows(spec, sources.official_files(str(directory), TASKS[name]))
 
 
 def test_the_english_web_treebank_and_squad_are_read_from_their_files(tmp_path):
@@ -286,9 +286,9 @@ def test_the_english_web_treebank_and_squad_are_read_from_their_files(tmp_path):
 
 
 def test_a_file_of_a_directory_that_is_changed_is_refused(tmp_path):
-    write_ud_ewt(tmp_path)
+    write_ud_ewt(tmp_path, splits=("train", "dev"))
     task = TASKS["ud_ewt"]
-    paths = sources.find_files(task, "files", task.labelled_splits, directory=str(tmp_path))
+    paths = sources.official_files(str(tmp_path), task)
     spec = DataSpec(task=task, source="files", version=files_version(paths))
     require_unchanged_files(spec, paths)
     path = tmp_path / "en_ewt-ud-dev.conllu"

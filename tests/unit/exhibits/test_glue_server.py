@@ -94,7 +94,7 @@ def test_the_server_has_a_file_for_each_test_split_of_glue():
 def test_the_real_diagnostic_file_has_as_many_rows_as_the_server(glue_dir):
     file = FILES["AX.tsv"]
     task = TASKS[file.task]
-    path = sources.glue_file(glue_dir, task, file.split)
+    path = glue_dir / "diagnostic" / "diagnostic.tsv"
     assert len([*read_glue_rows(task, path, labelled=False)]) == file.rows
 
 

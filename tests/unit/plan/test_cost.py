@@ -117,7 +117,7 @@ def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
 
 @pytest.mark.parametrize("task", ["rte", "ud_ewt", "squad"])
 def test_a_mini_tasks_size_is_counted(task, minilm):
-    size = task_size(TASKS[task], "builtin")
+    size = task_size(TASKS[task], "builtin", {})
     assert (size.train_rows, size.evaluation_rows, size.all_rows) == (200, 100, 340)
     rows = load_rows(DataSpec(task=TASKS[task], source="builtin", version="1"))
     ids = tokenize(TASKS[task], rows, minilm, 256)["train"]["input_ids"]

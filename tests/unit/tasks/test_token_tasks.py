@@ -14,7 +14,6 @@ from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 
 from subtune.core.errors import SubtuneError
 from subtune.data.corpora import conllu_sentences, read_questions
-from subtune.data.load import make_split
 from subtune.data.sources import task_reader
 from subtune.models.encoder import load_encoder
 from subtune.models.families import QUESTION_ANSWERING
@@ -25,6 +24,7 @@ from subtune.tasks.task import KINDS
 from subtune.tasks.token_tasks import LONGEST_ANSWER, OUTSIDE
 from subtune.training.evaluation import split_logits
 from tests.helpers import question_answering
+from tests.helpers.examples import split_of
 
 TOKENS = KINDS["tokens"]
 CHUNKS = Task(
@@ -125,7 +125,7 @@ def test_a_word_without_pieces_is_the_unknown_token(wordpiece, word, added):
 
 
 def split(*rows):
-    return make_split(CHUNKS, rows, labelled=True, source="f")
+    return split_of(CHUNKS, rows, "f")
 
 
 @pytest.mark.parametrize(
