@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
-from subtune.comparison import Kind, Options, Request, TableOptions
+from subtune.comparison import Kind, Options, TableOptions
 from subtune.core import VERSION
 from subtune.core.errors import SubtuneError, one_of, printable
 from subtune.core.files import Layout
@@ -189,12 +189,19 @@ def init(
         test: a file of test rows; default: --dev rows give the scores
         to: default: the task's name + .yaml
     """
-    from subtune.comparison import first_configuration
+    from subtune.comparison.first_configuration import run_command, write_first_configuration
+    from subtune.comparison.user_table import make_task_name
+    from subtune.config.checks import read_config
 
-    request = _request(train, dev, test, options, kind, to)
-    steps = first_configuration.next_steps(request.target)
-    for line in itertools.chain(first_configuration.write_first_configuration(request), steps):
+    target = to or Path(f"{make_task_name(train)}.yaml")
+    paths = {"train": train, "validation": dev, "test": test}
+    for line in write_first_configuration(paths, replace(options, kind=kind.kind), target):
         print(line, flush=True)
+    layout = Layout(read_config(target).results)
+    print(f"{target} contains all of this, with comments on what to change. To train:")
+    print(f"    {run_command(target)}")
+    answers, report = layout.summary("answers", "md"), layout.report()
+    print(f"The answer is then in {answers}, and everything on one page in {report}")
 
 
 @_command("look examples/weather-train.csv")
@@ -219,22 +226,12 @@ def look(
     from subtune.comparison.first_configuration import look_at_tables
     from subtune.comparison.messages import look_lines
 
-    facts = look_at_tables(_request(train, dev, test, options, kind)).facts
+    paths = {"train": train, "validation": dev, "test": test}
+    facts, *_ = look_at_tables(paths, replace(options, kind=kind.kind))
     if json:
         print(dumps(asdict(facts), indent=2))
     else:
         _print_lines(look_lines(facts))
-
-
-def _request(
-    train: Path,
-    dev: Path | None,
-    test: Path | None,
-    options: TableOptions,
-    kind: KindOptions,
-    to: Path | None = None,
-) -> Request:
-    return Request(train, dev, test, to=to, **asdict(replace(options, kind=kind.kind)))
 
 
 @_command("params bitfit layernorm --labels 3")

@@ -6,13 +6,12 @@ The `subtune` command and Python's `compare` take their names, types, defaults a
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from cyclopts import Parameter
 
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, one_of
 from subtune.core.files import read_package_yaml
 
 # The keys of `defaults.yaml`, where comments explain them.
@@ -61,45 +60,15 @@ class Options(TableOptions):
     margin: float = 0.02
 
     def __post_init__(self) -> None:
-        """Refuse a number that is out of its range."""
+        """Refuse an unknown kind, and a number that is out of its range."""
+        if self.kind not in (None, *get_args(Kind)):
+            raise SubtuneError(f"kind: {one_of(self.kind, get_args(Kind))}")
         if not self.minutes > 0:
             raise SubtuneError(f"--minutes: found {self.minutes:g}, expected a positive number")
         if not 0 < self.margin < 1:
             raise SubtuneError(
                 f"--margin: found {self.margin:g}, expected a score between 0 and 1, such as 0.02"
             )
-
-
-@dataclass(frozen=True)
-class Request(Options):
-    """A user's tables and options.
-
-    Attributes:
-        train: the file with rows to train on.
-        dev: the file with rows to evaluate on; None: folds of the training rows.
-        test: the file with rows that are used for scores only.
-        to: path of the configuration; default: the task's name + .yaml.
-        results: directory of the results; default: the task's name, below results.
-    """
-
-    train: Path
-    dev: Path | None = None
-    test: Path | None = None
-    to: Path | None = None
-    results: str | None = None
-
-    @property
-    def task(self) -> str:
-        """The task's name."""
-        # Importing pandas takes time, and the command needs only the fields.
-        from subtune.comparison.user_table import make_task_name
-
-        return make_task_name(self.train)
-
-    @property
-    def target(self) -> Path:
-        """The path of the configuration."""
-        return self.to or Path(f"{self.task}.yaml")
 
 
 def with_options(function: Callable) -> Any:

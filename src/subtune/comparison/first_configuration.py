@@ -1,19 +1,19 @@
-"""The first configuration for a user's tables: the request, the choices, and the file."""
+"""The first configuration for a user's tables: what is guessed and chosen, and the file."""
 
+import math
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 import numpy as np
 import yaml
 
-from subtune.comparison import DEFAULTS, Kind, Request, messages
+from subtune.comparison import DEFAULTS, Options, TableOptions, messages
 from subtune.comparison.look import (
     Facts,
     Lengths,
@@ -22,28 +22,26 @@ from subtune.comparison.look import (
     require_labels,
 )
 from subtune.comparison.settings import (
-    Settings,
     StartingModel,
     Times,
     estimate_times,
     find_starting_model,
-    list_settings,
+    list_experiments,
     possible_windows,
 )
 from subtune.comparison.user_table import (
-    LabelColumns,
-    UserTable,
     guess_label_columns,
     guess_text_columns,
     label_names,
     label_order,
+    make_task_name,
     parse_number,
     read_user_table,
 )
-from subtune.config.checks import check_config, read_config
+from subtune.config.checks import check_config
+from subtune.config.schema import Config, Experiment, OwnTask
 from subtune.core import process
 from subtune.core.errors import SubtuneError, one_line, one_of
-from subtune.core.files import Layout
 from subtune.data import sources
 from subtune.data.sources import measure_columns
 from subtune.tasks import Task
@@ -56,133 +54,77 @@ if TYPE_CHECKING:
 EXPERIMENT = "mine"
 
 
-class Findings(NamedTuple):
-    """A user's tables, a model for them, and the facts about both.
+def look_at_tables(
+    paths: Mapping[str, Path | None], options: TableOptions
+) -> tuple[Facts, StartingModel, np.ndarray]:
+    """Read a user's tables, and collect facts about them.
 
-    Attributes:
-        tables: the tables by split.
-        model: the model.
-        counts: the number of tokens of each training text.
-        facts: the facts.
-    """
+    Args:
+        paths: the file of each split, or None.
+        options: the user's options.
 
-    tables: dict[str, UserTable]
-    model: StartingModel
-    counts: np.ndarray
-    facts: Facts
-
-    @property
-    def paths(self) -> dict[str, str]:
-        """The path of each split."""
-        return {split: str(table.path) for split, table in self.tables.items()}
-
-    def lengths(self, max_length: int) -> Lengths:
-        """Describe the lengths of the training texts if ``max_length`` tokens are read."""
-        return describe_lengths(self.counts, max_length, bool(self.model.directory))
-
-
-def look_at_tables(request: Request) -> Findings:
-    """Read the tables of a request and collect facts about them.
+    Returns:
+        The facts, the model, and the numbers of tokens of training texts.
 
     Raises:
         SubtuneError: a table cannot be read, or a column cannot be guessed or is missing.
     """
-    if request.kind not in (None, *get_args(Kind)):
-        raise SubtuneError(f"kind: {one_of(request.kind, get_args(Kind))}")
-    given = {"train": request.train, "validation": request.dev, TEST: request.test}
-    read = {
-        split: read_user_table(path, request.encoding, request.sheet)
-        for split, path in given.items()
+    tables = {
+        split: read_user_table(path, options.encoding, options.sheet)
+        for split, path in paths.items()
         if path
     }
-    label = _label_columns(request, read["train"])
-    text = tuple(column for column in (request.text, request.text2) if column)
-    text = text or guess_text_columns(read["train"], label_names(label))
+    train, named = tables["train"], options.label
+    if isinstance(named, str) and "," in named and named not in train.columns:
+        named = [name.strip() for name in named.split(",")]
+    label = named if isinstance(named, str) else tuple(named or ())
+    label = label or guess_label_columns(train)
+    text = tuple(column for column in (options.text, options.text2) if column)
+    text = text or guess_text_columns(train, label_names(label))
     for column in (*text, *label_names(label)):
-        for table in read.values():
+        for table in tables.values():
             if column not in table.columns:
                 known = one_of(column, table.columns)
                 raise SubtuneError(f"{table.path}: no such column: {known}")
-    model = find_starting_model(request.model)
-    cells = (read["train"].cells(column) for column in text)
+    model = find_starting_model(options.model)
+    cells = (train.cells(column) for column in text)
     counts, unknown = model.token_counts(
         [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
     )
     window = possible_windows(counts, model.longest_text)[0]
     lengths = describe_lengths(counts, window, bool(model.directory), unknown)
-    guessed = tuple(n for n in ("text", "label", "sheet", "kind") if getattr(request, n) is None)
-    facts = describe_tables(read, text, label, lengths, request.kind, guessed)
-    return Findings(read, model, counts, facts)
+    guessed = tuple(n for n in ("text", "label", "sheet", "kind") if getattr(options, n) is None)
+    return describe_tables(tables, text, label, lengths, options.kind, guessed), model, counts
 
 
-def _label_columns(request: Request, train: UserTable) -> LabelColumns:
-    """Return the label columns, which are named, several with commas in between, or guessed."""
-    label = request.label
-    if not label:
-        return guess_label_columns(train)
-    if isinstance(label, str) and "," in label and label not in train.columns:
-        label = [name.strip() for name in label.split(",")]
-    return label if isinstance(label, str) else tuple(label)
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A configuration without the settings of its experiment.
-
-    Attributes:
-        request: the user's options.
-        findings: the tables, and the facts about them.
-        task: the task of the tables.
-        size: the size of the task.
-        rows: the number of rows on which a run can train.
-        folds: the number of folds, or None if there are dev rows.
-        timed: the pace of this machine.
-    """
-
-    request: Request
-    findings: Findings
-    task: Task
-    size: TaskSize
-    rows: int
-    folds: int | None
-    timed: "MeasuredPace"
-
-    def text(self, chosen: Settings) -> str:
-        """Return the text of the configuration with some settings."""
-        others = [name for name in self.task.of_kind.metrics if name not in self.task.metrics]
-        if self.task.outputs != 2:
-            # F1 is of two classes.
-            others = [name for name in others if name != "f1"]
-        return _template().render(
-            vars(self),
-            settings=chosen,
-            cut_share=messages.describe_cut_texts(self.findings.lengths(chosen.max_length)),
-            other_metrics=others,
-            at_once=process.count_jobs_at_once(),
-            experiment=EXPERIMENT,
-            defaults=DEFAULTS,
-        )
-
-
-def write_first_configuration(request: Request) -> Iterator[str]:
+def write_first_configuration(
+    paths: Mapping[str, Path | None], options: Options, target: Path, results: str | None = None
+) -> Iterator[str]:
     """Write a configuration, and yield lines about the tables and the choices.
+
+    Args:
+        paths: the file of each split, or None.
+        options: the user's options.
+        target: the path of the configuration.
+        results: directory of the results; default: the task's name, below results.
 
     Raises:
         SubtuneError: a table cannot be trained on, something cannot be guessed, or the
             configuration cannot be written.
     """
-    findings = look_at_tables(request)
-    yield from messages.look_lines(findings.facts)
-    task, model = make_task(request, findings), findings.model
-    paths = sources.user_task_files(findings.paths, task, may_lack="validation")
-    columns = sources.read_columns(task, paths)
+    facts, model, counts = look_at_tables(paths, options)
+    yield from messages.look_lines(facts)
+    task = make_task(facts, options)
+    files = {split: part.path for split, part in facts.parts.items()}
+    by_split = sources.user_task_files(files, task, may_lack="validation")
+    columns = sources.read_columns(task, by_split)
     yield f"metrics: {', '.join(task.metrics)}"
     size = measure_columns(task, columns)
     folds, rows = None, size.train_rows
-    if "validation" not in findings.paths:
-        folds = _count_folds(findings, size)
+    if "validation" not in files:
+        folds = _count_folds(files["train"], size)
         rows -= rows // folds
-        yield from messages.fold_lines(findings.facts, folds)
+        yield from messages.fold_lines(facts, folds)
     yield messages.model_line(model)
     problems = model.problems_by_method(DEFAULTS.methods, task)
     yield from (f"method {method} is left out: {why}" for method, why in problems.items())
@@ -190,39 +132,34 @@ def write_first_configuration(request: Request) -> Iterator[str]:
     # Importing torch takes seconds.
     from subtune.comparison.pace import measure_pace
 
-    windows = possible_windows(findings.counts, model.longest_text)
-    seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * 60 * request.minutes)
+    windows = possible_windows(counts, model.longest_text)
+    seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * 60 * options.minutes)
     timed = measure_pace(model, task, columns["train"], windows[0], methods, seconds)
-    seeds = folds or DEFAULTS.seeds
-    choices = list_settings(rows, windows, model.hidden_size, methods, seeds, timed.least_batch)
-    draft = Draft(request, findings, task, size, rows, folds, timed)
-    chosen, text, times = _choose_settings(draft, choices)
-    yield messages.run_line(chosen, has_folds=folds is not None)
-    lengths = findings.lengths(chosen.max_length)
-    yield from messages.reduction_lines(choices[0], chosen, lengths, request.minutes)
-    yield from messages.time_lines(model, times, request.minutes)
-    target = request.target
+    fixed: dict[str, Any] = {"models": [model.name], "tasks": [task.name], "folds": folds}
+    fixed |= {"margin": options.margin, "precision": timed.precision}
+    if task.of_kind.has_numbers:
+        fixed["labels"] = model.labels
+    choices = list_experiments(rows, windows, model.hidden_size, methods, fixed, timed.least_batch)
+    config = _make_config(results, task, files, model, timed, choices[0])
+    config, times = _choose_experiment(config, choices, size, counts, options.minutes)
+    chosen = config.experiments[EXPERIMENT]
+    yield messages.run_line(chosen)
+    lengths = describe_lengths(counts, chosen.max_length, bool(model.directory))
+    yield from messages.reduction_lines(choices[0], chosen, rows, lengths, options.minutes)
+    yield from messages.time_lines(model, times, options.minutes)
+    text = _render(config, task, model, timed, target, rows, lengths)
     with one_line(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:
         file.write(text)
 
 
-def next_steps(target: Path) -> Iterator[str]:
-    """Yield lines about training a configuration that `init` has written."""
-    yield f"{target} contains all of this, with comments on what to change. To train:"
-    yield f"    {run_command(target)}"
-    layout = Layout(read_config(target).results)
-    answers = layout.summary("answers", "md")
-    yield f"The answer is then in {answers}, and everything on one page in {layout.report()}"
-
-
-def make_task(request: Request, findings: Findings) -> Task:
+def make_task(facts: Facts, options: Options) -> Task:
     """Return the task of some tables.
 
     Raises:
         SubtuneError: nothing can be learnt from the labels, or the columns do not make a task.
     """
-    require_labels(findings.facts)
-    label, kind, parts = findings.facts.label, findings.facts.kind, findings.facts.parts
+    require_labels(facts)
+    label, kind, parts = facts.label, facts.kind, facts.parts
     train, dev = parts["train"].labels, parts.get("validation", parts["train"]).labels
     words = sorted({*train, *dev}, key=label_order) if isinstance(label, str) else label
     if kind == "classification" and len(words) == 2 and parse_number(words[1]) is None:
@@ -234,21 +171,22 @@ def make_task(request: Request, findings: Findings) -> Task:
         # Always predicting a class that is most of the rows scores well by accuracy.
         if max(train.values()) > DEFAULTS.imbalance * even:
             metrics = DEFAULTS.metrics["unbalanced"]
+    name = make_task_name(Path(facts.parts["train"].path))
     return Task(
-        name=request.task,
-        title=request.task,
-        text=findings.facts.text,
+        name=name,
+        title=name,
+        text=facts.text,
         label=label,
         labels=None if kind == "regression" else tuple(words),
         kind=kind,
         metrics=tuple(metrics),
-        evaluation=("validation", TEST) if TEST in findings.tables else ("validation",),
-        encoding=request.encoding,
-        sheet=request.sheet,
+        evaluation=("validation", TEST) if TEST in parts else ("validation",),
+        encoding=options.encoding,
+        sheet=options.sheet,
     )
 
 
-def _count_folds(findings: Findings, size: TaskSize) -> int:
+def _count_folds(train: str, size: TaskSize) -> int:
     """Return the number of folds that the training rows can be divided into.
 
     Raises:
@@ -257,33 +195,115 @@ def _count_folds(findings: Findings, size: TaskSize) -> int:
     folds = size.most_folds(DEFAULTS.seeds)
     if folds < 2 and size.scarcest:
         raise SubtuneError(
-            f"{findings.paths['train']}: found too few {size.scarcest[0]}, expected at least two, "
-            "one to train on and one to evaluate on"
+            f"{train}: found too few {size.scarcest[0]}, expected at least two, one to train on "
+            "and one to evaluate on"
         )
     return folds
 
 
-def _choose_settings(
-    draft: Draft, choices: Sequence[Settings]
-) -> tuple[Settings, str, Times | None]:
-    """Choose the first settings whose runs end within the user's minutes, or else the last.
+def _make_config(
+    results: str | None,
+    task: Task,
+    files: Mapping[str, str],
+    model: StartingModel,
+    timed: "MeasuredPace",
+    experiment: Experiment,
+) -> Config:
+    """Return the configuration of an experiment."""
+    settings = task.model_dump(include={*OwnTask.model_fields})
+    return check_config(
+        {
+            "results": results or f"results/{task.name}",
+            "models": {model.name: {model.source: model.reference, "pooling": model.pooling}},
+            "tasks": {task.name: settings | {"files": files}},
+            "experiments": {EXPERIMENT: experiment},
+            "jobs_at_once": process.count_jobs_at_once(),
+            "assumptions": {
+                "device": timed.device,
+                "start_minutes": DEFAULTS.start_minutes,
+                "pace": timed.pace,
+            },
+        }
+    )
+
+
+def _choose_experiment(
+    config: Config,
+    choices: Iterable[Experiment],
+    size: TaskSize,
+    counts: np.ndarray,
+    minutes: float,
+) -> tuple[Config, Times | None]:
+    """Choose the first experiment that ends within the user's minutes, or else the last.
 
     Args:
-        draft: the configuration without settings.
-        choices: settings, the best first and the quickest last.
+        config: a configuration, whose experiment is replaced.
+        choices: experiments, the best first and the quickest last.
+        size: the size of the task.
+        counts: the number of tokens of each text.
+        minutes: the user's minutes.
 
     Returns:
-        The settings, the text of their configuration, and its estimated time.
+        The configuration, and its estimated time.
     """
     for chosen in choices:
-        text = draft.text(chosen)
-        tokens = draft.findings.counts.clip(max=chosen.max_length).mean()
-        size = draft.size.replaced(tokens=tokens)
-        checked = check_config(yaml.safe_load(text))
-        times = estimate_times(checked, draft.findings.model, draft.task, size)
-        if times is None or times.all <= 60 * draft.request.minutes:
+        config = config.model_copy(update={"experiments": {EXPERIMENT: chosen}})
+        tokens = counts.clip(max=chosen.max_length).mean()
+        times = estimate_times(config, size.replaced(tokens=tokens))
+        if times is None or times.all <= 60 * minutes:
             break
-    return chosen, text, times
+    return config, times
+
+
+def _render(
+    config: Config,
+    task: Task,
+    model: StartingModel,
+    timed: "MeasuredPace",
+    target: Path,
+    rows: int,
+    lengths: Lengths,
+) -> str:
+    """Return the text of a configuration, with comments.
+
+    Args:
+        config: the configuration.
+        task: its task.
+        model: its model.
+        timed: the pace of this machine.
+        target: the path of the configuration.
+        rows: the number of rows on which a run can train.
+        lengths: the lengths of the training texts.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("subtune.comparison", ""),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    flow = partial(yaml.safe_dump, default_flow_style=True)
+    environment.filters |= {"quoted": quote_yaml, "flow": flow, "command": run_command}
+    experiment = config.experiments[EXPERIMENT]
+    [train_rows] = experiment.list_row_numbers(rows)
+    others = [name for name in task.of_kind.metrics if name not in task.metrics]
+    if task.outputs != 2:
+        # F1 is of two classes.
+        others = [name for name in others if name != "f1"]
+    return environment.get_template("first_configuration.yaml").render(
+        config=config,
+        name=EXPERIMENT,
+        experiment=experiment.model_dump(mode="json"),
+        task=task,
+        model=model,
+        timed=timed,
+        target=target,
+        rows=rows,
+        train_rows=train_rows,
+        steps=math.ceil(train_rows / experiment.batch_size) * experiment.epochs,
+        cut_share=messages.describe_cut_texts(lengths),
+        other_metrics=others,
+        defaults=DEFAULTS,
+    )
 
 
 def run_command(target: Path) -> str:
@@ -294,27 +314,9 @@ def run_command(target: Path) -> str:
     return shlex.join([program, "run", str(target)])
 
 
-@cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("subtune.comparison", ""),
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= {"quoted": quote_yaml, "rates": _write_rates, "command": run_command}
-    return environment.get_template("first_configuration.yaml")
-
-
 def quote_yaml(text: str) -> str:
     """Return a text as YAML, in quotation marks if YAML needs them."""
     in_list = yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=10**9)
     if in_list == f"[{text}]\n":
         return text
     return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=10**9).rstrip("\n")
-
-
-def _write_rates(rates: Sequence[float]) -> str:
-    """Return learning rates as YAML: one as a list, several as a search."""
-    written = yaml.safe_dump([*rates], default_flow_style=True).strip()
-    return f"{{search: {written}}}" if len(rates) > 1 else written

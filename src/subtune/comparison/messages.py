@@ -7,8 +7,10 @@ from pathlib import Path
 
 from subtune.comparison import DEFAULTS
 from subtune.comparison.look import Facts, Lengths, SplitFacts
-from subtune.comparison.settings import Settings, StartingModel, Times
+from subtune.comparison.settings import StartingModel, Times
 from subtune.comparison.user_table import is_number, label_names, label_order
+from subtune.config.fields import SearchOfRates
+from subtune.config.schema import Experiment
 from subtune.core.errors import listed, shown
 from subtune.data.table_files import file_ending, sheet_names
 from subtune.models.model_files import unknown_lines
@@ -161,42 +163,46 @@ def model_line(model: StartingModel) -> str:
     return f"model: {model.reference}, {size}: {model.reason}; another with --model"
 
 
-def run_line(settings: Settings, has_folds: bool) -> str:
+def run_line(experiment: Experiment) -> str:
     """Return the line about the runs."""
     # A method without learning rates trains nothing. No seed changes it, but each fold does.
-    repeated = [method for method, rates in settings.methods.items() if rates or has_folds]
-    once = [method for method in settings.methods if method not in repeated]
+    methods, folds = experiment.methods, experiment.folds
+    repeated = [method for method, rates in methods.items() if rates or folds]
+    once = [method for method in methods if method not in repeated]
     others = "".join(f", and {method}" for method in once)
-    seeds, own = len(settings.seeds), settings.own_epochs
-    longer = f" ({next(iter(own.values()))} of {', '.join(own)})" if own else ""
-    rates = "the first seed searches each method's" if settings.searches else "each method has one"
+    seeds, own = len(experiment.seeds), experiment.by_method
+    longer = f" ({next(iter(own.values())).epochs} of {', '.join(own)})" if own else ""
+    searches = any(isinstance(rates, SearchOfRates) for rates in methods.values())
+    rates = "the first seed searches each method's" if searches else "each method has one"
     return (
         f"{seeds * len(repeated) + len(once)} runs: methods ({', '.join(repeated)}) × {seeds} "
-        f"{'folds' if has_folds else 'seeds'}{others}; "
-        f"{settings.epochs} epochs each{longer}, in batches of {settings.batch_size}; {rates} "
+        f"{'folds' if folds else 'seeds'}{others}; "
+        f"{experiment.epochs} epochs each{longer}, in batches of {experiment.batch_size}; {rates} "
         "learning rate"
     )
 
 
 def reduction_lines(
-    usual: Settings, chosen: Settings, lengths: Lengths, minutes: float
+    usual: Experiment, chosen: Experiment, rows: int, lengths: Lengths, minutes: float
 ) -> Iterator[str]:
     """Yield a line if settings were reduced to fit into ``minutes``.
 
     Args:
-        usual: the settings without a time limit.
-        chosen: the reduced settings.
+        usual: the experiment without a time limit.
+        chosen: the reduced experiment.
+        rows: the number of rows on which a run can train.
         lengths: the lengths of the texts, with the chosen ``max_length``.
         minutes: the time limit.
     """
     changes = []
     if left_out := [method for method in usual.methods if method not in chosen.methods]:
         changes.append(f"without {', '.join(left_out)}")
-    if chosen.train_rows < usual.train_rows:
-        changes.append(f"{chosen.train_rows:,} of {usual.train_rows:,} rows train")
+    [train_rows] = chosen.list_row_numbers(rows)
+    if train_rows < rows:
+        changes.append(f"{train_rows:,} of {rows:,} rows train")
     if chosen.epochs < usual.epochs:
         changes.append(f"{chosen.epochs} epochs in place of {usual.epochs}")
-    elif chosen.epochs == usual.epochs and chosen.own_epochs != usual.own_epochs:
+    elif chosen.epochs == usual.epochs and chosen.by_method != usual.by_method:
         changes.append("fewer epochs of single methods")
     if chosen.max_length < usual.max_length:
         window = f"max_length {chosen.max_length} in place of {usual.max_length}"

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from subtune.comparison import Options, Request, loop, with_options
+from subtune.comparison import Options, loop, with_options
 from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
 from subtune.comparison.messages import sheet_lines
 from subtune.comparison.results import CONFIGURATION, Comparison, load
@@ -154,23 +154,15 @@ def _question(
 def _configure(place: Path, question: Question, say: Say | None) -> None:
     """Write the rows that are no files yet, the question, and a configuration."""
     paths = write_splits(question.splits, place, place / question.name)
-    options = asdict(question.options)
-    kept = question.identity | {"minutes": options["minutes"]}
+    kept = question.identity | {"minutes": question.options.minutes}
     (place / ASKED).write_text(f"{json.dumps(kept, indent=2, default=str)}\n")
     lines: Iterable[str] = ()
-    if question.divided and not options["sheet"]:
+    if question.divided and not question.options.sheet:
         # `init` sees only the files with the divided rows.
         lines = sheet_lines(question.divided)
-    request = Request(
-        paths["train"],
-        paths.get("validation"),
-        paths.get("test"),
-        to=place / CONFIGURATION,
-        results=str(place),
-        **options,
-    )
     written = [f"{place / CONFIGURATION} has these settings"]
-    _say_all(chain(lines, write_first_configuration(request), written), say)
+    settings = write_first_configuration(paths, question.options, place / CONFIGURATION, str(place))
+    _say_all(chain(lines, settings, written), say)
 
 
 def _continue(place: Path, question: Question, say: Say | None) -> None:

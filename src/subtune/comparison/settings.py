@@ -6,15 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from subtune.comparison import DEFAULTS
 from subtune.comparison.user_table import make_name
-from subtune.config.fields import HUB_MODELS, REPOSITORY
-from subtune.config.schema import Config
+from subtune.config.fields import ALL_ROWS, HUB_MODELS, REPOSITORY, SearchOfRates
+from subtune.config.schema import Config, Experiment, MethodSettings
 from subtune.core import process
 from subtune.core.errors import SubtuneError, cut, placed
 from subtune.core.ids import Value
@@ -39,7 +38,7 @@ from subtune.plan.cost import Estimates
 from subtune.plan.inputs import make_data_spec
 from subtune.plan.plan import make_plan
 from subtune.runs.spec import Labels
-from subtune.tasks import Task, TaskSpec
+from subtune.tasks import TaskSpec
 from subtune.tasks.task import TaskSize
 
 # A plan needs a commit of each model on the hub. For an estimate any commit will do.
@@ -192,49 +191,17 @@ class Times(NamedTuple):
     first: float
 
 
-class Settings(NamedTuple):
-    """Settings of an experiment.
-
-    Attributes:
-        methods: the learning rates to try, by method.
-        seeds: one seed for each run of a method.
-        epochs: the number of epochs.
-        batch_size: the number of texts in a batch.
-        max_length: the most tokens of a text that are read.
-        train_rows: the number of rows that a run trains on.
-        own_epochs: the epochs of methods that train longer than the others.
-    """
-
-    methods: dict[str, tuple[float, ...]]
-    seeds: tuple[int, ...]
-    epochs: int
-    batch_size: int
-    max_length: int
-    train_rows: int
-    own_epochs: Mapping[str, int] = MappingProxyType({})
-
-    @property
-    def steps(self) -> int:
-        """Return the number of steps of a run."""
-        return math.ceil(self.train_rows / self.batch_size) * self.epochs
-
-    @property
-    def searches(self) -> bool:
-        """Return whether any method has several learning rates to try."""
-        return any(len(rates) > 1 for rates in self.methods.values())
-
-
-def list_settings(
+def list_experiments(
     rows: int,
     windows: Sequence[int],
     hidden_size: int,
     methods: Iterable[str],
-    seeds: int,
+    fixed: Mapping[str, Any],
     least_batch: int = 1,
-) -> list[Settings]:
-    """Return settings for a table and a model, the best first and the quickest last.
+) -> list[Experiment]:
+    """Return experiments with a table and a model, the best first and the quickest last.
 
-    In the first settings, methods with few parameters train for more epochs than the other methods.
+    In the first ones, methods with few parameters train for more epochs than the other methods.
     Then follow the reductions of `_reductions`, each with fewer and fewer epochs.
 
     Args:
@@ -242,7 +209,7 @@ def list_settings(
         windows: values of `max_length`, the longest first.
         hidden_size: the model's hidden size.
         methods: the methods whose parameters the model has.
-        seeds: the number of runs of each method.
+        fixed: the settings that do not depend on time. With `folds`, there are as many seeds.
         least_batch: the smallest batch that uses the machine well; if it leaves fewer than
             `fewest_steps` steps, batches are smaller.
     """
@@ -255,23 +222,34 @@ def list_settings(
     found = []
     for train_rows, max_length, shorter in _reductions(rows, windows):
         size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
-        fewest = math.ceil(shorter["epochs"] * size["epochs"])
+        fewest, batch_size = math.ceil(shorter["epochs"] * size["epochs"]), least_batch
+        while train_rows * fewest < batch_size * DEFAULTS.fewest_steps:
+            batch_size //= 2
         kept = {m: tried for m, tried in rates.items() if m not in shorter["without"]}
         if "rows" in shorter:
             # The middle learning rate; a method that trains nothing has none.
             kept = {method: tried[len(tried) // 2 :][:1] for method, tried in kept.items()}
-        shortest = Settings(
-            methods=kept,
-            seeds=tuple(range(seeds)),
+        shortest = Experiment(
+            **fixed,
+            methods={
+                m: SearchOfRates(search=tried) if len(tried) > 1 else tried or None
+                for m, tried in kept.items()
+            },
+            seeds=tuple(range(fixed.get("folds") or DEFAULTS.seeds)),
             epochs=fewest,
-            batch_size=_batch_size(train_rows, fewest, size["batch_size"], least_batch),
+            batch_size=max(batch_size, size["batch_size"]),
             max_length=max_length,
-            train_rows=train_rows,
+            train_rows=(train_rows if train_rows < rows else ALL_ROWS,),
+            schedule=DEFAULTS.schedule,
+            warmup=DEFAULTS.warmup,
         )
-        found += [shortest._replace(epochs=n) for n in range(size["epochs"], fewest - 1, -1)]
+        epochs = range(size["epochs"], fewest - 1, -1)
+        found += [shortest.model_copy(update={"epochs": number}) for number in epochs]
     best, longer = found[0], [method for method in rates if method in DEFAULTS.longer["methods"]]
-    own = (dict.fromkeys(longer, times * best.epochs) for times in DEFAULTS.longer["times"])
-    return [*(best._replace(own_epochs=epochs) for epochs in own), *found]
+    for times in reversed(DEFAULTS.longer["times"]):
+        own = MethodSettings(epochs=times * best.epochs)
+        found.insert(0, best.model_copy(update={"by_method": dict.fromkeys(longer, own)}))
+    return found
 
 
 def _reductions(rows: int, windows: Sequence[int]) -> Iterator[tuple[int, int, Mapping]]:
@@ -296,14 +274,6 @@ def _reductions(rows: int, windows: Sequence[int]) -> Iterator[tuple[int, int, M
     yield min(rows, fewest["rows"]), windows[-1], fewest
 
 
-def _batch_size(rows: int, epochs: int, smallest: int, least_batch: int) -> int:
-    """Return the least batch, or a smaller one if the rows would have too few steps."""
-    batch_size = least_batch
-    while rows * epochs < batch_size * DEFAULTS.fewest_steps:
-        batch_size //= 2
-    return max(batch_size, smallest)
-
-
 def possible_windows(counts: np.ndarray, longest: int) -> list[int]:
     """Return a `max_length` that cuts almost no text, and smaller ones that save time.
 
@@ -320,27 +290,23 @@ def possible_windows(counts: np.ndarray, longest: int) -> list[int]:
     return [first, *(length for length in shorter if length < min(first, counts.mean()))]
 
 
-def estimate_times(
-    config: Config, model: StartingModel, task: Task, size: TaskSize
-) -> Times | None:
+def estimate_times(config: Config, size: TaskSize) -> Times | None:
     """Estimate the time of a configuration without asking the hub or reading tables.
 
     Args:
-        config: a configuration with one experiment.
-        model: its model.
-        task: its task.
+        config: a configuration with one experiment, model and task.
         size: the size of the task.
 
     Returns:
         The time, or None if the model's size is unknown.
     """
-    source = config.models[model.name]
+    [(name, source)], [experiment] = config.models.items(), config.experiments.values()
     if source.hub:
         # The model's pooling is not known, and hardly changes the estimate.
         update = {"revision": SOME_COMMIT, "pooling": source.pooling or "first"}
-        source = source.model_copy(update=update)
-        config = config.model_copy(update={"models": {model.name: source}})
-    [experiment] = config.experiments.values()
+        models = {name: source.model_copy(update=update)}
+        config = config.model_copy(update={"models": models})
+    task = config.all_tasks()[experiment.tasks[0]]
     rows = make_data_spec(config, task, task.labelled_splits, experiment.folds)
     plan = make_plan(config, {rows.key: size})
     estimates = Estimates(plan)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from subtune.comparison import Request
+from subtune.comparison import Options
 from subtune.comparison.first_configuration import write_first_configuration
 from subtune.core.errors import SubtuneError
 
@@ -103,9 +103,8 @@ def said(tmp_path, monkeypatch):
     def said(path: str, **options) -> list[str]:
         found = []
         try:
-            for line in write_first_configuration(
-                Request(Path(path), to=Path("out.yaml"), **options)
-            ):
+            paths = {"train": Path(path)}
+            for line in write_first_configuration(paths, Options(**options), Path("out.yaml")):
                 if line.startswith("model: "):
                     break
                 found.append(line)

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from subtune.comparison import DEFAULTS, settings
-from subtune.comparison.settings import find_starting_model, list_settings, possible_windows
+from subtune.comparison.settings import find_starting_model, list_experiments, possible_windows
 from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.tasks.task import KINDS
+
+FIXED = {"models": ["a model"], "tasks": ["a task"]}
 
 
 def test_the_default_model_is_the_package_that_is_here():
@@ -74,24 +76,24 @@ def test_tokens_are_those_of_the_tokenizer_or_are_guessed(tiny_bert):
 
 @pytest.mark.parametrize(("width", "nearest"), [(32, 384), (384, 384), (512, 384), (4096, 768)])
 def test_learning_rates_are_those_of_the_nearest_width(width, nearest):
-    rates = list_settings(200, [32], width, ["full"], 5)[0].methods["full"]
-    assert rates == tuple(DEFAULTS.methods["full"]["learning_rates"][nearest])
+    rates = list_experiments(200, [32], width, ["full"], FIXED)[0].methods["full"]
+    assert rates.search == tuple(DEFAULTS.methods["full"]["learning_rates"][nearest])
 
 
 @pytest.mark.parametrize(("rows", "size"), [(100, 8), (250, 16), (480, 32), (2000, 32)])
 def test_batches_are_larger_if_that_is_quicker_and_leaves_enough_steps(rows, size):
-    assert list_settings(rows, [32], 384, ["full"], 5, least_batch=32)[0].batch_size == size
+    assert list_experiments(rows, [32], 384, ["full"], FIXED, 32)[0].batch_size == size
 
 
 def test_fewer_rows_are_seen_more_often():
     numbers = (200, 1000, 2500, 20_000, 10**6)
-    sizes = [list_settings(rows, [32], 384, ["full"], 5)[0] for rows in numbers]
+    sizes = [list_experiments(rows, [32], 384, ["full"], FIXED)[0] for rows in numbers]
     assert [size.epochs for size in sizes] == [20, 10, 5, 3, 2]
 
 
 def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows():
-    found = list_settings(2000, [32], 384, DEFAULTS.methods, DEFAULTS.seeds)
-    assert [(s.train_rows, len(s.methods), s.epochs) for s in found] == [
+    found = list_experiments(2000, [32], 384, DEFAULTS.methods, FIXED)
+    assert [(*s.list_row_numbers(2000), len(s.methods), s.epochs) for s in found] == [
         *((2000, 6, epochs) for epochs in (10, 10, 10, 9, 8, 7)),
         *((2000, 5, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
         *((1000, 6, epochs) for epochs in (10, 9, 8, 7)),
@@ -100,21 +102,25 @@ def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows()
         *((250, 3, epochs) for epochs in range(20, 5, -1)),
     ]
     # The last ones search no learning rates.
-    assert [*found[-1].methods.values()] == [(1e-4,), (4e-3,), ()]
-    assert [len(rates) for rates in found[-16].methods.values()] == [3, 3, 3, 0]
+    assert [*found[-1].methods.values()] == [(1e-4,), (4e-3,), None]
+    *searched, embeddings = found[-16].methods.values()
+    assert ([len(rates.search) for rates in searched], embeddings) == ([3, 3, 3], None)
     # Two methods of few parameters have more steps in the first settings.
     longer = ["bitfit", "layernorm"]
-    own_epochs = [dict(settings.own_epochs) for settings in found]
+    own_epochs = [
+        {method: own.epochs for method, own in settings.by_method.items()} for settings in found
+    ]
     assert own_epochs[:2] == [dict.fromkeys(longer, 30), dict.fromkeys(longer, 20)]
     assert not any(own_epochs[2:])
     assert {len(settings.seeds) for settings in found} == {5}
     # Small tables keep their rows.
-    assert {settings.train_rows for settings in list_settings(50, [32], 384, ["full"], 3)} == {50}
+    small = list_experiments(50, [32], 384, ["full"], FIXED)
+    assert {settings.train_rows for settings in small} == {("all",)}
 
 
 def test_shorter_windows_are_tried_before_methods_are_dropped():
-    found = list_settings(2000, [512, 256, 128, 64], 384, DEFAULTS.methods, DEFAULTS.seeds)
-    steps = [(s.train_rows, len(s.methods), s.max_length) for s in found]
+    found = list_experiments(2000, [512, 256, 128, 64], 384, DEFAULTS.methods, FIXED)
+    steps = [(*s.list_row_numbers(2000), len(s.methods), s.max_length) for s in found]
     assert [*dict.fromkeys(steps)] == [
         *((2000, 6, window) for window in (512, 256, 128)),
         (2000, 5, 128),
@@ -124,7 +130,7 @@ def test_shorter_windows_are_tried_before_methods_are_dropped():
         (250, 3, 64),
     ]
     # Methods of few parameters have more epochs only with the longest window.
-    assert {settings.max_length for settings in found if settings.own_epochs} == {512}
+    assert {settings.max_length for settings in found if settings.by_method} == {512}
 
 
 @pytest.mark.parametrize(
