@@ -16,18 +16,18 @@ from subtune.analysis.tables import find_numbers, read_table
 from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.files import Layout, require_new, write_text
 from subtune.core.process import prepare
-from subtune.data.load import read_splits, row_encoder
+from subtune.data.load import row_encoder
 from subtune.data.sources import task_reader
 from subtune.data.table_files import file_ending
-from subtune.methods.single_entries import read_entry_values
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
 from subtune.runs.spec import RunSpec
+from subtune.steps.computing import make_trainer
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow
 from subtune.training.checkpoints import Checkpoints
-from subtune.training.recorded_runs import predict_logits, pretrained_directory, train_and_record
+from subtune.training.recorded_runs import predict_logits, pretrained_directory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,21 +84,15 @@ def refit_of_run(layout: Layout, run_id: str) -> tuple[str, RunSpec]:
 
 def _train(layout: Layout, spec: RunSpec) -> None:
     """Train and record a run. After an interrupt, the next call continues from a checkpoint."""
-    model = load_spec_encoder(spec, layout.model(spec.model.id)).to(
-        prepare(torch.get_num_threads())
-    )
-    tokens, ranking = read_splits(Path(layout.tokens(spec.tokens.key))), spec.selection.ranking
-    rankings = {ranking: read_entry_values(Path(layout.ranking(ranking)))} if ranking else {}
+    ranking = spec.selection.ranking
+    inputs = {
+        "model": layout.model(spec.model.id),
+        "tokens": layout.tokens(spec.tokens.key),
+        "rankings": [layout.ranking(ranking)] if ranking else [],
+    }
     checkpoints = Checkpoints(Path(layout.checkpoints(f"refit-{spec.id}")), CHECKPOINT_SECONDS)
-    train_and_record(
-        [spec],
-        Path(layout.records()),
-        model,
-        tokens,
-        rankings,
-        report=lambda line: None,
-        checkpoints=checkpoints,
-    )
+    threads, store = torch.get_num_threads(), Path(layout.records())
+    make_trainer(inputs, store, checkpoints, lambda line: None, threads)([spec])
     checkpoints.clear()
 
 

@@ -1,63 +1,74 @@
-"""What steps that compute share: the model, its training, and the files of finished sweeps."""
+"""What steps share: training with a job's model and token ids, and the files of finished sweeps."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subtune.core.process import prepare, report, stop_requests
-from subtune.steps.jobs import Job
+from subtune.steps.jobs import Job, Paths
 
 if TYPE_CHECKING:
-    from subtune.models.encoder import Encoder
-    from subtune.runs.spec import FisherSpec, RunSpec
+    from subtune.runs.spec import RunSpec
+    from subtune.training.checkpoints import Checkpoints
+
+    Train = Callable[[Sequence[RunSpec]], None]
 
 
-def load_job_encoder(job: Job, spec: "RunSpec | FisherSpec", threads: int) -> "Encoder":
-    """Return a job's model with a head for the spec's task, on the device that computes."""
-    from subtune.models.encoder import load_spec_encoder
+def make_trainer(
+    inputs: Paths,
+    store: Path,
+    checkpoints: "Checkpoints",
+    report: Callable[[str], None],
+    threads: int,
+    scored: Collection[str] = (),
+) -> "Train":
+    """Return a function that trains runs of one model and task, and records them.
 
-    return load_spec_encoder(spec, job.inputs["model"]).to(prepare(threads))
-
-
-@contextmanager
-def training(job: Job, threads: int) -> "Iterator[Callable[[Sequence[RunSpec]], None]]":
-    """Yield a function that trains and records runs, until a signal asks it to stop.
-
-    At the end without an error, the checkpoints are removed.
+    Args:
+        inputs: the paths of the model, the token ids and the rankings, which are read when the
+            function is first called.
+        store: the directory of records.
+        checkpoints: the runs' checkpoints.
+        report: a function that gets lines about epochs and records.
+        threads: the number of threads.
+        scored: ids of selections whose runs are also scored on their training rows.
     """
     from subtune.data.load import read_splits
     from subtune.methods.single_entries import read_entry_values
-    from subtune.training.checkpoints import Checkpoints
+    from subtune.models.encoder import load_spec_encoder
     from subtune.training.recorded_runs import train_and_record
 
-    resources = job.resources
     read_once: list[Any] = []
 
     def train(specs: "Sequence[RunSpec]") -> None:
         if not read_once:
-            paths = map(Path, job.inputs.get("rankings", ()))
-            ranked = {path.stem: read_entry_values(path) for path in paths}
-            tokens = read_splits(Path(job.inputs["tokens"]))
-            read_once.extend([load_job_encoder(job, specs[0], threads), tokens, ranked])
-        model, tokens, ranked = read_once
-        store = Path(resources["store"])
-        scored = [spec.id for spec in specs if spec.selection.id in resources["train_scores"]]
-        train_and_record(
-            specs,
-            store,
-            model,
-            tokens,
-            ranked,
-            report,
-            checkpoints=checkpoints,
-            train_scores=scored,
-        )
+            model = load_spec_encoder(specs[0], inputs["model"]).to(prepare(threads))
+            rankings = {
+                Path(path).stem: read_entry_values(Path(path)) for path in inputs["rankings"]
+            }
+            read_once.extend([model, read_splits(Path(inputs["tokens"])), rankings])
+        model, tokens, rankings = read_once
+        runs = [spec.id for spec in specs if spec.selection.id in scored]
+        train_and_record(specs, store, model, tokens, rankings, report, checkpoints, runs)
 
-    seconds = 60 * resources["checkpoint_minutes"]
+    return train
+
+
+@contextmanager
+def training(job: Job, threads: int) -> "Iterator[Train]":
+    """Yield a job's function that trains and records runs, until a signal asks it to stop.
+
+    At the end without an error, the checkpoints are removed.
+    """
+    from subtune.training.checkpoints import Checkpoints
+
+    needed = job.resources
     with stop_requests() as stopping:
-        checkpoints = Checkpoints(Path(resources["checkpoints"]), seconds, stopping)
-        yield train
+        seconds = 60 * needed["checkpoint_minutes"]
+        checkpoints = Checkpoints(Path(needed["checkpoints"]), seconds, stopping)
+        store, scored = Path(needed["store"]), needed["train_scores"]
+        yield make_trainer(job.inputs, store, checkpoints, report, threads, scored)
         checkpoints.clear()
 
 

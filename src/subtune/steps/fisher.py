@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subtune.core.process import report
-from subtune.steps.computing import load_job_encoder
+from subtune.core.process import prepare, report
 from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
@@ -29,12 +28,13 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     import safetensors.numpy
 
     from subtune.data.load import read_splits
+    from subtune.models.encoder import load_spec_encoder
     from subtune.runs.spec import FisherSpec
     from subtune.training.fisher_information import fisher_information
 
     spec = FisherSpec.model_validate(job.spec)
     task = spec.tokens.data.task
-    model = load_job_encoder(job, spec, threads)
+    model = load_spec_encoder(spec, job.inputs["model"]).to(prepare(threads))
     tokens = read_splits(Path(job.inputs["tokens"]))["train"]
     in_full = spec.in_full.names(model.shapes) if spec.in_full else []
     information = fisher_information(

@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subtune.steps.computing import load_job_encoder
+from subtune.core.process import prepare
 from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.analysis.chosen_runs import best_of_seeds
     from subtune.analysis.tables import read_table
     from subtune.data.load import read_splits
+    from subtune.models.encoder import load_spec_encoder
     from subtune.runs import records
     from subtune.runs.spec import Fit
     from subtune.training.recorded_runs import NO_PREDICTIONS, predict_test_rows
@@ -57,6 +58,6 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
         # A regression on embeddings reads other tokens.
         specs = [spec for spec in specs if not isinstance(spec.recipe, Fit)]
         if specs:
-            model = load_job_encoder(job, specs[0], threads)
+            model = load_spec_encoder(specs[0], job.inputs["model"]).to(prepare(threads))
             predicted.append(predict_test_rows(store, specs, model, read_splits(Path(tokens))))
     pd.concat(predicted, ignore_index=True).to_parquet(outputs["predictions"], index=False)

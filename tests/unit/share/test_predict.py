@@ -18,6 +18,7 @@ from subtune.share import predict
 from subtune.share.card import model_card
 from subtune.share.predict import refit_of_run, run_to_export
 from subtune.tasks import TASKS
+from subtune.training import recipe, recorded_runs
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
 from tests.helpers.records import logits_on_record, on_record, record, recorded, recorded_embeddings
@@ -253,6 +254,26 @@ def test_a_refit_is_trained_if_it_is_not_recorded(folds, choose, layout, tmp_pat
     # The comparison has gone on since then.
     choose(folds, [2, 2, 2])
     assert run_to_export(layout, folds[0].id) == folds[0].make_refit(2).id
+
+
+def test_an_interrupted_refit_goes_on_from_its_checkpoint(
+    folds, choose, layout, tmp_path, monkeypatch
+):
+    def interrupt(*of):
+        raise KeyboardInterrupt
+
+    choose(folds, [1, 1, 2])
+    monkeypatch.setattr(predict, "CHECKPOINT_SECONDS", 0)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(recorded_runs, "write_record", interrupt)
+        run_to_export(layout, folds[0].id)
+    refit = folds[0].make_refit(1).id
+    kept = tmp_path / "checkpoints" / f"refit-{refit}"
+    assert any(kept.iterdir()) and not records.is_recorded(tmp_path / "runs", refit)
+    # All steps are in the checkpoint.
+    monkeypatch.setattr(recipe._Group, "train_batch", interrupt)
+    assert run_to_export(layout, folds[0].id) == refit
+    assert records.is_recorded(tmp_path / "runs", refit) and not kept.exists()
 
 
 def test_the_card_of_a_refit_has_the_mean_score_of_its_folds(folds, choose, layout, tmp_path):
