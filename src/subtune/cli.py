@@ -274,18 +274,17 @@ def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
     """
     from subtune.config.checks import read_config
     from subtune.papers import with_information
-    from subtune.plan.cost import Estimates, cost_table
+    from subtune.plan.cost import cost_table
     from subtune.printing import plan_lines
-    from subtune.steps.context import preflight, try_tokenizers
+    from subtune.steps.context import preflight
 
-    checked, planned = preflight(read_config(config))
-    notes = [*try_tokenizers(planned)]
-    estimates = Estimates(planned)
-    table = cost_table(estimates, with_information(checked))
+    context = preflight(read_config(config))
+    estimates = context.estimates
+    table = cost_table(estimates, with_information(context.config))
     if json:
         _print_json(table)
     else:
-        _print_lines([*notes, *plan_lines(table, estimates)])
+        _print_lines([*context.notes, *plan_lines(table, estimates)])
 
 
 @_command("runs --task rte --method bitfit")

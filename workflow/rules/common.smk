@@ -89,8 +89,8 @@ def lookup_job(name, value):
 
 
 def needs(name, input):
-    """Return the function that looks up a job's input by its name, which not every job has."""
-    return lookup_job(name, lambda job, attempt: job.inputs.get(input, []))
+    """Return the function that looks up one of a job's inputs by its name."""
+    return lookup_job(name, lambda job, attempt: job.inputs[input])
 
 
 def settings(name):

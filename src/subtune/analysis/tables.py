@@ -119,7 +119,9 @@ GivenNames = Mapping[str, tuple[str, str]]
 
 
 def join_run_ids(
-    planned: Sequence[Mapping[str, Any]], sweeps: Iterable[Path], searches: Iterable[Path]
+    planned: Sequence[Mapping[str, Any]],
+    sweeps: Iterable[str | Path],
+    searches: Iterable[str | Path],
 ) -> list[dict[str, Any]]:
     """Return the planned runs that are in the tables of finished sweeps.
 

@@ -122,6 +122,6 @@ def tried_scores(found: Mapping[str, Any]) -> dict[float, float]:
     }
 
 
-def read_searches(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
+def read_searches(paths: Iterable[str | Path]) -> dict[str, dict[str, Any]]:
     """Return what each search found (`outcome`), by id."""
-    return {id: found for path in paths for id, found in json.loads(path.read_text()).items()}
+    return {id: found for path in paths for id, found in json.loads(Path(path).read_text()).items()}

@@ -338,9 +338,9 @@ def _finished_sweeps(layout: Layout) -> dict[str, set[str]]:
     return sweeps
 
 
-def read_sweep(table: Path) -> dict[str, str]:
+def read_sweep(table: str | Path) -> dict[str, str]:
     """Return the run that each planned run of a finished sweep became, by key."""
-    with table.open(encoding="utf-8", newline="") as file:
+    with open(table, encoding="utf-8", newline="") as file:
         # Sweeps of earlier versions have no keys: all their runs were known before.
         return {row.get("key", row["run"]): row["run"] for row in csv.DictReader(file, restval="")}
 

@@ -1,4 +1,4 @@
-"""What steps share: training with a job's model and token ids, and the files of finished sweeps."""
+"""What steps share: training with a job's model and token ids."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -70,8 +70,3 @@ def training(job: Job, threads: int) -> "Iterator[Train]":
         store, scored = Path(needed["store"]), needed["train_scores"]
         yield make_trainer(job.inputs, store, checkpoints, report, threads, scored)
         checkpoints.clear()
-
-
-def finished_files(job: Job) -> list[list[Path]]:
-    """Return the tables of finished sweeps, and the outputs of their searches."""
-    return [[*map(Path, job.inputs[name])] for name in ("sweeps", "searches")]

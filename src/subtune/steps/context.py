@@ -17,15 +17,22 @@ from subtune.plan.cost import Cost, Estimates
 from subtune.plan.inputs import find_files
 from subtune.plan.plan import Plan, make_plan
 from subtune.runs.spec import FisherSpec, PlannedRun, RunSpec
-from subtune.steps.jobs import STEPS, Job, Paths, files
+from subtune.steps.jobs import STEPS, Job, Paths, PlannedJobs, files
 
 
 @dataclass(frozen=True)
 class Context:
-    """A configuration with papers, and its plan."""
+    """What steps make their jobs from.
+
+    Attributes:
+        config: a configuration with papers.
+        plan: its plan.
+        notes: lines for the user about the inputs, such as tables with many unknown tokens.
+    """
 
     config: Config
     plan: Plan
+    notes: Sequence[str] = ()
 
     @cached_property
     def paths(self) -> Layout:
@@ -40,32 +47,40 @@ class Context:
         """The resource of a job that may download."""
         return {"hub_cache": self.config.hub_cache or self.paths.hub_cache()}
 
-    def computing(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
-        """Return the resources of a job that computes."""
-        needed = {"mem_mb": self.estimates.memory(spec), "minutes": self.estimates.minutes(cost)}
-        return needed | {"store": self.paths.records()}
-
-    def training(self, name: str, runs: Sequence[PlannedRun], cost: Cost) -> dict[str, Any]:
-        """Return the resources of a job that trains planned runs.
-
-        ``name`` is that of its checkpoints. ``train_scores`` has the ids of selections: their runs
-        are also scored on their training rows.
-        """
-        scored = [run for run in runs if run.key in self.scored_on_training_rows]
-        return self.computing(runs[0].spec, cost) | {
-            "checkpoints": self.paths.checkpoints(name),
-            "checkpoint_minutes": self.config.checkpoint_minutes,
-            "train_scores": sorted({run.spec.selection.id for run in scored}),
-        }
-
-    def tokens_and_model(self, run: RunSpec | FisherSpec) -> Paths:
+    def computing_inputs(self, run: RunSpec | FisherSpec) -> Paths:
         """Return the inputs of a job that computes."""
         return {
             "tokens": self.paths.tokens(run.tokens.key),
             "model": self.paths.model(run.model.id),
         }
 
-    def finished(self, sweeps: Iterable[str]) -> Paths:
+    def computing_resources(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
+        """Return the resources of a job that computes."""
+        needed = {"mem_mb": self.estimates.memory(spec), "minutes": self.estimates.minutes(cost)}
+        return needed | {"store": self.paths.records()}
+
+    def training_inputs(self, runs: Sequence[PlannedRun]) -> Paths:
+        """Return the inputs of a job that trains planned runs."""
+        rankings = {run.spec.selection.ranking for run in runs}
+        paths = [self.paths.ranking(id) for id in sorted(filter(None, rankings))]
+        return self.computing_inputs(runs[0].spec) | {"rankings": paths}
+
+    def training_resources(
+        self, runs: Sequence[PlannedRun], cost: Cost, checkpoints: str
+    ) -> dict[str, Any]:
+        """Return the resources of a job that trains planned runs.
+
+        ``train_scores`` has the ids of selections: their runs are also scored on their training
+        rows.
+        """
+        scored = [run for run in runs if run.key in self.scored_on_training_rows]
+        return self.computing_resources(runs[0].spec, cost) | {
+            "checkpoints": self.paths.checkpoints(checkpoints),
+            "checkpoint_minutes": self.config.checkpoint_minutes,
+            "train_scores": sorted({run.spec.selection.id for run in scored}),
+        }
+
+    def finished_inputs(self, sweeps: Iterable[str]) -> Paths:
         """Return the inputs of a job that reads runs: sweeps, and the rates that searches found."""
         sweeps = [*sweeps]
         return {
@@ -82,86 +97,77 @@ class Context:
         )
         return set().union(*found)
 
-    def jobs(self) -> Iterator[Job]:
-        """Yield the jobs of all steps."""
-        for step in STEPS:
-            yield from import_module(f"subtune.steps.{step}").jobs(self)
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings that rules need beside the jobs."""
-        config = self.config
-        papers = {
-            name: papers.paper_of(experiment).citation
-            for name, experiment in config.experiments.items()
-            if experiment.paper
-        }
-        return {
-            "results": config.results,
-            "environment": "cuda" if config.assumptions.on_gpu else "cpu",
-            "container": config.container,
-            "longest_job_hours": config.assumptions.longest_job_hours,
-            "papers": papers,
-        }
+    def named_files(self) -> set[Path]:
+        """Return the files and model directories on which the plan depends, with pinned commits."""
+        found = {Path(self.paths.pinned())}
+        if self.config.test_scores:
+            found.add(Path(self.config.test_scores))
+        for rows in self.plan.datasets.values():
+            paths = {*find_files(self.config, rows.task, rows.source).values()}
+            found |= paths
+            if paths and rows.task.name not in self.config.tasks:
+                # A test file that is added later changes its folder.
+                official = self.config.directories.get(rows.task.name) or self.config.glue_dir
+                found |= {Path(str(official)), *(path.parent for path in paths)}
+        for model, spec in self.plan.models.items():
+            if spec.source == "files":
+                directory = Path(self.plan.locations[model])
+                found |= {directory, *directory.rglob("*")}
+        return found
 
 
-def targets_of(jobs: Iterable[Job]) -> dict[str, list[str]]:
-    """Return the files and folders that each experiment asks for, and those of ``all``."""
-    targets: dict[str, list[str]] = {"all": []}
-    for job in jobs:
-        if job.step in ("exhibits", "submission"):
-            targets.setdefault(job.id, []).extend(files(job.outputs))
-        if job.step in ("exhibits", "submission", "summary", "runs", "report_page"):
-            targets["all"].extend(files(job.outputs))
-    return targets
-
-
-def preflight(config: Config) -> tuple[Config, Plan]:
-    """Return the configuration with its papers, and its plan.
-
-    Check the files and models that the configuration names.
+def preflight(config: Config) -> Context:
+    """Plan a configuration with its papers, and check the files and models that it names.
 
     Raises:
         SubtuneError: a file or model is missing or wrong.
     """
     config = papers.with_papers(config)
-    planned = make_plan(config)
+    plan = make_plan(config)
     if config.test_scores:
         read_test_scores(Path(config.test_scores), scores_of_server(config))
-    return config, planned
+    return Context(config, plan, [*_try_tokenizers(plan)])
 
 
-def try_tokenizers(planned: Plan) -> Iterator[str]:
+def _try_tokenizers(plan: Plan) -> Iterator[str]:
     """Yield a line for each local model and table with many unknown tokens.
 
     Raises:
         SubtuneError: a tokenizer cannot be read, or has no token for any word of a table.
     """
-    for name, model in planned.model_ids.items():
-        if planned.models[model].source != "files":
+    for name, model in plan.model_ids.items():
+        if plan.models[model].source != "files":
             continue
-        directory = Path(planned.locations[model])
-        rows = {tokens.data.key for tokens in planned.tokens.values() if tokens.tokenizer == model}
+        directory = Path(plan.locations[model])
+        rows = {tokens.data.key for tokens in plan.tokens.values() if tokens.tokenizer == model}
         with placed(f"models.{name}"):
             tokenizer = read_tokenizer(directory)
             for key in sorted(rows):
-                share = unknown_share(tokenizer, planned.sizes[key].sample, directory)
+                share = unknown_share(tokenizer, plan.sizes[key].sample, directory)
                 yield from (f"models.{name}: {line}" for line in unknown_lines(share))
 
 
-def named_files(config: Config, plan: Plan) -> set[Path]:
-    """Return the files and model directories on which a plan depends, with pinned commits."""
-    found = {Path(Layout(config.results).pinned())}
-    if config.test_scores:
-        found.add(Path(config.test_scores))
-    for rows in plan.datasets.values():
-        paths = {*find_files(config, rows.task, rows.source).values()}
-        found |= paths
-        if paths and rows.task.name not in config.tasks:
-            # A test file that is added later changes its folder.
-            official = config.directories.get(rows.task.name) or config.glue_dir
-            found |= {Path(str(official)), *(path.parent for path in paths)}
-    for model, spec in plan.models.items():
-        if spec.source == "files":
-            directory = Path(plan.locations[model])
-            found |= {directory, *directory.rglob("*")}
-    return found
+def plan_jobs(context: Context) -> PlannedJobs:
+    """Return the jobs of all steps, what experiments ask for, and the settings of rules."""
+    config, jobs = context.config, dict[str, dict[str, Job]]()
+    targets: dict[str, list[str]] = {"all": []}
+    for step in STEPS:
+        for job in import_module(f"subtune.steps.{step}").jobs(context):
+            jobs.setdefault(step, {})[job.id] = job
+            if step in ("exhibits", "submission"):
+                targets.setdefault(job.id, []).extend(files(job.outputs))
+            if step in ("exhibits", "submission", "summary", "runs", "report_page"):
+                targets["all"].extend(files(job.outputs))
+    citations = {
+        name: papers.paper_of(experiment).citation
+        for name, experiment in config.experiments.items()
+        if experiment.paper
+    }
+    settings = {
+        "results": config.results,
+        "environment": "cuda" if config.assumptions.on_gpu else "cpu",
+        "container": config.container,
+        "longest_job_hours": config.assumptions.longest_job_hours,
+        "papers": citations,
+    }
+    return PlannedJobs(jobs, targets, settings, [*context.notes])

@@ -5,7 +5,7 @@ The folder's index (`read_index`) says which there are, for the report.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +30,8 @@ def jobs(context: "Context") -> Iterator[Job]:
     for name, experiment in context.config.experiments.items():
         shown = paper_of(experiment).shows_information()
         fishers = plan.experiment_fishers[name].values() if shown else ()
-        inputs: Paths = {table: paths.data(name, table) for table in TABLES}
-        if context.config.test_scores:
-            inputs["test_scores"] = context.config.test_scores
-        inputs |= {
+        inputs: Paths = {table: paths.data(name, table) for table in TABLES} | {
+            "test_scores": context.config.test_scores or [],
             "fisher_sums": [paths.fisher_sums(fisher.key) for fisher in fishers],
             "models": [paths.model(plan.model_ids[model]) for model in experiment.models],
         }
@@ -91,8 +89,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     results = read_results(paper, job.spec, job.inputs, Path(job.resources["store"]))
     for name in results.tables.keys() - {*TABLES}:
         results[name].to_csv(folder / _data_file(name), index=False)
-    every = exhibits_with_data(paper, results)
-    write_index(folder, [write_exhibit(exhibit, shown, folder) for exhibit, shown in every])
+    write_exhibits(exhibits_with_data(paper, results), folder)
 
 
 def _data_file(name: str) -> str:
@@ -122,7 +119,7 @@ def read_results(
     from subtune.exhibits.score_tables import compare_with_printed
 
     tasks = spec["tasks"]
-    wanted = tables_made(paper, tasks)
+    wanted = list_made_tables(paper, tasks)
     tables = {name: read_table(inputs[name]) for name in TABLES}
     if tables["sizes"].groupby("task")["train_rows"].nunique().max() < 2:
         del tables["sizes"]
@@ -131,7 +128,7 @@ def read_results(
         made |= _information(tasks, inputs["fisher_sums"])
     if "train_scores" in wanted:
         made["train_scores"] = train_and_dev(tables["chosen"], store)
-    if "test_scores" in inputs:
+    if inputs["test_scores"]:
         returned = read_test_scores(Path(inputs["test_scores"]))
         returned = returned[returned["experiment"] == spec["experiment"]]
         made["test_scores"] = with_test_scores(tables["chosen"], returned)
@@ -157,7 +154,7 @@ def read_results(
     )
 
 
-def tables_made(paper: "Paper", tasks: Collection[str]) -> list[str]:
+def list_made_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:
     """Return the tables that are made from an experiment's numbers, for the paper's exhibits."""
     from subtune.papers.paper import INFORMATION
 
@@ -190,33 +187,34 @@ def _information(tasks: Sequence[str], paths: Sequence[str]) -> "dict[str, pd.Da
     }
 
 
-def write_exhibit(exhibit: "Table", results: Any, folder: Path) -> dict[str, Any]:
-    """Write a table or figure in all its formats, and return its entry in the folder's index."""
+def write_exhibits(exhibits: "Iterable[tuple[Table, Any]]", folder: Path) -> None:
+    """Write tables and figures in all their formats, and the folder's index.
+
+    ``exhibits``: each with the results from which it is made.
+    """
     from subtune.exhibits.output import save_figure, write_table
     from subtune.papers.paper import Figure
     from subtune.papers.shared import REPRODUCTION
 
-    names = [f"{exhibit.name}.{ending}" for ending in exhibit.endings]
-    paths = [folder / name for name in names]
-    if isinstance(exhibit, Figure):
-        save_figure(exhibit.make(results), paths)
-    else:
-        write_table(exhibit.make(results), paths)
-    if exhibit is REPRODUCTION:
-        names.append(_data_file(exhibit.name))
-    return exhibit_entry(exhibit, names)
+    entries = []
+    for exhibit, results in exhibits:
+        names = [f"{exhibit.name}.{ending}" for ending in exhibit.endings]
+        paths = [folder / name for name in names]
+        if isinstance(exhibit, Figure):
+            save_figure(exhibit.make(results), paths)
+        else:
+            write_table(exhibit.make(results), paths)
+        if exhibit is REPRODUCTION:
+            names.append(_data_file(exhibit.name))
+        entries.append(describe_exhibit(exhibit, names))
+    text = json.dumps(entries, indent=1, ensure_ascii=False)
+    (folder / INDEX).write_text(f"{text}\n", encoding="utf-8")
 
 
-def exhibit_entry(exhibit: "Table", names: Sequence[str]) -> dict[str, Any]:
+def describe_exhibit(exhibit: "Table", names: Sequence[str]) -> dict[str, Any]:
     """Return what the report says of an exhibit, with the names of its files."""
     about = {"name": exhibit.name, "title": exhibit.title, "caption": exhibit.caption}
     return about | {"files": [*names]}
-
-
-def write_index(folder: Path, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Write which exhibits are in a folder."""
-    text = json.dumps(entries, indent=1, ensure_ascii=False)
-    (folder / INDEX).write_text(f"{text}\n", encoding="utf-8")
 
 
 def read_index(folder: Path) -> list[dict[str, Any]]:

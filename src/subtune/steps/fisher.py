@@ -18,8 +18,8 @@ def jobs(context: "Context") -> Iterator[Job]:
             "entries": context.paths.fisher_entries(key),
             "sums": context.paths.fisher_sums(key),
         }
-        needed = context.computing(fisher, context.estimates.fisher(key))
-        inputs = context.tokens_and_model(fisher)
+        needed = context.computing_resources(fisher, context.estimates.fisher(key))
+        inputs = context.computing_inputs(fisher)
         yield Job("fisher", key, fisher.written(), inputs, outputs, needed)
 
 

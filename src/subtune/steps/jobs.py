@@ -162,40 +162,30 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
     Raises:
         SubtuneError: the configuration, or a file or model that it names, cannot be used.
     """
-    content = _read_if_current(data)
+    path = plan_path(data)
+    content = _read_if_current(path)
     if not content:
-        content, path = _make_plan(data), plan_path(data)
+        from subtune.config.checks import check_config
+        from subtune.steps.context import plan_jobs, preflight
+
+        context = preflight(check_config(data))
+        read = _read_states(sorted(map(str, context.named_files())))
+        content = {"code": _hash_code(), "read": read} | plan_jobs(context)._asdict()
         with one_line(f"results: cannot write {path}"):
             write_text(path, json.dumps(content))
     return _from_json(content)
 
 
-def _read_if_current(data: Mapping[str, Any]) -> dict[str, Any] | None:
+def _read_if_current(path: Path) -> dict[str, Any] | None:
     """Return the content of a plan's file, or None if there is none or its origins changed."""
     try:
-        found = json.loads(plan_path(data).read_bytes())
-        if found["code"] == _code() and found["read"] == _states(found["read"]):
+        found = json.loads(path.read_bytes())
+        if found["code"] == _hash_code() and found["read"] == _read_states(found["read"]):
             return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # The configuration has a mistake, or an earlier version of subtune wrote the plan.
         return None
     return None
-
-
-def _make_plan(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Plan a configuration, and return the content of its plan's file."""
-    from subtune.config.checks import check_config
-    from subtune.steps.context import Context, named_files, preflight, targets_of, try_tokenizers
-
-    config, plan = preflight(check_config(data))
-    context, notes = Context(config, plan), [*try_tokenizers(plan)]
-    every = [*context.jobs()]
-    jobs: dict[str, dict[str, Job]] = {}
-    for job in every:
-        jobs.setdefault(job.step, {})[job.id] = job
-    planned = PlannedJobs(jobs, targets_of(every), context.settings(), notes)
-    read = _states(sorted(map(str, named_files(config, plan))))
-    return {"code": _code(), "read": read} | planned._asdict()
 
 
 def _from_json(content: Mapping[str, Any]) -> PlannedJobs:
@@ -206,7 +196,7 @@ def _from_json(content: Mapping[str, Any]) -> PlannedJobs:
     return PlannedJobs(jobs, content["targets"], content["settings"], content["notes"])
 
 
-def _states(paths: Iterable[str]) -> dict[str, list[int] | None]:
+def _read_states(paths: Iterable[str]) -> dict[str, list[int] | None]:
     """Return the size and the time of change of files, or None for a file that is not there."""
     states: dict[str, list[int] | None] = {}
     for path in paths:
@@ -219,8 +209,8 @@ def _states(paths: Iterable[str]) -> dict[str, list[int] | None]:
     return states
 
 
-def _code() -> str:
+def _hash_code() -> str:
     """Return a hash of the states of subtune's own files, and of the place of its environment."""
     package = Path(__file__).parents[1]
     files = (str(path) for path in package.rglob("*.*") if "__pycache__" not in path.parts)
-    return hash_text(f"{sys.prefix} {_states(sorted(files))}")
+    return hash_text(f"{sys.prefix} {_read_states(sorted(files))}")

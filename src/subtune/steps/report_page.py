@@ -15,12 +15,14 @@ def jobs(context: "Context") -> Iterator[Job]:
     from subtune.exhibits.glue_server import list_submissions
     from subtune.papers import paper_of
     from subtune.papers.shared import SUMMARIES
-    from subtune.steps.exhibits import exhibit_entry
+    from subtune.steps.exhibits import describe_exhibit
 
     config, paths = context.config, context.paths
     # The tables and figures over all experiments are shown only if there are several.
     answer = [
-        exhibit_entry(exhibit, [paths.summary(exhibit.name, ending) for ending in exhibit.endings])
+        describe_exhibit(
+            exhibit, [paths.summary(exhibit.name, ending) for ending in exhibit.endings]
+        )
         for exhibit in SUMMARIES
         if len(config.experiments) > 1
     ]

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subtune.steps.computing import finished_files
 from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     ]
     outputs = {"csv": paths.table_of_runs()}
     outputs["columns"] = paths.columns_of_runs()
-    inputs, resources = context.finished(plan.sweeps), {"store": paths.records()}
+    inputs, resources = context.finished_inputs(plan.sweeps), {"store": paths.records()}
     yield Job("runs", "runs", {"planned": planned}, inputs, outputs, resources)
 
 
@@ -29,7 +28,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the table of all runs, and the meanings of its columns."""
     from subtune.analysis.tables import column_meanings, join_run_ids, table_of_runs
 
-    planned = join_run_ids(job.spec["planned"], *finished_files(job))
+    planned = join_run_ids(job.spec["planned"], job.inputs["sweeps"], job.inputs["searches"])
     table = table_of_runs(Path(job.resources["store"]), planned)
     table.to_csv(outputs["csv"], index=False)
     column_meanings(list(table)).to_csv(outputs["columns"], index=False)

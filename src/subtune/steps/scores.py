@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subtune.steps.computing import finished_files
 from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             ],
         }
         outputs = {table: context.paths.data(name, table) for table in TABLES}
-        inputs = context.finished(context.plan.find_sweeps(name))
+        inputs = context.finished_inputs(context.plan.find_sweeps(name))
         yield Job("scores", name, spec, inputs, outputs, {"store": context.paths.records()})
 
 
@@ -60,7 +59,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 
     asked, store = job.spec, Path(job.resources["store"])
     columns = [ScoreColumn(**column) for column in asked["columns"]]
-    planned = join_run_ids(asked["runs"], *finished_files(job))
+    planned = join_run_ids(asked["runs"], job.inputs["sweeps"], job.inputs["searches"])
     every = run_scores.collect_scores(planned, store, columns, not asked["paper"])
     best = chosen_runs.choose_rates(every)
     run_scores.require_scores_of_predictions(best["run"], store)

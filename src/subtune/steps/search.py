@@ -17,12 +17,10 @@ def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for the searches that train together."""
     plan, paths = context.plan, context.paths
     for key, ids in plan.search_jobs.items():
-        searches = [plan.searches[id] for id in ids]
-        rankings = {search.run.selection.ranking for search in searches}
-        inputs = context.tokens_and_model(searches[0].run)
-        inputs["rankings"] = [paths.ranking(id) for id in sorted(filter(None, rankings))]
         runs = [run for run in plan.runs.values() if run.search in ids]
-        needed = context.training(f"search-{key}", runs, context.estimates.search_job(key))
+        inputs, cost = context.training_inputs(runs), context.estimates.search_job(key)
+        needed = context.training_resources(runs, cost, f"search-{key}")
+        searches = [plan.searches[id] for id in ids]
         spec = {"searches": [search.written() for search in searches]}
         yield Job("search", key, spec, inputs, {"searches": paths.searches(key)}, needed)
 

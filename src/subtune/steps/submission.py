@@ -36,7 +36,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.analysis.tables import read_table
     from subtune.exhibits import glue_server
     from subtune.papers.shared import SUBMISSION
-    from subtune.steps.exhibits import write_exhibit, write_index
+    from subtune.steps.exhibits import write_exhibits
 
     folder, parts = Path(outputs["folder"]), []
     folder.mkdir()
@@ -50,4 +50,4 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
         glue_server.write_zip(path, predictions)
         parts.append(part.assign(submission=f"{zip['name']}.zip"))
     contents = {"submission": pd.concat(parts, ignore_index=True)}
-    write_index(folder, [write_exhibit(SUBMISSION, contents, folder)])
+    write_exhibits([(SUBMISSION, contents)], folder)

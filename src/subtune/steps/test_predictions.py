@@ -32,7 +32,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             cost = context.estimates.test_predictions(chain(*runs))
             outputs = {"predictions": paths.test_predictions(name, model)}
             spec = {"model": model, "tasks": tasks}
-            needed = context.computing(largest, cost)
+            needed = context.computing_resources(largest, cost)
             yield Job("test_predictions", f"{name}/{model}", spec, inputs, outputs, needed)
 
 

@@ -20,11 +20,9 @@ def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each sweep."""
     plan, paths = context.plan, context.paths
     for key, sweep in plan.sweeps.items():
-        rankings = {run.spec.selection.ranking for run in sweep}
-        inputs = context.tokens_and_model(sweep[0].spec)
-        inputs["rankings"] = [paths.ranking(id) for id in sorted(filter(None, rankings))]
+        inputs = context.training_inputs(sweep)
         inputs["searches"] = [*map(paths.searches, plan.find_search_jobs(key))]
-        needed = context.training(key, sweep, context.estimates.sweep(key))
+        needed = context.training_resources(sweep, context.estimates.sweep(key), key)
         spec = {"runs": [run.written() for run in sweep]}
         yield Job("train", key, spec, inputs, {"sweep": paths.sweep(key)}, needed)
 
@@ -41,7 +39,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     from subtune.runs.spec import PlannedRun
 
     store = Path(job.resources["store"])
-    found = read_searches(map(Path, job.inputs["searches"]))
+    found = read_searches(job.inputs["searches"])
     rates = {search: outcome["learning_rate"] for search, outcome in found.items()}
     planned = [PlannedRun.model_validate(run) for run in job.spec["runs"]]
     runs = {run.key: run.with_found_rate(rates) for run in planned}

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import traceback
+from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -42,7 +43,9 @@ def main() -> None:
         os.environ["HF_DATASETS_CACHE"] = private
         if "HF_HUB_OFFLINE" in os.environ:
             os.environ["HF_HOME"] = private
-        _import_libraries()
+        # What takes seconds is imported while no job has come.
+        for library in ("datasets", "torch", "transformers"):
+            import_module(library)
         while order := orders.get():
             answer = _answer(Job(**order["job"]), Path(order["log"]))
             if ends:
@@ -59,13 +62,6 @@ def _read(orders: SimpleQueue[dict[str, Any] | None]) -> None:
     for line in sys.stdin:
         orders.put(json.loads(line))
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _import_libraries() -> None:
-    """Import what takes seconds, while no job has come."""
-    import datasets  # noqa: F401
-    import torch  # noqa: F401
-    import transformers  # noqa: F401
 
 
 def _answer(job: Job, log: Path) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def places(value, place=()):
 
 def test_the_configuration_that_is_changed_is_good(directory, tiny_bert, monkeypatch):
     monkeypatch.chdir(directory)
-    assert preflight(check_config(good(tiny_bert)))[1].runs
+    assert preflight(check_config(good(tiny_bert))).plan.runs
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -9,7 +9,7 @@ from subtune import papers
 from subtune.papers.paper import DATA
 from subtune.papers.shared import exhibits_with_data
 from subtune.plan.plan import make_plan
-from subtune.steps.exhibits import tables_made
+from subtune.steps.exhibits import list_made_tables
 from tests.helpers.examples import config, experiment, scored
 from tests.helpers.exhibits import results
 
@@ -33,7 +33,7 @@ def exhibits_of(settings, *read):
             settings.tasks, methods, fractions, seeds
         )
     ]
-    made = tables_made(paper, settings.tasks)
+    made = list_made_tables(paper, settings.tasks)
     empty = dict.fromkeys((*made, *read, "parameter_changes"), pd.DataFrame())
     of_runs = {name: scored(*rows) for name in ("chosen", "scores", *read) if name in DATA}
     tasks = dict.fromkeys(settings.tasks, "")

@@ -62,7 +62,7 @@ def test_a_plan_is_made_again_if_something_changed(settings, tables_read, minilm
 
 def test_a_plan_is_made_again_by_another_version_of_subtune(settings, tables_read, monkeypatch):
     write_plan(settings)
-    monkeypatch.setattr(jobs, "_code", lambda: "newer")
+    monkeypatch.setattr(jobs, "_hash_code", lambda: "newer")
     write_plan(settings)
     assert tables_read == ["mine", "mine"]
 
