@@ -32,7 +32,6 @@ from subtune.models.encoder import Encoder, add_adapters
 from subtune.training import recipe
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import Run
-from subtune.training.values import delta_to_tensors
 
 SHAPE = BertConfig(
     vocab_size=30_522,
@@ -168,7 +167,7 @@ def _trained(setting: inputs.Setting, members: list[Run]) -> list[dict[str, Tens
     runs = {str(number): member for number, member in enumerate(members)}
     train = {"train": setting.examples["train"]}
     results = dict(train_side_by_side(setting.model, train, setting.task, runs, _warn))
-    deltas = [delta_to_tensors(results[run].delta) for run in runs]
+    deltas = [results[run].delta for run in runs]
     return [
         {
             name: values.double().cpu()

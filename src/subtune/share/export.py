@@ -19,7 +19,6 @@ from subtune.core.files import Layout, new_directory
 from subtune.methods import Selection
 from subtune.methods.added import Adapter, Lora, Peft, PeftSettings
 from subtune.methods.roles import is_added, is_classifier, is_norm
-from subtune.methods.selection import LowRank
 from subtune.models.encoder import Encoder, load_spec_encoder, quiet
 from subtune.models.model_config import has_one_end, has_token_types
 from subtune.models.model_files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
@@ -31,7 +30,7 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
 from subtune.training.embeddings import tokens_pooled
 from subtune.training.recorded_runs import pretrained_directory
-from subtune.training.values import Delta, apply_delta, delta_from_tensors, delta_to_tensors
+from subtune.training.values import LORA_A, LORA_B, Delta, changed_tensors
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -79,12 +78,13 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     with new_directory(target) as draft, quiet():
         if isinstance(spec.recipe, Fit):
             _write_encoder(draft, Path(layout.model(spec.model.id)), model.config, {})
-            bias, weight = (value for _, value in sorted(delta_to_tensors(delta).items()))
+            bias, weight = (value for _, value in sorted(delta.items()))
             read, texts = tokens_pooled(spec.model, model), len(spec.tokens.data.task.text)
             _write_sentence_transformer(draft, spec.tokens.max_length, read, weight, bias, texts)
         else:
             config = _export_config(model, spec.tokens.data.task)
-            trained = replace(model, config=config, parameters=apply_delta(model.parameters, delta))
+            parameters = model.parameters | changed_tensors(model.parameters, delta)
+            trained = replace(model, config=config, parameters=parameters)
             whole = make_transformers_model(trained)
             if trained.averages:
                 values = whole.base_model.state_dict()
@@ -178,8 +178,9 @@ def _peft_settings(selection: Selection, delta: Delta, model: Encoder) -> PeftSe
     """
     if isinstance(selection, Peft):
         return selection.peft
-    updates = [name for name, change in delta.items() if isinstance(change.entry, LowRank)]
-    others = [name for name in delta if name not in updates and not is_classifier(name)]
+    changed = changed_tensors(model.parameters, delta)
+    updates = [name for name in changed if name + LORA_A in delta]
+    others = [name for name in changed if name not in updates and not is_classifier(name)]
     modules = sorted({_module_name(name, model) for name in others})
     if isinstance(selection, Lora):
         fields: dict[str, Any] = {"type": "LORA", "r": selection.lora.rank}
@@ -199,11 +200,11 @@ def _fill_adapter(
     """Put a run's trained values into PEFT's model; ``names`` come from `make_peft_model`."""
     parameters, transposed = dict(module.named_parameters()), transposed_matrices(module)
     with torch.no_grad():
-        for name, change in delta.items():
-            if isinstance(change.entry, LowRank):
+        for name, values in changed_tensors(model.parameters, delta).items():
+            if name + LORA_A in delta:
                 matrix = f"{BASE}{_module_name(name, model)}"
-                parameters[f"{matrix}.lora_A.default.weight"].copy_(change.values[0])
-                parameters[f"{matrix}.lora_B.default.weight"].copy_(change.values[1])
+                parameters[f"{matrix}.lora_A.default.weight"].copy_(delta[name + LORA_A])
+                parameters[f"{matrix}.lora_B.default.weight"].copy_(delta[name + LORA_B])
                 continue
             if is_added(name) or is_classifier(name):
                 own = names[name]
@@ -213,7 +214,7 @@ def _fill_adapter(
                 copies = (f"{BASE}{module_name}.{inside}.default.{last}" for inside in COPIES)
                 own = next(copy for copy in copies if copy in parameters)
             held = parameters[own].mT if own in transposed else parameters[own]
-            held.copy_(change.apply(held))
+            held.copy_(values)
 
 
 def _module_name(name: str, model: Encoder) -> str:
@@ -224,7 +225,7 @@ def _load_run(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
     """Return a run, its changes, and its pretrained model."""
     store = Path(layout.records())
     spec = records.read_spec(store, run)
-    delta = delta_from_tensors(records.read_delta(store, run))
+    delta = {key: torch.from_numpy(v) for key, v in records.read_delta(store, run).items()}
     pretrained = pretrained_directory(layout, spec)
     if isinstance(spec.selection, Adapter):
         raise SubtuneError(f"run {run} trained adapters, which neither transformers nor PEFT has")

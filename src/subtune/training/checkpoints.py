@@ -26,7 +26,7 @@ from subtune.core.files import CHECKPOINTS_KEPT, flush
 from subtune.core.process import StoppedError
 
 # Raise the number if a state's contents change. Files with another ending are ignored.
-ENDING = ".9.safetensors"
+ENDING = ".10.safetensors"
 # The key of a tensor's number in a state's JSON.
 TENSOR = "tensor:"
 # Everything that a run needs to continue after a ``step``: tensors, arrays, and values for JSON.

@@ -16,7 +16,6 @@ import torch
 from torch.nn.functional import normalize
 
 from subtune.core.errors import SubtuneError
-from subtune.methods.selection import Whole
 from subtune.models.encoder import Encoder
 from subtune.models.forward import hidden_states
 from subtune.models.packing import micro_batches, pack
@@ -25,7 +24,6 @@ from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads, evaluation_batches
 from subtune.training.evaluation import Result, check_padding, score_splits
 from subtune.training.training_set import label_weights, training_examples
-from subtune.training.values import Change
 
 FOLDS = 5
 # The maximum number of steps of logistic regression. Scikit-learn's default, 100, is too few for
@@ -92,7 +90,7 @@ def fit(
     fitted = {"classifier.weight": weight, "classifier.bias": bias}
     result = Result(weight.size + bias.size)
     result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
-    result.delta = {name: Change(Whole(), (torch.from_numpy(new),)) for name, new in fitted.items()}
+    result.delta = {name: torch.from_numpy(new) for name, new in fitted.items()}
     seconds = time.monotonic() - started
     result.end_epoch(1, train_loss, seconds, score_splits(task, examples, computed))
     return result

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from subtune.methods.roles import is_embedding
-from subtune.methods.selection import Entries
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import Packed, logits
 from subtune.models.operations import PerRun, TableRows, Weight
@@ -30,7 +29,7 @@ from subtune.tasks.examples import (
 )
 from subtune.training.checkpoints import State
 from subtune.training.training_set import Unit
-from subtune.training.values import Change, Delta
+from subtune.training.values import Delta
 
 
 @contextmanager
@@ -265,19 +264,17 @@ class Result:
             "history": self.history,
             "evaluations": [[of.scores, of.predictions] for of in self.evaluations],
             "best_epoch": self.best_epoch,
-            "delta": {name: change.values for name, change in self.delta.items()},
+            "delta": self.delta,
             "changes": self.changes,
         }
 
-    def restore(self, state: State, entries: Entries) -> None:
-        """Continue from a checkpoint of `state`; ``entries`` are those of the run."""
+    def restore(self, state: State) -> None:
+        """Continue from a checkpoint of `state`."""
         self.history, self.best_epoch = state["history"], state["best_epoch"]
+        self.delta = state["delta"]
         for scores, by_split in state["evaluations"]:
             predictions = {split: values.numpy() for split, values in by_split.items()}
             self.evaluations.append(Evaluation(scores, predictions))
-        self.delta = {
-            name: Change(entries[name], tuple(values)) for name, values in state["delta"].items()
-        }
         self.changes = {name: tuple(change) for name, change in state["changes"].items()}
 
 

@@ -291,10 +291,12 @@ class _Group:
             if result.best_epoch == self.epoch:
                 result.delta = running.values.delta(position)
             if result.has_ended(self._runs[number].recipe):
-                delta = {} if result.diverged else result.delta
-                delta = to_original_unit(delta, self._model.parameters, unit)
-                result.changes = mean_changes(delta, self._model.parameters)
-                result.delta = {name: change.cpu() for name, change in delta.items()}
+                parameters = self._model.parameters
+                # The values of a checkpoint are on the CPU.
+                delta = {key: values.to(self.device) for key, values in result.delta.items()}
+                delta = to_original_unit({} if result.diverged else delta, parameters, unit)
+                result.changes = mean_changes(parameters, delta)
+                result.delta = {key: values.cpu() for key, values in delta.items()}
         return numbers
 
     def end_epoch(self) -> None:
@@ -334,8 +336,8 @@ class _Group:
         self._seconds = shared["seconds"]
         self._order.bit_generator.state = shared["order"]
         self._batches = self._batches_of_epoch()
-        for run, result, state in zip(self._runs, self.results, states, strict=True):
-            result.restore(state, run.entries)
+        for result, state in zip(self.results, states, strict=True):
+            result.restore(state)
         self._drop_ended()
         self.running.restore([states[number] for number in self.running.numbers])
         line = f"continues from step {self.step} of {self.steps}"

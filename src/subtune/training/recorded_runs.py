@@ -34,7 +34,7 @@ from subtune.training.embeddings import features, tokens_pooled
 from subtune.training.evaluation import Result, check_padding, split_logits
 from subtune.training.groups import Job, add_modules
 from subtune.training.training_set import training_examples
-from subtune.training.values import Delta, apply_delta, delta_from_tensors, delta_to_tensors
+from subtune.training.values import Delta, changed_tensors
 
 # Packages whose versions are recorded in addition to this package's.
 PACKAGES = ("torch", "transformers", "peft", "tokenizers", "datasets")
@@ -133,7 +133,7 @@ def write_record(
         changes = [(name, *change) for name, change in result.changes.items()]
         table = pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"])
         table.to_csv(folder / "changes.csv", index=False)
-        safetensors.torch.save_file(delta_to_tensors(result.delta), folder / records.DELTA)
+        safetensors.torch.save_file(result.delta, folder / records.DELTA)
 
     records.write_files(store, spec, fill)
 
@@ -294,13 +294,18 @@ def trained_model(store: Path, spec: RunSpec, model: Encoder) -> Encoder:
     Raises:
         SubtuneError: the run's delta cannot be read, or the run diverged.
     """
-    return with_delta(spec, model, delta_from_tensors(records.read_delta(store, spec.id)))
+    return with_delta(spec, model, records.read_delta(store, spec.id))
 
 
-def with_delta(spec: RunSpec, model: Encoder, delta: Delta) -> Encoder:
-    """Return the pretrained model of a run with the values that the run changed."""
+def with_delta(spec: RunSpec, model: Encoder, delta: Mapping[str, Any]) -> Encoder:
+    """Return the pretrained model of a run with the values that the run changed.
+
+    ``delta`` has arrays or tensors by their keys in a file.
+    """
     initial = add_modules(spec, model)
-    return replace(initial, parameters=apply_delta(initial.parameters, delta))
+    tensors = {key: torch.as_tensor(v, device=model.device) for key, v in delta.items()}
+    changed = changed_tensors(initial.parameters, tensors)
+    return replace(initial, parameters=initial.parameters | changed)
 
 
 def _logits(trained: Encoder, examples: Examples, spec: RunSpec) -> np.ndarray:

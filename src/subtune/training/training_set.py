@@ -5,7 +5,7 @@ labels in their original unit.
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from subtune.core.errors import SubtuneError, placed
-from subtune.methods.selection import Whole
 from subtune.runs.spec import Fit, Labels, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.values import Change, Delta
+from subtune.training.values import Delta
 
 
 class Unit(NamedTuple):
@@ -101,20 +100,16 @@ def to_training_labels(
     return standardised, unit
 
 
-def to_original_unit(delta: Delta, parameters: Mapping[str, Tensor], unit: Unit) -> Delta:
+def to_original_unit(delta: Delta, names: Iterable[str], unit: Unit) -> Delta:
     """Return a delta whose last layer predicts labels in their original unit.
 
-    The last layer, last of the ``parameters``, is part of every delta, and all of it trains.
+    The last layer, last of the parameters' ``names``, is part of every delta, and all of it trains.
     """
     if unit == Unit() or not delta:
         return delta
-    *_, weight_name, bias_name = parameters
-    weight, bias = (
-        unit.deviation * delta[name].apply(parameters[name]) for name in (weight_name, bias_name)
-    )
-    biases = bias + unit.mean
-    last_layer = {weight_name: Change(Whole(), (weight,)), bias_name: Change(Whole(), (biases,))}
-    return delta | last_layer
+    *_, weight, bias = names
+    scaled = {name: unit.deviation * delta[name] for name in (weight, bias)}
+    return delta | scaled | {bias: scaled[bias] + unit.mean}
 
 
 def label_weights(

@@ -15,12 +15,12 @@ how they are stored::
                                                                                         NAME.index
     LowRank                  FlatTensors    parts of one flat     LowRankUpdate       NAME.lora_A,
                                               vector                                    NAME.lora_B,
-                                                                                        …_scale
+                                                                                        NAME.lora_scale
 
 Words of this file:
 
 * *leaf*: a tensor with trained values of one run, which the run's optimiser steps.
-* *delta*: the tensors that one run changed, by name: each one's entry and values.
+* *delta*: the tensors that one run changed, by their keys in a file.
 * *stacked*: the forward pass reads trained tensors as ``[k, …]``, with the values of ``k`` runs.
 * *shared*: all runs read the same tensor; so are all frozen weights.
 
@@ -30,9 +30,8 @@ Shapes: ``k`` runs, ``p`` numbers in a flat vector, ``e`` trained entries.
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import Self
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -41,88 +40,40 @@ from subtune.methods.selection import Entries, Entry, Indices, LowRank, Whole
 from subtune.models.encoder import Encoder
 from subtune.models.operations import LowRankUpdate, PerRun, TableRows, Weight
 
+# The tensors that a run changed, by the keys in the table above.
+Delta = dict[str, Tensor]
 INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale"
 
 
-class Change(NamedTuple):
-    """What of a tensor trained, and the trained values.
+def changed_tensors(parameters: Mapping[str, Tensor], delta: Delta) -> dict[str, Tensor]:
+    """Return the tensors that a delta changes, with their new values, by name.
 
-    ``values``: of `Whole` the tensor, of `Indices` the entries ``[e]``, of `LowRank` A ``[r, i]``
-    and B ``[o, r]`` of the update ``scale · B A`` (LoRA, Eq. 3).
+    Whole tensors are shared with the delta. A low-rank update is ``scale · B A`` (LoRA, Eq. 3).
     """
-
-    entry: Entry
-    values: tuple[Tensor, ...]
-
-    def apply(self, tensor: Tensor) -> Tensor:
-        """Return the tensor after the change."""
-        first, *others = (values.to(tensor.device) for values in self.values)
-        match self.entry:
-            case Whole():
-                return first
-            case Indices(flat):
-                index = torch.from_numpy(flat).to(tensor.device)
-                return tensor.flatten().index_copy(0, index, first).view(tensor.shape)
-            case LowRank(_, scale):
-                return tensor + scale * (others[0] @ first)
-
-    def cpu(self) -> "Change":
-        """Return the change with its values on the CPU."""
-        return Change(self.entry, tuple(values.cpu() for values in self.values))
+    changed = {}
+    for key, values in delta.items():
+        name = key.removesuffix(LORA_A)
+        if name != key:
+            update = delta[name + LORA_B] @ values
+            changed[name] = parameters[name] + delta[name + LORA_SCALE].item() * update
+        elif key + INDEX in delta:
+            whole = parameters[key].flatten().index_copy(0, delta[key + INDEX], values)
+            changed[key] = whole.view(parameters[key].shape)
+        elif not key.endswith((INDEX, LORA_B, LORA_SCALE)):
+            changed[key] = values
+    return changed
 
 
-Delta = dict[str, Change]
-
-
-def apply_delta(parameters: Mapping[str, Tensor], delta: Delta) -> dict[str, Tensor]:
-    """Return pretrained parameters with a delta's values.
-
-    Unchanged parameters are shared, not copied.
-    """
-    return {**parameters, **{name: of.apply(parameters[name]) for name, of in delta.items()}}
-
-
-def mean_changes(delta: Delta, parameters: Mapping[str, Tensor]) -> dict[str, tuple[float, int]]:
-    """Return the mean absolute change and the size of each tensor in a delta.
+def mean_changes(parameters: Mapping[str, Tensor], delta: Delta) -> dict[str, tuple[float, int]]:
+    """Return the mean absolute change and the size of each tensor that a delta changes.
 
     The mean is over the whole tensor (LayerNorm paper, Eq. 1).
     """
     changes = {}
-    for name, change in delta.items():
-        difference = change.apply(parameters[name]) - parameters[name]
-        changes[name] = difference.abs().mean(dtype=torch.float64).item(), difference.numel()
+    for name, after in changed_tensors(parameters, delta).items():
+        change = (after - parameters[name]).abs().mean(dtype=torch.float64)
+        changes[name] = change.item(), after.numel()
     return changes
-
-
-def delta_to_tensors(delta: Delta) -> dict[str, Tensor]:
-    """Return a delta as tensors by their keys in a file."""
-    tensors: dict[str, Tensor] = {}
-    for name, (entry, values) in delta.items():
-        match entry:
-            case Whole():
-                tensors[name] = values[0]
-            case Indices(flat):
-                tensors |= {name: values[0], name + INDEX: torch.from_numpy(flat)}
-            case LowRank(_, scale):
-                tensors |= {name + LORA_A: values[0], name + LORA_B: values[1]}
-                tensors[name + LORA_SCALE] = torch.tensor([scale])
-    return tensors
-
-
-def delta_from_tensors(stored: Mapping[str, Tensor | np.ndarray]) -> Delta:
-    """Return the delta in the tensors of a file."""
-    tensors = {key: torch.as_tensor(values) for key, values in stored.items()}
-    delta: Delta = {}
-    for key, values in tensors.items():
-        name = key.removesuffix(LORA_A)
-        if name != key:
-            entry = LowRank(len(values), tensors[name + LORA_SCALE].item())
-            delta[name] = Change(entry, (values, tensors[name + LORA_B]))
-        elif key + INDEX in tensors:
-            delta[key] = Change(Indices(tensors[key + INDEX].numpy()), (values,))
-        elif not key.endswith((INDEX, LORA_B, LORA_SCALE)):
-            delta[key] = Change(Whole(), (values,))
-    return delta
 
 
 class TrainedValues:
@@ -271,13 +222,13 @@ class FlatTensors:
         for name, entry in self._members[position].items():
             match entry:
                 case Whole():
-                    values: tuple[Tensor, ...] = (pieces[name].clone(),)
+                    delta[name] = pieces[name].clone()
                 case Indices(flat):
                     index = torch.from_numpy(flat).to(self._start.device)
-                    values = (pieces[name].flatten()[index],)
-                case LowRank():
-                    values = (pieces[name + LORA_A].clone(), pieces[name + LORA_B].clone())
-            delta[name] = Change(entry, values)
+                    delta |= {name: pieces[name].flatten()[index], name + INDEX: index}
+                case LowRank(scale=scale):
+                    delta |= {key: pieces[key].clone() for key in (name + LORA_A, name + LORA_B)}
+                    delta[name + LORA_SCALE] = torch.tensor([scale])
         return delta
 
     def only(self, positions: Sequence[int]) -> Self:
@@ -386,10 +337,11 @@ class StackedMatrix:
         return {self._name: PerRun(working) if rows is None else TableRows(working, rows)}
 
     def delta(self, position: int) -> Delta:
-        entry, leaf = self._entries[position], self.leaves[position]
-        if self._rows is None:
-            return {self._name: Change(entry, (leaf.clone(),))}
-        return {self._name: Change(entry, (self._pretrained.index_copy(0, self._rows, leaf),))}
+        leaf, index = self.leaves[position], self._indices[position]
+        if self._rows is not None:
+            return {self._name: self._pretrained.index_copy(0, self._rows, leaf)}
+        values = {self._name: leaf.clone()}
+        return values if index is None else values | {self._name + INDEX: index}
 
     def only(self, positions: Sequence[int]) -> Self:
         entries = [self._entries[position] for position in positions]

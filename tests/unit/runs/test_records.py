@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import safetensors.torch
 
 from subtune import cli
 from subtune.analysis.run_scores import require_scores_of_predictions
@@ -18,7 +19,6 @@ from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout, hash_text
 from subtune.core.ids import canonical_json
 from subtune.runs import records
-from subtune.training import recorded_runs
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record
 
@@ -93,14 +93,14 @@ def test_a_record_is_written_once(results, tiny_bert):
 def test_a_full_disk_keeps_earlier_records_and_leaves_no_half_of_one(
     tmp_path, tiny_bert, monkeypatch
 ):
-    delta_to_tensors = recorded_runs.delta_to_tensors
+    save_file = safetensors.torch.save_file
 
-    def full_disk(delta):
+    def full_disk(delta, path):
         if records.is_recorded(tmp_path, FIRST):
             raise OSError(28, "No space left on device")
-        return delta_to_tensors(delta)
+        save_file(delta, path)
 
-    monkeypatch.setattr(recorded_runs, "delta_to_tensors", full_disk)
+    monkeypatch.setattr(safetensors.torch, "save_file", full_disk)
     with pytest.raises(SubtuneError, match="No space left on device; runs recorded so far"):
         record(tmp_path, SPECS, tiny_bert)
     assert [path.name for path in tmp_path.iterdir()] == [FIRST]

@@ -7,7 +7,6 @@ import torch
 
 from subtune.runs import records
 from subtune.training.recipe import Run
-from subtune.training.values import delta_to_tensors
 from tests.helpers import examples
 
 # Products round differently for other numbers of rows or threads. In four steps of MiniLM at rates
@@ -41,7 +40,7 @@ def assert_same(results, expected):
     """Check that results are bit-identical."""
     for one, other in zip(results, expected, strict=True):
         assert facts_of(one) == facts_of(other)
-        deltas = delta_to_tensors(one.delta), delta_to_tensors(other.delta)
+        deltas = one.delta, other.delta
         torch.testing.assert_close(*deltas, rtol=0, atol=0)
         for found, wanted in zip(one.evaluations, other.evaluations, strict=True):
             assert found.predictions.keys() == wanted.predictions.keys()
@@ -57,7 +56,7 @@ def assert_close(results, expected):
         torch.testing.assert_close(*losses, **CLOSE)
         for found, expected in zip(one.evaluations, other.evaluations, strict=True):
             torch.testing.assert_close(found.predictions, expected.predictions, **CLOSE)
-        assert_close_values(delta_to_tensors(one.delta), delta_to_tensors(other.delta))
+        assert_close_values(one.delta, other.delta)
 
 
 def assert_close_values(found, expected, within=CLOSE_VALUES):

@@ -116,7 +116,7 @@ def test_recorded_changes_predict_the_recorded_predictions(tiny_bert):
     model, rows = read(task, tiny_bert)
     result = embeddings.fit(model, rows, task, Fit(), SEED)
     dev = embeddings.features(model, rows["validation"], np.arange(len(rows["validation"])))
-    weight, bias = (result.delta[f"classifier.{name}"].values[0] for name in ("weight", "bias"))
+    weight, bias = (result.delta[f"classifier.{name}"] for name in ("weight", "bias"))
     logits = torch.from_numpy(dev) @ weight.T + bias
     np.testing.assert_allclose(result.best.predictions["validation"], logits, atol=1e-6)
     assert result.trainable == 2 * (4 * 32) + 2

@@ -24,7 +24,7 @@ from subtune.training.evaluation import Evaluation, Result, autocast, split_logi
 from subtune.training.fisher_information import fisher_information
 from subtune.training.recipe import train
 from subtune.training.training_set import label_weights, to_training_labels, training_examples
-from subtune.training.values import apply_delta
+from subtune.training.values import changed_tensors
 from tests.helpers import examples
 from tests.unit.training.results import in_double, member
 
@@ -145,7 +145,7 @@ def test_runs_evaluated_side_by_side_are_the_models_that_they_end_as(
         for number, kind in enumerate(kinds, 1)
     ]
     for result in train(model, rows, task, members):
-        parameters = apply_delta(model.parameters, result.delta)
+        parameters = model.parameters | changed_tensors(model.parameters, result.delta)
         [alone] = split_logits(replace(model, parameters=parameters), rows["validation"], "fp32")
         expected = task.of_kind.predict(rows["validation"], alone)
         found = result.best.predictions["validation"]

@@ -18,7 +18,6 @@ from subtune.training.fisher_information import fisher_information
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import Run, train
 from subtune.training.training_step import Graphs
-from subtune.training.values import delta_to_tensors
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
 from tests.unit.training.results import assert_close_values, member
@@ -47,7 +46,7 @@ def with_dropout(model: Encoder, of_attention: float = 0.1) -> Encoder:
 
 def trained(model, rows, members, task="sst2", **options):
     results = train(model, rows, TASKS[task], members, **options)
-    return [delta_to_tensors(result.delta) for result in results]
+    return [result.delta for result in results]
 
 
 def rows_of(task, directory, head=""):
@@ -275,7 +274,7 @@ def test_on_a_gpu_a_run_that_ends_early_leaves_the_others_as_they_are(kind, mode
     for result, one in ((found[0], patient), (found[2], other)):
         [alone] = train(model, rows, TASKS["sst2"], [one])
         assert (len(result.history), result.best_epoch) == (len(alone.history), alone.best_epoch)
-        assert_same_values([delta_to_tensors(result.delta)], [delta_to_tensors(alone.delta)])
+        assert_same_values([result.delta], [alone.delta])
 
 
 @pytest.mark.parametrize("in_full", [False, True], ids=["sums of matrices", "their entries"])
@@ -343,7 +342,7 @@ def test_runs_that_do_not_fit_into_a_gpu_train_in_smaller_groups(
     by_name, lines = dict(zip("abcd", members, strict=True)), []
     found = dict(train_side_by_side(model, rows, TASKS["sst2"], by_name, listed_in(lines)))
     assert "4 runs side by side do not fit into memory: now 2 and 2" in lines
-    deltas = [delta_to_tensors(found[name].delta) for name in by_name]
+    deltas = [found[name].delta for name in by_name]
     assert_same_values(deltas, expected)
 
 

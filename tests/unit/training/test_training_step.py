@@ -18,7 +18,6 @@ from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import train
 from subtune.training.training_step import Graphs
-from subtune.training.values import delta_to_tensors
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
 from tests.unit.training import recorded_graphs
@@ -315,5 +314,5 @@ def test_runs_whose_graph_does_not_fit_train_in_halves(double, rows, made, monke
     found = dict(train_side_by_side(double, rows, TASK, group, lambda *said: lines.append(said[0])))
     assert "4 runs side by side do not fit into memory: now 2 and 2" in lines
     for name, result in zip(group, expected, strict=True):
-        deltas = delta_to_tensors(found[name].delta), delta_to_tensors(result.delta)
+        deltas = found[name].delta, result.delta
         torch.testing.assert_close(*deltas, rtol=1e-10, atol=1e-12)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from subtune.methods.added import Lora, LoraSettings
 from subtune.methods.roles import is_embedding
-from subtune.methods.selection import Indices, LowRank, Whole, WholeTensors, count_trained
+from subtune.methods.selection import WholeTensors, count_trained
 from subtune.methods.single_entries import Draw, Lines, Random, Ranked, Top
 from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import SEQUENCE_CLASSIFICATION
@@ -24,11 +24,12 @@ from subtune.training import recipe
 from subtune.training.groups import reason_to_train_alone
 from subtune.training.recipe import train
 from subtune.training.values import (
-    Change,
+    INDEX,
+    LORA_A,
+    LORA_B,
+    LORA_SCALE,
     TrainedValues,
-    apply_delta,
-    delta_from_tensors,
-    delta_to_tensors,
+    changed_tensors,
 )
 from tests.helpers import examples
 from tests.unit.training.results import in_double, member
@@ -38,7 +39,7 @@ SIZES = st.integers(1, 5)
 
 
 def from_file(stored):
-    return safetensors.numpy.load(safetensors.torch.save(stored))
+    return safetensors.torch.load(safetensors.torch.save(stored))
 
 
 @st.composite
@@ -50,17 +51,17 @@ def changes(draw):
     kind = draw(st.sampled_from(["whole", "entries", "update"]))
     if kind == "whole":
         values = torch.randn(shape)
-        return pretrained, Change(Whole(), (values,)), values
+        return pretrained, {"": values}, values
     if kind == "entries":
         index = draw(st.sets(st.integers(0, pretrained.numel() - 1), min_size=1))
         values, after = torch.randn(len(index)), pretrained.clone()
         for place, value in zip(sorted(index), values, strict=True):
             after.view(-1)[place] = value
-        return pretrained, Change(Indices(np.array(sorted(index))), (values,)), after
+        return pretrained, {"": values, INDEX: torch.tensor(sorted(index))}, after
     outputs, inputs, rank = draw(SIZES), draw(SIZES), draw(SIZES)
     pretrained, scale = torch.randn(outputs, inputs), draw(st.integers(1, 9)) / rank
     lora_a, lora_b = torch.randn(rank, inputs), torch.randn(outputs, rank)
-    change = Change(LowRank(rank, scale), (lora_a, lora_b))
+    change = {LORA_A: lora_a, LORA_B: lora_b, LORA_SCALE: torch.tensor([scale])}
     return pretrained, change, pretrained + scale * (lora_b @ lora_a)
 
 
@@ -68,19 +69,18 @@ def changes(draw):
 @given(st.lists(changes(), min_size=1, max_size=5))
 def test_a_delta_from_its_file_gives_the_trained_values_bit_for_bit(made):
     parameters = {f"p{number}.weight": one for number, (one, _, _) in enumerate(made)}
-    delta = {f"p{number}.weight": change for number, (_, change, _) in enumerate(made)}
+    stored = {
+        f"p{number}.weight{part}": values
+        for number, (_, change, _) in enumerate(made)
+        for part, values in change.items()
+    }
     expected = {f"p{number}.weight": after for number, (_, _, after) in enumerate(made)}
     frozen = {"frozen": torch.ones(1)}
-    stored = delta_to_tensors(delta)
-    read = delta_from_tensors(from_file(stored))
-    torch.testing.assert_close(delta_to_tensors(read), stored, **EXACT)
-    assert {name: type(change.entry) for name, change in read.items()} == {
-        name: type(change.entry) for name, change in delta.items()
-    }
-    for one in (delta, read):
-        torch.testing.assert_close(
-            apply_delta(parameters | frozen, one), expected | frozen, **EXACT
-        )
+    read = from_file(stored)
+    torch.testing.assert_close(read, stored, **EXACT)
+    for delta in (stored, read):
+        changed = changed_tensors(parameters | frozen, delta)
+        torch.testing.assert_close(changed, expected, **EXACT)
 
 
 @cache
@@ -139,19 +139,19 @@ def test_as_many_values_may_change_as_count_says_and_the_pass_reads_them(
                 leaf += run + 1
     values.write()
     for run, entries in enumerate(members):
-        delta = delta_from_tensors(from_file(delta_to_tensors(values.delta(run))))
-        after = apply_delta(model.parameters, delta)
-        assert delta.keys() == entries.keys()
+        delta = from_file(values.delta(run))
+        after = changed_tensors(model.parameters, delta)
+        assert after.keys() == entries.keys()
         changed = 0
         for name, weight in values.weights([run]).items():
             match weight:
                 case PerRun(found):
                     torch.testing.assert_close(found[0], after[name], **EXACT)
                 case LowRankUpdate(lora_a, lora_b):
-                    entry, values_of = delta[name]
-                    torch.testing.assert_close(lora_a[0], values_of[0], **EXACT)
-                    torch.testing.assert_close(lora_b[0], entry.scale * values_of[1], **EXACT)
-                    changed += sum(map(torch.numel, values_of))
+                    stored_a, stored_b = delta[name + LORA_A], delta[name + LORA_B]
+                    torch.testing.assert_close(lora_a[0], stored_a, **EXACT)
+                    torch.testing.assert_close(lora_b[0], entries[name].scale * stored_b, **EXACT)
+                    changed += stored_a.numel() + stored_b.numel()
                     continue
             changed += int((after[name] != model.parameters[name]).sum())
         assert (
@@ -164,7 +164,7 @@ TO_ROUNDING = {"rtol": 1e-10, "atol": 1e-12}
 
 
 def deltas(model, rows, members, task):
-    return [delta_to_tensors(of.delta) for of in train(model, rows, task, members)]
+    return [of.delta for of in train(model, rows, task, members)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
