@@ -83,9 +83,9 @@ def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
     plan = estimates.plan
     formats = ["", "", "", "", ".2e", ".2e", ",.1f", ",.1f"]
     yield table.to_markdown(index=False, floatfmt=formats, numalign="right", disable_numparse=[0])
-    jobs = [estimates.sweep(sweep).seconds for sweep in plan.sweeps]
-    jobs += [estimates.search_job(job).seconds for job in plan.search_jobs]
-    largest = max(estimates.checkpoints(sweep) for sweep in plan.sweeps) / 1e9
+    jobs = [estimates.sweep_cost(sweep).seconds for sweep in plan.sweeps]
+    jobs += [estimates.search_cost(job).seconds for job in plan.search_jobs]
+    largest = max(estimates.checkpoint_bytes(sweep) for sweep in plan.sweeps) / 1e9
     yield (
         f"\nThe longest job takes {max(jobs) / 3600:,.1f} hours; checkpoints take up to "
         f"{largest:,.2f} GB per job\nwhile it runs. Assumed, under `assumptions` in the "

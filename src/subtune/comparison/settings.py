@@ -312,9 +312,9 @@ def estimate_times(config: Config, size: TaskSize) -> Times | None:
     estimates = Estimates(plan)
     if estimates.unknown_models:
         return None
-    seconds = [estimates.sweep(sweep).seconds for sweep in plan.sweeps]
-    seconds += [estimates.search_job(job).seconds for job in plan.search_jobs]
+    seconds = [estimates.sweep_cost(sweep).seconds for sweep in plan.sweeps]
+    seconds += [estimates.search_cost(job).seconds for job in plan.search_jobs]
     # The reference alone, and the regression on embeddings.
-    first = max(cost.seconds for cost in estimates.runs.values())
+    first = max(cost.seconds for cost in estimates.run_costs.values())
     every = max(sum(seconds) / process.count_jobs_at_once(), *seconds)
     return Times(all=every + OTHER_SECONDS, first=first + OTHER_SECONDS)

@@ -183,15 +183,3 @@ class Rate(NamedTuple):
 
     value: float
     searched: tuple[float, ...] = ()
-
-
-def list_rates(given: LearningRates | None) -> list[Rate]:
-    """Return the learning rates of a method's runs; a search is one of them."""
-    if given is None:
-        return []
-    if given == "search":
-        return [Rate(SEARCHED[0], SEARCHED)]
-    if isinstance(given, SearchOfRates):
-        searched = tuple(sorted(given.search))
-        return [Rate(searched[0], searched)]
-    return [Rate(value) for value in given]

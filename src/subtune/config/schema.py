@@ -13,6 +13,7 @@ from subtune.config.fields import (
     LINE,
     REPOSITORY,
     RESULTS,
+    SEARCHED,
     ColumnName,
     Count,
     FromZero,
@@ -29,8 +30,8 @@ from subtune.config.fields import (
     NumbersOfRows,
     OfficialTask,
     Rate,
+    SearchOfRates,
     Section,
-    list_rates,
 )
 from subtune.data.sources import OFFICIAL_NAMES
 from subtune.methods import MASKED_METHOD, NamedSelection, find_selection
@@ -263,9 +264,18 @@ class Experiment(Section):
         return list(dict.fromkeys(m for model in self.models for m in self.methods_for(model)))
 
     def rates_for(self, method: str, model: str, task: str) -> list[Rate]:
-        """Return the learning rates of a method: its own, or else those of the task."""
+        """Return the learning rates of a method: its own, or else those of the task.
+
+        A search is one of them.
+        """
         own = self.methods_for(model).get(method)
-        return list_rates(own or self.settings(task).learning_rates)
+        given = own or self.settings(task).learning_rates
+        if given == "search":
+            return [Rate(SEARCHED[0], SEARCHED)]
+        if isinstance(given, SearchOfRates):
+            searched = tuple(sorted(given.search))
+            return [Rate(searched[0], searched)]
+        return [Rate(value) for value in given or ()]
 
     def list_row_numbers(self, rows: int) -> list[int]:
         """Return the distinct numbers of training rows. Numbers above ``rows`` mean all rows."""

@@ -149,9 +149,9 @@ class Estimates:
         return {key: n for sweep in sweeps for key, n in self._count_beside(sweep).items()}
 
     @cached_property
-    def runs(self) -> dict[str, Cost]:
+    def run_costs(self) -> dict[str, Cost]:
         """The cost of each run, by key."""
-        return {key: self._run(run, self.beside[key]) for key, run in self.plan.runs.items()}
+        return {key: self._run_cost(run, self.beside[key]) for key, run in self.plan.runs.items()}
 
     @property
     def unknown_models(self) -> list[str]:
@@ -164,11 +164,11 @@ class Estimates:
         """The cost of starting a job."""
         return Cost(seconds=60 * self.plan.config.assumptions.start_minutes)
 
-    def sweep(self, sweep: str) -> Cost:
+    def sweep_cost(self, sweep: str) -> Cost:
         """Return the cost of a sweep's runs and of starting its job."""
-        return sum((self.runs[run.key] for run in self.plan.sweeps[sweep]), self.start)
+        return sum((self.run_costs[run.key] for run in self.plan.sweeps[sweep]), self.start)
 
-    def search_job(self, job: str) -> Cost:
+    def search_cost(self, job: str) -> Cost:
         """Return the cost of a job's searches for learning rates, and of starting the job.
 
         A planned run that a search also trains counts with its sweep.
@@ -183,28 +183,28 @@ class Estimates:
         for search, runs in searched.items():
             is_planned = any(run.spec == self.plan.searches[search].run for run in runs)
             number = RUNS_OF_A_SEARCH - is_planned
-            cost += self._run(runs[0], beside[runs[0].key]) * number
+            cost += self._run_cost(runs[0], beside[runs[0].key]) * number
         return cost
 
-    def checkpoints(self, sweep: str) -> float:
+    def checkpoint_bytes(self, sweep: str) -> float:
         """Return the largest size in bytes of the checkpoints of runs side by side."""
         runs = self.plan.sweeps[sweep]
         largest = max(self.beside[run.key] * self._trained_bytes(run) for run in runs)
         return CHECKPOINTS_KEPT * COPIES_OF_TRAINED * largest
 
-    def fisher(self, fisher: str) -> Cost:
+    def fisher_cost(self, fisher: str) -> Cost:
         """Return the cost of one task's Fisher information."""
         spec = self.plan.fishers[fisher]
         examples = self.plan.task_size(spec.tokens).train_rows
         examples *= self.plan.examples_per_row(spec.tokens)
         examples = min(spec.rows or examples, examples)
         steps = examples / FISHER_BATCH
-        return self._steps("matrices", steps, examples, spec.tokens) + self.start
+        return self._steps_cost("matrices", steps, examples, spec.tokens) + self.start
 
-    def test_predictions(self, runs: Iterable[str]) -> Cost:
+    def prediction_cost(self, runs: Iterable[str]) -> Cost:
         """Return the cost of predicting the test rows of the runs' tasks."""
         tokens = [self.plan.runs[run].spec.tokens for run in runs]
-        costs = (self._evaluation(self.plan.task_size(of).test_rows, of) for of in tokens)
+        costs = (self._evaluation_cost(self.plan.task_size(of).test_rows, of) for of in tokens)
         return sum(costs, self.start)
 
     def minutes(self, cost: Cost) -> int:
@@ -226,13 +226,10 @@ class Estimates:
         tokens_at_once = max(CPU_TRAINING_TOKENS, batch * tokens.max_length)
         floats = (COPIES_OF_MODEL + COPIES_OF_TRAINED) * self.parameters[tokens.tokenizer]
         floats += tokens_at_once * model.num_hidden_layers * layer
-        return int(PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._examples_mb(tokens))
+        return int(PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self.examples_mb(tokens))
 
-    def tokens_memory(self, tokens: str) -> int:
-        """Return the main memory that making a task's token ids needs, in megabytes."""
-        return int(1000 + self._examples_mb(self.plan.tokens[tokens]))
-
-    def _examples_mb(self, tokens: TokensSpec) -> float:
+    def examples_mb(self, tokens: TokensSpec) -> float:
+        """Return the megabytes of main memory that a task's token ids take."""
         # An example is two numpy arrays of 64-bit integers, with about 100 bytes of overhead each.
         examples = self.plan.task_size(tokens).all_rows * self.plan.examples_per_row(tokens)
         return examples * 2 * (100 + 8 * self._length(tokens)) / 1e6
@@ -241,27 +238,29 @@ class Estimates:
         """Return the number of tokens of an average example."""
         return min(self.plan.task_size(tokens).tokens, tokens.max_length)
 
-    def _run(self, run: PlannedRun, beside: int) -> Cost:
+    def _run_cost(self, run: PlannedRun, beside: int) -> Cost:
         """Return the cost of a run, where ``beside`` runs share its steps, itself included."""
         tokens, recipe = run.spec.tokens, run.spec.recipe
         judged = self.plan.task_size(tokens, recipe.fold).evaluation_rows
         if isinstance(recipe, Fit):
-            return self._evaluation(run.train_rows + judged, tokens) + Cost(seconds=FIT_SECONDS)
+            return self._evaluation_cost(run.train_rows + judged, tokens) + Cost(
+                seconds=FIT_SECONDS
+            )
         examples = run.train_rows * self.plan.examples_per_row(tokens)
         steps = math.ceil(examples / recipe.batch_size) * recipe.epochs
-        kind = KINDS[self.plan.work(run)]
+        kind = KINDS[self.plan.find_work(run)]
         size = Cost(bytes=self._trained_bytes(run) + judged * BYTES_OF_A_PREDICTION)
-        trained = self._steps(kind, steps, examples * recipe.epochs, tokens, beside)
-        return trained + self._evaluation(judged * recipe.epochs, tokens) + size
+        trained = self._steps_cost(kind, steps, examples * recipe.epochs, tokens, beside)
+        return trained + self._evaluation_cost(judged * recipe.epochs, tokens) + size
 
-    def _evaluation(self, rows: float, tokens: TokensSpec) -> Cost:
+    def _evaluation_cost(self, rows: float, tokens: TokensSpec) -> Cost:
         examples = rows * self.plan.examples_per_row(tokens)
         is_gpu = self.plan.config.assumptions.on_gpu
         at_once = GPU_EVALUATION_TOKENS if is_gpu else EVALUATION_TOKENS
         passes = examples * self._length(tokens) / at_once
-        return self._steps("evaluation", passes, examples, tokens)
+        return self._steps_cost("evaluation", passes, examples, tokens)
 
-    def _steps(
+    def _steps_cost(
         self, kind: Trains, steps: float, examples: float, tokens: TokensSpec, beside: int = 1
     ) -> Cost:
         """Return the cost of a run's ``steps``, which ``beside`` runs share.
@@ -280,24 +279,21 @@ class Estimates:
 
         ``rates``: the number of learning rates at which each run trains at the same time.
         """
-        shared = {run.key: self._step_key(run) for run in runs}
+        shared: dict[str, Hashable] = {}
+        for run in runs:
+            # On a CPU, only a packed pass computes several runs.
+            is_packed = isinstance(self.dimensions[run.spec.model.id], Dimensions)
+            shares = self.plan.config.assumptions.on_gpu or is_packed
+            shared[run.key] = self.plan.step_key(run) if shares else run.key
         numbers = Counter(shared.values())
+        # The key of a run that shares no steps is a text.
         return {
             key: 1 if isinstance(step, str) else rates * numbers[step]
             for key, step in shared.items()
         }
 
-    def _step_key(self, run: PlannedRun) -> Hashable:
-        """Return the `RunSpec.step_key` of a run, which is a text if it shares no steps.
-
-        On a CPU, only a packed pass computes several runs.
-        """
-        is_packed = isinstance(self.dimensions[run.spec.model.id], Dimensions)
-        shares = self.plan.config.assumptions.on_gpu or is_packed
-        return self.plan.step_key(run) if shares else run.key
-
     def _trained_bytes(self, run: PlannedRun) -> float:
-        share = 1 if self.plan.work(run).trains_matrices else SMALL_SHARE
+        share = 1 if self.plan.find_work(run).trains_matrices else SMALL_SHARE
         return FLOAT_BYTES * share * self.parameters[run.spec.model.id]
 
 
@@ -337,10 +333,10 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
     rows = []
     for name, (runs, sweeps, keys, tests) in parts.items():
         searches = plan.find_search_jobs(*sweeps)
-        costs = [estimates.runs[run] for run in sorted(runs)]
-        costs += [estimates.search_job(job) for job in searches]
-        costs += [estimates.fisher(key) for key in sorted(keys)]
-        costs += [estimates.test_predictions(predicting) for _, *predicting in sorted(tests)]
+        costs = [estimates.run_costs[run] for run in sorted(runs)]
+        costs += [estimates.search_cost(job) for job in searches]
+        costs += [estimates.fisher_cost(key) for key in sorted(keys)]
+        costs += [estimates.prediction_cost(predicting) for _, *predicting in sorted(tests)]
         cost = sum(costs + [estimates.start] * len(sweeps), Cost())
         numbers = len(runs), len(sweeps), len(sweeps) + len(searches) + len(keys) + len(tests) + 1
         amounts = cost.tokens, cost.flops, cost.seconds / 3600, cost.bytes / 1e9
@@ -355,7 +351,11 @@ def compare_measured(estimates: Estimates) -> list[tuple[str, float, float]]:
     layout = Layout(estimates.plan.config.results)
     files = {sweep: Path(layout.benchmark("train", sweep)) for sweep in estimates.plan.sweeps}
     return [
-        (sweep, float(pd.read_csv(path, sep="\t")["s"].iloc[0]), estimates.sweep(sweep).seconds)
+        (
+            sweep,
+            float(pd.read_csv(path, sep="\t")["s"].iloc[0]),
+            estimates.sweep_cost(sweep).seconds,
+        )
         for sweep, path in files.items()
         if path.is_file()
     ]

@@ -12,7 +12,8 @@ from itertools import product
 from operator import itemgetter
 from typing import Any
 
-from subtune.config.schema import Config, Experiment, Rate
+from subtune.config.fields import Rate
+from subtune.config.schema import Config, Experiment
 from subtune.methods import Selection
 from subtune.methods.added import Embeddings
 from subtune.methods.selection import WholeTensors, require_whole
@@ -36,8 +37,8 @@ SEARCH_FOLDS = 5
 SAME_IN_RECIPES = Recipe.model_fields.keys() & Experiment.model_fields.keys()
 # Larger gradients are scaled down to this norm, as in BitFit's published code.
 MAX_GRAD_NORM = 1.0
-# A row of the plan, and the search that finds its learning rate, if there is one.
-Row = tuple[PlannedRun, SearchSpec | None]
+# A planned run, and the search that finds its learning rate, if there is one.
+RunWithSearch = tuple[PlannedRun, SearchSpec | None]
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Grid:
     fishers: Mapping[str, FisherSpec]
     size: TaskSize
 
-    def rows(self) -> Iterator[Row]:
+    def list_runs(self) -> Iterator[RunWithSearch]:
         """Yield the methods' runs on every number of training rows, then masks' on the largest."""
         settings = self.experiment.settings(self.task_name)
         numbers = settings.list_row_numbers(self.size.train_rows)
@@ -91,12 +92,12 @@ class Grid:
             for scope in self.experiment.fractions.scopes
         }
 
-    def _whole_methods(self, train_rows: int) -> Iterator[Row]:
+    def _whole_methods(self, train_rows: int) -> Iterator[RunWithSearch]:
         """Yield the runs of each method at each of its learning rates.
 
         Learning rates vary slowest, so appending one does not change earlier sweeps.
         """
-        found: list[tuple[int, Row]] = []
+        found: list[tuple[int, RunWithSearch]] = []
         for method in self.experiment.methods_for(self.model_name):
             selection = self.config.selection(method, self.model_name)
             names = {"method": method, "train_rows": train_rows}
@@ -113,7 +114,7 @@ class Grid:
             ]
         yield from (row for _, row in sorted(found, key=itemgetter(0)))
 
-    def _masks(self, train_rows: int) -> Iterator[Row]:
+    def _masks(self, train_rows: int) -> Iterator[RunWithSearch]:
         """Yield the runs of masks. Fraction 1 is the whole selection in every scope."""
         fractions = self.experiment.fractions
         assert fractions
@@ -125,7 +126,7 @@ class Grid:
                 names |= {"fraction": fraction, "scope": scope}
                 yield self._trained(top if fraction < 1 else self.ranked, rate, seed, **names)
 
-    def _trained(self, selection: Selection, rate: Rate, seed: int, **names: Any) -> Row:
+    def _trained(self, selection: Selection, rate: Rate, seed: int, **names: Any) -> RunWithSearch:
         """Return the run that trains a selection. A search may replace its learning rate.
 
         ``names``: the other fields of the `PlannedRun`.

@@ -120,15 +120,11 @@ def train_tokens(
     problem = sizes[rows.key].weighed
     if experiment.class_weights and problem:
         raise SubtuneError(f"experiments.{name}.class_weights: task {task.name!r}: {problem}")
-    return _make_tokens(rows, experiment, model)
+    return make_tokens_spec(rows, experiment, model)
 
 
-def test_tokens(config: Config, experiment: Experiment, model: ModelSpec, task: Task) -> TokensSpec:
-    """Return the token ids of the test rows that the GLUE server scores."""
-    return _make_tokens(make_data_spec(config, task, task.test), experiment, model)
-
-
-def _make_tokens(rows: DataSpec, experiment: Experiment, model: ModelSpec) -> TokensSpec:
+def make_tokens_spec(rows: DataSpec, experiment: Experiment, model: ModelSpec) -> TokensSpec:
+    """Return the spec of the token ids of a task's rows."""
     return TokensSpec(
         data=rows,
         tokenizer=model.id,

@@ -3,7 +3,7 @@
 It does not depend on run records.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +12,13 @@ from subtune.core.files import hash_text
 from subtune.core.ids import canonical_json
 from subtune.methods.selection import Work, require_whole
 from subtune.plan.grid import Grid
-from subtune.plan.inputs import choose_labels, find_model, test_tokens, train_tokens
+from subtune.plan.inputs import (
+    choose_labels,
+    find_model,
+    make_data_spec,
+    make_tokens_spec,
+    train_tokens,
+)
 from subtune.runs.spec import (
     DataSpec,
     FisherSpec,
@@ -30,8 +36,8 @@ from subtune.tasks.task import TaskSize
 WEIGHT_OF_MATRICES = 6
 # Training on this many examples takes less time than starting a job.
 FEW_EXAMPLES = 100_000
-# The largest sum of `Plan.weights` in a job of several runs. Four runs that train matrices on all
-# of MNLI for 20 epochs are one job.
+# The largest sum of `Plan.weighted_examples` in a job of several runs. Four runs that train
+# matrices on all of MNLI for 20 epochs are one job.
 MOST_WEIGHT = 200_000_000
 # The number of whole runs that a search for a learning rate trains on average.
 RUNS_OF_A_SEARCH = 4
@@ -106,25 +112,97 @@ class Plan:
         return {key: frozenset(names) for key, names in found.items()}
 
     @cached_property
-    def weights(self) -> dict[str, int]:
+    def weighted_examples(self) -> dict[str, int]:
         """Each run's number of training examples over all epochs, by key; matrices weigh more."""
         return {
             key: run.train_rows
             * self.examples_per_row(run.spec.tokens)
             * run.spec.recipe.epochs
-            * (WEIGHT_OF_MATRICES if self.work(run).trains_matrices else 1)
+            * (WEIGHT_OF_MATRICES if self.find_work(run).trains_matrices else 1)
             for key, run in self.runs.items()
         }
 
     @cached_property
     def sweeps(self) -> dict[str, list[PlannedRun]]:
-        """The runs of each job that trains, by the job's key."""
-        return split_runs(self)
+        """The runs of each job that trains, by the job's key.
+
+        Runs that differ only in selection, seed and `VARYING` are a group, which is split into
+        jobs. Unless a group takes less time than starting a job, runs of different experiments are
+        in different jobs, so that an experiment never trains another's runs.
+
+        With `jobs_at_once`, a job has runs that share steps, so that a run is done soon after its
+        job begins. Regressions on embeddings are one job.
+        """
+        sweeps = {}
+        for group in _group(self.runs.values(), _job_key):
+            parts = [group]
+            if sum(self.weighted_examples[run.key] for run in group) > FEW_EXAMPLES:
+                parts = _group(group, lambda run: self.users[run.key])
+            for part in parts:
+                if self.config.jobs_at_once:
+                    jobs = _group(
+                        part,
+                        lambda run: (
+                            None if isinstance(run.spec.recipe, Fit) else self.step_key(run)
+                        ),
+                    )
+                else:
+                    jobs = self._split_within_limits(part)
+                for job in jobs:
+                    content = {"runs": [run.key for run in job], "task": job[0].task_name}
+                    sweeps[f"{job[0].task_name}-{hash_text(canonical_json(content))}"] = job
+        return sweeps
 
     @cached_property
     def search_jobs(self) -> dict[str, tuple[str, ...]]:
-        """The ids of each job's searches, by the job's key."""
-        return split_searches(self)
+        """The ids of each job's searches, by the job's key.
+
+        Searches whose runs have the same data and experiments are a group, which is split into
+        jobs. With `jobs_at_once`, each search is a job.
+        """
+        first_runs: dict[str, PlannedRun] = {}
+        for run in self.runs.values():
+            if run.search:
+                first_runs.setdefault(run.search, run)
+        if self.config.jobs_at_once:
+            jobs = [[run] for run in first_runs.values()]
+        else:
+            groups = _group(first_runs.values(), lambda run: (_job_key(run), self.users[run.key]))
+            jobs = [
+                job
+                for group in groups
+                for job in self._split_within_limits(group, RUNS_OF_A_SEARCH)
+            ]
+        found = [tuple(run.search for run in job if run.search) for job in jobs]
+        return {ids[0] if len(ids) == 1 else hash_text(" ".join(ids)): ids for ids in found}
+
+    def _split_within_limits(
+        self, runs: list[PlannedRun], times: int = 1
+    ) -> list[list[PlannedRun]]:
+        """Return jobs within the limits `runs_per_job` and `MOST_WEIGHT`.
+
+        If one job cannot have all runs, runs that share steps stay together where the limits allow
+        it.
+
+        Args:
+            times: how often each run trains; a search trains it at several learning rates.
+        """
+
+        def is_too_large(job: list[PlannedRun]) -> bool:
+            weight = times * sum(self.weighted_examples[run.key] for run in job)
+            return times * len(job) > self.config.runs_per_job or weight > MOST_WEIGHT
+
+        groups = _group(runs, self.step_key) if is_too_large(runs) else [runs]
+        jobs: list[list[PlannedRun]] = [[]]
+        # Small groups fill the last jobs.
+        for group in sorted(groups, key=len, reverse=True):
+            if jobs[-1] and is_too_large([*jobs[-1], *group]):
+                jobs.append([])
+            for run in group:
+                if jobs[-1] and is_too_large([*jobs[-1], run]):
+                    jobs.append([])
+                jobs[-1].append(run)
+        return jobs
 
     def task_size(self, tokens: TokensSpec, fold: Fold | None = None) -> TaskSize:
         """Return the size of a task for a run that is scored on a fold, or on dev rows."""
@@ -134,15 +212,14 @@ class Plan:
         """Return the number of examples of an average row."""
         return self.task_size(tokens).examples_per_row(tokens.max_length, tokens.doc_stride)
 
-    def work(self, run: PlannedRun) -> Work:
+    def find_work(self, run: PlannedRun) -> Work:
         """Return the kind of what a run trains. A mask is of the kind of the ranked entries."""
-        selection = run.spec.selection
-        ranking = selection.ranking
-        return (self.rankings[ranking].of if ranking else selection).work()
+        ranking = run.spec.selection.ranking
+        return (self.rankings[ranking].of if ranking else run.spec.selection).work()
 
     def step_key(self, run: PlannedRun) -> Hashable:
         """Return the `RunSpec.step_key` of a run."""
-        return run.spec.step_key(self.work(run), self.config.assumptions.on_gpu)
+        return run.spec.step_key(self.find_work(run), self.config.assumptions.on_gpu)
 
     def find_sweeps(self, experiment: str) -> list[str]:
         """Return the keys of the sweeps with an experiment's runs."""
@@ -205,13 +282,14 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
                 tokens = fisher.tokens
                 if config.is_submitted(task_name):
                     task = config.all_tasks()[task_name]
-                    tests[tokens.key] = test_tokens(config, experiment, model, task)
+                    rows = make_data_spec(config, task, task.test)
+                    tests[tokens.key] = make_tokens_spec(rows, experiment, model)
                     known[tests[tokens.key].data.key] = known[tokens.data.key]
                 fold = experiment.find_fold(experiment.seeds[0])
                 size = _divide(known[tokens.data.key], tokens, fold)
                 grid = Grid(config, experiment, model_name, task_name, fishers, size)
                 rankings |= {ranking.id: ranking for ranking in grid.rankings.values()}
-                for run, search in grid.rows():
+                for run, search in grid.list_runs():
                     experiments[name].append(run)
                     searches |= {search.id: search} if search else {}
     return Plan(
@@ -245,47 +323,6 @@ def _divide(size: TaskSize, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
     return size.for_cv_fold(fold.of, others, fold.rows)
 
 
-def split_runs(plan: Plan) -> dict[str, list[PlannedRun]]:
-    """Return the runs of each job, by the job's key.
-
-    Runs that differ only in selection, seed and `VARYING` are a group, which is split into jobs.
-    Unless a group takes less time than starting a job, runs of different experiments are in
-    different jobs, so that an experiment never trains another's runs.
-    """
-    split = _split_by_steps if plan.config.jobs_at_once else _split_within_limits
-    sweeps = {}
-    for group in _group(plan.runs.values(), _job_key):
-        parts = [group]
-        if sum(plan.weights[run.key] for run in group) > FEW_EXAMPLES:
-            parts = _group(group, lambda run: plan.users[run.key])
-        for part in parts:
-            for job in split(part, plan):
-                content = {"runs": [run.key for run in job], "task": job[0].task_name}
-                sweeps[f"{job[0].task_name}-{hash_text(canonical_json(content))}"] = job
-    return sweeps
-
-
-def split_searches(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Return the ids of each job's searches, by the job's key.
-
-    Searches whose runs have the same data and experiments are a group, which is split into jobs.
-    With `jobs_at_once`, each search is a job.
-    """
-    first_runs: dict[str, PlannedRun] = {}
-    for run in plan.runs.values():
-        if run.search:
-            first_runs.setdefault(run.search, run)
-    if plan.config.jobs_at_once:
-        jobs = [[run] for run in first_runs.values()]
-    else:
-        groups = _group(first_runs.values(), lambda run: (_job_key(run), plan.users[run.key]))
-        jobs = [
-            job for group in groups for job in _split_within_limits(group, plan, RUNS_OF_A_SEARCH)
-        ]
-    found = [tuple(run.search for run in job if run.search) for job in jobs]
-    return {ids[0] if len(ids) == 1 else hash_text(" ".join(ids)): ids for ids in found}
-
-
 def _job_key(run: PlannedRun) -> Hashable:
     """Return what is equal in all runs of a job: the model, the token ids and the recipe."""
     spec = run.spec
@@ -300,43 +337,3 @@ def _group(
     for run in runs:
         groups.setdefault(key(run), []).append(run)
     return list(groups.values())
-
-
-def _split_by_steps(runs: list[PlannedRun], plan: Plan) -> list[list[PlannedRun]]:
-    """Return jobs of runs that share steps, so that a run is done soon after its job begins.
-
-    Regressions on embeddings are one job.
-    """
-    return _group(
-        runs, lambda run: None if isinstance(run.spec.recipe, Fit) else plan.step_key(run)
-    )
-
-
-def _split_within_limits(
-    runs: list[PlannedRun], plan: Plan, times: int = 1
-) -> Iterator[list[PlannedRun]]:
-    """Yield jobs within the limits `runs_per_job` and `MOST_WEIGHT`.
-
-    If one job cannot have all runs, runs that share steps stay together where the limits allow it.
-
-    Args:
-        times: how often each run trains; a search trains it at several learning rates.
-    """
-
-    def is_too_large(job: list[PlannedRun]) -> bool:
-        weight = times * sum(plan.weights[run.key] for run in job)
-        return times * len(job) > plan.config.runs_per_job or weight > MOST_WEIGHT
-
-    groups = _group(runs, plan.step_key) if is_too_large(runs) else [runs]
-    job: list[PlannedRun] = []
-    # Small groups fill the last jobs.
-    for group in sorted(groups, key=len, reverse=True):
-        if job and is_too_large([*job, *group]):
-            yield job
-            job = []
-        for run in group:
-            if job and is_too_large([*job, run]):
-                yield job
-                job = []
-            job = [*job, run]
-    yield job

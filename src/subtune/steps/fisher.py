@@ -18,7 +18,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             "entries": context.paths.fisher_entries(key),
             "sums": context.paths.fisher_sums(key),
         }
-        needed = context.computing_resources(fisher, context.estimates.fisher(key))
+        needed = context.computing_resources(fisher, context.estimates.fisher_cost(key))
         inputs = context.computing_inputs(fisher)
         yield Job("fisher", key, fisher.written(), inputs, outputs, needed)
 

@@ -14,7 +14,8 @@ def jobs(context: "Context") -> Iterator[Job]:
     """Yield the job."""
     plan, paths = context.plan, context.paths
     planned = [
-        planned.columns() | {"experiment": name, "flops": context.estimates.runs[planned.key].flops}
+        planned.columns()
+        | {"experiment": name, "flops": context.estimates.run_costs[planned.key].flops}
         for name, runs in plan.experiments.items()
         for planned in runs
     ]

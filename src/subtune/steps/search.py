@@ -18,7 +18,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     plan, paths = context.plan, context.paths
     for key, ids in plan.search_jobs.items():
         runs = [run for run in plan.runs.values() if run.search in ids]
-        inputs, cost = context.training_inputs(runs), context.estimates.search_job(key)
+        inputs, cost = context.training_inputs(runs), context.estimates.search_cost(key)
         needed = context.training_resources(runs, cost, f"search-{key}")
         searches = [plan.searches[id] for id in ids]
         spec = {"searches": [search.written() for search in searches]}

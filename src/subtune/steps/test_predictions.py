@@ -29,7 +29,7 @@ def jobs(context: "Context") -> Iterator[Job]:
                 "model": paths.model(plan.model_ids[model]),
             }
             largest = max(firsts, key=context.estimates.memory)
-            cost = context.estimates.test_predictions(chain(*runs))
+            cost = context.estimates.prediction_cost(chain(*runs))
             outputs = {"predictions": paths.test_predictions(name, model)}
             spec = {"model": model, "tasks": tasks}
             needed = context.computing_resources(largest, cost)

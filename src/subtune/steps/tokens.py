@@ -9,8 +9,9 @@ from subtune.steps.jobs import Job
 if TYPE_CHECKING:
     from subtune.steps.context import Context
 
-# Minutes for which a job asks.
+# Minutes, and megabytes beside the token ids, for which a job asks.
 MINUTES = 30
+MEMORY_MB = 1000
 
 
 def jobs(context: "Context") -> Iterator[Job]:
@@ -21,7 +22,8 @@ def jobs(context: "Context") -> Iterator[Job]:
             "model": context.paths.model(tokens.tokenizer),
         }
         outputs = {"tokens": context.paths.tokens(key)}
-        needed = {"mem_mb": context.estimates.tokens_memory(key), "minutes": MINUTES}
+        memory = MEMORY_MB + context.estimates.examples_mb(tokens)
+        needed = {"mem_mb": int(memory), "minutes": MINUTES}
         yield Job("tokens", key, tokens.written(), inputs, outputs, needed)
 
 

@@ -22,7 +22,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     for key, sweep in plan.sweeps.items():
         inputs = context.training_inputs(sweep)
         inputs["searches"] = [*map(paths.searches, plan.find_search_jobs(key))]
-        needed = context.training_resources(sweep, context.estimates.sweep(key), key)
+        needed = context.training_resources(sweep, context.estimates.sweep_cost(key), key)
         spec = {"runs": [run.written() for run in sweep]}
         yield Job("train", key, spec, inputs, {"sweep": paths.sweep(key)}, needed)
 

@@ -161,7 +161,7 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, written, glue_dir, m
     seconds = {}
     for minutes in (600, 60, 0.1):
         checked, planned, said = written(f"--train {train} --dev {dev} --minutes {minutes}")
-        seconds[minutes] = sum(Estimates(planned).sweep(s).seconds for s in planned.sweeps)
+        seconds[minutes] = sum(Estimates(planned).sweep_cost(s).seconds for s in planned.sweeps)
         experiment = checked.experiments["mine"]
         assert len(experiment.seeds) == 5
         assert ("shorter, to fit" in said) == (minutes < 600)

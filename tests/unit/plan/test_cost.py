@@ -189,7 +189,7 @@ def cost_of(model, method, rows, epochs, tokens, runs, assumptions) -> dict[str,
     made.__dict__["sweeps"] = {"sweep": planned}
     [sweep] = made.sweeps
     found = Estimates(made)
-    cost = found.sweep(sweep)
+    cost = found.sweep_cost(sweep)
     # Attempts by themselves are limited to the longest job's hours.
     attempts = sum(min(found.minutes(cost) * 2**attempt, 24 * 60) for attempt in range(4))
     assert attempts > min(cost.seconds / 60, 24 * 60)
@@ -221,13 +221,13 @@ def test_runs_side_by_side_take_less_time():
     def seconds(seeds) -> float:
         rates = {"methods": {"bitfit": [1e-4, 1e-3]}, "by_model": {}, "seeds": seeds}
         made = estimates(bitfit(models=["bert-base-cased"], tasks=["rte"], **rates))
-        return next(iter(made.runs.values())).seconds
+        return next(iter(made.run_costs.values())).seconds
 
     # Runs of different seeds share no steps.
     assert seconds([0]) == seconds([0, 1])
     made = estimates(bitfit(models=["bert-base-cased"], tasks=["rte"], by_model={},
                                   methods={"bitfit": [1e-4]}, seeds=[0]))  # fmt: skip
-    assert seconds([0]) < 0.8 * next(iter(made.runs.values())).seconds
+    assert seconds([0]) < 0.8 * next(iter(made.run_costs.values())).seconds
 
 
 @pytest.mark.parametrize(("device", "saves"), [("H100", True), ("CPU core", False)])
@@ -236,7 +236,7 @@ def test_learning_rates_of_full_share_steps_on_a_gpu(device, saves):
         settings = {"models": ["bert-base-cased"], "tasks": ["rte"], "by_model": {}}
         data = bitfit(**settings, methods={"full": rates}) | {"assumptions": {"device": device}}
         made = estimates(data)
-        return next(iter(made.runs.values())).seconds
+        return next(iter(made.run_costs.values())).seconds
 
     assert (seconds([1e-5, 2e-5]) < 0.95 * seconds([1e-5])) is saves
 
@@ -255,8 +255,8 @@ def test_a_search_costs_four_runs_once_for_all_seeds(paper, runs):
     """Where dev rows score the search, one of its runs is the first seed's."""
     settings = {"methods": {"bitfit": "search"}, "by_model": {}, "models": ["bert-base-cased"]}
     made = estimates(bitfit(**settings, tasks=["cola"], seeds=[0, 1], paper=paper))
-    [job], [first, second] = made.plan.search_jobs, made.runs.values()
-    assert made.search_job(job).flops == pytest.approx(runs * first.flops)
+    [job], [first, second] = made.plan.search_jobs, made.run_costs.values()
+    assert made.search_cost(job).flops == pytest.approx(runs * first.flops)
     assert first == second
 
 
@@ -265,7 +265,7 @@ def test_a_long_context_costs_as_many_examples_as_it_has_windows():
     for max_length in (384, 96):
         experiment = papers()["experiments"]["bitfit_squad"] | {"max_length": max_length}
         found = estimates({"experiments": {"e": experiment}})
-        tokens.append(next(iter(found.runs.values())).tokens)
+        tokens.append(next(iter(found.run_costs.values())).tokens)
     # 176 tokens are one window, or two of 96 tokens.
     assert tokens[1] == pytest.approx(2 * 96 / 176 * tokens[0])
 

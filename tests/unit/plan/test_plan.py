@@ -368,7 +368,7 @@ def test_costs_are_of_the_rows_that_train_and_judge(plan_table):
     _, with_dev = plan_table(seeds=[0, 1], files=("train", "validation"), folds=None)
     whole = Estimates(with_dev)
     costs = [
-        estimates.runs[planned.experiments["mine"][1].key].tokens
+        estimates.run_costs[planned.experiments["mine"][1].key].tokens
         for estimates, planned in ((of_folds, with_folds), (whole, with_dev))
     ]
     # Two folds train on 10 rows and judge by 10; dev rows: 20 and 19.
