@@ -12,7 +12,7 @@ from subtune.comparison.user_table import is_number, label_names, label_order
 from subtune.config.fields import SearchOfRates
 from subtune.config.schema import Experiment
 from subtune.core.errors import listed, shown
-from subtune.data.table_files import file_ending, sheet_names
+from subtune.data.table_files import sheet_names
 from subtune.models.model_files import unknown_lines
 
 # The most columns or classes in a line, and the most texts that are listed.
@@ -59,7 +59,7 @@ def look_lines(facts: Facts) -> Iterator[str]:
 
 def sheet_lines(path: Path) -> Iterator[str]:
     """Yield a line if an Excel file has unread sheets."""
-    if file_ending(path) == ".xlsx" and len(names := sheet_names(path)) > 1:
+    if path.suffix.lower() == ".xlsx" and len(names := sheet_names(path)) > 1:
         every = listed(names, NAMED, "and")
         yield f"{path}: sheet {shown(names[0])} of {every} (the first; --sheet names another)"
 

@@ -14,7 +14,7 @@ from subtune.config.fields import REPOSITORY
 from subtune.core.errors import SubtuneError, cut, listed, one_line
 from subtune.core.files import Layout, hash_files, hash_text
 from subtune.core.hub import pin_revision
-from subtune.data.table_files import FORMATS, file_ending, is_file
+from subtune.data.table_files import FORMATS, is_file
 from subtune.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def task_name(train: Any) -> str:
 
 def _is_on_hub(rows: Any) -> bool:
     is_name = isinstance(rows, str) and not Path(rows).exists() and ON_HUB.fullmatch(rows)
-    return bool(is_name) and file_ending(Path(rows)) not in FORMATS
+    return bool(is_name) and Path(rows).suffix.lower() not in FORMATS
 
 
 def _find_name(names: Sequence[str], key: str, splits: Mapping[str, Any], where: str) -> str:

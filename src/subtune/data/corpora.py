@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from subtune.core.errors import SubtuneError, one_of, shown, validated
-from subtune.data.table_files import file_ending, json_rows, read_text, split_lines
+from subtune.data.table_files import json_rows, read_text, split_lines
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow, Text
 
@@ -55,9 +55,9 @@ def read_glue_rows(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
 
 def read_sentences(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
     """Read a CoNLL file, or JSON lines with lists of words and labels."""
-    if file_ending(path) == ".jsonl":
+    if path.suffix.lower() == ".jsonl":
         return json_rows(path)
-    read = conllu_sentences if file_ending(path) == ".conllu" else conll_sentences
+    read = conllu_sentences if path.suffix.lower() == ".conllu" else conll_sentences
     return read(path, task.columns_read(labelled), task.encoding)
 
 

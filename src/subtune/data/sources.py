@@ -26,7 +26,7 @@ from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs.spec import DataSpec
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
 from subtune.tasks.task import USUAL_SIZE, TaskSize
-from subtune.tasks.task_kind import NO_LABEL, Columns, PlacedRow, Row, number_rows
+from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, PlacedRow, number_rows
 
 MINI_TASKS = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp", "ud_ewt", "squad")
 # Estimates for English text: special tokens of an example, and tokens per word.
@@ -218,7 +218,7 @@ class Repository(NamedTuple):
     name: str
     files: str
     instead: str
-    row: Callable[[Row], Row] | None = None
+    row: Callable[[Cells], Cells] | None = None
 
     def pattern(self, task: str, split: str) -> str:
         """Return the pattern of a split's files. On the hub, GLUE's diagnostic set is a task."""
@@ -226,7 +226,7 @@ class Repository(NamedTuple):
         return self.files.format(task=folder, split=part)
 
 
-def _read_hub_sentence(row: Row) -> Row:
+def _read_hub_sentence(row: Cells) -> Cells:
     """Return a sentence's words and tags, without contractions and omitted words.
 
     A contraction, which precedes its parts, has no tag. An omitted word has no number as its head.

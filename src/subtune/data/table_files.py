@@ -39,11 +39,6 @@ is_file = os.path.isfile
 is_directory = os.path.isdir
 
 
-def file_ending(path: Path) -> str:
-    """Return a file's extension in small letters, such as ``.csv``."""
-    return path.suffix.lower()
-
-
 def read_text(path: Path, encoding: str | None = None) -> str:
     """Return the text of a file without a byte-order mark. Line ends are not changed.
 
@@ -162,7 +157,7 @@ def _detect_delimiter(path: Path, encoding: str | None) -> tuple[str, list[str]]
         return separator[1], ["\n", *lines[1:]]
     # Excel writes ; in many countries.
     header = next((line for line in lines if line.strip()), "")
-    usual = "\t" if file_ending(path) == ".tsv" else ","
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
     return next((sign for sign in (usual, *OTHERS) if sign in header), usual), lines
 
 
@@ -237,7 +232,7 @@ def read_table(
     Raises:
         SubtuneError: the file cannot be read in the format of its extension.
     """
-    match file_ending(path):
+    match path.suffix.lower():
         case ".json" | ".jsonl":
             return json_rows(path)
         case ".xlsx":
@@ -283,7 +278,7 @@ def json_rows(path: Path) -> Iterator[PlacedRow]:
     """
     content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
     rows: Iterable[tuple[str, Any]]
-    if (single := _parse_single_json(content, broken, file_ending(path))) is not None:
+    if (single := _parse_single_json(content, broken, path.suffix.lower())) is not None:
         rows = ((f"row {number}", row) for number, row in enumerate(single, start=1))
     else:
         lines = ((n, line) for n, line in enumerate(split_lines(content), start=1) if line.strip())

@@ -18,7 +18,6 @@ from subtune.core.files import Layout, require_new, write_text
 from subtune.core.process import prepare
 from subtune.data.load import row_encoder
 from subtune.data.sources import task_reader
-from subtune.data.table_files import file_ending
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
@@ -124,7 +123,7 @@ def predict_table(
     """
     import pandas as pd
 
-    if file_ending(target) != ".csv":
+    if target.suffix.lower() != ".csv":
         raise SubtuneError(f"--to: found {str(target)!r}, expected a name that ends in .csv")
     require_new(target)
     spec = records.read_spec(Path(layout.records()), run)
@@ -135,7 +134,7 @@ def predict_table(
         names = zip(texts, task.text, strict=False)
         task = task.replaced(text=tuple(new or old for new, old in names))
     reader = task_reader(task)
-    if file_ending(table) not in reader.endings:
+    if table.suffix.lower() not in reader.endings:
         raise SubtuneError(f"{table}: {one_of(table.suffix, reader.endings)}")
     rows = list(reader.read(task, table, False))
     frame = pd.DataFrame([row for _, row in rows])

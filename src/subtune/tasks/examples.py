@@ -32,29 +32,6 @@ GPU_EVALUATION_TOKENS = 16384
 GPU_EVALUATION_TOKENS_OF_RUNS = 65536
 # The tokens in a training pass that keep a CPU busy. More tokens take memory and save little time.
 CPU_TRAINING_TOKENS = 3000
-# The largest number of label bins by which folds of a regression are stratified.
-BINS = 10
-
-
-class Lists(Sequence[np.ndarray]):
-    """The lists of numbers in an Arrow column, kept in one array.
-
-    Attributes:
-        lengths: the length of each list.
-    """
-
-    def __init__(self, column: Any):
-        lists = column.combine_chunks()
-        self._numbers = lists.flatten().to_numpy()
-        self.lengths = lists.value_lengths().to_numpy().astype(np.int64)
-        self._ends = self.lengths.cumsum()
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __getitem__(self, number: Any) -> Any:
-        end = self._ends[number]
-        return self._numbers[end - self.lengths[number] : end].astype(np.int64)
 
 
 class Examples:
@@ -72,13 +49,13 @@ class Examples:
         self._split, self._reads = split.with_format(None), reads
         arrow, numpy = (split.with_format(name) for name in ("arrow", "numpy"))
         self.inputs = {
-            name: Lists(arrow[name][:])
+            name: _read_lists(arrow[name][:])
             for name in ("input_ids", "token_type_ids")
             if name in split.column_names
         }
         self.reads: Sequence[np.ndarray] | None = None
         if reads == "marked":
-            self.reads = Lists(arrow["reads"][:])
+            self.reads = _read_lists(arrow["reads"][:])
         elif reads == "last":
             self.reads = [*(self.lengths - 1)[:, None]]
         elif reads == "all":
@@ -86,17 +63,17 @@ class Examples:
             positions = np.arange(self.lengths.max(initial=0))
             self.reads = [positions[:length] for length in self.lengths]
         marked = reads == "marked"
-        self.labels = [*Lists(arrow["label"][:])] if marked else np.asarray(numpy["label"][:])
+        self.labels = _read_lists(arrow["label"][:]) if marked else np.asarray(numpy["label"][:])
         has_rows = "row" in split.column_names
         self.row = np.asarray(numpy["row"][:]) if has_rows else np.arange(len(split))
 
     def __len__(self) -> int:
         return len(self.lengths)
 
-    @property
+    @cached_property
     def lengths(self) -> np.ndarray:
         """The number of tokens of each example."""
-        return self.inputs["input_ids"].lengths
+        return np.array([len(ids) for ids in self.inputs["input_ids"]], dtype=np.int64)
 
     @property
     def share_read(self) -> float | None:
@@ -154,6 +131,14 @@ class Examples:
         return self._split[name][:]
 
 
+def _read_lists(column: Any) -> list[np.ndarray]:
+    """Return the lists of numbers in an Arrow column, which are views of one array."""
+    lists = column.combine_chunks()
+    numbers = lists.flatten().to_numpy().astype(np.int64)
+    # Behind the last list nothing is left.
+    return np.split(numbers, lists.value_lengths().to_numpy().cumsum())[:-1]
+
+
 def shuffled_batches(n: int, batch_size: int, generator: np.random.Generator) -> list[np.ndarray]:
     """Return one epoch's batches, in random order. The last one may be smaller."""
     order = generator.permutation(n)
@@ -196,18 +181,21 @@ def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> li
     Rows with the same token ids are in the same fold. Every fold has about the same share of each
     label, or of small, medium and large numbers.
     """
-    # Importing scikit-learn takes a second.
+    # Importing these takes a second.
+    import pandas as pd
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
     settings = {"n_splits": folds, "shuffle": True, "random_state": partition}
-    texts, places = _texts(train), np.arange(train.n_rows)
+    ids = pd.Series([ids.tobytes() for ids in train.inputs["input_ids"]])
+    # The number of each row's text.
+    texts, places = ids.groupby(train.row).agg(tuple).factorize()[0], np.arange(train.n_rows)
     if task.of_kind.head != "sequence_classification":
         parts = GroupKFold(**settings).split(places, groups=texts)
     else:
         labels = task.of_kind.strata(train.row_labels)
         if task.of_kind.has_numbers:
-            # A bin needs a row for each fold.
-            bins = min(BINS, len(labels) // folds)
+            # At most 10 bins, each with a row for each fold.
+            bins = min(10, len(labels) // folds)
             labels = labels.argsort(kind="stable").argsort() * bins // len(labels)
         parts = StratifiedGroupKFold(**settings).split(places, labels, texts)
     # Texts that differ only in unknown tokens have the same token ids.
@@ -215,11 +203,3 @@ def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> li
         f"task {task.name!r}: found too few texts with different tokens for {folds} folds"
     ):
         return [judging for _, judging in parts]
-
-
-def _texts(train: Examples) -> np.ndarray:
-    """Return a number for each row's text; equal texts have the same number."""
-    import pandas as pd
-
-    ids = pd.Series([ids.tobytes() for ids in train.inputs["input_ids"]])
-    return ids.groupby(train.row).agg(tuple).factorize()[0]

@@ -34,8 +34,8 @@ from subtune.tasks.metrics import METRICS
 from subtune.tasks.task_kind import (
     NO_CHARACTER,
     NO_LABEL,
+    Cells,
     Columns,
-    Row,
     TaskKind,
     require_some,
 )
@@ -128,7 +128,7 @@ class Sentences(TaskKind):
     label_type: ClassVar[str | list[str]]
 
     @abstractmethod
-    def read_label(self, task: TaskSpec, row: Row, place: str) -> Any:
+    def read_label(self, task: TaskSpec, row: Cells, place: str) -> Any:
         """Return a row's label as a number or numbers.
 
         Raises:
@@ -138,7 +138,7 @@ class Sentences(TaskKind):
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
         return dict.fromkeys(TEXT_COLUMNS[: len(task.text)], "string") | {"label": self.label_type}
 
-    def read_cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+    def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
         """Return one or two texts, and the label."""
         texts = [self._require_text(row, column, place) for column in task.text]
         if not "".join(texts).strip():
@@ -151,7 +151,7 @@ class Sentences(TaskKind):
         """Return -1, which means a missing label, as on the hub."""
         return NO_LABEL
 
-    def _require_text(self, row: Row, column: str, place: str) -> str:
+    def _require_text(self, row: Cells, column: str, place: str) -> str:
         if isinstance(cell := row[column], str):
             return cell
         found = shown(cell)
@@ -207,7 +207,7 @@ class Classification(Sentences):
     problem_type = "single_label_classification"
     label_type = "int32"
 
-    def read_label(self, task: TaskSpec, row: Row, place: str) -> int:
+    def read_label(self, task: TaskSpec, row: Cells, place: str) -> int:
         [column] = task.label_columns
         return label_number(self._require_text(row, column, place), task, place)
 
@@ -232,7 +232,7 @@ class Regression(Sentences):
         """Return ½: for a variance of 1, log p is −½·(y−ŷ)² plus a constant."""
         return 0.5
 
-    def read_label(self, task: TaskSpec, row: Row, place: str) -> float:
+    def read_label(self, task: TaskSpec, row: Cells, place: str) -> float:
         [column] = task.label_columns
         text = self._require_text(row, column, place).strip()
         try:
@@ -277,7 +277,7 @@ class MultiLabel(Sentences):
         """
         return float(outputs)
 
-    def read_label(self, task: TaskSpec, row: Row, place: str) -> list[int]:
+    def read_label(self, task: TaskSpec, row: Cells, place: str) -> list[int]:
         """Return 0 or 1 for each label word."""
         if isinstance(task.label, str):
             cell, known = row[task.label], task.labels or ()

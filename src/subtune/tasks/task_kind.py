@@ -31,8 +31,8 @@ NO_LABEL = -1
 # Characters of broken files: NUL and surrogates.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 # A row's cells by column, and the row's place, such as ``line 3``.
-Row = dict[str, Any]
-PlacedRow = tuple[str, Row]
+Cells = dict[str, Any]
+PlacedRow = tuple[str, Cells]
 # The columns of one split, as lists of equal length.
 Columns = dict[str, list]
 
@@ -47,7 +47,7 @@ def _not_blank(text: str) -> str:
 Text = Annotated[str, AfterValidator(_not_blank)]
 
 
-def number_rows(rows: Iterable[Row]) -> Iterator[PlacedRow]:
+def number_rows(rows: Iterable[Cells]) -> Iterator[PlacedRow]:
     """Yield rows with their numbers as places."""
     return ((f"row {number}", row) for number, row in enumerate(rows, start=1))
 
@@ -134,7 +134,7 @@ class TaskKind(ABC):
         return dict(zip(("idx", *self.column_types(task)), columns, strict=True))
 
     @abstractmethod
-    def read_cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+    def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
         """Return a row's cells in the order of `column_types`.
 
         Raises:

@@ -16,7 +16,7 @@ from tokenizers.models import WordLevel
 
 from subtune.core.errors import SubtuneError, one_of, validated
 from subtune.tasks.examples import IGNORED, Examples
-from subtune.tasks.task_kind import NO_LABEL, Columns, Row, TaskKind, Text
+from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, TaskKind, Text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +63,7 @@ class Tokens(TaskKind):
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
         return {"words": ["string"], "label": ["int32"]}
 
-    def read_cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+    def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
         """Return the words and the numbers of their labels; unlabelled words have -1."""
         read = {column: row[column] for column in task.columns_read(labelled)}
         with validated(place):
@@ -196,7 +196,7 @@ class Span(TaskKind):
         texts = {"question": "string", "context": "string", "answers": ["string"]}
         return texts | {"label": ["int32"]}
 
-    def read_cells(self, task: TaskSpec, row: Row, labelled: bool, place: str) -> tuple:
+    def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
         """Return question, context, and the texts and starts of the accepted answers."""
         accepted = row[self.label] if labelled else {"text": [], "answer_start": []}
         return (*(row[text] for text in task.text), accepted["text"], accepted["answer_start"])
