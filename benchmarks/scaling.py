@@ -19,7 +19,7 @@ from transformers import AutoModel, BertConfig
 
 from benchmarks import inputs, steps, trainer
 from benchmarks.products import flops_per_token
-from subtune.core.errors import SubtuneError, reason_of
+from subtune.core.errors import SubtuneError, error_reason
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.groups import runs_at_once
@@ -173,7 +173,7 @@ def measure(
                 row = _measure(cell, every)
             # The other cells are worth their time whatever happens to this one.
             except Exception as error:
-                row = {"problem": reason_of(error)[:300]}
+                row = {"problem": error_reason(error)[:300]}
             row = cell._asdict() | {"task": title} | row
             report(row)
             measured.append(row)

@@ -24,7 +24,7 @@ from transformers.utils import logging
 
 from benchmarks import inputs
 from benchmarks.lines import Lines
-from subtune.core.errors import reason_of
+from subtune.core.errors import error_reason
 from subtune.methods import Selection, find_selection
 from subtune.methods.added import Adapter, Peft
 from subtune.methods.single_entries import Ranked, Top
@@ -97,7 +97,7 @@ def measure(
                         yield about | row
                 # The other methods are worth their time whatever happens to this one.
                 except Exception as error:
-                    yield about | {"problem": reason_of(error)[:300]}
+                    yield about | {"problem": error_reason(error)[:300]}
 
 
 def _compared(setting: inputs.Setting, method: str) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ import pandas as pd
 
 from subtune.analysis.chosen_runs import verdict
 from subtune.core.errors import SubtuneError
-from subtune.core.files import Layout, package_file
+from subtune.core.files import Layout, read_package_text
 from subtune.methods import builtin_name, masked_name
 from subtune.runs import records
 from subtune.runs.learning_rates import read_searches
@@ -52,7 +52,7 @@ class Column(NamedTuple):
     meaning: str
 
 
-_TEXT = package_file("subtune.analysis", "columns.csv").read_text(encoding="utf-8")
+_TEXT = read_package_text("subtune.analysis", "columns.csv")
 COLUMNS = [Column(**row) for row in csv.DictReader(_TEXT.splitlines())]
 
 

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from subtune.config import parse_config_file
 from subtune.config.fields import PATTERNS_IN_WORDS
 from subtune.config.schema import Config, Experiment
-from subtune.core.errors import SubtuneError, cut, key_path, one_of, text_of
+from subtune.core.errors import SubtuneError, cut, key_path, one_of, problem_text
 from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, is_on_hub
 from subtune.methods import is_built_in
 from subtune.methods.added import Embeddings
@@ -71,7 +71,7 @@ def list_problems(config: Config) -> Iterator[str]:
         try:
             tasks[name] = definition.task(name)
         except ValidationError as error:
-            yield f"tasks.{name}.{text_of(error.errors()[0])}"
+            yield f"tasks.{name}.{problem_text(error.errors()[0])}"
     for name in filter(is_built_in, config.selections):
         yield f"selections.{name}: found the name of a built-in method, expected one of its own"
     for name, experiment in config.experiments.items():
@@ -221,7 +221,7 @@ def _describe_problem(problem: ErrorDetails) -> str:
         return one_of(value, allowed)
     if kind == "string_pattern_mismatch":
         return f"found {cut(value)!r}, expected {PATTERNS_IN_WORDS[context['pattern']]}"
-    return text_of(problem)
+    return problem_text(problem)
 
 
 def _keys_at(path: list) -> list[str]:

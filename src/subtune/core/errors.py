@@ -51,7 +51,7 @@ def one_line(what: str) -> Iterator[None]:
     except SubtuneError:
         raise
     except Exception as error:
-        raise SubtuneError(f"{what}: {reason_of(error)}") from None
+        raise SubtuneError(f"{what}: {error_reason(error)}") from None
 
 
 @contextmanager
@@ -83,11 +83,11 @@ def validated(what: object, most: int | None = None) -> Iterator[None]:
         first = error.errors(include_url=False)[0]
         inner = first["loc"][:most]
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in inner)
-        parts = [str(what), "".join(steps).removeprefix("."), text_of(first)]
+        parts = [str(what), "".join(steps).removeprefix("."), problem_text(first)]
         raise SubtuneError(": ".join(filter(None, parts))) from None
 
 
-def reason_of(error: Exception) -> str:
+def error_reason(error: Exception) -> str:
     """Return a library's message: its first line, and the second if the first ends with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = " ".join(lines[:2] if lines and lines[0].endswith(":") else lines[:1])
@@ -107,7 +107,7 @@ def one_of(found: object, allowed: Iterable[str]) -> str:
     return f"found {found!r}, expected one of {listed(names)}{hint}"
 
 
-def text_of(problem: "ErrorDetails") -> str:
+def problem_text(problem: "ErrorDetails") -> str:
     """Return what pydantic found and expected, without the path."""
     value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
     if kind == "too_short":

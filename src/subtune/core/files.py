@@ -17,7 +17,7 @@ from uuid import uuid4
 import yaml
 from safetensors import SafetensorError
 
-from subtune.core.errors import SubtuneError, reason_of
+from subtune.core.errors import SubtuneError, error_reason
 
 SECONDS_OF_DRAFTS = 24 * 3600
 # A group of runs keeps the newest checkpoint and the one before it.
@@ -122,8 +122,7 @@ def new_directory(target: Path) -> Iterator[Path]:
             written.
     """
     require_new(target)
-    # A process on another node may have the same process id.
-    draft = target.with_name(f".{target.name}.{uuid4().hex}")
+    draft = _draft_of(target)
     try:
         draft.mkdir(parents=True)
         yield draft
@@ -131,7 +130,7 @@ def new_directory(target: Path) -> Iterator[Path]:
         draft.rename(target)
         flush(target.parent)
     except (OSError, SafetensorError) as error:
-        raise SubtuneError(f"cannot write {target}: {reason_of(error)}") from None
+        raise SubtuneError(f"cannot write {target}: {error_reason(error)}") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
@@ -188,6 +187,7 @@ def drafts(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
 
 def _draft_of(target: Path) -> Path:
     """Return a new hidden name beside a file or directory, with its suffix."""
+    # A process on another node may have the same process id.
     return target.with_name(f".{uuid4().hex}.{target.name}")
 
 
@@ -223,38 +223,30 @@ def checksum(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-# The size of a file, and the time of its last change in nanoseconds.
-FileState = tuple[int, int]
-
-
-def file_state(path: Path) -> FileState:
-    """Return the state of a file, which differs if its content has changed."""
-    about = path.stat()
-    return about.st_size, about.st_mtime_ns
-
-
 def hash_files(*paths: Path) -> str:
     """Return the hash of the content of files, in the order given. Their paths do not matter."""
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
-        digest.update(_digest(path, file_state(path)))
+        about = path.stat()
+        digest.update(_digest(path, about.st_size, about.st_mtime_ns))
     return digest.hexdigest()
 
 
 @cache
-def _digest(path: Path, state: FileState) -> bytes:
+def _digest(path: Path, size: int, changed: int) -> bytes:
+    """Return the digest of a file. A file that changes has another size or time of change."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "blake2b").digest()
 
 
-def package_file(package: str, name: str):
-    """Return the path of a file in a package."""
-    return resources.files(package) / name
+def read_package_text(package: str, name: str) -> str:
+    """Return the text of a file in a package."""
+    return (resources.files(package) / name).read_text(encoding="utf-8")
 
 
 @cache
 def read_package_yaml(package: str, name: str) -> Any:
     """Return the content of a package's YAML file."""
-    text = package_file(package, name).read_text(encoding="utf-8")
     # If libyaml is installed, its loader is ten times as fast.
-    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(read_package_text(package, name), loader)

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from subtune.core.errors import SubtuneError, one_line, reason_of
+from subtune.core.errors import SubtuneError, error_reason, one_line
 from subtune.core.files import write_text
 
 GLUE = "nyu-mll/glue"
@@ -72,7 +72,7 @@ def explain_hub_errors(problem: str, advice: str) -> Iterator[None]:
     try:
         yield
     except (httpx.HTTPError, errors.HFValidationError, OSError) as error:
-        raise SubtuneError(f"{problem} ({reason_of(error)}); {advice}") from None
+        raise SubtuneError(f"{problem} ({error_reason(error)}); {advice}") from None
 
 
 def pin_revision(

@@ -74,7 +74,7 @@ def job_log(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[No
             yield
             return
         except Exception as error:
-            message = message_of(error)
+            message = user_message(error)
             if message is None:
                 raise
         report(f"error: {message}")
@@ -87,7 +87,7 @@ def skip_final_garbage_collection() -> None:
     atexit.register(gc.freeze)
 
 
-def message_of(error: BaseException) -> str | None:
+def user_message(error: BaseException) -> str | None:
     """Return the line to show for an error that users can fix, else None."""
     if isinstance(error, SubtuneError):
         return str(error)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subtune.core.errors import SubtuneError, cut, one_of
-from subtune.core.files import hash_files, package_file
+from subtune.core.files import hash_files, read_package_text
 from subtune.core.hub import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
 from subtune.data import table_files
 from subtune.data.corpora import read_glue_rows, read_questions, read_sentences
@@ -181,7 +181,7 @@ def require_unchanged_files(spec: DataSpec, paths: Mapping[str, Path]) -> None:
 
 def mini_rows(task: Task) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of every split of a mini task. Test rows have no labels."""
-    text = package_file("subtune.data", f"minitasks/{task.name}.jsonl").read_text(encoding="utf-8")
+    text = read_package_text("subtune.data", f"minitasks/{task.name}.jsonl")
     splits: dict[str, list[dict[str, Any]]] = {}
     for line in text.splitlines():
         row = json.loads(line)

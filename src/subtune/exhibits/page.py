@@ -18,7 +18,7 @@ from subtune.analysis.candidates import from_the_smallest
 from subtune.analysis.chosen_runs import QUESTION, title_with_mask
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.tables import read_table
-from subtune.core.files import package_file
+from subtune.core.files import read_package_text
 from subtune.exhibits.answer_tables import loss_table, summarise_answers
 from subtune.exhibits.output import (
     DIVERGED,
@@ -76,7 +76,7 @@ def page(
         rows = runs_of(read_table(section["scores"]), curves)
         with_runs.append({**section, "runs": rows, "number_of_curves": curves["run"].nunique()})
     style, script = (
-        package_file("subtune.exhibits", f"templates/page.{ending}").read_text("utf-8")
+        read_package_text("subtune.exhibits", f"templates/page.{ending}")
         for ending in ("css", "js")
     )
     return environment.get_template("page.html").render(

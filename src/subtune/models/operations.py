@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PretrainedConfig
 
-from subtune.core.errors import reason_of
+from subtune.core.errors import error_reason
 from subtune.methods.roles import LAYERS
 
 # A draw of 64 bits decides four values of a dropout mask, by sixteen bits each.
@@ -203,7 +203,7 @@ def fuse_operations(
     try:
         _require_working(fused, parameters)
     except Exception as error:
-        report(f"operations are not compiled, which takes longer: {reason_of(error)}")
+        report(f"operations are not compiled, which takes longer: {error_reason(error)}")
         return None
     return fused
 

@@ -16,7 +16,7 @@ from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 from peft.utils import ModulesToSaveWrapper
 from transformers import PretrainedConfig, PreTrainedModel
 
-from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of, reason_of
+from subtune.core.errors import SubtuneError, cut, error_reason, listed, one_line, one_of
 from subtune.methods.added import PeftSettings
 from subtune.methods.roles import ADDED, FIXED, Shape, is_classifier
 from subtune.models.encoder import Encoder, quiet
@@ -198,7 +198,7 @@ def _inject(
             raise
         asks = "target_modules" in str(error)
         choice = f"; the model's modules: {listed(sorted(with_weights))}" if asks else ""
-        raise SubtuneError(f"peft: {settings.type}: {reason_of(error)}{choice}") from None
+        raise SubtuneError(f"peft: {settings.type}: {error_reason(error)}{choice}") from None
     return made, _names(made, known)
 
 
@@ -240,4 +240,4 @@ def _require_input(module: peft.PeftModel, settings: PeftSettings) -> None:
     except Exception as error:
         if device.type == "meta" and isinstance(error, RuntimeError):
             return
-        raise SubtuneError(f"peft: {settings.type}: {reason_of(error)}") from None
+        raise SubtuneError(f"peft: {settings.type}: {error_reason(error)}") from None

@@ -19,7 +19,7 @@ from torch.func import functional_call, vmap
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from subtune.core.errors import SubtuneError, reason_of
+from subtune.core.errors import SubtuneError, error_reason
 from subtune.core.process import is_out_of_memory
 from subtune.models.encoder import Encoder, TransformersModule
 from subtune.models.families import QUESTION_ANSWERING
@@ -167,7 +167,7 @@ def _one_line_errors(encoder: Encoder) -> Iterator[None]:
             raise
         raise SubtuneError(
             f"transformers' model of {encoder.config.model_type!r} fails on texts such as these: "
-            f"{reason_of(error)}"
+            f"{error_reason(error)}"
         ) from error
 
 

@@ -12,7 +12,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
 
 from subtune.analysis.tables import names_of_run, read_given_names
 from subtune.core.errors import SubtuneError, printable
-from subtune.core.files import Layout, package_file
+from subtune.core.files import Layout, read_package_text
 from subtune.exhibits.output import escape_markdown
 from subtune.models.families import MEAN_CLASSIFICATION
 from subtune.models.model_config import choose_head, has_token_types, read_config
@@ -88,7 +88,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     facts |= {"several": task.of_kind.problem_type == "multi_label_classification"}
     facts |= {"texts": TEXTS[: len(task.text)], "max_length": spec.tokens.max_length}
     facts |= {"token_types": has_token_types(config), "longest_answer": LONGEST_ANSWER}
-    template = package_file("subtune.share", "card.md").read_text("utf-8")
+    template = read_package_text("subtune.share", "card.md")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
 
 

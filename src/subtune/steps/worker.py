@@ -19,7 +19,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from subtune.core.process import StoppedError, job_log, message_of, report
+from subtune.core.process import StoppedError, job_log, report, user_message
 from subtune.steps.jobs import Job
 
 
@@ -76,7 +76,7 @@ def _answer(job: Job, log: Path) -> dict[str, Any]:
             report(str(error))
             return {"error": None, "stopped": True}
         except Exception as error:
-            message = message_of(error)
+            message = user_message(error)
             if message is None:
                 traceback.print_exc()
                 message = f"{type(error).__name__}: {error} (log: {log})"

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.core.errors import SubtuneError, reason_of
+from subtune.core.errors import SubtuneError, error_reason
 from subtune.core.process import is_out_of_memory
 from subtune.methods.added import Adapter, Peft
 from subtune.methods.selection import Entries, Work
@@ -97,7 +97,7 @@ def reason_to_train_alone(model: Encoder, train: Examples, runs: Sequence[Run]) 
         together = _gradients(model, train, runs, first=0)
     except (SubtuneError, RuntimeError) as error:
         cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
-        return f"this model cannot compute several runs in one pass ({reason_of(cause)})"
+        return f"this model cannot compute several runs in one pass ({error_reason(cause)})"
     for number, gradient in enumerate(together):
         [alone] = _gradients(model, train, [runs[number]], first=number)
         if (gradient - alone).abs().max() > TOLERANCE * alone.abs().max():
@@ -192,7 +192,7 @@ def _halves(
         raise SubtuneError(
             f"run {ids[0]} alone does not fit into memory with batch_size {batch_size}; "
             "try a smaller batch_size or max_length, or a device with more memory "
-            f"({reason_of(error)})"
+            f"({error_reason(error)})"
         ) from None
     half = len(ids) // 2
     sizes = f"{half} and {len(ids) - half}"

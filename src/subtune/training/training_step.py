@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
-from subtune.core.errors import reason_of
+from subtune.core.errors import error_reason
 from subtune.core.process import is_out_of_memory
 from subtune.models.packing import Packed
 from subtune.runs.spec import Recipe
@@ -171,7 +171,9 @@ class Graphs:
             if is_out_of_memory(error):
                 raise
             self._can_capture = False
-            self._report(f"steps run without CUDA graphs, which takes longer: {reason_of(error)}")
+            self._report(
+                f"steps run without CUDA graphs, which takes longer: {error_reason(error)}"
+            )
             return None
         return graph, batches
 
