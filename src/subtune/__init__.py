@@ -3,6 +3,7 @@
 `compare` finds them for your rows and model, and `load` opens earlier results.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from subtune.core import VERSION
@@ -17,12 +18,7 @@ __all__ = ["Comparison", "compare", "load"]
 
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used: the libraries behind them take seconds."""
-    if name == "compare":
-        from subtune.comparison import question
-
-        return question.compare
-    if name in ("Comparison", "load"):
-        from subtune.comparison import results
-
-        return getattr(results, name)
-    raise AttributeError(f"module 'subtune' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'subtune' has no attribute {name!r}")
+    module = "question" if name == "compare" else "results"
+    return getattr(import_module(f"subtune.comparison.{module}"), name)

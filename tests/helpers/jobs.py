@@ -20,7 +20,7 @@ def run_of(method: str, fold: int):
 
 def comparison() -> Schedule:
     """Return two folds of four methods, of which two share steps."""
-    searches, jobs, facts = {}, [], []
+    searches, jobs = {}, []
     jobs.append(Job("tokens", "t", {}, {}, {"tokens": "t"}, {}))
     for method in ("layernorm", "bitfit", "full"):
         spec = SearchSpec(run=run_of(method, 0), rates=RATES)
@@ -31,16 +31,14 @@ def comparison() -> Schedule:
         )
     for fold in (0, 1):
         for methods in (["bitfit", "layernorm"], ["full"]):
-            runs = [PlannedRun(spec=run_of(m, fold), search=searches[m]) for m in methods]
+            runs = [PlannedRun(spec=run_of(m, fold), search=searches[m], method=m) for m in methods]
             inputs = {"tokens": "t", "searches": [f"searches/{searches[m]}" for m in methods]}
             jobs.append(train(f"{'+'.join(methods)} {fold}", runs, inputs))
-            facts += [{"key": run.key, "method": m} for run, m in zip(runs, methods, strict=True)]
-    fits = [PlannedRun(spec=run_of("embeddings", fold)) for fold in (0, 1)]
-    facts += [{"key": run.key, "method": "embeddings"} for run in fits]
+    fits = [PlannedRun(spec=run_of("embeddings", fold), method="embeddings") for fold in (0, 1)]
     jobs.append(train("embeddings", fits, {"tokens": "t"}))
     sweeps = {"sweeps": [job.id for job in jobs if job.step == "train"]}
-    jobs.append(Job("scores", "mine", {"runs": facts}, sweeps, {"scores": "scores"}, {}))
-    return Schedule({job_key(job): job for job in jobs}, facts)
+    jobs.append(Job("scores", "mine", {}, sweeps, {"scores": "scores"}, {}))
+    return Schedule({job_key(job): job for job in jobs})
 
 
 def train(id: str, runs: list[PlannedRun], inputs: dict) -> Job:

@@ -1,10 +1,9 @@
 """Facts about tables before training: classes, repeated texts, conflicting labels, lengths."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,32 +21,8 @@ from subtune.core.errors import SubtuneError, listed
 from subtune.data.table_files import FEW, drop_unlabelled_rows
 from subtune.tasks.sentences import parse_labels, plain_label
 
-
-class Row(NamedTuple):
-    """A row.
-
-    Attributes:
-        place: the row's place in words, such as ``line 3``.
-        texts: one or two texts, in which any white space is one space.
-        labels: the labels, or None if the cells have none.
-    """
-
-    place: str
-    texts: tuple[str, ...]
-    labels: tuple[str, ...] | None
-
-    @classmethod
-    def from_cells(
-        cls,
-        place: str,
-        cells: Mapping[str, Any],
-        text: Sequence[str],
-        label: LabelColumns,
-        kind: Kind,
-    ) -> "Row":
-        """Return the row with some cells by column."""
-        texts = (" ".join(str(cells.get(column) or "").split()) for column in text)
-        return cls(place, tuple(texts), row_labels(cells, label, kind))
+# A row's place, its texts (in which any white space is one space), and its labels, if it has some.
+PlacedTexts = tuple[str, tuple[str, ...], tuple[str, ...] | None]
 
 
 @dataclass(frozen=True)
@@ -153,28 +128,23 @@ def describe_tables(
     train, judges = tables["train"], [*tables][-1]
     if kind is None or not isinstance(label, str):
         kind = guess_kind(train, label)
-    rows, parts = dict[str, list[Row]](), dict[str, SplitFacts]()
+    rows, parts = dict[str, list[PlacedTexts]](), dict[str, SplitFacts]()
     for split, table in tables.items():
-        placed, left_out = table.rows, list[str]()
-        # A multi-label row without a label has an empty set of labels.
-        if kind != "multilabel":
-            placed, left_out = drop_unlabelled_rows(placed, *label_names(label))
-        where = "" if split == "train" else f" of {table.path}"
-        kept = [Row.from_cells(place + where, cells, text, label, kind) for place, cells in placed]
-        parts[split] = SplitFacts(
-            path=str(table.path),
-            rows=len(table.rows),
-            labels={} if kind == "regression" else _count_classes(kept, label),
-            missing=_missing_cells(kept, (*text, listed(label_names(label)))),
-            left_out=left_out,
-            also_in={other: _count_common_texts(kept, rows[other]) for other in rows},
-        )
-        rows[split] = kept
-    words = [word for row in rows["train"] for word in row.labels or ()]
+        rows[split], parts[split] = _describe_split(split, table, text, label, kind, rows)
+    words = [word for *_, labels in rows["train"] for word in labels or ()]
     numbers = [n for n in map(parse_number, words) if n is not None]
+    spellings: list[str] = []
+    if isinstance(label, str) and kind != "regression":
+        spellings = [word for table in tables.values() for word in table.words(label)]
+    if kind == "multilabel":
+        spellings = [word for cell in spellings for word in parse_labels(cell) or ()]
+    # A row's set of labels is one answer.
+    answers = Counter(labels for *_, labels in rows["train"] if labels is not None)
     answer, share = None, None
-    if kind != "regression":
-        answer, share = _constant_answer(rows["train"], rows[judges])
+    if kind != "regression" and answers:
+        [(most, _)] = answers.most_common(1)
+        judged = [labels for *_, labels in rows[judges] if labels is not None]
+        answer, share = _join_labels(most), judged.count(most) / max(1, len(judged))
     return Facts(
         columns=train.columns,
         text=text,
@@ -184,73 +154,73 @@ def describe_tables(
         judges=judges,
         parts=parts,
         numbers=(min(numbers), max(numbers)) if kind == "regression" and numbers else None,
-        joined=_group_equal(_written_labels(tables, label, kind), plain_label),
+        joined=_group_equal(spellings, plain_label),
         differing_in_capitals=_group_equal(
             chain(*(part.labels for part in parts.values())), str.casefold
         ),
         most_frequent=answer,
         constant=share,
-        conflicts=_conflicts(chain(*rows.values())),
+        conflicts=_find_conflicts(chain(*rows.values())),
         lengths=lengths,
     )
 
 
-def _count_classes(rows: Iterable[Row], label: LabelColumns) -> dict[str, int]:
-    """Return the number of rows of each class, sorted by `label_order`.
+def _describe_split(
+    split: str,
+    table: UserTable,
+    text: Sequence[str],
+    label: LabelColumns,
+    kind: Kind,
+    earlier: Mapping[str, Sequence[PlacedTexts]],
+) -> tuple[list[PlacedTexts], SplitFacts]:
+    """Return the rows of a split that are used, and the facts about it.
 
-    Each of several label columns is a class, even if no row has it.
+    Args:
+        split: the split's name.
+        table: its table.
+        text: the text columns.
+        label: the label columns.
+        kind: the kind of task.
+        earlier: the rows of earlier splits.
     """
-    counts = Counter(word for row in rows for word in row.labels or ())
-    columns = () if isinstance(label, str) else label
-    return {word: counts[word] for word in sorted({*counts, *columns}, key=label_order)}
-
-
-def _missing_cells(rows: Iterable[Row], columns: Sequence[str]) -> dict[str, list[str]]:
-    """Return the places of rows with an empty text or without labels, by column."""
-    places = defaultdict[str, list[str]](list)
-    for row in rows:
-        for column, cell in zip(columns, (*row.texts, row.labels), strict=True):
+    placed, left_out = table.rows, list[str]()
+    # A multi-label row without a label has an empty set of labels.
+    if kind != "multilabel":
+        placed, left_out = drop_unlabelled_rows(placed, *label_names(label))
+    where = "" if split == "train" else f" of {table.path}"
+    rows = list[PlacedTexts]()
+    missing, counts = defaultdict[str, list[str]](list), Counter[str]()
+    for place, cells in placed:
+        texts = tuple(" ".join(str(cells.get(column) or "").split()) for column in text)
+        labels = row_labels(cells, label, kind)
+        rows.append((place + where, texts, labels))
+        counts.update(labels or ())
+        columns = (*text, listed(label_names(label)))
+        for column, cell in zip(columns, (*texts, labels), strict=True):
             if cell in ("", None):
-                places[column].append(row.place)
-    return dict(places)
+                missing[column].append(place + where)
+    also_in = {}
+    for other, others in earlier.items():
+        found = {texts for _, texts, _ in others}
+        also_in[other] = sum(texts in found for _, texts, _ in rows if any(texts))
+    # Each of several label columns is a class, even if no row has it.
+    words = sorted({*counts, *(() if isinstance(label, str) else label)}, key=label_order)
+    return rows, SplitFacts(
+        path=str(table.path),
+        rows=len(table.rows),
+        labels={} if kind == "regression" else {word: counts[word] for word in words},
+        missing=dict(missing),
+        left_out=left_out,
+        also_in=also_in,
+    )
 
 
-def _count_common_texts(rows: Iterable[Row], others: Iterable[Row]) -> int:
-    """Return the number of rows whose text other rows have, too."""
-    texts = {row.texts for row in others}
-    return sum(row.texts in texts for row in rows if any(row.texts))
-
-
-def _written_labels(
-    tables: Mapping[str, UserTable], label: LabelColumns, kind: Kind
-) -> Iterator[str]:
-    """Yield the words in a single label column as they are written, without spaces around them."""
-    if isinstance(label, str) and kind != "regression":
-        for word in chain.from_iterable(table.words(label) for table in tables.values()):
-            yield from parse_labels(word) or () if kind == "multilabel" else [word]
-
-
-def _constant_answer(
-    train: Iterable[Row], judging: Iterable[Row]
-) -> tuple[str, float] | tuple[None, None]:
-    """Return the most frequent answer of the training rows, and its share of the judging rows.
-
-    A row's set of labels is one answer. If no training row has labels, there is no answer.
-    """
-    answers = Counter(row.labels for row in train if row.labels is not None)
-    if not answers:
-        return None, None
-    [(answer, _)] = answers.most_common(1)
-    judged = [row.labels for row in judging if row.labels is not None]
-    return _join_labels(answer), judged.count(answer) / max(1, len(judged))
-
-
-def _conflicts(rows: Iterable[Row]) -> dict[str, dict[str, list[str]]]:
+def _find_conflicts(rows: Iterable[PlacedTexts]) -> dict[str, dict[str, list[str]]]:
     """Return the places of each label, for each text with different labels."""
     by_text = defaultdict[tuple, dict[str, list[str]]](lambda: defaultdict(list))
-    for row in rows:
-        if row.labels is not None and any(row.texts):
-            by_text[row.texts][_join_labels(row.labels)].append(row.place)
+    for place, texts, labels in rows:
+        if labels is not None and any(texts):
+            by_text[texts][_join_labels(labels)].append(place)
     return {" | ".join(texts): dict(by) for texts, by in by_text.items() if len(by) > 1}
 
 
@@ -304,9 +274,17 @@ def require_labels(facts: Facts) -> None:
                 f"{part.path}: {place}: found no text or number in column {names!r}, expected a "
                 f"label in every row, or in all but {FEW:.0%}, which are left out"
             )
-    if facts.kind != "regression":
-        _require_classes(facts, names)
-        _require_known_labels(facts, names)
+    if facts.kind == "regression":
+        return
+    _require_classes(facts, names)
+    train, dev = facts.parts["train"], facts.parts.get("validation", facts.parts["train"])
+    unknown = sorted(word for word, count in dev.labels.items() if not train.labels.get(word))
+    if 2 * sum(dev.labels[word] for word in unknown) > sum(dev.labels.values()):
+        known = sorted(word for word, count in train.labels.items() if count)
+        raise SubtuneError(
+            f"{dev.path}: column {names!r}: found {listed(unknown[:5])} in most rows, expected "
+            f"labels of {train.path} ({listed(known[:5])})"
+        )
 
 
 def _require_classes(facts: Facts, column: str) -> None:
@@ -324,16 +302,4 @@ def _require_classes(facts: Facts, column: str) -> None:
         raise SubtuneError(
             f"--label: found {len(known):,} different labels in {rows:,} rows of column {column!r} "
             f"of {train.path}, expected at most {limit} classes{hint}"
-        )
-
-
-def _require_known_labels(facts: Facts, column: str) -> None:
-    """Refuse dev rows if most of their labels are in no training row."""
-    train, dev = facts.parts["train"], facts.parts.get("validation", facts.parts["train"])
-    unknown = sorted(word for word, count in dev.labels.items() if not train.labels.get(word))
-    if 2 * sum(dev.labels[word] for word in unknown) > sum(dev.labels.values()):
-        known = sorted(word for word, count in train.labels.items() if count)
-        raise SubtuneError(
-            f"{dev.path}: column {column!r}: found {listed(unknown[:5])} in most rows, expected "
-            f"labels of {train.path} ({listed(known[:5])})"
         )

@@ -133,11 +133,11 @@ class Progress:
 
     def can_be_judged(self, runs: Mapping[str, str]) -> bool:
         """Return whether two methods have a run."""
-        return len({self.schedule.methods[key] for key in runs}) > 1
+        return len({self.schedule.planned[key].method for key in runs}) > 1
 
     def unfinished(self, runs: Mapping[str, str]) -> dict[str, list[int]]:
         """Return the numbers of done and of planned seeds or folds, for each unfinished method."""
-        methods = self.schedule.methods
+        methods = {key: run.method for key, run in self.schedule.planned.items()}
         planned, done = Counter(methods.values()), Counter(methods[key] for key in runs)
         return {
             method: [done[method], number]
@@ -184,7 +184,7 @@ def answer(schedule: Schedule, results: Path, clock: Clock, at_once: int, lock: 
     if progress.is_complete:
         _say(f"all {len(schedule.planned)} runs were recorded before")
         return
-    workers, interrupt = Workers(at_once, results, results, lock), None
+    workers, interrupt = Workers(at_once, results, lock), None
     try:
         try:
             _train(progress, workers)
@@ -253,7 +253,8 @@ def _give_up(progress: Progress, job: Job, why: str) -> None:
     Raises:
         SubtuneError: without them there is no comparison, or the job makes tables.
     """
-    lost, methods = progress.schedule.methods_needing(job), {*progress.schedule.methods.values()}
+    lost = progress.schedule.methods_needing(job)
+    methods = {run.method for run in progress.schedule.planned.values()}
     if not lost or FULL in lost or len(methods - progress.given_up - lost) < 2:
         raise SubtuneError(why if lost == methods else f"{_named(progress, job)}: {why}")
     progress.given_up |= lost
@@ -275,7 +276,7 @@ def _judge(progress: Progress, workers: Workers, interrupt: KeyboardInterrupt | 
             "minutes goes on from here"
         )
     jobs = progress.judging_jobs(runs, scores)
-    tables = Schedule({job_key(job): job for job in jobs}, [])
+    tables = Schedule({job_key(job): job for job in jobs})
     done: set[Key] = set()
     while len(done) < len(jobs):
         for job in next_jobs(tables, done, {}, workers.running)[: workers.free]:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -89,7 +88,13 @@ def measure_pace(
     deadline = time.monotonic() + seconds
     head = task.of_kind.head
     encoder = load_encoder(model.directory, head, task.outputs, model.pooling).to(device)
-    examples = _encode(model.directory, task, columns, min(max_length, LONGEST))
+    # Evenly spaced rows; those of small tables repeat.
+    rows = len(columns["label"])
+    spaced = np.linspace(0, rows - 1, min(TEXTS, rows)).astype(int)
+    places = np.resize(spaced, TEXTS).tolist()
+    some = {name: [cells[place] for place in places] for name, cells in columns.items()}
+    encode = row_encoder(task, model.directory, min(max_length, LONGEST))
+    examples = Examples(datasets.Dataset.from_dict(encode(some, places)))
     timer = Timer(encoder, task, examples, deadline, SHARE * seconds)
     kinds: dict[Trains, str] = {}
     for method in methods:
@@ -128,17 +133,6 @@ def draw_line(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pa
     start = max(seconds[few] - few * text, 0)
     per_layer, per_teraflop = 1e3 * start / layers, text / teraflops
     return Pace(per_layer=float(f"{per_layer:.3g}"), per_teraflop=float(f"{per_teraflop:.3g}"))
-
-
-def _encode(
-    directory: Path, task: Task, columns: Mapping[str, Sequence], max_length: int
-) -> Examples:
-    """Return `TEXTS` examples of evenly spaced rows; rows of small tables repeat."""
-    rows = len(columns["label"])
-    places = np.resize(np.linspace(0, rows - 1, min(TEXTS, rows)).astype(int), TEXTS)
-    some = {name: [cells[place] for place in places] for name, cells in columns.items()}
-    encode = row_encoder(task, directory, max_length)
-    return Examples(datasets.Dataset.from_dict(encode(some, range(TEXTS))))
 
 
 @dataclass

@@ -8,11 +8,16 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
+from subtune.analysis.chosen_runs import merged_experiments
+from subtune.analysis.run_scores import read_row_scores
+from subtune.analysis.tables import find_numbers, read_table
 from subtune.core.errors import SubtuneError, cut, listed, one_of
 from subtune.core.files import Layout, require_new
+from subtune.runs import records
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 # The name of a comparison's configuration, in its results.
@@ -38,15 +43,13 @@ class Comparison:
         return "\n".join(rows["answer"])
 
     @property
-    def summary(self) -> "pd.DataFrame":
+    def summary(self) -> pd.DataFrame:
         """A table with a row per method: score, difference from full, interval, size."""
         return self._read("summary")
 
     @property
-    def runs(self) -> "pd.DataFrame":
+    def runs(self) -> pd.DataFrame:
         """A table with a row per run. ``runs_columns.csv`` in the results explains its columns."""
-        from subtune.analysis.tables import read_table
-
         return read_table(self._layout.table_of_runs(), "runs")
 
     @property
@@ -56,7 +59,6 @@ class Comparison:
 
     def front(self) -> "Figure":
         """Return the figure of scores against trained parameters."""
-        from subtune.analysis.run_scores import read_row_scores
         from subtune.exhibits.figures import draw_front
         from subtune.exhibits.output import ExperimentResults
         from subtune.papers import NO_PAPER
@@ -69,7 +71,7 @@ class Comparison:
             select_figure_formats(get_ipython(), {"png"})
         tables = {
             "chosen": self._chosen,
-            "row_scores": read_row_scores(self._data("row_scores")),
+            "row_scores": read_row_scores(find_numbers(self.results, "row_scores")),
         }
         titles = self._read("answers")[["task", "title"]].itertuples(index=False)
         tasks = {task: {"title": title} for task, title in titles}
@@ -91,7 +93,7 @@ class Comparison:
         export_model(self._layout, self._best_run(method), Path(to))
         return Path(to)
 
-    def predict(self, method: str, texts: "Iterable[Any] | pd.DataFrame") -> "pd.DataFrame":
+    def predict(self, method: str, texts: Iterable[Any] | pd.DataFrame) -> pd.DataFrame:
         """Return the predictions of a method's best run, a row for each text.
 
         After cross-validation, the method is first trained on all rows.
@@ -108,9 +110,6 @@ class Comparison:
         Raises:
             SubtuneError: there is no such method, or texts do not fit the task.
         """
-        import pandas as pd
-
-        from subtune.runs import records
         from subtune.share.predict import predict_rows
 
         run = self._best_run(method)
@@ -145,21 +144,11 @@ class Comparison:
         return Layout(str(self.results))
 
     @cached_property
-    def _chosen(self) -> "pd.DataFrame":
-        from subtune.analysis.chosen_runs import merged_experiments
-        from subtune.analysis.tables import read_table
+    def _chosen(self) -> pd.DataFrame:
+        paths = find_numbers(self.results, "chosen")
+        return merged_experiments([read_table(path, "scores") for path in paths])
 
-        return merged_experiments([read_table(path, "scores") for path in self._data("chosen")])
-
-    def _data(self, name: str) -> list[Path]:
-        """Return the paths of a table of data, one per experiment."""
-        from subtune.analysis.tables import find_numbers
-
-        return find_numbers(self.results, name)
-
-    def _read(self, name: str) -> "pd.DataFrame":
-        from subtune.analysis.tables import read_table
-
+    def _read(self, name: str) -> pd.DataFrame:
         return read_table(self._layout.summary(name, "csv"))
 
     def __repr__(self) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from subtune.core.files import hash_text
 from subtune.runs.learning_rates import next_rates
@@ -29,19 +28,13 @@ class Schedule:
     """The jobs of a comparison.
 
     Attributes:
-        jobs: the jobs by step and id. Each comes after those that make its inputs.
-        facts: the columns of each planned run (`PlannedRun.columns`).
+        jobs: the jobs by step and id. Each comes after those that make its inputs. A job that
+            trains some runs of searches has their ``methods`` in its spec.
         on_gpu: whether the jobs train on a GPU.
     """
 
     jobs: dict[Key, Job]
-    facts: list[dict[str, Any]]
     on_gpu: bool = False
-
-    @cached_property
-    def methods(self) -> dict[str, str]:
-        """Each planned run's method, by the run's key."""
-        return {fact["key"]: fact["method"] for fact in self.facts}
 
     @cached_property
     def runs(self) -> dict[Key, list[PlannedRun]]:
@@ -67,7 +60,7 @@ class Schedule:
         found: dict[str, set[str]] = {id: set() for id in self.searches}
         for run in self.planned.values():
             if run.search:
-                found[run.search].add(self.methods[run.key])
+                found[run.search].add(run.method)
         return found
 
     @cached_property
@@ -92,8 +85,8 @@ class Schedule:
         for key, before in self.before.items():
             if before & needing and key[0] not in TABLES:
                 needing.add(key)
-        runs = [run.key for key in needing for run in self.runs.get(key, ())]
-        return {self.methods[run] for run in runs} | set(job.spec.get("methods", ()))
+        runs = [run for key in needing for run in self.runs.get(key, ())]
+        return {run.method for run in runs} | set(job.spec.get("methods", ()))
 
 
 def make_schedule(plan: PlannedJobs, configuration: Path, on_gpu: bool) -> Schedule:
@@ -116,8 +109,7 @@ def make_schedule(plan: PlannedJobs, configuration: Path, on_gpu: bool) -> Sched
 
     for target in plan.targets["all"]:
         add(target)
-    facts = [fact for job in plan.jobs["scores"].values() for fact in job.spec["runs"]]
-    return Schedule(jobs, facts, on_gpu)
+    return Schedule(jobs, on_gpu)
 
 
 def job_key(job: Job) -> Key:
@@ -194,7 +186,7 @@ def _without_methods(schedule: Schedule, job: Job, given_up: Collection[str]) ->
     if job.step != "train":
         return job
     runs = schedule.runs[job_key(job)]
-    kept = [run for run in runs if schedule.methods[run.key] not in given_up]
+    kept = [run for run in runs if run.method not in given_up]
     if len(kept) == len(runs):
         return job
     return _training_job(job, kept) if kept else None
@@ -218,7 +210,7 @@ def _place_in_order(schedule: Schedule, key: Key) -> tuple[int, ...]:
         runs = schedule.runs[key]
         if all(isinstance(run.spec.recipe, Fit) for run in runs):
             return (1,)
-        is_full = any(schedule.methods[run.key] == FULL for run in runs)
+        is_full = any(run.method == FULL for run in runs)
         return 4, min(run.spec.seed for run in runs), not is_full
     return (5,) if key[0] in TABLES else (0,)
 
@@ -231,7 +223,8 @@ def _jobs_of_searches(
     given_up: Collection[str],
 ) -> Iterator[tuple[tuple[int, ...], Job]]:
     """Yield a job for the runs that searches ask for; runs that share steps are in one."""
-    started = {run for job in running for run in job.spec.get("candidates", ())}
+    parts = [job for job in running if "methods" in job.spec]
+    started = {PlannedRun.model_validate(run).spec.id for job in parts for run in job.spec["runs"]}
     groups: dict[tuple, list[tuple[str, RunSpec]]] = {}
     for id, spec in schedule.searches.items():
         key, methods = ("search", id), schedule.searchers[id]
@@ -245,21 +238,18 @@ def _jobs_of_searches(
                 alike = rank, run.step_key(run.selection.work(), schedule.on_gpu)
                 groups.setdefault(alike, []).append((id, run))
     for (rank, *_), group in groups.items():
-        yield rank, _search_runs_job(schedule, dict(group), [run for _, run in group])
-
-
-def _search_runs_job(schedule: Schedule, searches: Collection[str], runs: list[RunSpec]) -> Job:
-    """Return the job that trains some runs of searches."""
-    jobs = [schedule.jobs["search", id] for id in searches]
-    ids = [run.id for run in runs]
-    name = f"search-{hash_text(' '.join(ids))}"
-    job = _training_job(jobs[0], [PlannedRun(spec=run) for run in runs])
-    # The search removes its own folder of checkpoints when it has all runs.
-    checkpoints = Path(job.resources["checkpoints"]) / name
-    return job._replace(
-        id=name,
-        spec=job.spec
-        | {"candidates": ids}
-        | {"methods": sorted({m for id in searches for m in schedule.searchers[id]})},
-        resources=job.resources | {"checkpoints": str(checkpoints)},
-    )
+        [(first, _), *_] = group
+        name = f"search-{hash_text(' '.join(run.id for _, run in group))}"
+        runs = [PlannedRun(spec=run) for _, run in group]
+        job = _training_job(schedule.jobs["search", first], runs)
+        methods = set.union(*(schedule.searchers[id] for id, _ in group))
+        # The search removes its own folder of checkpoints when it has all runs.
+        checkpoints = str(Path(job.resources["checkpoints"]) / name)
+        yield (
+            rank,
+            job._replace(
+                id=name,
+                spec=job.spec | {"methods": sorted(methods)},
+                resources=job.resources | {"checkpoints": checkpoints},
+            ),
+        )

@@ -9,6 +9,8 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
+import pandas as pd
+
 from subtune.comparison.user_table import make_name, make_task_name, read_user_table
 from subtune.config.fields import REPOSITORY
 from subtune.core.errors import SubtuneError, cut, listed, one_line
@@ -19,9 +21,8 @@ from subtune.tasks import TASKS
 
 if TYPE_CHECKING:
     import datasets
-    import pandas as pd
 
-Rows = Union[str, Path, "pd.DataFrame", "datasets.Dataset"]
+Rows = Union[str, Path, pd.DataFrame, "datasets.Dataset"]
 # A dataset on the hub, with the name of its subset, if any, after a colon.
 ON_HUB = re.compile(rf"(?P<repository>{REPOSITORY[1:-1]})(:(?P<subset>[\w.+-]+))?")
 # The usual names of a split to evaluate on.
@@ -40,7 +41,7 @@ class Split:
     """
 
     identity: str
-    frame: Callable[[Path], "pd.DataFrame | None"]
+    frame: Callable[[Path], pd.DataFrame | None]
     path: Path | None = None
 
 
@@ -99,48 +100,41 @@ def find_splits(
     Raises:
         SubtuneError: there is no such file or split.
     """
-    # Makes a split of `train` from the first of several names, if `train` has splits.
-    named: Callable[..., Split] | None = None
-    if _is_on_hub(train):
-        named = partial(_split_on_hub, str(train), revision)
-    elif isinstance(train, Mapping):
-        named = partial(_split_in_mapping, train, how)
+    has_splits = _is_on_hub(train) or isinstance(train, Mapping)
+    named = partial(_find_split, train, revision, how)
 
     def named_or_own(key: str, rows: Any) -> Split:
         is_name = isinstance(rows, str) and not Path(rows).suffix and "/" not in rows
-        return named(key, rows) if named and is_name else _split_of_rows(key, rows, how)
+        return named(key, rows) if has_splits and is_name else _split_of_rows(key, rows, how)
 
-    splits = {"train": named("train", "train") if named else named_or_own("train", train)}
+    splits = {"train": named("train", "train") if has_splits else named_or_own("train", train)}
     # A mapping without dev rows is fine, but an unknown name in it may be a typo.
-    has_dev = named and not (isinstance(train, Mapping) and train.keys() <= {"train", "test"})
+    has_dev = not (isinstance(train, Mapping) and train.keys() <= {"train", "test"})
     if isinstance(dev, float):
         splits = _divide_split(splits["train"], dev)
     elif dev is not None:
         splits["validation"] = named_or_own("dev", dev)
-    elif named and has_dev:
+    elif has_splits and has_dev:
         splits["validation"] = named("dev", *DEV)
     if test is not None:
         splits["test"] = named_or_own("test", test)
     return splits
 
 
-def _split_in_mapping(
-    rows: Mapping[str, Rows], how: Mapping[str, str | None], key: str, *names: str
+def _find_split(
+    train: Any, revision: str | None, how: Mapping[str, str | None], key: str, *names: str
 ) -> Split:
-    """Return the split of a mapping that has the first of some names."""
-    return _split_of_rows(key, rows[_find_name(names, key, rows, "the mapping")], how)
+    """Return the split of a mapping, or of a dataset on the hub, with the first of some names."""
+    if isinstance(train, Mapping):
+        return _split_of_rows(key, train[_find_name(names, key, train, "the mapping")], how)
 
-
-def _split_on_hub(reference: str, revision: str | None, key: str, *names: str) -> Split:
-    """Return the split of a dataset on the hub that has the first of some names."""
-
-    def frame(results: Path) -> "pd.DataFrame | None":
-        dataset = _download_dataset(reference, revision, results)
+    def frame(results: Path) -> pd.DataFrame | None:
+        dataset = _download_dataset(train, revision, results)
         if names == DEV and dataset.keys().isdisjoint(names):
             return None
-        return _to_frame(dataset[_find_name(names, key, dataset, reference)])
+        return _to_frame(dataset[_find_name(names, key, dataset, train)])
 
-    return Split(f"{reference} at {revision}: {names[0]}", frame)
+    return Split(f"{train} at {revision}: {names[0]}", frame)
 
 
 def column_names(columns: Any) -> Any:
@@ -199,7 +193,11 @@ def _split_of_rows(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
             raise SubtuneError(f"{key}: found no file {cut(str(rows))!r}, expected one{share}")
         # Rows in another encoding are written to a new file in UTF-8.
         own = None if how.get("encoding") else path
-        return Split(hash_files(path), lambda results: _read_frame(path, how), own)
+
+        def frame(results: Path) -> pd.DataFrame:
+            return pd.DataFrame([row for _, row in read_user_table(path, **how).rows])
+
+        return Split(hash_files(path), frame, own)
     if not hasattr(rows, "columns") and not hasattr(rows, "features"):
         raise SubtuneError(
             f"{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a Dataset, "
@@ -213,25 +211,20 @@ def _divide_split(train: Split, share: float) -> dict[str, Split]:
     if not 0 < share < 1:
         raise SubtuneError(f"dev: found {share}, expected a share between 0 and 1, such as 0.2")
 
-    def frame(results: Path, is_dev: bool) -> "pd.DataFrame":
+    @cache
+    def divide(results: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         rows = train.frame(results)
         assert rows is not None
         rows = rows.sample(frac=1, random_state=0)
         first = round(share * len(rows))
-        return rows[:first] if is_dev else rows[first:]
+        return rows[first:], rows[:first]
 
-    dev = Split(f"{share} of {train.identity}", partial(frame, is_dev=True))
-    others = Split(f"{train.identity} without {share}", partial(frame, is_dev=False))
+    others = Split(f"{train.identity} without {share}", lambda results: divide(results)[0])
+    dev = Split(f"{share} of {train.identity}", lambda results: divide(results)[1])
     return {"train": others, "validation": dev}
 
 
-def _read_frame(path: Path, how: Mapping[str, str | None]) -> "pd.DataFrame":
-    import pandas as pd
-
-    return pd.DataFrame([row for _, row in read_user_table(path, **how).rows])
-
-
-def _to_frame(rows: Any) -> "pd.DataFrame":
+def _to_frame(rows: Any) -> pd.DataFrame:
     """Return rows as a table with names of classes instead of their numbers."""
     if not hasattr(rows, "features"):
         return rows
@@ -245,7 +238,7 @@ def _to_frame(rows: Any) -> "pd.DataFrame":
     return frame
 
 
-def _json_lines(frame: "pd.DataFrame") -> str:
+def _json_lines(frame: pd.DataFrame) -> str:
     with one_line("the table cannot be written as JSON lines"):
         # A missing value turns a column of integers into decimals.
         frame = frame.apply(lambda cells: cells.convert_dtypes() if cells.hasnans else cells)

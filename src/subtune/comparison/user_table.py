@@ -165,25 +165,20 @@ def reason_against_label(table: UserTable, column: str) -> str | None:
 def ids_or_dates(table: UserTable, column: str) -> str | None:
     """Return ``ids`` or ``dates`` if a column has them; such a column is neither text nor label."""
     words = table.words(column)
-    if ID.search(column) or (len({*words}) == len(words) and all(map(_is_code, words))):
+    are_codes = all(
+        word.isdecimal() or (CODE.fullmatch(word) and parse_number(word) is None) for word in words
+    )
+    if ID.search(column) or (len({*words}) == len(words) and are_codes):
         return "ids"
-    return "dates" if _are_dates(words[: DEFAULTS.dates_looked_at]) else None
-
-
-def _is_code(word: str) -> bool:
-    return word.isdecimal() or (bool(CODE.fullmatch(word)) and parse_number(word) is None)
-
-
-def _are_dates(words: list[str]) -> bool:
+    others = [word for word in words[: DEFAULTS.dates_looked_at] if not is_number(word)]
+    # The name of a month is no date.
+    if not others or not all(re.search(r"\d", word) for word in others):
+        return None
     # Importing pandas takes a while.
     import pandas as pd
 
-    others = [word for word in words if not is_number(word)]
-    # The name of a month is no date.
-    if not others or not all(re.search(r"\d", word) for word in others):
-        return False
     dates = pd.to_datetime(pd.Series(others), format="mixed", utc=True, errors="coerce")
-    return bool(dates.notna().all())
+    return "dates" if dates.notna().all() else None
 
 
 def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, ...]:
@@ -262,7 +257,14 @@ def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
     if not isinstance(label, str) or _are_lists(table.cells(label)):
         return "multilabel"
     labels = {word for _, row in table.rows for word in row_labels(row, label, None) or ()}
-    return "regression" if _are_measured(labels) else "classification"
+    numbers = [number for word in labels if (number := parse_number(word)) is not None]
+    others = len(labels) - len(numbers)
+    if len(numbers) > DEFAULTS.classes_of_numbers:
+        # A few words among many numbers are mistakes, which are refused later, with their lines.
+        are_measured = 10 * others < len(labels)
+    else:
+        are_measured = not others and not all(number.is_integer() for number in numbers)
+    return "regression" if are_measured else "classification"
 
 
 def _are_lists(cells: Sequence[Any]) -> bool:
@@ -274,16 +276,6 @@ def _are_lists(cells: Sequence[Any]) -> bool:
     different = {cell for cell in given if isinstance(cell, str)}
     words = {word for cell in different for word in parse_labels(cell) or ()}
     return any("|" in cell or ";" in cell for cell in different) and len(words) < len(different)
-
-
-def _are_measured(labels: Collection[str]) -> bool:
-    """Return whether labels look like numbers to predict: decimals, or many different integers."""
-    numbers = [number for label in labels if (number := parse_number(label)) is not None]
-    others = len(labels) - len(numbers)
-    if len(numbers) > DEFAULTS.classes_of_numbers:
-        # A few words among many numbers are mistakes, which are refused later, with their lines.
-        return 10 * others < len(labels)
-    return not others and not all(number.is_integer() for number in numbers)
 
 
 def label_order(label: str) -> tuple[float, str]:

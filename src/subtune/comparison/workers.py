@@ -51,15 +51,14 @@ class Workers:
     their pipes if the caller is killed; they then end by themselves.
     """
 
-    def __init__(self, number: int, results: Path, folder: Path, lock: int | None = None):
+    def __init__(self, number: int, results: Path, lock: int):
         """Prepare ``number`` workers.
 
         Args:
-            results: the directory that gets their log.
-            folder: their current folder.
+            results: their current folder, which gets their log.
             lock: the file descriptor of a locked file, which they hold until they end.
         """
-        self._number, self._results, self._folder, self._lock = number, results, folder, lock
+        self._number, self._results, self._lock = number, results, lock
         self._idle: list[subprocess.Popen] = []
         self._busy: dict[subprocess.Popen, Job] = {}
         self._answers: SimpleQueue[tuple[subprocess.Popen, str]] = SimpleQueue()
@@ -99,8 +98,8 @@ class Workers:
                 stderr=file,
                 text=True,
                 start_new_session=True,
-                pass_fds=[] if self._lock is None else [self._lock],
-                cwd=self._folder,
+                pass_fds=[self._lock],
+                cwd=self._results,
                 env=os.environ | network | {"OMP_NUM_THREADS": "1"},
             )
         threading.Thread(target=self._listen, args=(process,), daemon=True).start()

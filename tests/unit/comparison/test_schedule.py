@@ -102,7 +102,7 @@ def test_a_method_that_is_given_up_leaves_its_jobs_to_the_others(schedule):
     [first, shared, *_] = jobs
     assert first.outputs and not shared.outputs
     [left] = [PlannedRun.model_validate(run) for run in shared.spec["runs"]]
-    assert schedule.methods[left.key] == "layernorm"
+    assert left.method == "layernorm"
     assert shared.inputs["searches"] == [f"searches/{left.search}"]
     assert all(job.step != "scores" for job in jobs)
 
