@@ -16,7 +16,7 @@ from subtune.config import parse_config_file
 from subtune.config.fields import PATTERNS_IN_WORDS
 from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError, cut, key_path, one_of, problem_text
-from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, is_on_hub
+from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, REPOSITORIES
 from subtune.methods import is_built_in
 from subtune.methods.added import Embeddings
 from subtune.methods.selection import require_whole
@@ -96,7 +96,7 @@ def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[s
     """Yield a line per task that does not suit the tables or the source."""
     headings = {*HEADINGS}
     has_rows = {
-        "hub": is_on_hub,
+        "hub": lambda name: name in REPOSITORIES or name not in OFFICIAL_NAMES,
         "tsv": lambda name: name not in OFFICIAL_NAMES,
         "builtin": lambda name: name in MINI_TASKS,
     }[config.source]

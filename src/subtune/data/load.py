@@ -8,12 +8,11 @@ import datasets
 from subtune.core.errors import SubtuneError, one_line
 from subtune.core.hub import download_snapshot
 from subtune.core.process import report
-from subtune.data import sources
-from subtune.data.sources import OF_GLUE, REPOSITORIES, TRIED, Repository
+from subtune.data.sources import OF_GLUE, REPOSITORIES, TRIED, Repository, read_columns
 from subtune.models.model_config import has_one_end, has_token_types, longest_text, read_config
 from subtune.models.model_files import TOKENIZER, read_tokenizer, unknown_lines, unknown_share
 from subtune.runs.spec import DataSpec
-from subtune.tasks import TASKS, TaskSpec
+from subtune.tasks import TaskSpec
 from subtune.tasks.sentences import separate_texts
 from subtune.tasks.task_kind import Columns, number_rows
 
@@ -28,10 +27,7 @@ def load_rows(spec: DataSpec, paths: Mapping[str, Path] | None = None) -> datase
     task = spec.task
     if spec.source == "hub":
         return _download_rows(task, spec.version, spec.splits)
-    if spec.source == "builtin":
-        columns = sources.mini_columns(TASKS[task.name])
-    else:
-        columns = sources.read_columns(task, paths or {}, spec.source)
+    columns = read_columns(task, paths or {}, spec.source)
     made = {split: make_split(task, columns[split]) for split in spec.splits if split in columns}
     return datasets.DatasetDict(made)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -133,7 +133,7 @@ def official_files(directory: str, task: TaskSpec, source: str = "files") -> Spl
 def read_columns(
     task: TaskSpec, paths: Mapping[str, Path], source: str = "files"
 ) -> dict[str, Columns]:
-    """Return the columns that the task's kind reads from each split's file.
+    """Return the columns that the task's kind reads from each split's file, or of a mini task.
 
     Files that have not changed since the last call are not read again.
 
@@ -141,7 +141,13 @@ def read_columns(
         SubtuneError: a file cannot be read, a row does not fit the task, or the rows cannot be used
             for training or scores.
     """
-    return dict(_read_version(task, tuple(paths.items()), source, files_version(paths)))
+    if source != "builtin":
+        return dict(_read_version(task, tuple(paths.items()), source, files_version(paths)))
+    split_of = partial(task.of_kind.from_rows, task, source=f"mini task {task.name}")
+    return {
+        split: split_of(number_rows(rows), labelled=split in task.labelled_splits)
+        for split, rows in mini_rows(task.name).items()
+    }
 
 
 @lru_cache(maxsize=1)
@@ -179,29 +185,20 @@ def require_unchanged_files(spec: DataSpec, paths: Mapping[str, Path]) -> None:
         )
 
 
-def mini_rows(task: Task) -> dict[str, list[dict[str, Any]]]:
+def mini_rows(task_name: str) -> dict[str, list[Cells]]:
     """Return the rows of every split of a mini task. Test rows have no labels."""
-    text = read_package_text("subtune.data", f"minitasks/{task.name}.jsonl")
-    splits: dict[str, list[dict[str, Any]]] = {}
+    text = read_package_text("subtune.data", f"minitasks/{task_name}.jsonl")
+    splits: dict[str, list[Cells]] = {}
     for line in text.splitlines():
         row = json.loads(line)
         splits.setdefault(row.pop("split"), []).append(row)
     return splits
 
 
-def mini_version(task: Task) -> str:
+def mini_version(task_name: str) -> str:
     """Return the hash of all rows of a mini task."""
-    text = json.dumps(mini_rows(task), sort_keys=True)
+    text = json.dumps(mini_rows(task_name), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def mini_columns(task: Task) -> dict[str, Columns]:
-    """Return every split of a mini task, with the columns of the task's kind."""
-    split_of = partial(task.of_kind.from_rows, task, source=f"mini task {task.name}")
-    return {
-        split: split_of(number_rows(rows), labelled=split in task.labelled_splits)
-        for split, rows in mini_rows(task).items()
-    }
 
 
 class Repository(NamedTuple):
@@ -253,21 +250,14 @@ REPOSITORIES = {
 }
 
 
-def is_on_hub(task: str) -> bool:
-    """Return whether the hub has a built-in task: it is one of GLUE or in `REPOSITORIES`."""
-    return task in REPOSITORIES or task not in OFFICIAL_NAMES
-
-
 def task_size(task: Task, source: str, paths: Mapping[str, Path]) -> TaskSize:
     """Return the size of a task. For downloads and GLUE's files, the task's entry states it.
 
     Raises:
         SubtuneError: the files have rows that cannot be trained on.
     """
-    if source == "builtin":
-        return measure_columns(task, mini_columns(task))
-    if source == "files":
-        return measure_columns(task, read_columns(task, paths))
+    if source in ("builtin", "files"):
+        return measure_columns(task, read_columns(task, paths, source))
     return task.size or USUAL_SIZE
 
 

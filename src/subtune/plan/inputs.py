@@ -209,7 +209,7 @@ def make_data_spec(
         kept = Path(Layout(config.results).pinned())
         version = pin_revision(repository.name, None, "dataset", kept, "source")
     else:
-        version = mini_version(task)
+        version = mini_version(task.name)
     return DataSpec(task=task, source=source, version=version, splits=tuple(splits))
 
 

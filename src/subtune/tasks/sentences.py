@@ -145,11 +145,10 @@ class Sentences(TaskKind):
             raise SubtuneError(f"{place}: found no text, expected some")
         if no_character := NO_CHARACTER.search("".join(texts)):
             raise SubtuneError(f"{place}: found {no_character[0]!r}, expected text")
-        return (*texts, self.read_label(task, row, place) if labelled else self.missing_label(task))
-
-    def missing_label(self, task: TaskSpec) -> Any:
-        """Return -1, which means a missing label, as on the hub."""
-        return NO_LABEL
+        if labelled:
+            return (*texts, self.read_label(task, row, place))
+        several = isinstance(self.label_type, list)
+        return (*texts, [NO_LABEL] * task.outputs if several else NO_LABEL)
 
     def _require_text(self, row: Cells, column: str, place: str) -> str:
         if isinstance(cell := row[column], str):
@@ -222,11 +221,9 @@ class Regression(Sentences):
     metrics = tuple(METRICS["numbers"])
     compares = "numbers"
     has_label_words = False
+    outputs = 1
     problem_type = "regression"
     label_type = "float32"
-
-    def outputs(self, task: TaskSpec) -> int:
-        return 1
 
     def nats(self, outputs: int) -> float:
         """Return ½: for a variance of 1, log p is −½·(y−ŷ)² plus a constant."""
@@ -294,9 +291,6 @@ class MultiLabel(Sentences):
             found = shown(row[wrong[0]])
             raise SubtuneError(f"{place}: column {wrong[0]!r}: found {found}, expected 0 or 1")
         return [*flags.values()]
-
-    def missing_label(self, task: TaskSpec) -> list[int]:
-        return [NO_LABEL] * len(task.labels or ())
 
     def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
         """Refuse training rows that all have the same labels."""

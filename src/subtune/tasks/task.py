@@ -69,8 +69,8 @@ class TaskSpec(Value):
 
     @property
     def outputs(self) -> int:
-        """The head's width, such as the number of label words."""
-        return self.of_kind.outputs(self)
+        """The head's width, by default the number of label words."""
+        return self.of_kind.outputs or len(self.labels or ())
 
     @property
     def labelled_splits(self) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ class TaskKind(ABC):
         label: the default label column.
         has_label_words: true if a task has label words.
         has_label_columns: true if each label word may have a column, and a row no label.
+        outputs: the head's width ``o``; None: the number of label words.
         labels_are: the end of the message that all labels are the same; empty if they may be.
         reader: the name of the files' reader in `subtune.data.sources.READERS`.
         head: a name in `subtune.models.families`.
@@ -81,6 +82,7 @@ class TaskKind(ABC):
     label: str = "label"
     has_label_words: bool
     has_label_columns: bool = False
+    outputs: int | None = None
     labels_are: str = "in every row"
     reader: str
     head: str
@@ -91,10 +93,6 @@ class TaskKind(ABC):
     def has_numbers(self) -> bool:
         """True if labels are numbers, which can be standardised."""
         return self.compares == "numbers"
-
-    def outputs(self, task: TaskSpec) -> int:
-        """Return the head's width ``o``: by default the number of label words."""
-        return len(task.labels or ())
 
     def nats(self, outputs: int) -> float:
         """Return the factor from the loss to −log p(y|x), for a head with ``outputs`` outputs."""
@@ -201,7 +199,7 @@ class TaskKind(ABC):
         Raises:
             SubtuneError: a label word has no row, or all rows.
         """
-        counts = np.bincount(labels, minlength=self.outputs(task))
+        counts = np.bincount(labels, minlength=task.outputs)
         require_some(task, counts, len(labels))
         return len(labels) / (len(counts) * counts)
 

@@ -180,13 +180,11 @@ class Span(TaskKind):
     text_columns = (2,)
     label = "answers"
     has_label_words = False
+    outputs = 2
     labels_are = ""
     reader = "questions"
     head = "question_answering"
     overlaps = True
-
-    def outputs(self, task: TaskSpec) -> int:
-        return 2
 
     def nats(self, outputs: int) -> float:
         """Return 2: log p is the sum over start and end, and the loss is their mean."""

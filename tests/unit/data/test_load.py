@@ -13,7 +13,7 @@ from subtune.core.errors import SubtuneError
 from subtune.data import sources
 from subtune.data.corpora import read_glue_rows
 from subtune.data.load import load_rows, read_splits, tokenize
-from subtune.data.sources import MINI_TASKS, mini_columns, mini_rows, mini_version
+from subtune.data.sources import MINI_TASKS, mini_rows, mini_version
 from subtune.models.model_files import TOKENIZER
 from subtune.runs.spec import DataSpec
 from subtune.tasks import TASKS, Task
@@ -150,8 +150,8 @@ def test_wrong_paths_of_a_users_task_give_one_line(paths, message):
 @pytest.mark.parametrize("name", MINI_TASKS)
 def test_a_mini_task_has_the_form_of_its_task_and_no_text_twice(name):
     task = TASKS[name]
-    splits = mini_rows(task)
-    assert set(mini_columns(task)) == {"train", *task.evaluation, *task.test}
+    splits = mini_rows(name)
+    assert set(sources.read_columns(task, {}, "builtin")) == {"train", *task.evaluation, *task.test}
     assert len(splits["train"]) >= 200
     assert all(len(splits[split]) >= 100 for split in task.evaluation)
     assert set(splits["train"][0]) == {*task.text, task.label}
@@ -167,7 +167,7 @@ def test_a_mini_task_has_the_form_of_its_task_and_no_text_twice(name):
 
 
 def test_a_mini_task_is_the_same_on_every_machine():
-    versions = {name: mini_version(TASKS[name]) for name in MINI_TASKS}
+    versions = {name: mini_version(name) for name in MINI_TASKS}
     assert versions == MINI_VERSIONS
 
 
