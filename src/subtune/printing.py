@@ -17,7 +17,7 @@ from subtune.models.model_config import (
     read_dimensions,
     read_pooling,
 )
-from subtune.plan.cost import Estimates, compare_measured
+from subtune.plan.cost import Estimates
 from subtune.runs.records import is_recorded
 
 
@@ -102,9 +102,13 @@ def plan_lines(table: pd.DataFrame, estimates: Estimates) -> Iterator[str]:
     layout = Layout(plan.config.results)
     recorded = sum(is_recorded(Path(layout.records()), run) for run in plan.runs)
     yield f"\nRecorded so far: {recorded:,} of {len(plan.runs):,} runs."
-    if past := compare_measured(estimates):
-        took, expected = sum(row[1] for row in past), sum(row[2] for row in past)
+    benchmarks = {sweep: Path(layout.benchmark("train", sweep)) for sweep in plan.sweeps}
+    done = {sweep: path for sweep, path in benchmarks.items() if path.is_file()}
+    if done:
+        # A file has the seconds of the job's last attempt.
+        took = sum(float(pd.read_csv(path, sep="\t")["s"].iloc[0]) for path in done.values())
+        expected = sum(estimates.sweep_cost(sweep).seconds for sweep in done)
         yield (
-            f"{len(past)} of {len(plan.sweeps)} sweeps are done. They took {took:,.0f} s, "
+            f"{len(done)} of {len(plan.sweeps)} sweeps are done. They took {took:,.0f} s, "
             f"{took / expected:.2f} times the estimate."
         )

@@ -5,12 +5,15 @@ import os
 import re
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
+import yaml
 from snakemake.cli import get_argument_parser, get_profile_dir
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
+from subtune.config import parse_yaml
 from subtune.core.errors import SubtuneError
 from subtune.core.process import skip_final_garbage_collection
 from subtune.core.files import Layout
@@ -34,8 +37,6 @@ os.environ.setdefault("TMPDIR", tempfile.gettempdir())
 
 def planned():
     """Return the plan. Refuse repeated keys in files of YAML, which Snakemake accepts."""
-    from subtune.config import require_unique_keys
-
     profiles = get_argument_parser().parse_known_args()[0].profile or []
     places = [get_profile_dir(profile) for profile in profiles if profile != "none"]
     try:
@@ -43,7 +44,8 @@ def planned():
             *workflow.configfiles,
             *(path for _, path in filter(None, places)),
         ]:
-            require_unique_keys(Path(path))
+            with suppress(yaml.YAMLError):
+                parse_yaml(Path(path))
         plan = write_plan(config)
         offer_plan(config)
     except SubtuneError as problem:

@@ -3,7 +3,6 @@
 `subtune.config.schema` has its settings. Nothing here imports them, because that takes time.
 """
 
-import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -60,9 +59,3 @@ def parse_yaml(path: Path) -> Any:
             return yaml.load(file, Loader=_UniqueKeys)
         except UnicodeDecodeError as error:
             raise SubtuneError(f"{path}: expected a file in UTF-8 ({error})") from None
-
-
-def require_unique_keys(path: Path) -> None:
-    """Refuse repeated keys in a mapping of another program's YAML file."""
-    with contextlib.suppress(yaml.YAMLError):
-        parse_yaml(path)

@@ -42,9 +42,9 @@ def check_config(data: Mapping[str, Any]) -> Config:
     """
     try:
         config = Config.model_validate(data)
-        problems = list(list_problems(config))
+        problems = list(_list_problems(config))
     except ValidationError as error:
-        problems = describe_errors(error)
+        problems = [*_describe_errors(error)]
     if problems:
         raise SubtuneError("\n".join(dict.fromkeys(problems)))
     return config
@@ -59,7 +59,7 @@ def read_config(path: Path) -> Config:
     return check_config(parse_config_file(path))
 
 
-def list_problems(config: Config) -> Iterator[str]:
+def _list_problems(config: Config) -> Iterator[str]:
     """Yield one line per mistake in a configuration whose sections are each valid."""
     tasks = dict(TASKS)
     for name, definition in config.tasks.items():
@@ -186,29 +186,25 @@ def _check_folds(config: Config, path: str, experiment: Experiment) -> Iterator[
             )
 
 
-def describe_errors(error: ValidationError) -> list[str]:
-    """Return one line per mistake: the key's path, what was found, what was expected."""
+def _describe_errors(error: ValidationError) -> Iterator[str]:
+    """Yield one line per mistake: the key's path, what was found, what was expected."""
     problems = error.errors()
-    paths = [tuple(problem["loc"]) for problem in problems]
-    return [
-        _describe_error(problem)
-        for problem, path in zip(problems, paths, strict=True)
+    places = [tuple(problem["loc"]) for problem in problems]
+    for problem, place in zip(problems, places, strict=True):
         # If a wrong item also makes its list too short, only the item is named.
-        if not any(other[: len(path)] == path and other != path for other in paths)
-    ]
-
-
-def _describe_error(problem: ErrorDetails) -> str:
-    # Steps that pydantic adds begin with "[". A user's unknown key may begin so too, but it is
-    # always the last step.
-    *above, last = problem["loc"] or ["["]
-    path = [step for step in above if not str(step).startswith("[")]
-    if problem["type"] == "extra_forbidden" and last in REMOVED:
-        return f"{key_path([*path, last])}: no longer a setting; {REMOVED[str(last)]}"
-    if problem["type"] == "extra_forbidden":
-        return f"{key_path([*path, last])}: unknown key, {one_of(str(last), _keys_at(path))}"
-    path += [] if str(last).startswith("[") else [last]
-    return ": ".join([*([key_path(path)] if path else []), _describe_problem(problem)])
+        if any(other[: len(place)] == place and other != place for other in places):
+            continue
+        # Steps that pydantic adds begin with "[". A user's unknown key may begin so too, but it is
+        # always the last step.
+        *above, last = place or ("[",)
+        path = [step for step in above if not str(step).startswith("[")]
+        if problem["type"] == "extra_forbidden" and last in REMOVED:
+            yield f"{key_path([*path, last])}: no longer a setting; {REMOVED[str(last)]}"
+        elif problem["type"] == "extra_forbidden":
+            yield f"{key_path([*path, last])}: unknown key, {one_of(str(last), _keys_at(path))}"
+        else:
+            path += [] if str(last).startswith("[") else [last]
+            yield ": ".join([*([key_path(path)] if path else []), _describe_problem(problem)])
 
 
 def _describe_problem(problem: ErrorDetails) -> str:

@@ -12,12 +12,11 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from operator import add
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from subtune.config.schema import Pace, Trains
 from subtune.core.errors import SubtuneError, one_of
-from subtune.core.files import CHECKPOINTS_KEPT, Layout, read_package_yaml
+from subtune.core.files import CHECKPOINTS_KEPT, read_package_yaml
 from subtune.methods.selection import Work
 from subtune.models.families import Dimensions
 from subtune.models.model_config import (
@@ -342,20 +341,3 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
         amounts = cost.tokens, cost.flops, cost.seconds / 3600, cost.bytes / 1e9
         rows.append((name, *numbers, *amounts))
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def compare_measured(estimates: Estimates) -> list[tuple[str, float, float]]:
-    """Return each finished sweep's key, its last attempt's seconds, and its estimated seconds."""
-    import pandas as pd
-
-    layout = Layout(estimates.plan.config.results)
-    files = {sweep: Path(layout.benchmark("train", sweep)) for sweep in estimates.plan.sweeps}
-    return [
-        (
-            sweep,
-            float(pd.read_csv(path, sep="\t")["s"].iloc[0]),
-            estimates.sweep_cost(sweep).seconds,
-        )
-        for sweep, path in files.items()
-        if path.is_file()
-    ]

@@ -229,18 +229,11 @@ class RunSpec(Value):
         assert isinstance(self.recipe, Recipe)
         return self.recipe
 
-    def batch_key(self) -> Hashable:
-        """Return what is equal in runs that train on the same batches in the same order.
-
-        Only the selection and the learning rate may differ.
-        """
-        recipe = self.recipe.model_dump_json(exclude={"learning_rate"})
-        return self.model.id, self.tokens.id, recipe, self.seed
-
     def step_key(self, work: Work, on_gpu: bool) -> Hashable:
         """Return what is equal in runs that share training steps.
 
-        They have the same batches and the same kind of work. Runs that train vectors may train
+        They train on the same batches in the same order, so only the selection and the learning
+        rate may differ, and they have the same kind of work. Runs that train vectors may train
         different ones; all other runs have the same selection. The key of a run that shares no
         steps is its id: each run of Diff pruning has its own initial values, and on a CPU sharing
         saves no time if matrices train.
@@ -252,8 +245,9 @@ class RunSpec(Value):
         """
         if work is Work.DIFFERENCES or (work.trains_matrices and not on_gpu):
             return self.id
-        same = None if work in (Work.NOTHING, Work.VECTORS) else self.selection
-        return self.batch_key(), work, same
+        recipe = self.recipe.model_dump_json(exclude={"learning_rate"})
+        selection = None if work in (Work.NOTHING, Work.VECTORS) else self.selection
+        return self.model.id, self.tokens.id, recipe, self.seed, work, selection
 
     def with_learning_rate(self, learning_rate: float) -> "RunSpec":
         """Return the run that differs only in its learning rate."""

@@ -192,23 +192,26 @@ def write_exhibits(exhibits: "Iterable[tuple[Table, Any]]", folder: Path) -> Non
 
     ``exhibits``: each with the results from which it is made.
     """
-    from subtune.exhibits.output import save_figure, write_table
-    from subtune.papers.paper import Figure
     from subtune.papers.shared import REPRODUCTION
 
     entries = []
     for exhibit, results in exhibits:
         names = [f"{exhibit.name}.{ending}" for ending in exhibit.endings]
-        paths = [folder / name for name in names]
-        if isinstance(exhibit, Figure):
-            save_figure(exhibit.make(results), paths)
-        else:
-            write_table(exhibit.make(results), paths)
+        write_exhibit(exhibit, results, [folder / name for name in names])
         if exhibit is REPRODUCTION:
             names.append(_data_file(exhibit.name))
         entries.append(describe_exhibit(exhibit, names))
     text = json.dumps(entries, indent=1, ensure_ascii=False)
     (folder / INDEX).write_text(f"{text}\n", encoding="utf-8")
+
+
+def write_exhibit(exhibit: "Table", results: Any, paths: Sequence[str | Path]) -> None:
+    """Write a table or figure in all its formats."""
+    from subtune.exhibits.output import save_figure, write_table
+    from subtune.papers.paper import Figure
+
+    write = save_figure if isinstance(exhibit, Figure) else write_table
+    write(exhibit.make(results), paths)
 
 
 def describe_exhibit(exhibit: "Table", names: Sequence[str]) -> dict[str, Any]:

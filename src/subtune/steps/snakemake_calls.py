@@ -166,28 +166,28 @@ class CallEvents(logging.Handler):
 
 
 def failures_in_lines(failures: Iterable[Failure]) -> str:
-    """Return one line for each reason, with the jobs that failed for it and the log of one."""
+    """Return one line for each reason, with the jobs that failed for it and the log of one.
+
+    The reason is the last line of a job's log, or why the job was not submitted.
+    """
     jobs: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for failure in sorted(failures):
-        reason, log = _reason_and_log(failure)
+        if found := NOT_SUBMITTED.search(failure.said):
+            words = [line.strip(" '.") for line in found[1].strip().splitlines()]
+            reason = f"not submitted, {'; '.join(words).replace(':;', ':')}"
+            jobs[reason].append((failure.job, ""))
+            continue
+        logs, text = [Path(log) for log in failure.logs], ""
+        if logs and logs[0].is_file():
+            text = logs[0].read_text(encoding="utf-8", errors="replace").strip()
+        # If a job's own log is empty, the scheduler's log, which is the last one, may say more.
+        log = f" (log: {logs[0 if text else -1].resolve()})" if logs else ""
+        last = TIME_OF_DAY.sub("", (text or "its own log is empty").splitlines()[-1], count=1)
+        end = END.search(failure.said)
+        reason = cut(last, LAST_LETTERS) + (f" ({end[1]})" if end else "")
         jobs[reason].append((failure.job, log))
     lines = [
         f"{listed([job for job, _ in alike], 3, 'and')} failed: {reason}{alike[0][1]}"
         for reason, alike in jobs.items()
     ]
     return printable("\n".join(lines))
-
-
-def _reason_and_log(failure: Failure) -> tuple[str, str]:
-    """Return the last line of a job's log, or another reason, and the log's name."""
-    if found := NOT_SUBMITTED.search(failure.said):
-        words = [line.strip(" '.") for line in found[1].strip().splitlines()]
-        return f"not submitted, {'; '.join(words).replace(':;', ':')}", ""
-    logs, text = [Path(log) for log in failure.logs], ""
-    if logs and logs[0].is_file():
-        text = logs[0].read_text(encoding="utf-8", errors="replace").strip()
-    # If a job's own log is empty, the scheduler's log, which is the last one, may say more.
-    log = f" (log: {logs[0 if text else -1].resolve()})" if logs else ""
-    last = TIME_OF_DAY.sub("", (text or "its own log is empty").splitlines()[-1], count=1)
-    end = END.search(failure.said)
-    return cut(last, LAST_LETTERS) + (f" ({end[1]})" if end else ""), log

@@ -40,10 +40,10 @@ def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     from subtune.analysis.chosen_runs import merged_experiments
     from subtune.analysis.run_scores import read_row_scores
     from subtune.analysis.tables import read_table
-    from subtune.exhibits.answer_tables import answers_table, summary_table
-    from subtune.exhibits.figures import draw_front
-    from subtune.exhibits.output import ExperimentResults, save_figure, write_table
+    from subtune.exhibits.output import ExperimentResults
     from subtune.papers import NO_PAPER
+    from subtune.papers.shared import SUMMARIES
+    from subtune.steps.exhibits import write_exhibit
 
     tables = {
         "chosen": merged_experiments([read_table(path) for path in job.inputs["chosen"]]),
@@ -53,6 +53,5 @@ def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     results = ExperimentResults(
         tables, asked["tasks"], NO_PAPER.printed, unfinished=asked["unfinished"]
     )
-    write_table(answers_table(results), outputs["answers"])
-    write_table(summary_table(results), outputs["summary"])
-    save_figure(draw_front(results), outputs["front"])
+    for exhibit in SUMMARIES:
+        write_exhibit(exhibit, results, outputs[exhibit.name])
