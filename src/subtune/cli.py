@@ -5,15 +5,15 @@ import itertools
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
-from subtune.comparison import Kind, Options, TableOptions
+from subtune.comparison import KindOptions, Options, TableOptions
 from subtune.core import VERSION
 from subtune.core.errors import SubtuneError, one_of, printable
 from subtune.core.files import Layout
@@ -89,31 +89,6 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"cannot write standard output: {error.strerror}", file=sys.stderr)
             return 1
     return 0
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class KindOptions:
-    """An option for each kind of task.
-
-    Attributes:
-        classes: each text has one class; default: a guess
-        multilabel: each text has any number of labels; default: a guess
-        regression: each text has a number; default: a guess
-    """
-
-    classes: bool = False
-    multilabel: bool = False
-    regression: bool = False
-
-    @property
-    def kind(self) -> Kind | None:
-        """The kind that is named, if one is."""
-        if self.classes:
-            return "classification"
-        if self.multilabel:
-            return "multilabel"
-        return "regression" if self.regression else None
 
 
 @_command(f"compare {FILES}")
@@ -231,7 +206,7 @@ def look(
     if json:
         print(dumps(asdict(facts), indent=2))
     else:
-        _print_lines(look_lines(facts))
+        print(*look_lines(facts), sep="\n")
 
 
 @_command("params bitfit layernorm --labels 3")
@@ -261,7 +236,7 @@ def params(
     if json:
         _print_json(counts.drop(columns="problem"))
     else:
-        _print_lines(parameter_lines(counts))
+        print(*parameter_lines(counts), sep="\n")
 
 
 @_command("plan config.yaml")
@@ -284,7 +259,7 @@ def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
     if json:
         _print_json(table)
     else:
-        _print_lines([*context.notes, *plan_lines(table, estimates)])
+        print(*context.notes, *plan_lines(table, estimates), sep="\n")
 
 
 @_command("runs --task rte --method bitfit")
@@ -335,17 +310,17 @@ def verify(*, results: Directory = Path("results")) -> None:
 
     layout = Layout(str(results))
     stored, damage = records.list_stored_ids(layout), records.find_damage(layout)
-    if not damage:
-        if not stored:
-            raise SubtuneError(f"found no runs in {layout.records()}")
-        print(f"{layout.records()}: {len(stored):,} record(s), no problems found")
-        return
-    paths = map(str, records.files_to_delete(layout, damage))
-    raise SubtuneError(
-        "\n".join(damage.values())
-        + f"\n{len(damage):,} run(s) have a damaged or missing record. The next call of snakemake "
-        f"trains those that are still configured again, after:\n{shlex.join(['rm', '-r', *paths])}"
-    )
+    if damage:
+        paths = map(str, records.files_to_delete(layout, damage))
+        raise SubtuneError(
+            "\n".join(damage.values())
+            + f"\n{len(damage):,} run(s) have a damaged or missing record. The next call of "
+            "snakemake trains those that are still configured again, after:\n"
+            + shlex.join(["rm", "-r", *paths])
+        )
+    if not stored:
+        raise SubtuneError(f"found no runs in {layout.records()}")
+    print(f"{layout.records()}: {len(stored):,} record(s), no problems found")
 
 
 @_command("export 42ae38 --to my-model")
@@ -419,11 +394,6 @@ def predict(
     found = records.find_run_id(Path(layout.records()), run)
     rows = predict_table(layout, found, table, to, (text, text2), encoding, sheet)
     print(f"{rows:,} rows are in {to}")
-
-
-def _print_lines(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(line)
 
 
 def _print_json(table: "pd.DataFrame") -> None:

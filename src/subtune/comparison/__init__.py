@@ -71,6 +71,31 @@ class Options(TableOptions):
             )
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class KindOptions:
+    """An option of the terminal for each kind of task.
+
+    Attributes:
+        classes: each text has one class; default: a guess
+        multilabel: each text has any number of labels; default: a guess
+        regression: each text has a number; default: a guess
+    """
+
+    classes: bool = False
+    multilabel: bool = False
+    regression: bool = False
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind that is named, if one is."""
+        if self.classes:
+            return "classification"
+        if self.multilabel:
+            return "multilabel"
+        return "regression" if self.regression else None
+
+
 def with_options(function: Callable) -> Any:
     """Give a function's ``**options`` the names, types, defaults and texts of `Options`.
 
