@@ -194,8 +194,7 @@ def _scores_of_parts(store: Path, run: str, split: str, epochs: Sequence[int]) -
     """Return a run's metrics, named as in a history, with each part of its rows at the part's
     epoch."""
     task, tables = read_epoch_predictions(store, run, split)
-    kind, table = task.of_kind, join_parts(tables, epochs)
-    scores = metrics.compute_all(kind.compares, task.metrics, *kind.metric_inputs(table))
+    scores = task.of_kind.score(task, join_parts(tables, epochs))
     return {f"{split}/{metric}": score for metric, score in scores.items()}
 
 

@@ -219,12 +219,9 @@ class TaskKind(ABC):
     def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         """Return the predictions and references that metrics compare, from recorded predictions."""
 
-    def score(
-        self, task: TaskSpec, examples: Examples, predictions: np.ndarray
-    ) -> dict[str, float]:
-        """Return the task's metrics for predictions from `predict`."""
-        compared = self.metric_inputs(self.prediction_table(examples, predictions))
-        return metrics.compute_all(self.compares, task.metrics, *compared)
+    def score(self, task: TaskSpec, table: pd.DataFrame) -> dict[str, float]:
+        """Return the task's metrics for a table from `prediction_table`."""
+        return metrics.compute_all(self.compares, task.metrics, *self.metric_inputs(table))
 
 
 def require_some(task: TaskSpec, counts: np.ndarray, labels: int) -> None:

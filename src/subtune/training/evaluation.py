@@ -189,7 +189,8 @@ def score_splits(
     kind, scores, predictions = task.of_kind, {}, {}
     for split, values in computed.items():
         predictions[split] = kind.predict(examples[split], values)
-        scores[split] = kind.score(task, examples[split], predictions[split])
+        table = kind.prediction_table(examples[split], predictions[split])
+        scores[split] = kind.score(task, table)
     return Evaluation(scores, predictions)
 
 

@@ -227,7 +227,8 @@ def score_training_rows(
     if delta:
         logits = _logits(with_delta(spec, model, delta), examples, spec)
         if np.isfinite(logits).all():
-            return task.of_kind.score(task, examples, task.of_kind.predict(examples, logits))
+            predictions = task.of_kind.predict(examples, logits)
+            return task.of_kind.score(task, task.of_kind.prediction_table(examples, predictions))
     return dict.fromkeys(task.metrics, math.nan)
 
 

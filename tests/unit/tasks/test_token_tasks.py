@@ -169,13 +169,14 @@ def test_predictions_are_recorded_and_scored_word_by_word(wordpiece, max_length)
     columns = encoded(wordpiece, sentences, max_length, labels)
     examples = Examples(datasets.Dataset.from_dict(columns), "marked")
     predicted = TOKENS.predict(examples, np.eye(3)[[0, 1, 2, 2, 2]])
-    assert TOKENS.prediction_table(examples, predicted).to_dict("list") == {
+    table = TOKENS.prediction_table(examples, predicted)
+    assert table.to_dict("list") == {
         "idx": [0, 0, 0, 0, 1],
         "word": [0, 1, 2, 3, 0],
         "label": [0, 1, 1, 2, 2],
         "prediction": [0, 1, 2, 2, 2],
     }
-    scores = TOKENS.score(CHUNKS, examples, predicted)
+    scores = TOKENS.score(CHUNKS, table)
     assert scores["accuracy"] == pytest.approx(4 / 5)
     # All B are right, half of I, and two of three O.
     assert scores["f1_macro"] == pytest.approx((1 + 2 / 3 + 4 / 5) / 3)
@@ -265,7 +266,7 @@ def test_a_context_without_tokens_has_a_window(tokenizer):
     examples = examples_of(columns)
     spans = SPAN.predict(examples, np.zeros((sum(examples.lengths), 2)))
     assert spans[0].tolist() == [0, 0]
-    assert SPAN.score(TASK, examples, spans)["f1"] < 1
+    assert SPAN.score(TASK, SPAN.prediction_table(examples, spans))["f1"] < 1
 
 
 def labelled_texts(columns):
@@ -381,7 +382,8 @@ def test_predictions_are_recorded_by_question_and_scores_are_means(tokenizer):
     assert len(examples) > 6
     texts = ["1999", "(Germany)", "mayor were"]
     spans = np.array([(CONTEXT.index(text), CONTEXT.index(text) + len(text)) for text in texts])
-    assert SPAN.prediction_table(examples, spans).to_dict("list") == {
+    table = SPAN.prediction_table(examples, spans)
+    assert table.to_dict("list") == {
         "idx": [0, 1, 2],
         "label": ["1999", "Germany", "the mayor"],
         "prediction": texts,
@@ -389,6 +391,6 @@ def test_predictions_are_recorded_by_question_and_scores_are_means(tokenizer):
         "end": spans[:, 1].tolist(),
         "answers": [["1999"], ["Germany"], ["the mayor"]],
     }
-    scores = SPAN.score(TASK, examples, spans)
+    scores = SPAN.score(TASK, table)
     assert scores["exact_match"] == pytest.approx(2 / 3)
     assert scores["f1"] == pytest.approx((1 + 1 + 2 / 3) / 3)

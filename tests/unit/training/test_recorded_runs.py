@@ -168,7 +168,8 @@ def scores_one_by_one(store, spec, model, tokens, rows):
     one_by_one = (Examples(chosen.select([n]), model.reads) for n in range(len(chosen)))
     logits = np.concatenate([split_logits(trained, example, "fp32")[0] for example in one_by_one])
     every = Examples(chosen, model.reads)
-    return task.of_kind.score(task, every, task.of_kind.predict(every, logits))
+    table = task.of_kind.prediction_table(every, task.of_kind.predict(every, logits))
+    return task.of_kind.score(task, table)
 
 
 @pytest.mark.parametrize("task", KINDS)
