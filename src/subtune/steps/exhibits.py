@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subtune.steps.jobs import Job, Paths
-from subtune.steps.scores import TABLES
+from subtune.steps.scores import SCORE_TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     for name, experiment in context.config.experiments.items():
         shown = paper_of(experiment).shows_information()
         fishers = plan.experiment_fishers[name].values() if shown else ()
-        inputs: Paths = {table: paths.data(name, table) for table in TABLES} | {
+        inputs: Paths = {table: paths.data(name, table) for table in SCORE_TABLES} | {
             "test_scores": context.config.test_scores or [],
             "fisher_sums": [paths.fisher_sums(fisher.key) for fisher in fishers],
             "models": [paths.model(plan.model_ids[model]) for model in experiment.models],
@@ -87,7 +87,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     paper, folder = papers.find_paper(job.spec["paper"]), Path(outputs["folder"])
     (folder / "data").mkdir(parents=True)
     results = read_results(paper, job.spec, job.inputs, Path(job.resources["store"]))
-    for name in results.tables.keys() - {*TABLES}:
+    for name in results.tables.keys() - {*SCORE_TABLES}:
         results[name].to_csv(folder / _data_file(name), index=False)
     write_exhibits(exhibits_with_data(paper, results), folder)
 
@@ -120,7 +120,7 @@ def read_results(
 
     tasks = spec["tasks"]
     wanted = list_made_tables(paper, tasks)
-    tables = {name: read_table(inputs[name]) for name in TABLES}
+    tables = {name: read_table(inputs[name]) for name in SCORE_TABLES}
     if tables["sizes"].groupby("task")["train_rows"].nunique().max() < 2:
         del tables["sizes"]
     made: dict[str, pd.DataFrame] = {}

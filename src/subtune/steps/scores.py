@@ -13,7 +13,7 @@ from subtune.steps.jobs import Job
 if TYPE_CHECKING:
     from subtune.steps.context import Context
 
-TABLES = (
+SCORE_TABLES = (
     "scores",
     "chosen",
     "row_scores",
@@ -46,7 +46,7 @@ def jobs(context: "Context") -> Iterator[Job]:
                 if "parameter_changes" in exhibit.needs.tables
             ],
         }
-        outputs = {table: context.paths.data(name, table) for table in TABLES}
+        outputs = {table: context.paths.data(name, table) for table in SCORE_TABLES}
         inputs = context.finished_inputs(context.plan.find_sweeps(name))
         yield Job("scores", name, spec, inputs, outputs, {"store": context.paths.records()})
 
