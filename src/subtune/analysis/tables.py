@@ -280,14 +280,23 @@ def names_of_run(store: Path, spec: RunSpec, names: GivenNames) -> dict[str, str
     runs.
     """
     given = names.get(spec.id)
-    if epochs := spec.recipe.refit:
-        for run_id in names:
-            with contextlib.suppress(SubtuneError):
-                other = records.read_spec(store, run_id)
-                if other.recipe.fold and other.replaced(seed=spec.seed).make_refit(epochs) == spec:
-                    given = names[run_id]
+    for run_id in find_folds(store, spec, names):
+        given = names[run_id]
     model, method = given or (
         spec.model.repository or f"local {spec.model.version[:8]}",
         builtin_name(spec.selection) or spec.selection.describe(),
     )
     return {"model": model, "task": spec.tokens.data.task.name, "method": method}
+
+
+def find_folds(store: Path, refit: RunSpec, run_ids: Iterable[str]) -> list[str]:
+    """Return the runs on folds whose method a refit trains on all rows; other runs have none."""
+    found: list[str] = []
+    if epochs := refit.recipe.refit:
+        for run_id in run_ids:
+            # A damaged record is skipped.
+            with contextlib.suppress(SubtuneError):
+                fold = records.read_spec(store, run_id).replaced(seed=refit.seed)
+                if fold.recipe.fold and fold.make_refit(epochs) == refit:
+                    found.append(run_id)
+    return found

@@ -64,12 +64,10 @@ def placed(place: str) -> Iterator[None]:
 
 
 @contextmanager
-def validated(what: object, most: int | None = None) -> Iterator[None]:
+def validated(what: object) -> Iterator[None]:
     """Turn pydantic's first error into one line: the place, and what was found and expected.
 
-    Args:
-        what: the beginning of the place, such as a file.
-        most: the maximum number of steps of pydantic's path; further ones may be types of a union.
+    ``what`` is the beginning of the place, such as a file.
 
     Raises:
         SubtuneError: pydantic has refused a value.
@@ -81,8 +79,7 @@ def validated(what: object, most: int | None = None) -> Iterator[None]:
         yield
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        inner = first["loc"][:most]
-        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in inner)
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
         parts = [str(what), "".join(steps).removeprefix("."), problem_text(first)]
         raise SubtuneError(": ".join(filter(None, parts))) from None
 

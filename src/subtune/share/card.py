@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ import numpy as np
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
 
-from subtune.analysis.tables import names_of_run, read_given_names
-from subtune.core.errors import SubtuneError, printable
+from subtune.analysis.tables import find_folds, names_of_run, read_given_names
+from subtune.core.errors import printable
 from subtune.core.files import Layout, read_package_text
 from subtune.exhibits.output import escape_markdown
 from subtune.models.families import MEAN_CLASSIFICATION
@@ -19,7 +18,7 @@ from subtune.models.model_config import choose_head, has_token_types, read_confi
 from subtune.models.model_files import README
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import records
-from subtune.runs.spec import Fit, RunSpec
+from subtune.runs.spec import Fit
 from subtune.tasks.token_tasks import LONGEST_ANSWER
 
 # The texts of a row in the card's code.
@@ -54,8 +53,9 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     # The hub's names of pipelines are our names of heads, except "text classification".
     pipeline = task.of_kind.head.replace("_", "-").replace("sequence", "text")
     # A run on the rows of all folds has no scores of its own.
-    refit = spec.recipe.refit
-    outcomes = (refit and list(_fold_outcomes(store, spec, refit))) or [outcome]
+    folds = find_folds(store, spec, records.list_run_ids(store))
+    every = [records.read_outcome(store, run_id) for run_id in folds]
+    outcomes = [of_fold for of_fold in every if not of_fold["diverged"]] or [outcome]
     scores = [
         (split, metric, float(np.mean([of["scores"][split][metric] for of in outcomes])))
         for split in outcomes[0]["scores"]
@@ -80,7 +80,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
         ],
     )
     facts: dict[str, Any] = {key: escape_markdown(name) for key, name in names.items()}
-    facts |= {"trainable": outcome["trainable"], "scores": scores, "refit": refit}
+    facts |= {"trainable": outcome["trainable"], "scores": scores, "refit": spec.recipe.refit}
     facts |= {"encodes": encodes, "averages": averages, "fitted": is_fitted, "adapter": adapter}
     facts |= {"place": place, "repository": repository, "revision": spec.model.version}
     facts |= {"auto_class": AUTO_CLASSES[head].__name__, "pipeline": pipeline, "repr": repr}
@@ -90,17 +90,6 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     facts |= {"token_types": has_token_types(config), "longest_answer": LONGEST_ANSWER}
     template = read_package_text("subtune.share", "card.md")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
-
-
-def _fold_outcomes(store: Path, spec: RunSpec, refit: int) -> Iterator[dict[str, Any]]:
-    """Yield the outcomes of the runs on folds whose method ``spec`` trains on all rows."""
-    for run in records.list_run_ids(store):
-        with contextlib.suppress(SubtuneError):  # A damaged record is skipped.
-            other = records.read_spec(store, run)
-            is_fold = other.recipe.fold and other.make_refit(refit).replaced(seed=spec.seed) == spec
-            outcome = records.read_outcome(store, run)
-            if is_fold and not outcome["diverged"]:
-                yield outcome
 
 
 def _inherited_fields(card: Path) -> dict[str, Any]:
