@@ -309,15 +309,15 @@ def verify(*, results: Directory = Path("results")) -> None:
     from subtune.runs import records
 
     layout = Layout(str(results))
-    stored, damage = records.list_stored_ids(layout), records.find_damage(layout)
+    damage, paths = records.find_damage(layout)
     if damage:
-        paths = map(str, records.files_to_delete(layout, damage))
         raise SubtuneError(
             "\n".join(damage.values())
             + f"\n{len(damage):,} run(s) have a damaged or missing record. The next call of "
             "snakemake trains those that are still configured again, after:\n"
-            + shlex.join(["rm", "-r", *paths])
+            + shlex.join(["rm", "-r", *map(str, paths)])
         )
+    stored = records.list_stored_ids(layout)
     if not stored:
         raise SubtuneError(f"found no runs in {layout.records()}")
     print(f"{layout.records()}: {len(stored):,} record(s), no problems found")

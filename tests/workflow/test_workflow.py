@@ -187,7 +187,7 @@ def test_a_job_asks_for_more_memory_than_it_takes(finished_project, monkeypatch)
     estimates = Estimates(planned)
     for path in Path("results/benchmarks/train").glob("*.tsv"):
         took = float(pd.read_csv(path, sep="\t")["max_rss"].iloc[0])
-        assert 200 < took < estimates.memory(planned.sweeps[path.stem][0].spec)
+        assert 200 < took < estimates.job_memory(planned.sweeps[path.stem][0].spec)
 
 
 def test_an_experiment_with_the_name_of_a_rule_is_refused(project):

@@ -26,7 +26,12 @@ from subtune.comparison.schedule import (
 from subtune.comparison.workers import LONGEST_WAIT, Ended, Workers, end_in_words
 from subtune.core.errors import SubtuneError, listed
 from subtune.core.files import Layout, write_text
-from subtune.runs.learning_rates import best_rate, outcome, recorded_scores, tried_scores
+from subtune.runs.learning_rates import (
+    best_rate,
+    describe_search,
+    recorded_scores,
+    tried_scores,
+)
 from subtune.runs.records import is_recorded
 from subtune.steps.jobs import Job, Paths, files, run_job
 
@@ -155,7 +160,7 @@ class Progress:
         for id, spec in self.schedule.searches.items():
             if scores.get(id):
                 searches.append(str(self.so_far / f"{id}.json"))
-                write_text(Path(searches[-1]), json.dumps({id: outcome(spec, scores[id])}))
+                write_text(Path(searches[-1]), json.dumps({id: describe_search(spec, scores[id])}))
         read: Paths = {"sweeps": [str(table)], "searches": searches}
         jobs = []
         for job in self.schedule.jobs.values():

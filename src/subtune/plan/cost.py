@@ -83,19 +83,6 @@ class Cost:
         return Cost(*(times * amount for amount in astuple(self)))
 
 
-def read_paces(device: str) -> dict[Trains, Pace]:
-    """Return the pace of a device in `paces.yaml`, by what trains.
-
-    Raises:
-        SubtuneError: nothing is known of this device.
-    """
-    devices = read_package_yaml("subtune.plan", "paces.yaml")
-    if device not in devices:
-        known = one_of(device, devices)
-        raise SubtuneError(f"assumptions.device: {known}, or the `pace` of another device")
-    return {trains: Pace(**pace) for trains, pace in devices[device].items()}
-
-
 def find_pace(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
     """Return the pace of a kind of step. If it was not measured, scale the most similar kind's."""
     if kind in paces:
@@ -114,9 +101,19 @@ class Estimates:
 
     @cached_property
     def paces(self) -> dict[Trains, Pace]:
-        """The measured paces."""
+        """The measured paces, from the configuration or from `paces.yaml`.
+
+        Raises:
+            SubtuneError: nothing is known of the device.
+        """
         assumed = self.plan.config.assumptions
-        return assumed.pace or read_paces(assumed.device)
+        if assumed.pace:
+            return assumed.pace
+        devices = read_package_yaml("subtune.plan", "paces.yaml")
+        if assumed.device not in devices:
+            known = one_of(assumed.device, devices)
+            raise SubtuneError(f"assumptions.device: {known}, or the `pace` of another device")
+        return {trains: Pace(**pace) for trains, pace in devices[assumed.device].items()}
 
     @cached_property
     def dimensions(self) -> dict[str, AnyDimensions]:
@@ -138,11 +135,11 @@ class Estimates:
             dimensions = self.dimensions[tokens.tokenizer]
             pooling = self.plan.models[tokens.tokenizer].pooling
             head = choose_head(pooling, tokens.data.task.of_kind.head, dimensions.model_type)
-            found[key] = dimensions.forward_flops(self._length(tokens), head)
+            found[key] = dimensions.forward_flops(self._mean_length(tokens), head)
         return found
 
     @cached_property
-    def beside(self) -> dict[str, int]:
+    def runs_beside(self) -> dict[str, int]:
         """The number of runs that share each run's steps, itself included, by key."""
         sweeps = self.plan.sweeps.values()
         return {key: n for sweep in sweeps for key, n in self._count_beside(sweep).items()}
@@ -150,7 +147,9 @@ class Estimates:
     @cached_property
     def run_costs(self) -> dict[str, Cost]:
         """The cost of each run, by key."""
-        return {key: self._run_cost(run, self.beside[key]) for key, run in self.plan.runs.items()}
+        return {
+            key: self._run_cost(run, self.runs_beside[key]) for key, run in self.plan.runs.items()
+        }
 
     @property
     def unknown_models(self) -> list[str]:
@@ -159,13 +158,13 @@ class Estimates:
         return sorted(location for location in locations if known_dimensions(location) is None)
 
     @property
-    def start(self) -> Cost:
+    def start_cost(self) -> Cost:
         """The cost of starting a job."""
         return Cost(seconds=60 * self.plan.config.assumptions.start_minutes)
 
     def sweep_cost(self, sweep: str) -> Cost:
         """Return the cost of a sweep's runs and of starting its job."""
-        return sum((self.run_costs[run.key] for run in self.plan.sweeps[sweep]), self.start)
+        return sum((self.run_costs[run.key] for run in self.plan.sweeps[sweep]), self.start_cost)
 
     def search_cost(self, job: str) -> Cost:
         """Return the cost of a job's searches for learning rates, and of starting the job.
@@ -178,7 +177,7 @@ class Estimates:
         }
         first_runs = [runs[0] for runs in searched.values()]
         beside = self._count_beside(first_runs, RATES_AT_ONCE)
-        cost = self.start
+        cost = self.start_cost
         for search, runs in searched.items():
             is_planned = any(run.spec == self.plan.searches[search].run for run in runs)
             number = RUNS_OF_A_SEARCH - is_planned
@@ -188,7 +187,7 @@ class Estimates:
     def checkpoint_bytes(self, sweep: str) -> float:
         """Return the largest size in bytes of the checkpoints of runs side by side."""
         runs = self.plan.sweeps[sweep]
-        largest = max(self.beside[run.key] * self._trained_bytes(run) for run in runs)
+        largest = max(self.runs_beside[run.key] * self._trained_bytes(run) for run in runs)
         return CHECKPOINTS_KEPT * COPIES_OF_TRAINED * largest
 
     def fisher_cost(self, fisher: str) -> Cost:
@@ -198,15 +197,15 @@ class Estimates:
         examples *= self.plan.examples_per_row(spec.tokens)
         examples = min(spec.rows or examples, examples)
         steps = examples / FISHER_BATCH
-        return self._steps_cost("matrices", steps, examples, spec.tokens) + self.start
+        return self._steps_cost("matrices", steps, examples, spec.tokens) + self.start_cost
 
     def prediction_cost(self, runs: Iterable[str]) -> Cost:
         """Return the cost of predicting the test rows of the runs' tasks."""
         tokens = [self.plan.runs[run].spec.tokens for run in runs]
         costs = (self._evaluation_cost(self.plan.task_size(of).test_rows, of) for of in tokens)
-        return sum(costs, self.start)
+        return sum(costs, self.start_cost)
 
-    def minutes(self, cost: Cost) -> int:
+    def job_minutes(self, cost: Cost) -> int:
         """Return the minutes for which a job's first attempt asks a scheduler.
 
         Each further attempt continues from the checkpoint and asks for twice as many minutes. Four
@@ -216,7 +215,7 @@ class Estimates:
         first = max(min(needed, SHORT_JOB), needed / 8)
         return min(math.ceil(first), 60 * self.plan.config.assumptions.longest_job_hours)
 
-    def memory(self, spec: RunSpec | FisherSpec) -> int:
+    def job_memory(self, spec: RunSpec | FisherSpec) -> int:
         """Return the megabytes of main memory for which a job that computes asks first."""
         tokens = spec.tokens
         batch = spec.recipe.batch_size if isinstance(spec, RunSpec) else FISHER_BATCH
@@ -231,9 +230,9 @@ class Estimates:
         """Return the megabytes of main memory that a task's token ids take."""
         # An example is two numpy arrays of 64-bit integers, with about 100 bytes of overhead each.
         examples = self.plan.task_size(tokens).all_rows * self.plan.examples_per_row(tokens)
-        return examples * 2 * (100 + 8 * self._length(tokens)) / 1e6
+        return examples * 2 * (100 + 8 * self._mean_length(tokens)) / 1e6
 
-    def _length(self, tokens: TokensSpec) -> float:
+    def _mean_length(self, tokens: TokensSpec) -> float:
         """Return the number of tokens of an average example."""
         return min(self.plan.task_size(tokens).tokens, tokens.max_length)
 
@@ -256,7 +255,7 @@ class Estimates:
         examples = rows * self.plan.examples_per_row(tokens)
         is_gpu = self.plan.config.assumptions.on_gpu
         at_once = GPU_EVALUATION_TOKENS if is_gpu else EVALUATION_TOKENS
-        passes = examples * self._length(tokens) / at_once
+        passes = examples * self._mean_length(tokens) / at_once
         return self._steps_cost("evaluation", passes, examples, tokens)
 
     def _steps_cost(
@@ -271,7 +270,7 @@ class Estimates:
         # Runs that train the classifier alone share the whole pass of the frozen encoder.
         computed = flops / 1e12 / (beside if kind == "nothing" else 1)
         seconds = start * steps / beside + pace.per_teraflop * computed
-        return Cost(examples * self._length(tokens), FORWARD_PASSES[kind] * flops, seconds)
+        return Cost(examples * self._mean_length(tokens), FORWARD_PASSES[kind] * flops, seconds)
 
     def _count_beside(self, runs: Iterable[PlannedRun], rates: int = 1) -> dict[str, int]:
         """Return the number of these runs that share each run's steps, by key.
@@ -336,7 +335,7 @@ def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.D
         costs += [estimates.search_cost(job) for job in searches]
         costs += [estimates.fisher_cost(key) for key in sorted(keys)]
         costs += [estimates.prediction_cost(predicting) for _, *predicting in sorted(tests)]
-        cost = sum(costs + [estimates.start] * len(sweeps), Cost())
+        cost = sum(costs + [estimates.start_cost] * len(sweeps), Cost())
         numbers = len(runs), len(sweeps), len(sweeps) + len(searches) + len(keys) + len(tests) + 1
         amounts = cost.tokens, cost.flops, cost.seconds / 3600, cost.bytes / 1e9
         rows.append((name, *numbers, *amounts))

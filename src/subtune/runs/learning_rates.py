@@ -78,28 +78,31 @@ def recorded_scores(spec: SearchSpec, store: Path) -> dict[float, float]:
     return scores
 
 
-def search(
+def find_learning_rates(
     specs: Iterable[SearchSpec], store: Path, train: Callable[[list[RunSpec]], object]
 ) -> dict[str, dict[str, Any]]:
-    """Train what several searches ask for, and return the `outcome` of each, by id.
+    """Train what several searches ask for, and return what each found (`describe_search`), by id.
 
     Args:
         store: the directory of run records.
         train: a function that trains and records runs.
     """
     specs = [*specs]
-    scores = [recorded_scores(spec, store) for spec in specs]
-    while asked := [
-        spec.run.with_learning_rate(rate)
-        for spec, known in zip(specs, scores, strict=True)
-        for rate in next_rates(spec, known)
-    ]:
-        train(asked)
+    while True:
         scores = [recorded_scores(spec, store) for spec in specs]
-    return {spec.id: outcome(spec, known) for spec, known in zip(specs, scores, strict=True)}
+        asked = [
+            spec.run.with_learning_rate(rate)
+            for spec, known in zip(specs, scores, strict=True)
+            for rate in next_rates(spec, known)
+        ]
+        if not asked:
+            break
+        train(asked)
+    found = zip(specs, scores, strict=True)
+    return {spec.id: describe_search(spec, known) for spec, known in found}
 
 
-def outcome(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, Any]:
+def describe_search(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, Any]:
     """Return what a search found from the scores of its rates.
 
     Returns:
@@ -115,7 +118,7 @@ def outcome(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, Any]:
 
 
 def tried_scores(found: Mapping[str, Any]) -> dict[float, float]:
-    """Return the scores by learning rate that an `outcome` has; NaN if a run diverged."""
+    """Return the scores by learning rate that `describe_search` returned; NaN if a run diverged."""
     return {
         one["learning_rate"]: math.nan if one["score"] is None else one["score"]
         for one in found["tried"]
@@ -123,5 +126,5 @@ def tried_scores(found: Mapping[str, Any]) -> dict[float, float]:
 
 
 def read_searches(paths: Iterable[str | Path]) -> dict[str, dict[str, Any]]:
-    """Return what each search found (`outcome`), by id."""
+    """Return what each search found (`describe_search`), by id."""
     return {id: found for path in paths for id, found in json.loads(Path(path).read_text()).items()}

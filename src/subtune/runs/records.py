@@ -28,7 +28,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -303,39 +303,30 @@ def require_undamaged(store: Path, run_id: str) -> None:
     read_spec(store, run_id)
 
 
-def find_damage(layout: Layout) -> dict[str, str]:
-    """Return a line for each record that is damaged, or missing though its sweep has finished."""
+def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
+    """Find records that are damaged, or missing though their sweep has finished.
+
+    Returns:
+        A line about each of these runs, by id, and the paths without which Snakemake trains these
+        runs again, and no other runs: their records and the tables of their sweeps.
+    """
+    store, sweeps = Path(layout.records()), dict[Path, set[str]]()
+    for table in sorted(Path(layout.sweep("*")).parent.glob("[!.]*.csv")):
+        # Damaged tables are skipped.
+        with contextlib.suppress(OSError, ValueError, KeyError, csv.Error):
+            sweeps[table] = {*filter(RUN_ID.fullmatch, read_sweep(table).values())}
     damage = {}
-    for run_id in sorted(set(list_stored_ids(layout)).union(*_finished_sweeps(layout).values())):
+    for run_id in sorted({*list_stored_ids(layout)}.union(*sweeps.values())):
         try:
-            require_undamaged(Path(layout.records()), run_id)
+            require_undamaged(store, run_id)
         except EarlierVersionError:
             continue
         except SubtuneError as error:
             damage[run_id] = str(error)
-    return damage
-
-
-def files_to_delete(layout: Layout, damaged: Collection[str]) -> list[Path]:
-    """Return the paths without which Snakemake trains damaged runs again, and no other runs.
-
-    These are the runs' records and the tables of their sweeps.
-    """
-    store = Path(layout.records())
-    found = [store / run_id for run_id in sorted(damaged) if (store / run_id).exists()]
-    for sweep, runs in sorted(_finished_sweeps(layout).items()):
-        if not runs.isdisjoint(damaged):
-            found.append(Path(layout.sweep(sweep)))
-    return found
-
-
-def _finished_sweeps(layout: Layout) -> dict[str, set[str]]:
-    """Return the runs in the tables of finished sweeps; damaged tables are skipped."""
-    sweeps = {}
-    for path in Path(layout.sweep("*")).parent.glob("[!.]*.csv"):
-        with contextlib.suppress(OSError, ValueError, KeyError, csv.Error):
-            sweeps[path.stem] = {*filter(RUN_ID.fullmatch, read_sweep(path).values())}
-    return sweeps
+    records = [store / run_id for run_id in damage if (store / run_id).exists()]
+    return damage, records + [
+        table for table, runs in sweeps.items() if not runs.isdisjoint(damage)
+    ]
 
 
 def read_sweep(table: str | Path) -> dict[str, str]:

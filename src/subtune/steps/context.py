@@ -1,6 +1,6 @@
 """What the jobs of all steps are made from: a checked configuration, its plan, paths and costs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -56,7 +56,10 @@ class Context:
 
     def computing_resources(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
         """Return the resources of a job that computes."""
-        needed = {"mem_mb": self.estimates.memory(spec), "minutes": self.estimates.minutes(cost)}
+        needed = {
+            "mem_mb": self.estimates.job_memory(spec),
+            "minutes": self.estimates.job_minutes(cost),
+        }
         return needed | {"store": self.paths.records()}
 
     def training_inputs(self, runs: Sequence[PlannedRun]) -> Paths:
@@ -120,21 +123,13 @@ def preflight(config: Config) -> Context:
     """Plan a configuration with its papers, and check the files and models that it names.
 
     Raises:
-        SubtuneError: a file or model is missing or wrong.
+        SubtuneError: a file, model or tokenizer cannot be used, or a tokenizer has no token for any
+            word of a table.
     """
     config = papers.with_papers(config)
-    plan = make_plan(config)
+    plan, notes = make_plan(config), list[str]()
     if config.test_scores:
         read_test_scores(Path(config.test_scores), scores_of_server(config))
-    return Context(config, plan, [*_try_tokenizers(plan)])
-
-
-def _try_tokenizers(plan: Plan) -> Iterator[str]:
-    """Yield a line for each local model and table with many unknown tokens.
-
-    Raises:
-        SubtuneError: a tokenizer cannot be read, or has no token for any word of a table.
-    """
     for name, model in plan.model_ids.items():
         if plan.models[model].source != "files":
             continue
@@ -144,7 +139,8 @@ def _try_tokenizers(plan: Plan) -> Iterator[str]:
             tokenizer = read_tokenizer(directory)
             for key in sorted(rows):
                 share = unknown_share(tokenizer, plan.sizes[key].sample, directory)
-                yield from (f"models.{name}: {line}" for line in unknown_lines(share))
+                notes += [f"models.{name}: {line}" for line in unknown_lines(share)]
+    return Context(config, plan, notes)
 
 
 def plan_jobs(context: Context) -> PlannedJobs:

@@ -27,12 +27,12 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Search for learning rates, and write each with every rate that was tried."""
-    from subtune.runs.learning_rates import search
+    from subtune.runs.learning_rates import find_learning_rates
     from subtune.runs.spec import SearchSpec
 
     specs = map(SearchSpec.model_validate, job.spec["searches"])
     with training(job, threads) as train:
-        found = search(specs, Path(job.resources["store"]), train)
+        found = find_learning_rates(specs, Path(job.resources["store"]), train)
         for id, outcome in found.items():
             report(f"search {id} found learning rate {outcome['learning_rate']:g}")
         text = json.dumps(found, indent=2)

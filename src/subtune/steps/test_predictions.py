@@ -28,7 +28,7 @@ def jobs(context: "Context") -> Iterator[Job]:
                 "tokens": [paths.tokens(plan.tests[run.tokens.key].key) for run in firsts],
                 "model": paths.model(plan.model_ids[model]),
             }
-            largest = max(firsts, key=context.estimates.memory)
+            largest = max(firsts, key=context.estimates.job_memory)
             cost = context.estimates.prediction_cost(chain(*runs))
             outputs = {"predictions": paths.test_predictions(name, model)}
             spec = {"model": model, "tasks": tasks}

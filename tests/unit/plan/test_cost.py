@@ -27,7 +27,6 @@ from subtune.plan.cost import (
     Estimates,
     cost_table,
     find_pace,
-    read_paces,
 )
 from subtune.plan.plan import make_plan
 from subtune.runs.spec import DataSpec, PlannedRun
@@ -128,9 +127,10 @@ def test_a_mini_tasks_size_is_counted(task, minilm):
 @pytest.mark.parametrize("device", ["H200", "CPU core"])
 def test_a_devices_pace_agrees_with_its_measured_steps(device):
     measured = yaml.safe_load((ROOT / "tests" / "unit" / "plan" / "steps.yaml").read_text())
+    paces = estimates(bitfit() | {"assumptions": {"device": device}}).paces
     for trains, layers, width, runs, texts, tokens, milliseconds in measured[device]:
         flops = runs * tokens * layers * (24 * width**2 + 4 * width * tokens / texts)
-        pace = read_paces(device)[trains]
+        pace = paces[trains]
         found = pace.per_layer * layers + 1e3 * pace.per_teraflop * flops / 1e12
         assert 1 / 2 < found / milliseconds < 2
 
@@ -154,12 +154,12 @@ def three_seeds():
 def test_papers_with_three_seeds_are_a_few_hundred_jobs(three_seeds):
     found, plan = three_seeds, three_seeds.plan
     assert 100 < len(plan.sweeps) < 600
-    assert all(4_000 < found.memory(sweep[0].spec) < 64_000 for sweep in plan.sweeps.values())
+    assert all(4_000 < found.job_memory(sweep[0].spec) < 64_000 for sweep in plan.sweeps.values())
 
 
 def test_short_jobs_ask_for_little_time():
     found = estimates(bitfit())
-    hours = [found.minutes(Cost(seconds=3600 * hours)) / 60 for hours in (0.1, 1, 9, 40)]
+    hours = [found.job_minutes(Cost(seconds=3600 * hours)) / 60 for hours in (0.1, 1, 9, 40)]
     assert hours == pytest.approx([0.4, 2.2, 4, 10], abs=0.1)
 
 
@@ -191,9 +191,9 @@ def cost_of(model, method, rows, epochs, tokens, runs, assumptions) -> dict[str,
     found = Estimates(made)
     cost = found.sweep_cost(sweep)
     # Attempts by themselves are limited to the longest job's hours.
-    attempts = sum(min(found.minutes(cost) * 2**attempt, 24 * 60) for attempt in range(4))
+    attempts = sum(min(found.job_minutes(cost) * 2**attempt, 24 * 60) for attempt in range(4))
     assert attempts > min(cost.seconds / 60, 24 * 60)
-    return asdict(cost) | {"memory": found.memory(spec), "minutes": found.minutes(cost)}
+    return asdict(cost) | {"memory": found.job_memory(spec), "minutes": found.job_minutes(cost)}
 
 
 @given(

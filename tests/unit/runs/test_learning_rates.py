@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from subtune.core.process import StoppedError
 from subtune.runs import records
-from subtune.runs.learning_rates import best_rate, next_rates, recorded_scores, search
+from subtune.runs.learning_rates import (
+    best_rate,
+    find_learning_rates,
+    next_rates,
+    recorded_scores,
+)
 from subtune.runs.spec import SearchSpec
 from subtune.training.checkpoints import Checkpoints
 from tests.helpers import examples
@@ -121,7 +126,7 @@ def test_the_next_rate_has_the_ratio_of_the_last_two_in_two_digits(rates, best, 
 
 def test_a_search_leaves_ordinary_runs_and_a_table_of_them(tmp_path, tiny_bert):
     spec = searching(1e-4, 1e-3, 1e-2)
-    found = search([spec], tmp_path, lambda s: record(tmp_path, s, tiny_bert))[spec.id]
+    found = find_learning_rates([spec], tmp_path, lambda s: record(tmp_path, s, tiny_bert))[spec.id]
     assert sorted(row["run"] for row in found["tried"]) == records.list_run_ids(tmp_path)
     for row in found["tried"]:
         assert records.read_spec(tmp_path, row["run"]) == spec.run.with_learning_rate(
@@ -132,7 +137,7 @@ def test_a_search_leaves_ordinary_runs_and_a_table_of_them(tmp_path, tiny_bert):
     scored = {row["learning_rate"]: row["score"] for row in found["tried"]}
     assert scored[found["learning_rate"]] == max(scored.values())
     # A search whose runs are recorded trains none.
-    assert search([spec], tmp_path, None) == {spec.id: found}
+    assert find_learning_rates([spec], tmp_path, None) == {spec.id: found}
     assert recorded_scores(spec, tmp_path) == scored
 
 
@@ -143,14 +148,14 @@ def test_searches_of_one_job_train_side_by_side(tmp_path, tiny_bert):
         trained.append(len(runs))
         record(tmp_path, runs, tiny_bert)
 
-    found = search(specs, tmp_path, train)
+    found = find_learning_rates(specs, tmp_path, train)
     assert trained[0] == 4
-    assert found == {s.id: search([s], tmp_path, None)[s.id] for s in specs}
+    assert found == {s.id: find_learning_rates([s], tmp_path, None)[s.id] for s in specs}
 
 
 def test_a_rate_that_diverged_has_no_score(tmp_path, tiny_bert):
     spec = searching(1e37, 1e38, max_grad_norm=1e30)
-    found = search([spec], tmp_path, lambda s: record(tmp_path, s, tiny_bert))[spec.id]
+    found = find_learning_rates([spec], tmp_path, lambda s: record(tmp_path, s, tiny_bert))[spec.id]
     assert {row["score"] for row in found["tried"]} == {None}
 
 
@@ -158,14 +163,16 @@ def test_a_search_that_is_cut_anywhere_finds_the_same(tmp_path, tiny_bert):
     """The list is so short that the search goes beyond its end."""
     spec = searching(1e-3, 1e-2, epochs=5)
     whole = tmp_path / "whole"
-    expected = search([spec], whole, lambda specs: record(whole, specs, tiny_bert))
+    expected = find_learning_rates([spec], whole, lambda specs: record(whole, specs, tiny_bert))
     assert len(expected[spec.id]["tried"]) > 2
     store, found, stops = tmp_path / "cut", None, 0
     while not found:
         asked = iter([None] * 7 + ["a test"] * 1000)
         checkpoints = Checkpoints(tmp_path / "kept", 0, lambda asked=asked: next(asked))
         try:
-            found = search([spec], store, lambda s, c=checkpoints: record(store, s, tiny_bert, c))
+            found = find_learning_rates(
+                [spec], store, lambda s, c=checkpoints: record(store, s, tiny_bert, c)
+            )
         except StoppedError:
             stops += 1
     assert stops > 3
