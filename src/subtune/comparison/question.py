@@ -33,8 +33,8 @@ from subtune.comparison.splits import (
 from subtune.config import parse_config_file
 from subtune.config.checks import check_config, read_config
 from subtune.core.errors import SubtuneError, listed, one_line
-from subtune.core.files import Layout, hash_text, write_text
-from subtune.core.ids import canonical_json
+from subtune.core.files import Layout, write_text
+from subtune.core.ids import content_id
 from subtune.data.table_files import is_directory
 from subtune.steps.jobs import write_plan
 
@@ -104,7 +104,7 @@ def compare(
     began = time.monotonic()
     with errors_in_python():
         question = _question(train, dev, test, revision, Options(**options))
-    own = f"{question.name}-{hash_text(canonical_json(question.identity))[:6]}"
+    own = f"{question.name}-{content_id(question.identity)[:6]}"
     place = Path(results or Path("results") / own).resolve()
     with _alone(place) as lock:
         with errors_in_python(place / question.name), _removed_if_refused(place):

@@ -41,8 +41,8 @@ class Value(BaseModel):
 
     @cached_property
     def id(self) -> str:
-        """The first 12 hexadecimal digits of the SHA-256 of the canonical JSON."""
-        return hash_text(self.canonical())
+        """The content id of `written`."""
+        return content_id(self.written())
 
 
 def _written(content: Any) -> Any:
@@ -58,3 +58,8 @@ def canonical_json(data: Any) -> str:
     return json.dumps(
         data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
+
+
+def content_id(data: Any) -> str:
+    """Return the first 12 hexadecimal digits of the SHA-256 of the canonical JSON."""
+    return hash_text(canonical_json(data))

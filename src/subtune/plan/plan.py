@@ -9,7 +9,7 @@ from functools import cached_property
 
 from subtune.config.schema import Config
 from subtune.core.files import hash_text
-from subtune.core.ids import canonical_json
+from subtune.core.ids import content_id
 from subtune.methods.selection import Work, require_whole
 from subtune.plan.grid import Grid
 from subtune.plan.inputs import (
@@ -150,7 +150,7 @@ class Plan:
                     jobs = self._split_within_limits(part)
                 for job in jobs:
                     content = {"runs": [run.key for run in job], "task": job[0].task_name}
-                    sweeps[f"{job[0].task_name}-{hash_text(canonical_json(content))}"] = job
+                    sweeps[f"{job[0].task_name}-{content_id(content)}"] = job
         return sweeps
 
     @cached_property

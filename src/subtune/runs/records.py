@@ -38,8 +38,8 @@ import safetensors.numpy
 from pyarrow.parquet import ParquetFile
 
 from subtune.core.errors import SubtuneError
-from subtune.core.files import Layout, checksum, hash_text, new_directory
-from subtune.core.ids import canonical_json
+from subtune.core.files import Layout, checksum, new_directory
+from subtune.core.ids import content_id
 from subtune.runs.spec import RunSpec
 
 CHECKSUMS = "checksums.json"
@@ -118,7 +118,7 @@ def read_spec(store: Path, run_id: str) -> RunSpec:
     path = store / run_id / "spec.json"
     try:
         data = json.loads(_read(path))
-        written = hash_text(canonical_json(data))
+        written = content_id(data)
     except ValueError:
         raise _damage(store, f"{path} is not a run spec") from None
     if written != run_id:

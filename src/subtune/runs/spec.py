@@ -11,8 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from subtune.core.files import hash_text
-from subtune.core.ids import Value, canonical_json
+from subtune.core.ids import Value, content_id
 from subtune.methods import Selection
 from subtune.methods.selection import WholeTensors, Work
 from subtune.methods.single_entries import Scope
@@ -302,7 +301,7 @@ class PlannedRun(Value):
         """The run's name in plans: the run's id, or another one if a search finds its rate."""
         if self.search is None:
             return self.spec.id
-        return hash_text(canonical_json({"run": self.spec.written(), "search": self.search}))
+        return content_id({"run": self.spec.written(), "search": self.search})
 
     @property
     def task_name(self) -> str:

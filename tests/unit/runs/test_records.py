@@ -16,8 +16,8 @@ from subtune import cli
 from subtune.analysis.run_scores import require_scores_of_predictions
 from subtune.analysis.tables import list_runs
 from subtune.core.errors import SubtuneError
-from subtune.core.files import Layout, hash_text
-from subtune.core.ids import canonical_json
+from subtune.core.files import Layout
+from subtune.core.ids import content_id
 from subtune.runs import records
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record
@@ -232,7 +232,7 @@ def test_whole_records_have_no_problems(results, capsys):
 def test_a_record_of_an_earlier_version_is_not_damaged_and_is_left_out(results, capsys):
     fields = json.loads((results / "runs" / FIRST / "spec.json").read_text())
     fields["search_seed"] = 1
-    earlier = hash_text(canonical_json(fields))
+    earlier = content_id(fields)
     path = shutil.copytree(results / "runs" / FIRST, results / "runs" / earlier)
     (path / "spec.json").write_text(json.dumps(fields))
     records.write_checksums(path)
