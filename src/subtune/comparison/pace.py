@@ -81,7 +81,7 @@ def measure_pace(
         methods: methods that train; the kind of the first one decides precision and batches.
         seconds: the approximate time that measuring takes.
     """
-    device = process.prepare(threads=1)
+    device = process.prepare_device(threads=1)
     is_gpu = device.type == "cuda"
     if not (model.directory and model.dimensions):
         return MeasuredPace("H100" if is_gpu else "CPU core", {})

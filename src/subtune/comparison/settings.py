@@ -15,7 +15,7 @@ from subtune.comparison.user_table import make_name
 from subtune.config.fields import ALL_ROWS, HUB_MODELS, REPOSITORY, SearchOfRates
 from subtune.config.schema import Config, Experiment, MethodSettings
 from subtune.core import process
-from subtune.core.errors import SubtuneError, cut, placed
+from subtune.core.errors import SubtuneError, cut, locate_errors
 from subtune.core.ids import Value
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.data.table_files import is_directory
@@ -163,7 +163,7 @@ def find_starting_model(name: str | None) -> StartingModel:
     if name is None:
         reason = "small and good at sentences; it is downloaded from the hub"
         return StartingModel(source="hub", reference=DEFAULTS.model["hub"], reason=reason)
-    with placed("--model"):
+    with locate_errors("--model"):
         if is_directory(Path(name)):
             read_config(Path(name))
             return StartingModel(source="path", reference=name, reason="a local directory")

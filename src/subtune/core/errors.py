@@ -55,7 +55,7 @@ def one_line(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def placed(place: str) -> Iterator[None]:
+def locate_errors(place: str) -> Iterator[None]:
     """Begin the line of an error with its place, such as a key of the configuration."""
     try:
         yield
@@ -64,7 +64,7 @@ def placed(place: str) -> Iterator[None]:
 
 
 @contextmanager
-def validated(what: object) -> Iterator[None]:
+def explain_pydantic_errors(what: object) -> Iterator[None]:
     """Turn pydantic's first error into one line: the place, and what was found and expected.
 
     ``what`` is the beginning of the place, such as a file.

@@ -151,7 +151,7 @@ def keep_freed_memory() -> None:
             mallopt(M_TRIM_THRESHOLD, NEVER)
 
 
-def prepare(threads: int) -> "torch.device":
+def prepare_device(threads: int) -> "torch.device":
     """Set the number of threads and return the device to compute on: a GPU if there is one."""
     import torch
 

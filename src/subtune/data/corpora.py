@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from subtune.core.errors import SubtuneError, one_of, shown, validated
+from subtune.core.errors import SubtuneError, explain_pydantic_errors, one_of, shown
 from subtune.data.table_files import json_rows, read_text, split_lines
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow, Text
@@ -196,7 +196,7 @@ def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
             at its stated position in the context, or a question has no answer although
             ``labelled``.
     """
-    with validated(path):
+    with explain_pydantic_errors(path):
         file = _File.model_validate_json(read_text(path), strict=True)
     for paragraph in (paragraph for article in file.data for paragraph in article.paragraphs):
         for question in paragraph.qas:

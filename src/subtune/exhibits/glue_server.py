@@ -14,7 +14,7 @@ import pandas as pd
 
 from subtune.analysis.chosen_runs import best_of_seeds
 from subtune.config.schema import Config, Experiment
-from subtune.core.errors import SubtuneError, placed
+from subtune.core.errors import SubtuneError, locate_errors
 from subtune.data.table_files import delimited_rows
 from subtune.exhibits.output import EMPTY, format_number, format_rate
 from subtune.methods.added import Embeddings
@@ -203,7 +203,7 @@ def read_test_scores(path: Path, known: Collection[tuple[str, ...]] | None = Non
         SubtuneError: the file cannot be read, or has mistakes; each has a line.
     """
     rows, problems = [], []
-    with placed("test_scores"):
+    with locate_errors("test_scores"):
         for place, cells in delimited_rows(path, GIVEN, lambda cells: True):
             if lacking := [column for column in GIVEN if column not in cells]:
                 raise SubtuneError(f"{path}: no column {lacking[0]!r}, expected {', '.join(GIVEN)}")

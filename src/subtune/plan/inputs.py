@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from subtune.config.schema import Config, Experiment, ModelSource
-from subtune.core.errors import SubtuneError, placed
+from subtune.core.errors import SubtuneError, locate_errors
 from subtune.core.files import Layout
 from subtune.core.hub import COMMITS, fetch_text, pin_revision, remember_answer
 from subtune.data import sources
@@ -60,7 +60,7 @@ def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
         version = pin_revision(location, source.revision, "model", kept, f"models.{model}.revision")
         spec = ModelSpec(source="hub", repository=source.hub, version=version)
     else:
-        with placed(f"models.{model}"):
+        with locate_errors(f"models.{model}"):
             package = source.package
             location = str(package_directory(package) if package else source.path)
             spec = ModelSpec(source="files", version=_version_of_model(Path(location)))
@@ -169,7 +169,7 @@ def _require_parameters(
         head = choose_head(pooling, all_tasks[task].of_kind.head, dimensions.model_type)
         task_of_head[head] = task
         if isinstance(dimensions, Dimensions) and Path(location).is_dir():
-            with placed(f"models.{model}"):
+            with locate_errors(f"models.{model}"):
                 stored_names(list_weight_files(Path(location)), dimensions, head)
         is_standard = choose_labels(experiment, all_tasks[task]) == "standard"
         if is_standard and not [*dimensions.shapes(1, head)][-1].endswith(".bias"):
@@ -185,7 +185,7 @@ def _require_parameters(
         if selection.work() is Work.ENTRIES:
             continue
         place = f"experiments.{name}.{key}: {method!r} of model {model!r} on task {task!r}"
-        with placed(place):
+        with locate_errors(place):
             shapes = shapes_with_added(selection, dimensions, all_tasks[task].outputs, head)
             selection.resolve(shapes, seed=0)
 

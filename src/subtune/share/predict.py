@@ -15,7 +15,7 @@ from subtune.analysis.chosen_runs import SETTING
 from subtune.analysis.tables import find_numbers, read_table
 from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.files import Layout, require_new, write_text
-from subtune.core.process import prepare
+from subtune.core.process import prepare_device
 from subtune.data.load import row_encoder
 from subtune.data.sources import task_reader
 from subtune.models.encoder import load_spec_encoder
@@ -183,7 +183,7 @@ def predict_rows(
     directory, tokens = Path(pretrained_directory(layout, spec)), spec.tokens
     encode = row_encoder(task, directory, tokens.max_length, tokens.doc_stride, tokens.apart)
     split = datasets.Dataset.from_dict(encode(columns, columns["idx"]))
-    model = load_spec_encoder(spec, str(directory)).to(prepare(torch.get_num_threads()))
+    model = load_spec_encoder(spec, str(directory)).to(prepare_device(torch.get_num_threads()))
     examples, logits = predict_logits(store, spec, model, split)
     if kind.head == SEQUENCE_CLASSIFICATION:
         return pd.DataFrame(_text_columns(task, logits))

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from subtune.core.process import prepare, report, stop_requests
+from subtune.core.process import prepare_device, report, stop_requests
 from subtune.steps.jobs import Job, Paths
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def make_trainer(
 
     def train(specs: "Sequence[RunSpec]") -> None:
         if not read_once:
-            model = load_spec_encoder(specs[0], inputs["model"]).to(prepare(threads))
+            model = load_spec_encoder(specs[0], inputs["model"]).to(prepare_device(threads))
             rankings = {
                 Path(path).stem: read_entry_values(Path(path)) for path in inputs["rankings"]
             }

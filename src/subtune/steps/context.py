@@ -9,7 +9,7 @@ from typing import Any
 
 from subtune import papers
 from subtune.config.schema import Config
-from subtune.core.errors import placed
+from subtune.core.errors import locate_errors
 from subtune.core.files import Layout
 from subtune.exhibits.glue_server import read_test_scores, scores_of_server
 from subtune.models.model_files import read_tokenizer, unknown_lines, unknown_share
@@ -135,7 +135,7 @@ def preflight(config: Config) -> Context:
             continue
         directory = Path(plan.locations[model])
         rows = {tokens.data.key for tokens in plan.tokens.values() if tokens.tokenizer == model}
-        with placed(f"models.{name}"):
+        with locate_errors(f"models.{name}"):
             tokenizer = read_tokenizer(directory)
             for key in sorted(rows):
                 share = unknown_share(tokenizer, plan.sizes[key].sample, directory)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subtune.core.process import prepare, report
+from subtune.core.process import prepare_device, report
 from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 
     spec = FisherSpec.model_validate(job.spec)
     task = spec.tokens.data.task
-    model = load_spec_encoder(spec, job.inputs["model"]).to(prepare(threads))
+    model = load_spec_encoder(spec, job.inputs["model"]).to(prepare_device(threads))
     tokens = read_splits(Path(job.inputs["tokens"]))["train"]
     in_full = spec.in_full.names(model.shapes) if spec.in_full else []
     information = fisher_information(

@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subtune.core.process import prepare
+from subtune.core.process import prepare_device
 from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
@@ -58,6 +58,6 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
         # A regression on embeddings reads other tokens.
         specs = [spec for spec in specs if not isinstance(spec.recipe, Fit)]
         if specs:
-            model = load_spec_encoder(specs[0], job.inputs["model"]).to(prepare(threads))
+            model = load_spec_encoder(specs[0], job.inputs["model"]).to(prepare_device(threads))
             predicted.append(predict_test_rows(store, specs, model, read_splits(Path(tokens))))
     pd.concat(predicted, ignore_index=True).to_parquet(outputs["predictions"], index=False)

@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 from tokenizers import Encoding, Tokenizer
 from tokenizers.models import WordLevel
 
-from subtune.core.errors import SubtuneError, one_of, validated
+from subtune.core.errors import SubtuneError, explain_pydantic_errors, one_of
 from subtune.tasks.examples import IGNORED, Examples
 from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, TaskKind, Text
 
@@ -66,7 +66,7 @@ class Tokens(TaskKind):
     def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
         """Return the words and the numbers of their labels; unlabelled words have -1."""
         read = {column: row[column] for column in task.columns_read(labelled)}
-        with validated(place):
+        with explain_pydantic_errors(place):
             words, *given = LISTS_OF_WORDS.validate_python(read, strict=True).values()
         if not labelled:
             return words, [NO_LABEL] * len(words)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.core.errors import SubtuneError, placed
+from subtune.core.errors import SubtuneError, locate_errors
 from subtune.runs.spec import Fit, Labels, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
@@ -132,6 +132,6 @@ def label_weights(
     """
     if recipe.class_weights is None:
         return None
-    with placed("class_weights"):
+    with locate_errors("class_weights"):
         weights = task.of_kind.balanced_weights(task, examples.labels_at(index))
     return torch.from_numpy(weights).to(device)
