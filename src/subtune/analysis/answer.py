@@ -33,8 +33,8 @@ class Answer:
 
     Attributes:
         margin: the largest acceptable loss of score against the reference.
-        reference: the title of the method from `subtune.analysis.candidates.find_reference`, or
-            empty.
+        reference: the reference's title, or empty
+            (`subtune.analysis.candidates.compare_with_reference`).
         decision: from `_decide`.
         candidate: the method of the decision; if everything trains, the method nearest to full. Its
             numbers are against the reference, or if it is the reference, against full.
@@ -96,7 +96,7 @@ def _answer(
     margin, full = float(runs["margin"].min()), runs[runs["title"] == FULL]
     reference, compared, with_full = compare_with_reference(runs, numbers)
     missing: Missing | None = None
-    if not _find_candidate(with_full, reference):
+    if reference not in with_full:
         missing = "full" if full.empty else "score of full"
     answer = Answer(
         *question,
@@ -110,7 +110,8 @@ def _answer(
     decision, candidate = _decide(answer, compared, with_full)
     if not candidate:
         return replace(answer, missing=missing or "smaller method")
-    better = [c for c in with_full if c.difference.low > 0 and c.trained < full["trained"].median()]
+    smaller = full["trained"].median()
+    better = [c for c in with_full.values() if c.difference.low > 0 and c.trained < smaller]
     answer = replace(
         answer,
         decision=decision,
@@ -129,13 +130,8 @@ def _answer(
     )
 
 
-def _find_candidate(candidates: Sequence[Candidate], title: str) -> Candidate | None:
-    """Return the candidate with a title, if there is one."""
-    return next((candidate for candidate in candidates if candidate.title == title), None)
-
-
 def _decide(
-    answer: Answer, compared: Sequence[Candidate], with_full: Sequence[Candidate]
+    answer: Answer, compared: Mapping[str, Candidate], with_full: Mapping[str, Candidate]
 ) -> tuple[Decision, Candidate | None]:
     """Return the decision, and the method that it names. The first rule that applies decides:
 
@@ -151,11 +147,12 @@ def _decide(
 
     Args:
         answer: the answer so far, with its reference.
-        compared: the comparison of each method with the reference, from the smallest method.
+        compared: the comparison of each method with the reference, from the smallest method, by
+            title.
         with_full: the comparison of each method with full fine-tuning.
     """
-    reference = _find_candidate(compared, answer.reference)
-    smaller = [c for c in compared if reference and c.trained < reference.trained]
+    reference = compared.get(answer.reference)
+    smaller = [c for c in compared.values() if reference and c.trained < reference.trained]
     if not answer.missing:
         for candidate in smaller:
             if candidate.is_sure:
@@ -167,7 +164,7 @@ def _decide(
     if answer.missing:
         return "probably", reference
     if answer.reference != FULL:
-        return "train", _find_candidate(with_full, answer.reference)
+        return "train", with_full.get(answer.reference)
     return "everything", max(smaller, key=lambda c: c.difference.mean, default=None)
 
 

@@ -101,60 +101,66 @@ def folds_judge(runs: pd.DataFrame) -> bool:
 
 def compare_with_reference(
     runs: pd.DataFrame, numbers: pd.DataFrame
-) -> tuple[str, list[Candidate], list[Candidate]]:
-    """Return the reference's title, and the methods as compared with it and with full.
+) -> tuple[str, dict[str, Candidate], dict[str, Candidate]]:
+    """Return the reference's title, and the methods as compared with it and with full, by title.
+
+    The reference is the method against which the others may lose the margin. It is full
+    fine-tuning, unless other methods are sure to beat full by more than the margin: then it is the
+    one of them that beats full most. If full lacks a score, it is the method with the most runs; if
+    several have as many, the one with the highest mean. It is empty if no method has a score.
 
     Args:
         runs: the rows of one model from `judged_runs`, on one or on all tasks.
         numbers: the row scores, indexed by run.
     """
     with_full = compare_methods(runs, FULL, numbers)
-    reference = find_reference(runs, with_full)
+    if FULL in with_full:
+        margin = runs["margin"].min()
+        better = [c for c in with_full.values() if _is_sure(c.studies, -margin)]
+        best = max(better, key=lambda candidate: candidate.difference.mean, default=None)
+        reference = best.title if best else FULL
+    else:
+        tried = runs.groupby("title")["value"].agg(["size", "count", "mean"])
+        scored = tried[tried["count"] == tried["size"]].sort_values(["count", "mean"])
+        reference = "" if scored.empty else str(scored.index[-1])
     if reference == FULL:
         return reference, with_full, with_full
     return reference, compare_methods(runs, reference, numbers), with_full
 
 
-def find_reference(runs: pd.DataFrame, with_full: Sequence[Candidate]) -> str:
-    """Return the title of the reference, the method against which the others may lose the margin.
-
-    It is full fine-tuning, unless other methods are sure to beat full by more than the margin: then
-    it is the one of them that beats full most. If full lacks a score, it is the method with the
-    most runs; if several have as many, the one with the highest mean. It is empty if no method has
-    a score.
-    """
-    if any(candidate.title == FULL for candidate in with_full):
-        better = [c for c in with_full if _is_sure(c.studies, -runs["margin"].min())]
-        best = max(better, key=lambda candidate: candidate.difference.mean, default=None)
-        return best.title if best else FULL
-    tried = runs.groupby("title")["value"].agg(["size", "count", "mean"])
-    scored = tried[tried["count"] == tried["size"]].sort_values(["count", "mean"])
-    return "" if scored.empty else str(scored.index[-1])
-
-
-def compare_methods(runs: pd.DataFrame, reference: str, numbers: pd.DataFrame) -> list[Candidate]:
+def compare_methods(
+    runs: pd.DataFrame, reference: str, numbers: pd.DataFrame
+) -> dict[str, Candidate]:
     """Return the methods as compared with a reference, itself included, from the smallest.
 
-    Methods without a difference on every task are left out. Scores are means over tasks.
+    Runs are paired by seed and fold. Methods without a difference on every task, such as those of
+    which a run diverged, are left out. Scores are means over tasks.
 
     Args:
         runs: the rows of one model from `judged_runs`, on one or on all tasks.
         reference: the reference's title.
         numbers: the row scores, indexed by run.
     """
+    same = [*QUESTION, "seed", "fold"]
+    partners = runs.loc[runs["title"] == reference, [*same, "title", "value", "run"]]
+    every = runs.merge(partners, on=same, suffixes=(None, "_of_reference"), validate="m:1")
+    every["difference"] = (every["value"] - every["value_of_reference"]).round(DIGITS)
     tasks = runs.groupby(TASK).ngroups
-    found = []
-    for _, pairs in _pair_runs(runs, reference).groupby("title", sort=False):
-        if pairs.groupby(TASK).ngroups == tasks and pairs["difference"].notna().all():
-            found.append(_candidate(pairs, runs, numbers))
-    return sorted(found, key=lambda candidate: (candidate.trained, -candidate.score))
+    found = [
+        _candidate(pairs, runs, numbers)
+        for _, pairs in every.groupby("title", sort=False)
+        if pairs.groupby(TASK).ngroups == tasks and pairs["difference"].notna().all()
+    ]
+    found = sorted(found, key=lambda candidate: (candidate.trained, -candidate.score))
+    return {candidate.title: candidate for candidate in found}
 
 
 def _candidate(pairs: pd.DataFrame, runs: pd.DataFrame, numbers: pd.DataFrame) -> Candidate:
     """Return a method as compared with a reference.
 
     Args:
-        pairs: the method's runs, from `_pair_runs`.
+        pairs: the method's runs. The columns ``title_of_reference``, ``value_of_reference`` and
+            ``run_of_reference`` are those of the reference's run with the same seed and fold.
         runs: the runs of all methods.
         numbers: the row scores, indexed by run.
     """
@@ -195,19 +201,6 @@ def _candidate(pairs: pd.DataFrame, runs: pd.DataFrame, numbers: pd.DataFrame) -
     )
 
 
-def _pair_runs(runs: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """Return the runs whose seed and fold the reference has too, with their ``difference``.
-
-    The columns ``title_of_reference``, ``value_of_reference`` and ``run_of_reference`` are the
-    partner's. A difference is NaN if a run diverged.
-    """
-    same = [*QUESTION, "seed", "fold"]
-    partners = runs.loc[runs["title"] == reference, [*same, "title", "value", "run"]]
-    pairs = runs.merge(partners, on=same, suffixes=(None, "_of_reference"), validate="m:1")
-    difference = (pairs["value"] - pairs["value_of_reference"]).round(DIGITS)
-    return pairs.assign(difference=difference)
-
-
 def _study(pairs: pd.DataFrame, numbers: pd.DataFrame) -> Study | None:
     """Return one method's differences on one task, or None if there is no interval.
 
@@ -215,7 +208,7 @@ def _study(pairs: pd.DataFrame, numbers: pd.DataFrame) -> Study | None:
     metric is not a share of rows.
 
     Args:
-        pairs: from `_pair_runs`.
+        pairs: as in `_candidate`.
         numbers: the row scores, indexed by run.
     """
     both, differences = (pairs["run"], pairs["run_of_reference"]), pairs["difference"].tolist()
@@ -265,60 +258,43 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
     numbers, rows = row_scores.set_index("run"), []
     for question, runs in judged_runs(chosen).groupby(QUESTION, sort=False):
         reference, compared, _ = compare_with_reference(runs, numbers)
-        others = {c.title: c for c in compared if c.title != reference}
-        about = {
-            **dict(zip(QUESTION, question, strict=True)),
-            "reference": reference,
-            "margin": runs["margin"].min(),
-        }
         full = runs.loc[runs["title"] == FULL, "trained"].median()
         for (title, *method), same in runs.groupby(["title", *METHOD], sort=False, dropna=False):
-            row = about | dict(zip(METHOD, method, strict=True)) | _scores_and_costs(same)
-            row |= _comparison(others.get(str(title))) | {"share": row["trained"] / full}
-            if title == reference:
-                # Full is among the others if the reference beats it.
-                row["sure"] = FULL in others
-            rows.append(row)
+            candidate = None if title == reference else compared.get(str(title))
+            difference = candidate.difference if candidate else NO_DIFFERENCE
+            # A reference other than full beats full, if full is compared with it.
+            beats_full = title == reference != FULL and FULL in compared
+            trained = int(same["trained"].median())
+            rows.append(
+                {
+                    **dict(zip([*QUESTION, *METHOD], [*question, *method], strict=True)),
+                    "reference": reference,
+                    "margin": runs["margin"].min(),
+                    "score": same["value"].mean(skipna=False),
+                    "spread": same["value"].std(),
+                    "seeds": len(same),
+                    "difference": difference.mean,
+                    "low": difference.low,
+                    "high": difference.high,
+                    "most_lost": candidate.most_lost if candidate else np.nan,
+                    "chance": candidate.chance if candidate else np.nan,
+                    "sure": candidate.is_sure if candidate else beats_full,
+                    "trained": trained,
+                    "share": trained / full,
+                    "delta_bytes": same["delta_bytes"].median(),
+                    "seconds": same["seconds"].median(),
+                    "one_answer": int(same["one_answer"].sum()),
+                    "epoch": same["best_epoch"].astype(float).median(),
+                    "at_edge": bool(same["at_edge"].any()),
+                    "curve": same["curve"].iloc[0],
+                }
+            )
     table = pd.DataFrame(rows)
     table = declared(table.assign(on_front=on_front(table)), "summary")
-    return _in_order(table, ["score", "trained"])
+    return sort_methods(table, ["score", "trained"])
 
 
-def _scores_and_costs(runs: pd.DataFrame) -> dict[str, Any]:
-    """Return one method's scores and costs over the runs of all seeds."""
-    return {
-        "score": runs["value"].mean(skipna=False),
-        "spread": runs["value"].std(),
-        "seeds": len(runs),
-        "trained": int(runs["trained"].median()),
-        "delta_bytes": runs["delta_bytes"].median(),
-        "seconds": runs["seconds"].median(),
-        "one_answer": int(runs["one_answer"].sum()),
-        "epoch": runs["best_epoch"].astype(float).median(),
-        "at_edge": bool(runs["at_edge"].any()),
-        "curve": runs["curve"].iloc[0],
-    }
-
-
-def _comparison(candidate: Candidate | None) -> dict[str, Any]:
-    """Return one method's comparison with the reference; without one, the numbers are missing."""
-    difference = candidate.difference if candidate else NO_DIFFERENCE
-    return {
-        "difference": difference.mean,
-        "low": difference.low,
-        "high": difference.high,
-        "most_lost": candidate.most_lost if candidate else np.nan,
-        "chance": candidate.chance if candidate else np.nan,
-        "sure": candidate.is_sure if candidate else False,
-    }
-
-
-def from_the_smallest(methods: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of `summary` with each task's methods from the smallest to the largest."""
-    return _in_order(methods, ["trained", "score"])
-
-
-def _in_order(methods: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+def sort_methods(methods: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     """Return the methods of each question, ordered by columns: sizes ascend and scores descend."""
     ascending = [column != "score" for column in columns]
     questions = [rows for _, rows in methods.groupby(QUESTION, sort=False)]

@@ -31,39 +31,43 @@ def with_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(parameter=(table["component"] + "." + table["part"]).map(names))
 
 
-def parameter_information(sums: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean information per entry of each kind of layer parameter.
+def information_tables(sums: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the tables of Fisher information by name, from the sums of all tasks.
 
     Returns:
-        ``task``, ``parameter`` (a name of `LAYER_PARAMETERS`), ``information``.
+        * ``parameter_information``: ``task``, ``parameter`` (a name of `LAYER_PARAMETERS`) and
+          ``information``, the mean per entry of each kind of layer parameter
+        * ``component_shares``: ``task``, ``component`` and ``share`` (LayerNorm paper, 2.4). A
+          share is the mean over the component's entries in all layers, divided by the sum of all
+          components' means.
+        * ``layernorm_information``: ``task``, ``layer``, ``part`` (weight or bias) and ``share``,
+          each layer's share of the task's LayerNorm information (LayerNorm paper, Figure 3)
+        * ``global_layernorm_information``: from the function of this name
     """
-    return _per_entry(with_layer_parameters(sums), ["task", "parameter"], "information")
 
+    def share_of_task(table: pd.DataFrame) -> pd.Series:
+        information = table.groupby("task")["information"]
+        return information.transform(lambda values: values / values.sum())
 
-def component_shares(sums: pd.DataFrame) -> pd.DataFrame:
-    """Return each component's share of a task's information (LayerNorm paper, 2.4).
-
-    A share is the mean over the component's entries in all layers, divided by the sum of all
-    components' means.
-
-    Returns:
-        ``task``, ``component``, ``share``.
-    """
-    table = add_places(sums).dropna(subset="layer")
-    means = _per_entry(table, ["task", "component"], "information")
-    return _with_share(means)[["task", "component", "share"]]
+    parameters = with_layer_parameters(sums)
+    places = add_places(sums)
+    components = _per_entry(places.dropna(subset="layer"), ["task", "component"], "information")
+    components["share"] = share_of_task(components)
+    layers = places.query("component == 'output.LayerNorm'").astype({"layer": int})
+    layers["share"] = share_of_task(layers)
+    layers = layers[["task", "layer", "part", "share"]]
+    return {
+        "component_shares": components[["task", "component", "share"]],
+        "parameter_information": _per_entry(parameters, ["task", "parameter"], "information"),
+        "layernorm_information": layers,
+        "global_layernorm_information": global_layernorm_information(layers),
+    }
 
 
 def _per_entry(tensors: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:
     """Return the sum of a column, divided by the number of entries, per group of tensors."""
     added = tensors.groupby(keys, sort=False)[[column, "size"]].sum()
     return (added[column] / added["size"]).rename(column).reset_index()
-
-
-def _with_share(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with each row's ``share`` of its task's information."""
-    information = table.groupby("task")["information"]
-    return table.assign(share=information.transform(lambda values: values / values.sum()))
 
 
 def component_ranking(shares: pd.DataFrame) -> pd.Series:
@@ -73,16 +77,6 @@ def component_ranking(shares: pd.DataFrame) -> pd.Series:
     return total.sort_values(ascending=False, kind="stable")
 
 
-def layernorm_information(sums: pd.DataFrame) -> pd.DataFrame:
-    """Return each layer's share of LayerNorm's information (LayerNorm paper, Figures 3 and 4).
-
-    Returns:
-        ``task``, ``layer``, ``part`` (weight or bias), ``share``. A task's shares sum to 1.
-    """
-    table = add_places(sums).query("component == 'output.LayerNorm'").astype({"layer": int})
-    return _with_share(table)[["task", "layer", "part", "share"]]
-
-
 def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
     """Return the global information (LayerNorm paper, Figure 4).
 
@@ -90,7 +84,8 @@ def global_layernorm_information(shares: pd.DataFrame) -> pd.DataFrame:
     The quotients are then summed over tasks.
 
     Args:
-        shares: from `layernorm_information`. Missing shares stay missing and are left out of sums.
+        shares: the table ``layernorm_information``. Missing shares stay missing and are left out of
+            sums.
 
     Returns:
         ``layer``, ``part``, ``share``. A share is missing if a task's share is missing. As in the

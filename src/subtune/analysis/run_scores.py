@@ -16,7 +16,7 @@ import pandas as pd
 
 from subtune.analysis import intervals
 from subtune.analysis.chosen_runs import SETTING, whole_methods
-from subtune.analysis.tables import declared, read_costs, read_table, set_types
+from subtune.analysis.tables import declared, read_table, set_types
 from subtune.core.errors import SubtuneError
 from subtune.methods.roles import is_classifier
 from subtune.runs import records
@@ -52,13 +52,29 @@ def collect_scores(
         outcome = records.read_outcome(store, entry["run"])
         history = records.read_epochs(store, entry["run"])
         sizes = records.read_sizes(store, entry["run"])
-        best = {} if outcome["diverged"] else _best_epoch(history, task_columns)
+        best: Mapping[str, float] = {}
+        if not outcome["diverged"]:
+            [deciding] = [column.history_column for column in task_columns if column.decides]
+            scored = [epoch for epoch in history if not math.isnan(epoch[deciding])]
+            best = max(scored, key=lambda epoch: epoch[deciding])
         about = {name: entry[name] for name in entry if name not in ("key", "search", "tried")}
-        about |= _tried_rates(entry, outcome["diverged"]) | {"best_epoch": best.get("epoch")}
-        about |= {"trainable": outcome["trainable"], "share_read": outcome.get("share_read")}
-        about |= read_costs(store, entry["run"], history)
-        about["classifier"] = sum(size for name, size in sizes.items() if is_classifier(name))
-        rows += [about | _score_at(best, column) for column in task_columns]
+        about |= _tried_rates(entry, outcome["diverged"])
+        about |= {
+            "best_epoch": best.get("epoch"),
+            "trainable": outcome["trainable"],
+            "share_read": outcome.get("share_read"),
+            "seconds": records.total_seconds(history),
+            "one_answer": records.gives_one_answer(records.read_predictions(store, entry["run"])),
+            "delta_bytes": records.delta_bytes(store, entry["run"]),
+            "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
+            "judged_apart": False,
+            "judged_at": [best["epoch"]] if best else None,
+        }
+        rows += [
+            {**about, "column": column.key, "value": best.get(column.history_column, math.nan)}
+            | {name: getattr(column, name) for name in ("metric", "decides", "judges")}
+            for column in task_columns
+        ]
     table = set_types(declared(pd.DataFrame(rows), "scores"), "scores")
     table["fraction"] = table["fraction"].fillna(1.0)
     return _judge_apart(table, store, columns) if apart else table
@@ -67,41 +83,15 @@ def collect_scores(
 def _tried_rates(entry: Mapping[str, Any], diverged: bool) -> dict[str, Any]:
     """Return the range of learning rates that were tried for a planned run, and the plateau."""
     tried = entry.get("tried", [])
+    scores = {rate["learning_rate"]: rate["score"] for rate in tried if rate["score"] is not None}
+    lowest = max(scores.values(), default=0.0) - PLATEAU
+    plateau = [rate for rate, score in scores.items() if score >= lowest]
     rates = [rate["learning_rate"] for rate in tried] or [entry["learning_rate"]]
     return {
         "searched": bool(tried),
         "smallest_rate": min(rates),
         "largest_rate": max(rates),
-        "plateau": _plateau(tried) if tried and not diverged else None,
-    }
-
-
-def _plateau(tried: Sequence[Mapping[str, Any]]) -> str:
-    """Return the learning rates of a search's plateau, separated by spaces."""
-    scores = {rate["learning_rate"]: rate["score"] for rate in tried if rate["score"] is not None}
-    lowest = max(scores.values(), default=0.0) - PLATEAU
-    return " ".join(f"{rate:g}" for rate, score in scores.items() if score >= lowest)
-
-
-def _best_epoch(
-    history: Sequence[Mapping[str, float]], columns: Sequence[ScoreColumn]
-) -> Mapping[str, float]:
-    """Return the first row of a history with the highest score in the deciding column."""
-    [deciding] = [column.history_column for column in columns if column.decides]
-    scored = [epoch for epoch in history if not math.isnan(epoch[deciding])]
-    return max(scored, key=lambda epoch: epoch[deciding])
-
-
-def _score_at(epoch: Mapping[str, float], column: ScoreColumn) -> dict[str, Any]:
-    """Return the score of one column at an epoch, which is empty if the run diverged."""
-    return {
-        "column": column.key,
-        "metric": column.metric,
-        "decides": column.decides,
-        "judges": column.judges,
-        "judged_apart": False,
-        "value": epoch.get(column.history_column, math.nan),
-        "judged_at": [epoch["epoch"]] if epoch else None,
+        "plateau": plateau if tried and not diverged else None,
     }
 
 
@@ -128,24 +118,17 @@ def _judge_apart(table: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn
         }
         for index, run, fold in zip(runs.index, runs["run"], runs["fold"], strict=True):
             others = runs.loc[runs["fold"] != fold, "run"] if has_folds else []
-            score = (
-                _score_by_other_folds(curves[run], [curves[other] for other in others])
-                if len(others)
-                else _score_by_other_parts(store, run, column)
-            )
+            score: tuple[float, list[int]] | None
+            if len(others):
+                epochs = min(len(curves[name]) for name in (run, *others))
+                best = int(np.mean([curves[name][:epochs] for name in others], axis=0).argmax())
+                score = curves[run][best], [best + 1]
+            else:
+                score = _score_by_other_parts(store, run, column)
             if score:
                 table.at[index, "value"], table.at[index, "judged_at"] = score
                 table.at[index, "judged_apart"] = True
     return table
-
-
-def _score_by_other_folds(
-    curve: Sequence[float], others: Sequence[Sequence[float]]
-) -> tuple[float, list[int]]:
-    """Return a run's score, and the epoch with the highest mean score of the other folds' runs."""
-    epochs = min(map(len, [curve, *others]))
-    best = int(np.mean([other[:epochs] for other in others], axis=0).argmax())
-    return curve[best], [best + 1]
 
 
 def _score_by_other_parts(
@@ -180,7 +163,10 @@ def in_every_metric(
             epochs = row["judged_at"]
             best = history[epochs[0] - 1]
             if len(epochs) > 1:
-                best = _scores_of_parts(store, row["run"], split_of[row["column"]], epochs)
+                split = split_of[row["column"]]
+                task, tables = read_epoch_predictions(store, row["run"], split)
+                scores = task.of_kind.score(task, join_parts(tables, epochs))
+                best = {f"{split}/{metric}": score for metric, score in scores.items()}
         for name in history[0]:
             split, _, metric = name.rpartition("/")
             if split == split_of[row["column"]]:
@@ -188,14 +174,6 @@ def in_every_metric(
                 value = best.get(name, math.nan)
                 rows.append(row | {"metric": metric, "value": value, "decides": decides})
     return pd.DataFrame(rows, columns=list(chosen)).astype(chosen.dtypes)
-
-
-def _scores_of_parts(store: Path, run: str, split: str, epochs: Sequence[int]) -> dict[str, float]:
-    """Return a run's metrics, named as in a history, with each part of its rows at the part's
-    epoch."""
-    task, tables = read_epoch_predictions(store, run, split)
-    scores = task.of_kind.score(task, join_parts(tables, epochs))
-    return {f"{split}/{metric}": score for metric, score in scores.items()}
 
 
 def train_and_dev(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:

@@ -12,13 +12,13 @@ A column's name may be a pattern, such as ``versions.*``.
 """
 
 import contextlib
-import csv
+import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -39,26 +39,23 @@ DTYPES = {
     "optional integer": "Int64",
     "number": "float64",
     "list of integers": "object",
+    "list of numbers": "object",
 }
 
 
-class Column(NamedTuple):
-    """A row of `columns.csv`."""
-
-    table: str
-    column: str
-    type: str
-    unit: str
-    meaning: str
-
-
 _TEXT = read_package_text("subtune.analysis", "columns.csv")
-COLUMNS = [Column(**row) for row in csv.DictReader(_TEXT.splitlines())]
+COLUMNS = pd.read_csv(io.StringIO(_TEXT), dtype=str, keep_default_na=False)
 
 
-def columns_of(name: TableName) -> list[Column]:
-    """Return the declarations of a table's columns, in the table's order."""
-    return [column for column in COLUMNS if column.table == name]
+def columns_of(name: TableName) -> pd.DataFrame:
+    """Return the declarations of a table's columns, in the table's order: rows of `columns.csv`."""
+    return COLUMNS[COLUMNS["table"] == name]
+
+
+def _types_of(name: TableName) -> dict[str, str]:
+    """Return the type of pandas of each of a table's columns."""
+    declarations = columns_of(name)
+    return dict(zip(declarations["column"], declarations["type"].map(DTYPES), strict=True))
 
 
 def declared(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
@@ -67,7 +64,7 @@ def declared(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
     Raises:
         SubtuneError: a column is not declared.
     """
-    patterns = [column.column for column in columns_of(name)]
+    patterns = columns_of(name)["column"]
     ordered = [column for pattern in patterns for column in table if fnmatch(column, pattern)]
     if unknown := sorted(set(table) - set(ordered)):
         raise SubtuneError(
@@ -79,7 +76,7 @@ def declared(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
 
 def set_types(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
     """Return a table whose numbers, which may all be missing, have the declared types."""
-    types = {column.column: DTYPES[column.type] for column in columns_of(name)}
+    types = _types_of(name)
     numbers = [column for column in table if types.get(column) in ("Int64", "float64")]
     return table.astype({column: types[column] for column in numbers})
 
@@ -93,8 +90,7 @@ def read_table(path: str | Path, name: TableName | None = None) -> pd.DataFrame:
     """
     if Path(path).suffix == ".parquet":
         return pd.read_parquet(path)
-    types = {column.column: DTYPES[column.type] for column in columns_of(name)} if name else {}
-    dtypes = {"run": "str"} | types
+    dtypes = {"run": "str"} | (_types_of(name) if name else {})
     return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=dtypes)
 
 
@@ -114,8 +110,6 @@ LISTED = {
     "trainable": "trained",
     "delta_bytes": "delta_bytes",
 }
-# The names of model and method that a configuration gave to each run, by the run's id.
-GivenNames = Mapping[str, tuple[str, str]]
 
 
 def join_run_ids(
@@ -162,22 +156,27 @@ def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.Data
         first = {name: entries[0][name] for name in {*entries[0]} - {"experiment", "key", "tried"}}
         experiments = " ".join(dict.fromkeys(entry["experiment"] for entry in entries))
         rows.append({**first, "experiments": experiments, **read_row(store, run_id)})
-    table = declared(pd.json_normalize(rows), "runs")
+    # A table's cell has one value, so a list is written as JSON.
+    table = pd.json_normalize(rows).map(
+        lambda cell: json.dumps(cell, ensure_ascii=False) if isinstance(cell, list) else cell
+    )
+    table = declared(table, "runs")
     return table.astype({"best_epoch": "Int64", "fold": "Int64"})
 
 
 def column_meanings(names: Sequence[str]) -> pd.DataFrame:
     """Return ``column`` and ``meaning`` for each of these columns of the table of runs."""
+    declarations = columns_of("runs")
     rows = [
-        (name, column.meaning)
+        (name, meaning)
         for name in names
-        for column in columns_of("runs")
-        if fnmatch(name, column.column)
+        for pattern, meaning in zip(declarations["column"], declarations["meaning"], strict=True)
+        if fnmatch(name, pattern)
     ]
     return pd.DataFrame(rows, columns=["column", "meaning"])
 
 
-def list_runs(store: Path, names: GivenNames) -> tuple[pd.DataFrame, list[str]]:
+def list_runs(store: Path, names: Mapping[str, tuple[str, str]]) -> tuple[pd.DataFrame, list[str]]:
     """Return the columns `LISTED` of all records, and a line for each one that cannot be read.
 
     Rows are ordered by task, method, learning rate and seed.
@@ -211,26 +210,19 @@ def read_row(store: Path, run_id: str) -> dict[str, Any]:
     """Return the columns of a run's row that its record gives; nested names are joined by dots."""
     spec = records.read_spec(store, run_id)
     row, split = _short_row(store, spec), spec.tokens.data.task.evaluation[0]
-    history, curve = records.read_epochs(store, run_id), None
+    history, predicted = records.read_epochs(store, run_id), records.read_predictions(store, run_id)
+    curve = None
     if not row["diverged"]:
-        rows = records.count_rows(records.read_predictions(store, run_id), split)
+        rows = records.count_rows(predicted, split)
         curve = verdict([[epoch[f"{split}/{row['metric']}"] for epoch in history]], rows)
     return {
         **row,
         "curve": curve,
         "epochs_trained": len(history),
         "train_loss": history[-1]["train_loss"],
-        **read_costs(store, run_id, history),
-        **records.read_provenance(store, run_id),
-    }
-
-
-def read_costs(store: Path, run_id: str, history: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Return the columns about what a run took and made, which need no spec."""
-    return {
         "seconds": records.total_seconds(history),
-        "one_answer": records.gives_one_answer(records.read_predictions(store, run_id)),
-        "delta_bytes": records.delta_bytes(store, run_id),
+        "one_answer": records.gives_one_answer(predicted),
+        **records.read_provenance(store, run_id),
     }
 
 
@@ -248,15 +240,8 @@ def _short_row(store: Path, spec: RunSpec) -> dict[str, Any]:
         **outcome,
         "delta_bytes": records.delta_bytes(store, spec.id),
         "record": str(store / spec.id),
-        "spec": _with_lists_as_json(fields),
+        "spec": fields,
     }
-
-
-def _with_lists_as_json(value: Any) -> Any:
-    """Return a value with lists as JSON, because a table's cell has one value."""
-    if isinstance(value, Mapping):
-        return {name: _with_lists_as_json(inner) for name, inner in value.items()}
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
 
 
 def read_given_names(results: str) -> dict[str, tuple[str, str]]:
@@ -273,7 +258,9 @@ def read_given_names(results: str) -> dict[str, tuple[str, str]]:
     return names
 
 
-def names_of_run(store: Path, spec: RunSpec, names: GivenNames) -> dict[str, str]:
+def names_of_run(
+    store: Path, spec: RunSpec, names: Mapping[str, tuple[str, str]]
+) -> dict[str, str]:
     """Return a run's ``model``, ``task`` and ``method``.
 
     Without given names, the method is shown as its selection. A refit has the names of its folds'

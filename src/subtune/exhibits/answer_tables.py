@@ -14,7 +14,7 @@ from subtune.analysis.answer import (
     format_chance,
     format_share,
 )
-from subtune.analysis.candidates import FULL, from_the_smallest, remarks
+from subtune.analysis.candidates import FULL, remarks, sort_methods
 from subtune.analysis.chosen_runs import title_with_mask
 from subtune.analysis.tables import columns_of, read_table, set_types
 from subtune.exhibits.output import (
@@ -44,15 +44,14 @@ def answers_table(results: ExperimentResults) -> Styled:
     found = find_answers(chosen, results["row_scores"], results.unfinished)
     titles = {**results.task_titles, ALL_TASKS: ALL_TASKS}
     rows = [_answer_row(answer, titles[answer.task]) for answer in found]
-    columns = [column.column for column in columns_of("answers")]
     sentences = [
         f"* {escape_markdown(f'{a.model}, {titles[a.task]}')}: {describe_answer(a)}" for a in found
     ]
     judged = chosen[chosen["judges"]]
     by_dev_rows = ON_SAME_ROWS if judged["decides"].any() else CHOSEN_ON_DEV
-    methods = from_the_smallest(results.summary)
+    methods = sort_methods(results.summary, ["trained", "score"])
     return Styled(
-        set_types(pd.DataFrame(rows, columns=columns), "answers"),
+        set_types(pd.DataFrame(rows, columns=[*columns_of("answers")["column"]]), "answers"),
         loss_table(methods, titles),
         bold=pd.DataFrame({"method": methods["sure"]}),
         before="\n".join(sentences),
@@ -144,7 +143,8 @@ def format_answers(path: Path) -> str:
         lines += [f"{model}:", *wrap_text(f"  {title}{summarise_answers(rows)}"), ""]
     methods = path.with_name(f"summary{path.suffix}")
     if len(table) == 1 and methods.is_file():
-        losses = loss_table(from_the_smallest(read_table(methods, "summary")))
+        smallest_first = sort_methods(read_table(methods, "summary"), ["trained", "score"])
+        losses = loss_table(smallest_first)
         lines += [*losses.to_string(index=False).splitlines(), ""]
     names = ["report.html", "answers.md", "front.png", "summary.md"]
     shown = [name for name in names if path.with_name(name).exists()]

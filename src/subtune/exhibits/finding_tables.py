@@ -47,8 +47,8 @@ def choices_table(results: ExperimentResults) -> pd.DataFrame:
     If a learning rate was searched, the table has the search's plateau.
     """
     table = results["chosen"].query("decides")
-    has_plateau = table["plateau"].notna()
-    plateaus = table["plateau"].where(has_plateau, "").str.split()
+    searched = table["plateau"].dropna()
+    plateaus = searched.map(lambda rates: ", ".join(map(str, map(format_rate, rates))) or EMPTY)
     choices_table = pd.DataFrame(
         {
             "model": table["model"],
@@ -56,9 +56,7 @@ def choices_table(results: ExperimentResults) -> pd.DataFrame:
             "method": [title_with_mask(row) for row in table.to_dict("records")],
             "seed": table["seed"],
             "learning rate": table["learning_rate"],
-            "plateau": plateaus.map(
-                lambda rates: ", ".join(str(format_rate(float(r))) for r in rates) or EMPTY
-            ),
+            "plateau": plateaus.reindex(table.index, fill_value=EMPTY),
             "epoch": table["best_epoch"],
             "trained parameters": table["trainable"],
             "metric": table["metric"],
@@ -67,7 +65,7 @@ def choices_table(results: ExperimentResults) -> pd.DataFrame:
             "run": table["run"],
         }
     )
-    return choices_table if has_plateau.any() else choices_table.drop(columns="plateau")
+    return choices_table if len(searched) else choices_table.drop(columns="plateau")
 
 
 def learning_rates_table(results: ExperimentResults, printed: str, method: str) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from subtune.analysis.answer import ALL_TASKS
-from subtune.analysis.candidates import from_the_smallest
+from subtune.analysis.candidates import sort_methods
 from subtune.analysis.chosen_runs import QUESTION, title_with_mask
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.tables import read_table
@@ -213,7 +213,8 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
     titles = dict(answers[["task", "title"]].itertuples(index=False))
     several = methods["model"].nunique() > 1
     groups = methods.dropna(subset="score").groupby(QUESTION, sort=False)
-    losses = loss_table(from_the_smallest(methods)).to_markdown(index=False, disable_numparse=True)
+    smallest_first = sort_methods(methods, ["trained", "score"])
+    losses = loss_table(smallest_first).to_markdown(index=False, disable_numparse=True)
     pictures = []
     for (model, task, _), rows in groups:
         title = f"{titles[task]}, {model}" if several else titles[task]

@@ -13,8 +13,6 @@ from subtune.steps.jobs import Job, Paths
 from subtune.steps.scores import SCORE_TABLES
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from subtune.exhibits.output import ExperimentResults
     from subtune.papers.paper import Paper, Table
     from subtune.steps.context import Context
@@ -112,6 +110,7 @@ def read_results(
     import pandas as pd
 
     from subtune.analysis.claims import judge_claims
+    from subtune.analysis.parameters import information_tables
     from subtune.analysis.run_scores import train_and_dev
     from subtune.analysis.tables import read_table
     from subtune.exhibits.glue_server import read_test_scores, with_test_scores
@@ -125,7 +124,10 @@ def read_results(
         del tables["sizes"]
     made: dict[str, pd.DataFrame] = {}
     if "component_shares" in wanted:
-        made |= _information(tasks, inputs["fisher_sums"])
+        sums = zip(tasks, inputs["fisher_sums"], strict=True)
+        made |= information_tables(
+            pd.concat([pd.read_csv(path).assign(task=task) for task, path in sums])
+        )
     if "train_scores" in wanted:
         made["train_scores"] = train_and_dev(tables["chosen"], store)
     if inputs["test_scores"]:
@@ -167,24 +169,6 @@ def list_made_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:
         "train_scores": bool(paper.scored_on_training_rows),
     } | dict.fromkeys(INFORMATION, paper.shows_information())
     return [name for name, is_made in made.items() if is_made]
-
-
-def _information(tasks: Sequence[str], paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
-    """Return the tables `INFORMATION`, made from a file of Fisher information per task."""
-    import pandas as pd
-
-    from subtune.analysis import parameters
-
-    sums = pd.concat(
-        [pd.read_csv(path).assign(task=task) for task, path in zip(tasks, paths, strict=True)]
-    )
-    layers = parameters.layernorm_information(sums)
-    return {
-        "component_shares": parameters.component_shares(sums),
-        "parameter_information": parameters.parameter_information(sums),
-        "layernorm_information": layers,
-        "global_layernorm_information": parameters.global_layernorm_information(layers),
-    }
 
 
 def write_exhibits(exhibits: "Iterable[tuple[Table, Any]]", folder: Path) -> None:

@@ -11,8 +11,7 @@ from subtune import papers
 from subtune.analysis import chosen_runs, run_scores
 from subtune.analysis.chosen_runs import CONVERGED, FELL, STILL_RISING, verdict
 from subtune.analysis.statistics import minus, paired_tests
-from subtune.analysis.tables import columns_of as declarations_of
-from subtune.analysis.tables import read_table
+from subtune.analysis.tables import columns_of, read_table
 from subtune.papers.layernorm import mask_minus
 from subtune.runs.records import write_checksums
 from subtune.tasks import TASKS
@@ -186,7 +185,7 @@ def test_scores_have_the_declared_columns(tmp_path):
     recorded(tmp_path, "a", "rte", [(0.9,)])
     chosen = chosen_runs.choose_rates(collected(tmp_path, "bitfit", "rte", [("a", 1e-3)]))
     judged = chosen_runs.with_verdicts(chosen, tmp_path, list_score_columns([TASKS["rte"]], {}))
-    assert list(judged.assign(margin=0.02)) == [c.column for c in declarations_of("scores")]
+    assert list(judged.assign(margin=0.02)) == [*columns_of("scores")["column"]]
 
 
 def test_what_trains_is_counted_with_the_classifier_and_without(tmp_path):
@@ -227,7 +226,7 @@ def test_a_search_knows_its_edge_by_the_rates_that_it_tried(tmp_path, tried, at_
 
 
 def test_the_plateau_of_a_search_has_the_rates_that_score_almost_as_high(tmp_path):
-    assert searched(tmp_path, 1e-2, 3e-3, 1e-3, 3e-2).plateau == "0.01 0.003"
+    assert searched(tmp_path, 1e-2, 3e-3, 1e-3, 3e-2).plateau == [0.01, 0.003]
 
 
 def test_every_seed_of_a_search_is_chosen_whatever_it_found():

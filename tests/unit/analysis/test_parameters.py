@@ -15,10 +15,15 @@ from tests.helpers.examples import sums
 from tests.helpers.exhibits import made
 
 
+def information(*sums_of_tasks, of):
+    """One of the tables of several tasks' information."""
+    return parameters.information_tables(pd.concat(sums_of_tasks))[of]
+
+
 def test_components_are_ranked_by_mean_information_normalised_per_task():
     # Per component the mean is (2 weights + 2 biases) · information / 8 entries.
     other = sums("b", output_LayerNorm=0.0, attention_self_query=2000.0)
-    shares = parameters.component_shares(pd.concat([sums("a", output_LayerNorm=3.0), other]))
+    shares = information(sums("a", output_LayerNorm=3.0), other, of="component_shares")
     total = parameters.component_ranking(shares)
     assert total["output.LayerNorm"] == pytest.approx(3 / 10)
     assert total["attention.self.query"] == pytest.approx(1 / 10 + 2000 / 2006)
@@ -31,7 +36,7 @@ def test_components_are_ranked_by_mean_information_normalised_per_task():
 def test_a_parameters_information_is_the_mean_over_its_entries():
     table = sums("a")
     table.loc[table["parameter"] == "encoder.layer.0.attention.self.value.bias", "information"] = 5
-    found = parameters.parameter_information(pd.concat([table, sums("b")]))
+    found = information(table, sums("b"), of="parameter_information")
     values = found.set_index(["task", "parameter"])["information"]
     # Both layers have two entries: (5 + 1) / 4.
     assert (values["a", "b_v"], values["b", "b_v"]) == (1.5, 0.5)
@@ -39,9 +44,7 @@ def test_a_parameters_information_is_the_mean_over_its_entries():
 
 
 def test_layernorm_shares_sum_to_1_and_global_ones_to_the_number_of_tasks():
-    shares = parameters.layernorm_information(
-        pd.concat([sums("a"), sums("b", output_LayerNorm=5.0)])
-    )
+    shares = information(sums("a"), sums("b", output_LayerNorm=5.0), of="layernorm_information")
     assert shares.groupby("task")["share"].sum().to_dict() == pytest.approx({"a": 1, "b": 1})
     total = parameters.global_layernorm_information(shares)
     assert total.groupby("part")["share"].sum().to_dict() == pytest.approx({"weight": 2, "bias": 2})

@@ -36,13 +36,13 @@ TABLES = ("runs", "scores", "summary", "answers")
 
 
 def names(table):
-    return [column.column for column in columns_of(table)]
+    return [*columns_of(table)["column"]]
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_column_is_declared_once_with_a_type_and_a_meaning(table):
     assert len(set(names(table))) == len(names(table)) > 20
-    assert all(column.type in DTYPES and column.meaning for column in columns_of(table))
+    assert {*columns_of(table)["type"]} <= {*DTYPES} and columns_of(table)["meaning"].all()
 
 
 def test_the_tables_have_the_declared_columns_and_types(tmp_path):
@@ -52,7 +52,7 @@ def test_the_tables_have_the_declared_columns_and_types(tmp_path):
         assert list(table) == names(name)
         table.to_csv(tmp_path / "table.csv", index=False)
         again = read_table(tmp_path / "table.csv", name)
-        types = {column.column: DTYPES[column.type] for column in columns_of(name)}
+        types = {row.column: DTYPES[row.type] for row in columns_of(name).itertuples()}
         assert again.dtypes.astype(str).to_dict() == types
 
 
@@ -109,7 +109,7 @@ def test_a_row_has_all_that_decides_a_run_and_its_record(store):
 
 
 def test_a_column_that_is_not_declared_is_refused(store, monkeypatch):
-    others = [c for c in tables.COLUMNS if c.column != "spec.tokens.doc_stride"]
+    others = tables.COLUMNS[tables.COLUMNS["column"] != "spec.tokens.doc_stride"]
     monkeypatch.setattr(tables, "COLUMNS", others)
     with pytest.raises(SubtuneError, match=r"no row of runs for spec\.tokens\.doc_stride"):
         table_of_runs(store, planned(store))

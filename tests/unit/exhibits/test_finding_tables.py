@@ -44,7 +44,7 @@ def test_the_choices_have_a_row_per_mask_and_the_plateau_of_a_search():
         ("rte", "layernorm", 1.0, None, 3e-3, 0, 0.5),
         ("rte", "layernorm", 0.2, "individual", 1e-3, 0, 0.4),
     ]
-    table = choices_of(scored(*rows).assign(plateau=[None, "0.001 0.003"]))
+    table = choices_of(scored(*rows).assign(plateau=[None, [0.001, 0.003]]))
     assert table["method"].tolist() == ["LayerNorm", "LayerNorm, top 20%, individual"]
     assert table["learning rate"].tolist() == [3e-3, 1e-3]
     assert table["plateau"].tolist() == [EMPTY, "1e-3, 3e-3"]

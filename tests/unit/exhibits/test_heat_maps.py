@@ -13,9 +13,9 @@ from tests.helpers.exhibits import made, titled
 BOTH = titled(TASKS["qnli"], TASKS["sst2"])
 
 
-SHARES = parameters.layernorm_information(
+SHARES = parameters.information_tables(
     pd.concat([sums("qnli"), sums("sst2", output_LayerNorm=3.0)])
-)
+)["layernorm_information"]
 
 
 def heat_maps(figure):
