@@ -177,6 +177,12 @@ MISSING = {
 MOST_READ = 0.95
 
 
+def format_share(value: float) -> str:
+    """Return a share with two significant digits: ``0.095 %``, ``13 %``."""
+    percent = 100 * value
+    return f"{percent:.2g} %" if percent < 99.5 else f"{percent:.0f} %"
+
+
 def format_chance(chance: float) -> str:
     """Return a chance in whole per cent, but never 0 % or 100 %."""
     percent = round(100 * chance)
@@ -206,7 +212,14 @@ def describe_answer(answer: Answer) -> str:
             sentences.append(_what_would_decide(answer, candidate))
         sentences += _doubts(answer, candidate)
     if answer.unfinished:
-        sentences.append(_unfinished(answer))
+        counts = [
+            f"{method_title(name)} {done} of {all}"
+            for name, (done, all) in answer.unfinished.items()
+        ]
+        counts[0] += f" {answer.unit}s"
+        shared = f"each loss is over the {answer.unit}s that both methods have"
+        goes_on = "the same command with more minutes goes on"
+        sentences.append(f"Not finished: {', '.join(counts)}; {shared}; {goes_on}.")
     return " ".join(sentences)
 
 
@@ -249,20 +262,17 @@ def _doubts(answer: Answer, candidate: Candidate) -> list[str]:
     return sentences
 
 
-def _unfinished(answer: Answer) -> str:
-    """Return a sentence with the methods that lack seeds or folds."""
-    counts = [
-        f"{method_title(name)} {done} of {all}" for name, (done, all) in answer.unfinished.items()
-    ]
-    counts[0] += f" {answer.unit}s"
-    shared = f"each loss is over the {answer.unit}s that both methods have"
-    goes_on = "the same command with more minutes goes on"
-    return f"Not finished: {', '.join(counts)}; {shared}; {goes_on}."
-
-
 def _describe_decision(answer: Answer, candidate: Candidate) -> str:
     """Return the sentence that names what to train."""
-    named, margin = _method_with_size(candidate), f"{answer.margin:g}"
+    named = candidate.title
+    if named == method_title("embeddings"):
+        named = "nothing (a regression on frozen embeddings)"
+    elif named == method_title("frozen"):
+        named += " (the classifier alone)"
+    else:
+        # Full's parameters are unknown if it has no run.
+        of_all = "" if pd.isna(candidate.share) else f", {format_share(candidate.share)} of all"
+        named += f" ({candidate.trained:,} parameters{of_all})"
     reference = "full" if candidate.reference == FULL else candidate.reference
     scores = f"it scores {candidate.score:.4f}, {reference} {candidate.reference_score:.4f}"
     most, is_alone = candidate.most_lost, len(candidate.seeds) == 1
@@ -280,22 +290,11 @@ def _describe_decision(answer: Answer, candidate: Candidate) -> str:
         within = ""
         if candidate.studies:
             chance = format_chance(candidate.chance)
-            within = f"; it is within {margin} of {reference} with {chance} chance"
+            within = f"; it is within {answer.margin:g} of {reference} with {chance} chance"
         return f"Probably {named}: {scores}{within}{caveat}."
     loss = -candidate.difference.mean
     at_most = f", at most {most:.4f}" if candidate.studies else ""
     return f"Train everything: the nearest method, {named}, loses {loss:.4f}{at_most}{caveat}."
-
-
-def _method_with_size(candidate: Candidate) -> str:
-    """Return a method with its size."""
-    if candidate.title == method_title("embeddings"):
-        return "nothing (a regression on frozen embeddings)"
-    if candidate.title == method_title("frozen"):
-        return f"{candidate.title} (the classifier alone)"
-    # Full's parameters are unknown if it has no run.
-    of_all = "" if pd.isna(candidate.share) else f", {format_share(candidate.share)} of all"
-    return f"{candidate.title} ({candidate.trained:,} parameters{of_all})"
 
 
 def _what_would_decide(answer: Answer, candidate: Candidate) -> str:
@@ -313,9 +312,3 @@ def _what_would_decide(answer: Answer, candidate: Candidate) -> str:
         seeds = [*candidate.seeds, *itertools.islice(unused, answer.more_seeds)]
         more.append(f"`seeds: {seeds}`")
     return f"{safe}; about {' or '.join(more)} would tell." if more else f"{safe}."
-
-
-def format_share(value: float) -> str:
-    """Return a share with two significant digits: ``0.095 %``, ``13 %``."""
-    percent = 100 * value
-    return f"{percent:.2g} %" if percent < 99.5 else f"{percent:.0f} %"

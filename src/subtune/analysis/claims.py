@@ -33,8 +33,9 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import intervals
+from subtune.analysis.chosen_runs import by_method
 from subtune.analysis.intervals import Interval
-from subtune.analysis.statistics import SIGNIFICANCE, complete_scores, kruskal_wallis, minus
+from subtune.analysis.statistics import SIGNIFICANCE, kruskal_wallis, minus
 
 Expectation = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
@@ -176,10 +177,6 @@ class Judgement(NamedTuple):
     cells: int
     judged: str
 
-    @classmethod
-    def of(cls, value: float, cells: int, holds: bool) -> "Judgement":
-        return cls(value, cells, HOLDS if holds else DOES_NOT_HOLD)
-
 
 def judge_claims(
     claims: Sequence[Claim],
@@ -290,9 +287,16 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
     if not data:
         return None
     if claim.order:
-        return Judgement.of(math.nan, 0, claim.order(*data, *claim.of))
+        is_first = claim.order(*data, *claim.of)
+        return Judgement(math.nan, 0, HOLDS if is_first else DOES_NOT_HOLD)
     if claim.groups:
-        return _kruskal_wallis(claim.groups, data)
+        # The claim holds if the scores of two methods do not differ.
+        wide = pd.concat([by_method(table).reindex(columns=[*claim.groups]) for table in data])
+        wide = wide.dropna()
+        if len(wide) < FEWEST_UNITS:
+            return None
+        p_value = kruskal_wallis(*(wide[group].tolist() for group in claim.groups))
+        return Judgement(p_value, len(wide), HOLDS if p_value >= SIGNIFICANCE else DOES_NOT_HOLD)
     if claim.at_least:
         # A method that diverged counts as worse than every other.
         data = [t.assign(value=t["value"].fillna(-np.inf)) if "value" in t else t for t in data]
@@ -303,19 +307,12 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
         # A cell of a paper's table is the mean over seeds.
         cells = cells.unstack("seed").mean(axis=1)
     margin = claim.equivalence_margin()
-    if claim.at_least is None:
+    value: float
+    if claim.at_least:
+        value = sum(holds(claim.expects, cell, margin) for cell in cells)
+        is_met = value / len(cells) >= claim.at_least[0] / claim.at_least[1]
+    else:
         mean = float(cells.mean())
         value = math.exp(mean) if claim.measure == "ratio" else mean
-        return Judgement.of(value, len(cells), holds(claim.expects, mean, margin))
-    number = sum(holds(claim.expects, value, margin) for value in cells)
-    share = claim.at_least[0] / claim.at_least[1]
-    return Judgement.of(number, len(cells), number / len(cells) >= share)
-
-
-def _kruskal_wallis(groups: tuple[str, str], data: Sequence[pd.DataFrame]) -> Judgement | None:
-    """Judge by the Kruskal–Wallis test: the claim holds if two methods' scores do not differ."""
-    wide = pd.concat([complete_scores(groups, table) for table in data])
-    if len(wide) < FEWEST_UNITS:
-        return None
-    p_value = kruskal_wallis(*(wide[group].tolist() for group in groups))
-    return Judgement.of(p_value, len(wide), p_value >= SIGNIFICANCE)
+        is_met = holds(claim.expects, mean, margin)
+    return Judgement(value, len(cells), HOLDS if is_met else DOES_NOT_HOLD)

@@ -218,12 +218,6 @@ def _with_several_sizes(sizes: pd.DataFrame, metric: str | None) -> pd.DataFrame
 # Tests between methods.
 
 
-def complete_scores(methods: Sequence[str], chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return means over seeds, a column per method, without models and columns that lack a
-    method."""
-    return by_method(chosen).reindex(columns=list(methods)).dropna()
-
-
 def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
     """Return the p-value of the Kruskal–Wallis test between two groups of scores."""
     from scipy import stats

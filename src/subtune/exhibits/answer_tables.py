@@ -8,7 +8,6 @@ import pandas as pd
 
 from subtune.analysis.answer import (
     ALL_TASKS,
-    Answer,
     describe_answer,
     find_answers,
     format_chance,
@@ -43,10 +42,17 @@ def answers_table(results: ExperimentResults) -> Styled:
     chosen = results["chosen"]
     found = find_answers(chosen, results["row_scores"], results.unfinished)
     titles = {**results.task_titles, ALL_TASKS: ALL_TASKS}
-    rows = [_answer_row(answer, titles[answer.task]) for answer in found]
-    sentences = [
-        f"* {escape_markdown(f'{a.model}, {titles[a.task]}')}: {describe_answer(a)}" for a in found
-    ]
+    rows, sentences = [], []
+    for answer in found:
+        title, sentence = titles[answer.task], describe_answer(answer)
+        sentences.append(f"* {escape_markdown(f'{answer.model}, {title}')}: {sentence}")
+        row = vars(answer) | {"answer": sentence}
+        if candidate := answer.candidate:
+            row |= candidate._asdict() | candidate.difference._asdict()
+            row |= {"difference": candidate.difference.mean, "seeds": len(candidate.seeds)}
+            row["method"] = candidate.title
+        # A candidate has a title too; the column has the task's.
+        rows.append(row | {"title": title})
     judged = chosen[chosen["judges"]]
     by_dev_rows = ON_SAME_ROWS if judged["decides"].any() else CHOSEN_ON_DEV
     methods = sort_methods(results.summary, ["trained", "score"])
@@ -57,17 +63,6 @@ def answers_table(results: ExperimentResults) -> Styled:
         before="\n".join(sentences),
         note=APART if judged["judged_apart"].all() else by_dev_rows,
     )
-
-
-def _answer_row(answer: Answer, title: str) -> dict[str, Any]:
-    """Return an answer's numbers by name, and those of its candidate, if it has one."""
-    numbers = vars(answer) | {"title": title, "answer": describe_answer(answer)}
-    if candidate := answer.candidate:
-        mean, low, high = candidate.difference
-        numbers |= candidate._asdict() | {"difference": mean, "low": low, "high": high}
-        # A candidate has a title too; the column has the task's.
-        numbers |= {"title": title, "method": candidate.title, "seeds": len(candidate.seeds)}
-    return numbers
 
 
 def loss_table(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None) -> pd.DataFrame:
@@ -157,31 +152,28 @@ def summary_table(results: ExperimentResults) -> Styled:
     Methods on the Pareto front of score and parameters are bold.
     """
     rows = results.summary
-    records = rows.to_dict("records")
-    shown = pd.DataFrame([_summary_row(row, results.tasks[row["task"]], rows) for row in records])
-    return Styled(rows, shown, bold=pd.DataFrame({"method": rows["on_front"]}))
-
-
-def _summary_row(
-    row: Mapping[str, Any], task: Mapping[str, Any], methods: pd.DataFrame
-) -> dict[str, str]:
-    against = _against(row, methods)
-    return {
-        "model": row["model"],
-        "task": task["title"],
-        "metric": task["metrics"][row["metric"]],
-        "method": title_with_mask(row),
-        "score": _format_score(row),
-        **against,
-        "difference" if against else "minus full": format_number(row["difference"], "+.4f"),
-        "95 % interval": format_interval(row["low"], row["high"]),
-        "parameters": f"{row['trained']:,}",
-        "share of full": EMPTY if pd.isna(row["share"]) else format_share(row["share"]),
-        "on disk": format_size(row["delta_bytes"]),
-        "seconds": f"{row['seconds']:,.0f}",
-        "best epoch": format_number(row["epoch"], "g"),
-        "remarks": remarks(row) or EMPTY,
-    }
+    shown = []
+    for row in rows.to_dict("records"):
+        task, against = results.tasks[row["task"]], _against(row, rows)
+        shown.append(
+            {
+                "model": row["model"],
+                "task": task["title"],
+                "metric": task["metrics"][row["metric"]],
+                "method": title_with_mask(row),
+                "score": _format_score(row),
+                **against,
+                "difference" if against else "minus full": format_number(row["difference"], "+.4f"),
+                "95 % interval": format_interval(row["low"], row["high"]),
+                "parameters": f"{row['trained']:,}",
+                "share of full": EMPTY if pd.isna(row["share"]) else format_share(row["share"]),
+                "on disk": format_size(row["delta_bytes"]),
+                "seconds": f"{row['seconds']:,.0f}",
+                "best epoch": format_number(row["epoch"], "g"),
+                "remarks": remarks(row) or EMPTY,
+            }
+        )
+    return Styled(rows, pd.DataFrame(shown), bold=pd.DataFrame({"method": rows["on_front"]}))
 
 
 def _format_score(row: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from subtune.analysis import parameters, statistics
 from subtune.analysis.candidates import remarks
-from subtune.analysis.chosen_runs import title_with_mask, whole_methods
+from subtune.analysis.chosen_runs import by_method, title_with_mask, whole_methods
 from subtune.analysis.claims import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -118,7 +118,7 @@ def kruskal_wallis_table(results: ExperimentResults, methods: Sequence[str]) -> 
     """
     printed, printed_scores = results.printed("kruskal_wallis"), results.printed("scores")
     tables = [results.tables[name] for name in ("chosen", "test_scores") if name in results.tables]
-    ours = [statistics.complete_scores(methods, table) for table in tables]
+    ours = [by_method(table).reindex(columns=[*methods]).dropna() for table in tables]
     ours += [pd.concat(ours)] if len(ours) > 1 else []
     tested: list[tuple[str, Mapping[str, pd.Series] | pd.DataFrame, float | None]] = [
         (f"this run's {name.replace('table', 'table ')}", scores, None)
@@ -193,7 +193,29 @@ def claims_table(claims: pd.DataFrame) -> Styled:
     Our runs have two verdicts: by the paper's criterion, and by the interval. The paper's printed
     numbers have one, by the paper's criterion. Verdicts other than undecided are bold.
     """
-    table = pd.DataFrame([_claim_row(claim) for claim in claims.to_dict("records")])
+    rows = []
+    for claim in claims.to_dict("records"):
+        plural = "" if claim["units"] == 1 else "s"
+        units = " × ".join(f"{part}{plural}" for part in str(claim["unit"]).split(" × "))
+        contradicted_by = claim["contradicted_by"]
+        rows.append(
+            {
+                "claim": claim["claim"],
+                "as the paper judges": claim["judged"],
+                "judged by": claim["judged_by"],
+                "this run": _format_statistic(claim, "ours", "cells", "judged"),
+                "paper": _format_statistic(claim, "paper", "paper_cells", "paper_judged"),
+                "by the interval": EMPTY if pd.isna(claim["verdict"]) else claim["verdict"],
+                "mean": format_number(claim["mean"], ".3f"),
+                "95 % interval": format_interval(claim["low"], claim["high"], ".3f"),
+                # Such as ``3 seeds`` and ``27 models × tasks``.
+                "over": f"{claim['units']} {units}" if claim["units"] else EMPTY,
+                "statistic": claim["statistic"],
+                "printed in": claim["printed_in"],
+                "contradicted by": EMPTY if pd.isna(contradicted_by) else contradicted_by,
+            }
+        )
+    table = pd.DataFrame(rows)
     return Styled(table, bold=~table[VERDICTS].isin([UNDECIDED, EMPTY]), wide=WIDE)
 
 
@@ -219,23 +241,6 @@ def format_papers(papers: Mapping[str, Sequence[Path]]) -> str:
     return "\n".join(lines)
 
 
-def _claim_row(claim: dict[str, Any]) -> dict[str, str]:
-    return {
-        "claim": claim["claim"],
-        "as the paper judges": claim["judged"],
-        "judged by": claim["judged_by"],
-        "this run": _format_statistic(claim, "ours", "cells", "judged"),
-        "paper": _format_statistic(claim, "paper", "paper_cells", "paper_judged"),
-        "by the interval": EMPTY if pd.isna(claim["verdict"]) else claim["verdict"],
-        "mean": format_number(claim["mean"], ".3f"),
-        "95 % interval": format_interval(claim["low"], claim["high"], ".3f"),
-        "over": _format_units(claim) if claim["units"] else EMPTY,
-        "statistic": claim["statistic"],
-        "printed in": claim["printed_in"],
-        "contradicted by": EMPTY if pd.isna(claim["contradicted_by"]) else claim["contradicted_by"],
-    }
-
-
 def _format_statistic(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
     """Return the statistic behind the paper's verdict: a mean, a count, a p-value or an order."""
     if claim[judged] == UNDECIDED:
@@ -245,10 +250,3 @@ def _format_statistic(claim: dict[str, Any], value: str, cells: str, judged: str
     if claim["judged_by"].startswith("at least"):
         return f"{claim[value]:.0f} of {claim[cells]}"
     return format_number(claim[value], ".3f")
-
-
-def _format_units(claim: dict[str, Any]) -> str:
-    """Return the number of units in words: ``3 seeds``, ``27 models × tasks``."""
-    parts = str(claim["unit"]).split(" × ")
-    plural = "" if claim["units"] == 1 else "s"
-    return f"{claim['units']} " + " × ".join(f"{part}{plural}" for part in parts)

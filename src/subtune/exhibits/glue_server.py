@@ -62,39 +62,35 @@ class ServerFile(NamedTuple):
         return self.labels[0] if self.labels else f"{SCORES[0]:.3f}"
 
 
-_FILES = (
-    ServerFile("CoLA.tsv", "cola", "test", 1063),
-    ServerFile("SST-2.tsv", "sst2", "test", 1821),
-    ServerFile("MRPC.tsv", "mrpc", "test", 1725),
-    ServerFile("STS-B.tsv", "stsb", "test", 1379),
-    ServerFile("MNLI-m.tsv", "mnli", "test_matched", 9796),
-    ServerFile("MNLI-mm.tsv", "mnli", "test_mismatched", 9847),
-    ServerFile("QNLI.tsv", "qnli", "test", 5463),
-    ServerFile("RTE.tsv", "rte", "test", 3000),
-    ServerFile("WNLI.tsv", "wnli", "test", 146),
-    ServerFile("QQP.tsv", "qqp", "test", 390965),
-    ServerFile("AX.tsv", "mnli", DIAGNOSTIC, 1104),
-)
-FILES = {file.name: file for file in _FILES}
+FILES = {
+    file.name: file
+    for file in (
+        ServerFile("CoLA.tsv", "cola", "test", 1063),
+        ServerFile("SST-2.tsv", "sst2", "test", 1821),
+        ServerFile("MRPC.tsv", "mrpc", "test", 1725),
+        ServerFile("STS-B.tsv", "stsb", "test", 1379),
+        ServerFile("MNLI-m.tsv", "mnli", "test_matched", 9796),
+        ServerFile("MNLI-mm.tsv", "mnli", "test_mismatched", 9847),
+        ServerFile("QNLI.tsv", "qnli", "test", 5463),
+        ServerFile("RTE.tsv", "rte", "test", 3000),
+        ServerFile("WNLI.tsv", "wnli", "test", 146),
+        ServerFile("QQP.tsv", "qqp", "test", 390965),
+        ServerFile("AX.tsv", "mnli", DIAGNOSTIC, 1104),
+    )
+}
 
 
-class Submission(NamedTuple):
-    """The model and the method whose predictions are in a zip."""
+def list_submissions(config: Config, experiment: Experiment) -> dict[str, tuple[str, str]]:
+    """Return the model and the method of each of an experiment's zips, by the zip's name.
 
-    model: str
-    method: str
-
-
-def list_submissions(config: Config, experiment: Experiment) -> dict[str, Submission]:
-    """Return an experiment's zips by name: one per method that trains, if it has GLUE's rows.
-
-    If there are several models, each has a directory.
+    There is one per method that trains, if the experiment has GLUE's rows. If there are several
+    models, each has a directory.
     """
     if not any(map(config.is_submitted, experiment.tasks)):
         return {}
     several = len(experiment.models) > 1
     return {
-        f"{model}/{method}" if several else method: Submission(model, method)
+        f"{model}/{method}" if several else method: (model, method)
         for model in experiment.models
         for method in experiment.methods_for(model)
         if not isinstance(config.selection(method, model), Embeddings)

@@ -64,10 +64,6 @@ class ExperimentResults:
     def column_titles(self) -> dict[str, str]:
         return {key: t for about in self.tasks.values() for key, t in about["columns"].items()}
 
-    @property
-    def source(self) -> str:
-        return " and ".join(dict.fromkeys(about["source"] for about in self.tasks.values()))
-
     @cached_property
     def summary(self) -> pd.DataFrame:
         """The table of `subtune.analysis.candidates.summary`, which takes a second to make."""

@@ -127,7 +127,8 @@ def comparison_table(
         not_competing: methods that do not compete for the best score.
     """
     chosen = results["test_scores"] if test else results["chosen"]
-    source = "test set" if test else results.source
+    sources = dict.fromkeys(about["source"] for about in results.tasks.values())
+    source = "test set" if test else " and ".join(sources)
     every, tasks = results.printed("scores"), results.column_titles
     printed = exhibit_scores(every, exhibits)
     if test:

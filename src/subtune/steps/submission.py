@@ -20,8 +20,8 @@ def jobs(context: "Context") -> Iterator[Job]:
             predicted = {model: paths.test_predictions(name, model) for model in experiment.models}
             spec = {
                 "zips": [
-                    {"name": zip, "predicted": predicted[of.model]} | of._asdict()
-                    for zip, of in zips.items()
+                    {"name": zip, "predicted": predicted[model], "model": model, "method": method}
+                    for zip, (model, method) in zips.items()
                 ],
             }
             inputs = {"chosen": paths.data(name, "chosen"), "predicted": [*predicted.values()]}
