@@ -1,32 +1,28 @@
 """What is known of a model without its weights: dimensions, and what its configuration says."""
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, one_line
 from subtune.core.files import read_package_yaml
 from subtune.methods import Selection
 from subtune.methods.added import Adapter, Peft, PeftSettings
-from subtune.methods.roles import Shape, is_classifier, is_embedding
+from subtune.methods.roles import Shape, family_naming, first_position, is_classifier, is_embedding
 from subtune.methods.selection import count_trained
-from subtune.models.families import FAMILIES, SEQUENCE_CLASSIFICATION, Dimensions
+from subtune.models.families import (
+    FAMILIES,
+    MEAN_CLASSIFICATION,
+    SEQUENCE_CLASSIFICATION,
+    Dimensions,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
-
-import json
-from collections.abc import Callable
-from typing import Literal
-
-from subtune.core.errors import one_line
-from subtune.methods.roles import family_naming, first_position
-from subtune.models.families import (
-    MEAN_CLASSIFICATION,
-)
 
 CONFIG = "config.json"
 # The default padding id of RoBERTa and similar families.

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+
+from subtune.core.errors import one_line
 
 if TYPE_CHECKING:
     import datasets
 
     from subtune.runs.spec import Fold
     from subtune.tasks import TaskSpec
-
-from collections.abc import Iterator
-from functools import lru_cache
-
-from subtune.core.errors import one_line
 
 # The tokens whose last hidden states the head reads. "marked": those at the positions in the column
 # `reads`.

@@ -7,28 +7,20 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import itertools
 import json
 import re
 import unicodedata
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
-
-from subtune.core.errors import SubtuneError, one_of
-
-if TYPE_CHECKING:
-    from subtune.tasks.task import TaskSpec
-
-
-import itertools
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from subtune.core.errors import shown
+from subtune.core.errors import SubtuneError, one_of, shown
 from subtune.tasks.examples import Examples
 from subtune.tasks.metrics import METRICS
 from subtune.tasks.task_kind import (

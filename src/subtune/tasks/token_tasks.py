@@ -16,18 +16,8 @@ from tokenizers.models import WordLevel
 
 from subtune.core.errors import SubtuneError, explain_pydantic_errors, one_of
 from subtune.tasks.examples import IGNORED, Examples
-from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, TaskKind, Text
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from torch import Tensor
-
-    from subtune.tasks.task import TaskSpec
-
-
-from typing import TYPE_CHECKING
-
 from subtune.tasks.metrics import METRICS
+from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, TaskKind, Text
 
 if TYPE_CHECKING:
     import pandas as pd
