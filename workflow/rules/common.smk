@@ -91,7 +91,10 @@ def lookup_job(name, value):
 
 
 def needs(name, input):
-    """Return the function that looks up one of a job's inputs by its name."""
+    """Return the function that looks up one of a job's inputs by its name.
+
+    Snakemake finds the rule that makes an input by its path.
+    """
     return lookup_job(name, lambda job, attempt: job.inputs[input])
 
 

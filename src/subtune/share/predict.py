@@ -22,7 +22,7 @@ from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
 from subtune.runs.spec import RunSpec
-from subtune.steps.computing import make_trainer
+from subtune.steps.train import make_trainer
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow
 from subtune.training.checkpoints import Checkpoints

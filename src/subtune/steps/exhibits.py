@@ -1,7 +1,11 @@
 """The step `exhibits`: an experiment's tables and figures, in one folder.
 
-A table whose data are missing is not there, so nobody must know before the run which there will be.
-The folder's index (`read_index`) says which there are, for the report.
+The folder has the tables and figures for which there are data, so nobody needs to know before a run
+which ones there will be. Its index lists them, for the report.
+
+A job of this step has the experiment's name as its id, which stays the same if a title changes. The
+job's spec therefore has everything that its exhibits show, except results of runs: Snakemake does
+the job again if a hash of the spec changes.
 """
 
 import json
@@ -35,11 +39,11 @@ def jobs(context: "Context") -> Iterator[Job]:
         }
         outputs: Paths = {"folder": paths.exhibits(name)}
         store = {"store": paths.records()}
-        yield Job("exhibits", name, _spec(context, name), inputs, outputs, store)
+        yield Job("exhibits", name, _describe_experiment(context, name), inputs, outputs, store)
 
 
-def _spec(context: "Context", name: str) -> dict[str, Any]:
-    """Return the values on which an experiment's exhibits depend, except results of runs."""
+def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
+    """Return the spec of an experiment's job."""
     from subtune.papers import paper_of
     from subtune.papers.shared import all_exhibits
     from subtune.tasks.task import list_score_columns

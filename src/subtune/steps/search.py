@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subtune.core.process import report
-from subtune.steps.computing import training
 from subtune.steps.jobs import Job
+from subtune.steps.train import training
 
 if TYPE_CHECKING:
     from subtune.steps.context import Context
