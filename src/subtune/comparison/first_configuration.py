@@ -4,7 +4,7 @@ import math
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,6 @@ from subtune.comparison.look import (
 )
 from subtune.comparison.settings import (
     StartingModel,
-    Times,
     estimate_times,
     find_starting_model,
     list_experiments,
@@ -141,8 +140,13 @@ def write_first_configuration(
         fixed["labels"] = model.labels
     choices = list_experiments(rows, windows, model.hidden_size, methods, fixed, timed.least_batch)
     config = _make_config(results, task, files, model, timed, choices[0])
-    config, times = _choose_experiment(config, choices, size, counts, options.minutes)
-    chosen = config.experiments[EXPERIMENT]
+    # The first experiment that ends in time is chosen, or else the last.
+    for chosen in choices:
+        config = config.model_copy(update={"experiments": {EXPERIMENT: chosen}})
+        tokens = counts.clip(max=chosen.max_length).mean()
+        times = estimate_times(config, size.replaced(tokens=tokens))
+        if times is None or times.all <= 60 * options.minutes:
+            break
     yield messages.run_line(chosen)
     lengths = describe_lengths(counts, chosen.max_length, bool(model.directory))
     yield from messages.reduction_lines(choices[0], chosen, rows, lengths, options.minutes)
@@ -225,34 +229,6 @@ def _make_config(
             },
         }
     )
-
-
-def _choose_experiment(
-    config: Config,
-    choices: Iterable[Experiment],
-    size: TaskSize,
-    counts: np.ndarray,
-    minutes: float,
-) -> tuple[Config, Times | None]:
-    """Choose the first experiment that ends within the user's minutes, or else the last.
-
-    Args:
-        config: a configuration, whose experiment is replaced.
-        choices: experiments, the best first and the quickest last.
-        size: the size of the task.
-        counts: the number of tokens of each text.
-        minutes: the user's minutes.
-
-    Returns:
-        The configuration, and its estimated time.
-    """
-    for chosen in choices:
-        config = config.model_copy(update={"experiments": {EXPERIMENT: chosen}})
-        tokens = counts.clip(max=chosen.max_length).mean()
-        times = estimate_times(config, size.replaced(tokens=tokens))
-        if times is None or times.all <= 60 * minutes:
-            break
-    return config, times
 
 
 def _render(

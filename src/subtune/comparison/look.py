@@ -188,14 +188,13 @@ def _describe_split(
     if kind != "multilabel":
         placed, left_out = drop_unlabelled_rows(placed, *label_names(label))
     where = "" if split == "train" else f" of {table.path}"
-    rows = list[PlacedTexts]()
+    rows, columns = list[PlacedTexts](), (*text, listed(label_names(label)))
     missing, counts = defaultdict[str, list[str]](list), Counter[str]()
     for place, cells in placed:
         texts = tuple(" ".join(str(cells.get(column) or "").split()) for column in text)
         labels = row_labels(cells, label, kind)
         rows.append((place + where, texts, labels))
         counts.update(labels or ())
-        columns = (*text, listed(label_names(label)))
         for column, cell in zip(columns, (*texts, labels), strict=True):
             if cell in ("", None):
                 missing[column].append(place + where)

@@ -26,12 +26,7 @@ from subtune.comparison.schedule import (
 from subtune.comparison.workers import LONGEST_WAIT, Ended, Workers, end_in_words
 from subtune.core.errors import SubtuneError, listed
 from subtune.core.files import Layout, write_text
-from subtune.runs.learning_rates import (
-    best_rate,
-    describe_search,
-    recorded_scores,
-    tried_scores,
-)
+from subtune.runs.learning_rates import best_rate, describe_search, recorded_scores
 from subtune.runs.records import is_recorded
 from subtune.steps.jobs import Job, Paths, files, run_job
 
@@ -111,16 +106,9 @@ class Progress:
         return Path(Layout(str(self.results)).log(job.step, job.id))
 
     def scores(self) -> dict[str, dict[float, float]]:
-        """Return each search's scores: from its file, or from its runs if it is not finished."""
-        found = {}
-        for id, spec in self.schedule.searches.items():
-            key = "search", id
-            if key in self.done:
-                [path] = map(Path, files(self.schedule.jobs[key].outputs))
-                found[id] = tried_scores(json.loads(path.read_text(encoding="utf-8"))[id])
-            else:
-                found[id] = recorded_scores(spec, self.store)
-        return found
+        """Return the scores of each search's recorded runs."""
+        searches = self.schedule.searches.items()
+        return {id: recorded_scores(spec, self.store) for id, spec in searches}
 
     def recorded_runs(self, scores: Scores) -> dict[str, str]:
         """Return the recorded run of each planned run that has one, by key.

@@ -203,7 +203,8 @@ def _split_of_rows(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
             f"{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a Dataset, "
             "the name of a dataset on the hub, or for dev a share of the training rows such as 0.2"
         )
-    return Split(hash_text(_json_lines(_to_frame(rows))), lambda results: _to_frame(rows))
+    table = _to_frame(rows)
+    return Split(hash_text(_json_lines(table)), lambda results: table)
 
 
 def _divide_split(train: Split, share: float) -> dict[str, Split]:

@@ -15,8 +15,6 @@ from subtune.data.table_files import FORMATS, read_table
 from subtune.tasks import TASKS
 from subtune.tasks.sentences import parse_flag, parse_labels, plain_label, with_decimal_point
 
-# The most characters of a name, without the ending that is added if the name is taken.
-LONGEST = 56
 # Endings of training files' names.
 SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
 
@@ -84,7 +82,8 @@ def make_task_name(path: Path) -> str:
 def make_name(text: str, taken: Collection[str], kind: str) -> str:
     """Return a name made from a text; ``kind`` is appended if the name is taken or empty."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    words = re.sub(r"[^A-Za-z0-9_.+-]+", "-", plain).strip("-._+")[:LONGEST]
+    # A name has at most 64 characters, with the ending that is added if it is taken.
+    words = re.sub(r"[^A-Za-z0-9_.+-]+", "-", plain).strip("-._+")[:56]
     if not words:
         return f"my-{kind}"
     return f"{words}-{kind}" if words.casefold() in taken else words

@@ -117,14 +117,6 @@ def describe_search(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str
     return {"learning_rate": best_rate(spec, scores), "tried": tried}
 
 
-def tried_scores(found: Mapping[str, Any]) -> dict[float, float]:
-    """Return the scores by learning rate that `describe_search` returned; NaN if a run diverged."""
-    return {
-        one["learning_rate"]: math.nan if one["score"] is None else one["score"]
-        for one in found["tried"]
-    }
-
-
 def read_searches(paths: Iterable[str | Path]) -> dict[str, dict[str, Any]]:
     """Return what each search found (`describe_search`), by id."""
     return {id: found for path in paths for id, found in json.loads(Path(path).read_text()).items()}
