@@ -162,8 +162,7 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
     Raises:
         SubtuneError: the configuration, or a file or model that it names, cannot be used.
     """
-    path = plan_path(data)
-    content = _read_if_current(path)
+    content = _read_if_current(data)
     if not content:
         from subtune.config.checks import check_config
         from subtune.steps.context import plan_jobs, preflight
@@ -171,15 +170,16 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
         context = preflight(check_config(data))
         read = _read_states(sorted(map(str, context.named_files())))
         content = {"code": _hash_code(), "read": read} | plan_jobs(context)._asdict()
+        path = plan_path(data)
         with one_line(f"results: cannot write {path}"):
             write_text(path, json.dumps(content))
     return _from_json(content)
 
 
-def _read_if_current(path: Path) -> dict[str, Any] | None:
+def _read_if_current(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the content of a plan's file, or None if there is none or its origins changed."""
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(plan_path(data).read_bytes())
         if found["code"] == _hash_code() and found["read"] == _read_states(found["read"]):
             return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

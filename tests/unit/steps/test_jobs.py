@@ -107,6 +107,12 @@ def test_each_job_of_a_workflow_with_several_configurations_reads_its_own_plan(s
     assert read_plan(settings) == first and read_plan(other) == second
 
 
+@pytest.mark.parametrize("results", [5, ["results"], None])
+def test_a_plan_without_a_place_is_refused_as_a_mistake_of_the_configuration(settings, results):
+    with pytest.raises(SubtuneError, match="results: found"):
+        write_plan(settings | {"results": results})
+
+
 def test_what_a_job_imports_takes_no_time():
     slow = {"pandas", "pydantic", "torch", "matplotlib", "subtune.config", "subtune.plan"}
     code = "import sys, subtune.steps.jobs, subtune.core.process; print(*sys.modules)"
