@@ -49,7 +49,7 @@ assert rows["label"] == [0, 1]
 given = yaml.safe_load(Path("toys.yaml").read_text())
 given["experiments"]["toys"]["beta2"] = 0.98
 checked = papers.with_papers(check_config(given))
-paper = papers.paper_of(checked.experiments["toys"])
+paper = papers.find_paper(checked.experiments["toys"].paper)
 exhibits = {exhibit.name for exhibit in all_exhibits(paper)}
 assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= exhibits
 assert {*list_made_tables(paper, ["rte"])} == {"claims", "reproduction"}

@@ -69,7 +69,7 @@ def whole_methods(chosen: pd.DataFrame) -> pd.DataFrame:
     return chosen[chosen["scope"].isna()]
 
 
-def masked(chosen: pd.DataFrame) -> pd.DataFrame:
+def masked_runs(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with a mask."""
     return chosen[chosen["scope"].notna()]
 
@@ -100,13 +100,13 @@ def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
     whole = whole_methods(chosen)
     ends = [
         whole[whole["method"] == method].assign(scope=scope)
-        for (method, scope), curve in masked(chosen).groupby(["method", "scope"])
+        for (method, scope), curve in masked_runs(chosen).groupby(["method", "scope"])
         if not (curve["fraction"] == 1).any()
     ]
     return pd.concat([chosen, *ends], ignore_index=True)
 
 
-def merged_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def merge_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the runs of several experiments as one table.
 
     If experiments share a setting, the experiment in which the setting scores best counts. Only the

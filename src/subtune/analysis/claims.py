@@ -239,12 +239,20 @@ def _claim_row(claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement) -
     decided = interval_verdict(claim.expects, interval, claim.equivalence_margin())
     if claim.measure == "ratio":
         interval = Interval(*(math.exp(value) for value in interval))
+    if claim.groups:
+        criterion = "p"
+    elif claim.order:
+        criterion = "order"
+    elif claim.at_least:
+        criterion = "at least {} of {}".format(*claim.at_least)
+    else:
+        criterion = "mean"
     return {
         "claim": claim.text,
         "is_main": claim.is_main,
         "printed_in": claim.printed_in,
         "statistic": claim.statistic,
-        "judged_by": _criterion(claim),
+        "judged_by": criterion,
         "paper": printed.value,
         "paper_cells": printed.cells,
         "paper_judged": printed.judged,
@@ -262,15 +270,6 @@ def _claim_row(claim: Claim, data: Sequence[pd.DataFrame], printed: Judgement) -
         if claim.at_least and 2 * claim.at_least[0] < claim.at_least[1]
         else decided,
     }
-
-
-def _criterion(claim: Claim) -> str:
-    """Return in words how a paper judges a claim."""
-    if claim.groups:
-        return "p"
-    if claim.order:
-        return "order"
-    return "mean" if claim.at_least is None else "at least {} of {}".format(*claim.at_least)
 
 
 def _cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from subtune.analysis.chosen_runs import merged_experiments
+from subtune.analysis.chosen_runs import merge_experiments
 from subtune.analysis.run_scores import read_row_scores
 from subtune.analysis.tables import find_numbers, read_table
 from subtune.core.errors import SubtuneError, cut, listed, one_of
@@ -146,7 +146,7 @@ class Comparison:
     @cached_property
     def _chosen(self) -> pd.DataFrame:
         paths = find_numbers(self.results, "chosen")
-        return merged_experiments([read_table(path, "scores") for path in paths])
+        return merge_experiments([read_table(path, "scores") for path in paths])
 
     def _read(self, name: str) -> pd.DataFrame:
         return read_table(self._layout.summary(name, "csv"))

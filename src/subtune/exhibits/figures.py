@@ -11,7 +11,7 @@ import pandas as pd
 from subtune.analysis.chosen_runs import (
     QUESTION,
     best_of_seeds,
-    masked,
+    masked_runs,
     whole_methods,
     with_whole_selection,
 )
@@ -244,7 +244,7 @@ def draw_scores_by_fraction(
             value = whole.loc[whole["method"] == method, "value"].dropna()
             if len(value):
                 panel.axhline(value.mean(), label=method_title(method), **line_style)
-        masks = masked(scores_of_column)
+        masks = masked_runs(scores_of_column)
         for scope in scopes:
             seeds = masks[masks["scope"] == scope].groupby("fraction")["value"]
             _plot_with_band(panel, seeds.mean(), seeds.std(), SCOPES[scope] | {"markersize": 2.5})

@@ -131,18 +131,15 @@ def write_table(table: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> 
         if path.suffix == ".csv":
             styled.table.to_csv(path, index=False)
         elif path.suffix == ".md":
-            parts = [styled.before, _markdown(cells, bold), styled.note]
+            # Stars in names must not make text bold, and titles must not become links or pictures.
+            escaped = cells.replace(MARKDOWN, r"\\\1", regex=True)
+            escaped = escaped.where(~bold, "**" + escaped + "**")
+            escaped = escaped.rename(columns=lambda heading: escape_markdown(str(heading)))
+            markdown = escaped.to_markdown(index=False, disable_numparse=True)
+            parts = [styled.before, markdown, styled.note]
             path.write_text("\n\n".join(filter(None, parts)) + "\n", encoding="utf-8")
         else:
             path.write_text(_latex(cells, bold, styled.note, styled.wide), encoding="utf-8")
-
-
-def _markdown(table: pd.DataFrame, bold: pd.DataFrame) -> str:
-    # Stars in names must not make text bold, and titles must not become links or pictures.
-    cells = table.replace(MARKDOWN, r"\\\1", regex=True)
-    headings = [escape_markdown(str(heading)) for heading in table]
-    cells = cells.where(~bold, "**" + cells + "**").set_axis(headings, axis=1)
-    return cells.to_markdown(index=False, disable_numparse=True)
 
 
 def escape_markdown(text: str) -> str:

@@ -59,10 +59,16 @@ def compare_with_printed(
         ``difference`` (ours minus reported). A printed average has ours beside it if we have run
         all its tasks.
     """
-    splits = {"validation": chosen} | ({} if test_scores is None else {"test": test_scores})
-    ours = pd.concat(
-        [_our_means(scores, printed).assign(split=split) for split, scores in splits.items()]
-    )
+    parts = []
+    for split, scores in {"validation": chosen, "test": test_scores}.items():
+        if scores is not None:
+            whole = whole_methods(scores).dropna(subset=["value"])
+            means = averages(whole, averaged_tasks(printed)).assign(column=AVERAGE, is_average=True)
+            groups = pd.concat([whole.assign(is_average=False), means])
+            groups = groups.groupby(["model", "method", "column", "is_average"])["value"]
+            rows = groups.agg(ours="mean", standard_deviation="std", seeds="size").reset_index()
+            parts.append(rows.assign(split=split))
+    ours = pd.concat(parts)
     models = list(whole_methods(chosen)["model"].unique())
     table = printed.rename(columns={"value": "reported"})
     known = table["model"].where(table["model"].isin(models))
@@ -76,15 +82,6 @@ def compare_with_printed(
     table["our_model"] = table["our_model"].where(table["ours"].notna())
     table["difference"] = table["ours"] - table["reported"]
     return table.drop(columns="is_average").astype({"seeds": "Int64"})
-
-
-def _our_means(scores: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """Return our scores by model, method and column, and their averages over a paper's tasks."""
-    whole = whole_methods(scores).dropna(subset=["value"])
-    means = averages(whole, averaged_tasks(printed)).assign(column=AVERAGE, is_average=True)
-    groups = pd.concat([whole.assign(is_average=False), means])
-    groups = groups.groupby(["model", "method", "column", "is_average"])["value"]
-    return groups.agg(ours="mean", standard_deviation="std", seeds="size").reset_index()
 
 
 ABOUT = ["scores of", "method", "parameters", "% of full"]

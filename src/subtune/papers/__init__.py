@@ -2,14 +2,11 @@
 
 import importlib
 import pkgutil
-from dataclasses import asdict
-from typing import Any
 
-from subtune.config.schema import Config, Experiment
+from subtune.config.schema import Config
 from subtune.core.errors import SubtuneError, one_of
 from subtune.papers.paper import Paper
 from subtune.plan.plan import Plan
-from subtune.tasks.task import list_score_columns
 
 # The paper of an experiment that reproduces no paper.
 NO_PAPER = Paper(name="", citation="")
@@ -43,7 +40,7 @@ def with_papers(config: Config) -> Config:
         if experiment.paper and experiment.paper not in paper_names():
             known = one_of(experiment.paper, paper_names())
             problems.append(f"experiments.{name}.paper: {known}")
-        elif len(experiment.models) > 1 and paper_of(experiment).shows_information():
+        elif len(experiment.models) > 1 and find_paper(experiment.paper).shows_information():
             problems.append(
                 f"experiments.{name}: found {len(experiment.models)} models, expected one: "
                 f"{experiment.paper} shows the Fisher information of one model; write an "
@@ -54,26 +51,13 @@ def with_papers(config: Config) -> Config:
     return config.model_copy(update={"experiments": named})
 
 
-def score_columns(config: Config, experiment: Experiment) -> list[dict[str, Any]]:
-    """Return the score columns (`ScoreColumn`) of an experiment as plain values, without titles.
-
-    Titles are left out because they change no score.
-    """
-    tasks = [config.all_tasks()[name] for name in experiment.tasks]
-    columns = [asdict(column) for column in list_score_columns(tasks, paper_of(experiment).metrics)]
-    for column in columns:
-        del column["title"]
-    return columns
-
-
 def with_information(config: Config) -> set[str]:
     """Return the names of experiments whose paper shows their model's Fisher information."""
-    return {n for n, e in config.experiments.items() if paper_of(e).shows_information()}
-
-
-def paper_of(experiment: Experiment) -> Paper:
-    """Return the paper that an experiment reproduces, or `NO_PAPER`."""
-    return find_paper(experiment.paper)
+    return {
+        name
+        for name, experiment in config.experiments.items()
+        if find_paper(experiment.paper).shows_information()
+    }
 
 
 def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
@@ -82,7 +66,7 @@ def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
     These are the runs of `Paper.scored_on_training_rows` with the most training rows, on all tasks
     except `Paper.tasks_apart`.
     """
-    paper = paper_of(config.experiments[name])
+    paper = find_paper(config.experiments[name].paper)
     return {
         run.key
         for run in plan.runs_on_most_rows(name)

@@ -1,7 +1,7 @@
 """Declarations of papers: tables, figures, claims and printed numbers."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -143,13 +143,6 @@ class Paper:
     def shows_information(self) -> bool:
         """Return whether the paper shows the Fisher information of an experiment's model."""
         return any({*exhibit.needs.tables} & {*INFORMATION} for exhibit in self.exhibits)
-
-    def tasks_of(self, exhibit: Table, tasks: Iterable[str]) -> list[str]:
-        """Return which of an experiment's tasks a table or figure of this paper shows."""
-        if exhibit.tasks:
-            return [task for task in tasks if task in exhibit.tasks]
-        apart = self.tasks_apart if exhibit in self.exhibits else ()
-        return [task for task in tasks if task not in apart]
 
     def claims_on(self, tasks: Collection[str]) -> list[Claim]:
         """Return the claims that an experiment with these tasks tests.

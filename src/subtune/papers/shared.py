@@ -222,7 +222,11 @@ def exhibits_with_data(
     Each comes with the results of the tasks that it shows.
     """
     for exhibit in all_exhibits(paper):
-        tasks = paper.tasks_of(exhibit, results.tasks)
+        if exhibit.tasks:
+            tasks = [task for task in results.tasks if task in exhibit.tasks]
+        else:
+            apart = paper.tasks_apart if exhibit in paper.exhibits else ()
+            tasks = [task for task in results.tasks if task not in apart]
         if tasks and exhibit.needs.are_met(results):
             yield exhibit, results.on_tasks(tasks)
 

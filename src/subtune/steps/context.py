@@ -155,7 +155,7 @@ def plan_jobs(context: Context) -> PlannedJobs:
             if step in ("exhibits", "submission", "summary", "runs", "report_page"):
                 targets["all"].extend(files(job.outputs))
     citations = {
-        name: papers.paper_of(experiment).citation
+        name: papers.find_paper(experiment.paper).citation
         for name, experiment in config.experiments.items()
         if experiment.paper
     }

@@ -26,11 +26,11 @@ INDEX = "exhibits.json"
 
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each experiment."""
-    from subtune.papers import paper_of
+    from subtune.papers import find_paper
 
     plan, paths = context.plan, context.paths
     for name, experiment in context.config.experiments.items():
-        shown = paper_of(experiment).shows_information()
+        shown = find_paper(experiment.paper).shows_information()
         fishers = plan.experiment_fishers[name].values() if shown else ()
         inputs: Paths = {table: paths.data(name, table) for table in SCORE_TABLES} | {
             "test_scores": context.config.test_scores or [],
@@ -44,13 +44,13 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
     """Return the spec of an experiment's job."""
-    from subtune.papers import paper_of
+    from subtune.papers import find_paper
     from subtune.papers.shared import all_exhibits
     from subtune.tasks.task import list_score_columns
 
     config = context.config
     experiment, tasks = config.experiments[name], config.all_tasks()
-    paper, users = paper_of(experiment), {*config.tasks, *config.directories}
+    paper, users = find_paper(experiment.paper), {*config.tasks, *config.directories}
     most_rows = {run.task_name: run.train_rows for run in context.plan.runs_on_most_rows(name)}
     return {
         "experiment": name,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield the job."""
     from subtune.exhibits.glue_server import list_submissions
-    from subtune.papers import paper_of
+    from subtune.papers import find_paper
     from subtune.papers.shared import SUMMARIES
     from subtune.steps.exhibits import describe_exhibit
 
@@ -37,7 +37,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     }
     spec = {
         "answer": answer,
-        "papers": {name: paper_of(e).citation for name, e in config.experiments.items()},
+        "papers": {name: find_paper(e.paper).citation for name, e in config.experiments.items()},
         "config": config.model_dump(mode="json", exclude_defaults=True),
     }
     yield Job("report_page", "report", spec, inputs, {"page": paths.report()}, {})

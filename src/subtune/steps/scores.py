@@ -5,6 +5,7 @@ of rows; scores of parts of the dev rows; learning curves; and changes of parame
 """
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,16 +28,22 @@ SCORE_TABLES = (
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each experiment."""
     from subtune import papers
+    from subtune.tasks.task import list_score_columns
 
     for name, experiment in context.config.experiments.items():
-        paper = papers.paper_of(experiment)
+        paper = papers.find_paper(experiment.paper)
+        tasks = [context.config.all_tasks()[task] for task in experiment.tasks]
+        columns = [asdict(column) for column in list_score_columns(tasks, paper.metrics)]
+        for column in columns:
+            # Titles are left out because they change no score.
+            del column["title"]
         spec = {
             "runs": [
                 run.columns() | {"partition": fold.partition if fold else None}
                 for run in context.plan.experiments[name]
                 for fold in (run.spec.recipe.fold,)
             ],
-            "columns": papers.score_columns(context.config, experiment),
+            "columns": columns,
             "paper": experiment.paper or "",
             "margin": experiment.margin,
             # The methods and tasks whose changes of single parameters are drawn.

@@ -37,7 +37,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     """Make the answers, a table and a figure of all experiments together."""
-    from subtune.analysis.chosen_runs import merged_experiments
+    from subtune.analysis.chosen_runs import merge_experiments
     from subtune.analysis.run_scores import read_row_scores
     from subtune.analysis.tables import read_table
     from subtune.exhibits.output import ExperimentResults
@@ -46,7 +46,7 @@ def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
     from subtune.steps.exhibits import write_exhibit
 
     tables = {
-        "chosen": merged_experiments([read_table(path) for path in job.inputs["chosen"]]),
+        "chosen": merge_experiments([read_table(path) for path in job.inputs["chosen"]]),
         "row_scores": read_row_scores(job.inputs["row_scores"]),
     }
     asked = job.spec

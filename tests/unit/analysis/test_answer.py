@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from subtune.analysis import candidates, intervals
 from subtune.analysis.answer import ALL_TASKS
-from subtune.analysis.chosen_runs import merged_experiments
+from subtune.analysis.chosen_runs import merge_experiments
 from subtune.analysis.run_scores import NO_ROWS, NUMBERS
 from subtune.exhibits.answer_tables import answers_table, summary_table
 from tests.helpers.examples import scored
@@ -426,7 +426,7 @@ def test_a_setting_of_several_experiments_counts_once_where_it_is_best():
     shared = runs({"full": [0.8, 0.9], "bitfit": [0.7, 0.6]})
     better = runs({"full": [0.85, 0.95], "layernorm": [0.7, 0.7]})
     for order in itertools.permutations([shared, shared.iloc[:2], shared.iloc[2:], better]):
-        together = merged_experiments(order)
+        together = merge_experiments(order)
         assert sorted(together["value"]) == [0.6, 0.7, 0.7, 0.7, 0.85, 0.95]
 
 

@@ -24,7 +24,7 @@ def exhibits_of(settings, *read):
 
     ``read``: tables that not every experiment has.
     """
-    paper = papers.paper_of(settings)
+    paper = papers.find_paper(settings.paper)
     fractions = [(1.0, None)] + [(0.2, "individual")] * bool(settings.fractions)
     methods, seeds = settings.all_methods(), settings.seeds
     rows = [

@@ -8,7 +8,7 @@ from subtune import papers
 from subtune.config.checks import read_config
 from subtune.exhibits.score_tables import exhibit_scores
 from subtune.methods import METHODS, is_built_in
-from subtune.papers import paper_of, with_information, with_papers
+from subtune.papers import find_paper, with_information, with_papers
 from subtune.plan.cost import Estimates, cost_table
 from subtune.plan.plan import make_plan
 from tests.helpers.project import ROOT
@@ -137,7 +137,7 @@ def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
             for experiment in config.experiments.values()
             for name in [
                 *exhibits_of(experiment, *tables_of_sizes(experiment)),
-                *(claim.text for claim in paper_of(experiment).claims_on(experiment.tasks)),
+                *(claim.text for claim in find_paper(experiment.paper).claims_on(experiment.tasks)),
             ]
         }
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.chosen_runs import masked
+from subtune.analysis.chosen_runs import masked_runs
 from subtune.analysis.parameters import component_ranking
 from subtune.analysis.statistics import CELL, NOTHING, method_scores, minus, rank_correlations
 from subtune.exhibits.figures import draw_scores_by_fraction
@@ -112,7 +112,7 @@ def mask_minus(
         fraction: the masks with the nearest fraction are compared; default: the mean over all
             fractions.
     """
-    masks = masked(chosen).groupby([*CELL, "fraction", "scope"])["value"].mean().unstack()
+    masks = masked_runs(chosen).groupby([*CELL, "fraction", "scope"])["value"].mean().unstack()
     if masks.empty:
         return NOTHING
     whole = method_scores(chosen).drop(columns=masks.columns, errors="ignore")
