@@ -24,7 +24,7 @@ from subtune.methods import find_selection
 from subtune.models.model_files import model_version, package_directory
 from subtune.runs.spec import DataSpec, ModelSpec, RunSpec, TokensSpec
 from subtune.tasks import TASKS
-from subtune.training.groups import Job
+from subtune.training.groups import train_runs
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "leaderboard.yaml"
 TASK, ROWS, BATCH = "sst2", 1000, 32
@@ -58,8 +58,9 @@ def measure(glue_dir: Path, precision: str) -> Iterator[dict[str, Any]]:
     steps = -(-ROWS // BATCH)
     for method in methods():
         before = _begin_memory()
-        job = Job(setting.model, setting.examples, setting.task, {}, None)
-        [(_, result)] = job.train({method: run_of(method, precision)}, lambda *line: None)
+        runs = {method: run_of(method, precision)}
+        trained = train_runs(setting.model, setting.examples, runs, {}, lambda *line: None)
+        [(_, result, _)] = trained
         row = {"method": method, "parameters": result.trainable}
         row["ms a step"] = round(1000 * result.history[-1]["seconds"] / steps, 2)
         if before is not None:

@@ -8,7 +8,7 @@ the estimate may be wrong by a factor of two.
 
 import math
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from operator import add
@@ -246,7 +246,7 @@ class Estimates:
             )
         examples = run.train_rows * self.plan.examples_per_row(tokens)
         steps = math.ceil(examples / recipe.batch_size) * recipe.epochs
-        kind = KINDS[self.plan.find_work(run)]
+        kind = KINDS[run.spec.work(self.plan.ranked)]
         size = Cost(bytes=self._trained_bytes(run) + judged * BYTES_OF_A_PREDICTION)
         trained = self._steps_cost(kind, steps, examples * recipe.epochs, tokens, beside)
         return trained + self._evaluation_cost(judged * recipe.epochs, tokens) + size
@@ -277,21 +277,19 @@ class Estimates:
 
         ``rates``: the number of learning rates at which each run trains at the same time.
         """
-        shared: dict[str, Hashable] = {}
+        on_gpu, specs, steps = self.plan.config.assumptions.on_gpu, {}, {}
         for run in runs:
-            # On a CPU, only a packed pass computes several runs.
             is_packed = isinstance(self.dimensions[run.spec.model.id], Dimensions)
-            shares = self.plan.config.assumptions.on_gpu or is_packed
-            shared[run.key] = self.plan.step_key(run) if shares else run.key
-        numbers = Counter(shared.values())
-        # The key of a run that shares no steps is a text.
+            specs[run.key] = run.spec
+            steps[run.key] = run.spec.step_key(self.plan.ranked, on_gpu, is_packed)
+        numbers = Counter(steps.values())
         return {
-            key: 1 if isinstance(step, str) else rates * numbers[step]
-            for key, step in shared.items()
+            key: 1 if steps[key] == spec.id else rates * numbers[steps[key]]
+            for key, spec in specs.items()
         }
 
     def _trained_bytes(self, run: PlannedRun) -> float:
-        share = 1 if self.plan.find_work(run).trains_matrices else SMALL_SHARE
+        share = 1 if run.spec.work(self.plan.ranked).trains_matrices else SMALL_SHARE
         return FLOAT_BYTES * share * self.parameters[run.spec.model.id]
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from subtune.config.schema import Config
 from subtune.core.files import hash_text
 from subtune.core.ids import content_id
-from subtune.methods.selection import Work, require_whole
+from subtune.methods.selection import WholeTensors, Work, require_whole
 from subtune.plan.grid import Grid
 from subtune.plan.inputs import (
     choose_labels,
@@ -112,13 +112,18 @@ class Plan:
         return {key: frozenset(names) for key, names in found.items()}
 
     @cached_property
+    def ranked(self) -> dict[str, WholeTensors]:
+        """The tensors that each ranking ranks, by the ranking's id."""
+        return {id: ranking.of for id, ranking in self.rankings.items()}
+
+    @cached_property
     def weighted_examples(self) -> dict[str, int]:
         """Each run's number of training examples over all epochs, by key; matrices weigh more."""
         return {
             key: run.train_rows
             * self.examples_per_row(run.spec.tokens)
             * run.spec.recipe.epochs
-            * (WEIGHT_OF_MATRICES if self.find_work(run).trains_matrices else 1)
+            * (WEIGHT_OF_MATRICES if run.spec.work(self.ranked).trains_matrices else 1)
             for key, run in self.runs.items()
         }
 
@@ -212,14 +217,9 @@ class Plan:
         """Return the number of examples of an average row."""
         return self.task_size(tokens).examples_per_row(tokens.max_length, tokens.doc_stride)
 
-    def find_work(self, run: PlannedRun) -> Work:
-        """Return the kind of what a run trains. A mask is of the kind of the ranked entries."""
-        ranking = run.spec.selection.ranking
-        return (self.rankings[ranking].of if ranking else run.spec.selection).work()
-
     def step_key(self, run: PlannedRun) -> Hashable:
         """Return the `RunSpec.step_key` of a run."""
-        return run.spec.step_key(self.find_work(run), self.config.assumptions.on_gpu)
+        return run.spec.step_key(self.ranked, self.config.assumptions.on_gpu)
 
     def find_sweeps(self, experiment: str) -> list[str]:
         """Return the keys of the sweeps with an experiment's runs."""

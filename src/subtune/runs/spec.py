@@ -228,7 +228,17 @@ class RunSpec(Value):
         assert isinstance(self.recipe, Recipe)
         return self.recipe
 
-    def step_key(self, work: Work, on_gpu: bool) -> Hashable:
+    def work(self, ranked: Mapping[str, WholeTensors]) -> Work:
+        """Return the kind of what the run trains. A mask is of the kind of the ranked tensors.
+
+        ``ranked``: the tensors that each ranking ranks, by the ranking's id.
+        """
+        ranking = self.selection.ranking
+        return (ranked[ranking] if ranking else self.selection).work()
+
+    def step_key(
+        self, ranked: Mapping[str, WholeTensors], on_gpu: bool, is_packed: bool = True
+    ) -> Hashable:
         """Return what is equal in runs that share training steps.
 
         They train on the same batches in the same order, so only the selection and the learning
@@ -238,11 +248,14 @@ class RunSpec(Value):
         saves no time if matrices train.
 
         Args:
-            work: the kind of what the selection trains. A mask only has its ranking's id, so its
-                kind is that of the ranked entries.
+            ranked: the argument of `work`.
             on_gpu: whether the run trains on a GPU.
+            is_packed: whether our own forward pass computes the model; on a CPU, only this pass
+                computes several runs.
         """
-        if work is Work.DIFFERENCES or (work.trains_matrices and not on_gpu):
+        work = self.work(ranked)
+        shares = on_gpu or (is_packed and not work.trains_matrices)
+        if work is Work.DIFFERENCES or not shares:
             return self.id
         recipe = self.recipe.model_dump_json(exclude={"learning_rate"})
         selection = None if work in (Work.NOTHING, Work.VECTORS) else self.selection

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -11,14 +10,14 @@ from torch import Tensor
 from subtune.core.errors import SubtuneError, error_reason
 from subtune.core.process import is_out_of_memory
 from subtune.methods.added import Adapter, Peft
-from subtune.methods.selection import Entries, Work
+from subtune.methods.selection import Entries, WholeTensors
 from subtune.methods.single_entries import DiffPruning
 from subtune.models.encoder import Encoder, add_adapters, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.model_config import bytes_per_run
 from subtune.models.operations import DropoutMasks
 from subtune.models.packing import pack
-from subtune.runs.spec import Fit, Fold, Recipe, RunSpec
+from subtune.runs.spec import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import CPU_TRAINING_TOKENS, Examples, split_fold
 from subtune.training import embeddings
@@ -200,87 +199,74 @@ def _halves(
     return ids[:half], ids[half:]
 
 
-@dataclass(frozen=True)
-class Job:
-    """The inputs that all runs of a job share.
+def train_runs(
+    model: Encoder,
+    examples: Mapping[str, Examples],
+    specs: Mapping[str, RunSpec],
+    rankings: Mapping[str, Mapping[str, np.ndarray]],
+    report: Report,
+    checkpoints: Checkpoints | None = None,
+) -> Iterator[tuple[str, Result, Mapping[str, Examples]]]:
+    """Train runs that share a pretrained model and the splits of a task.
 
-    Attributes:
-        model: the pretrained model.
-        examples: the splits of the task.
+    Args:
+        specs: the runs, by their names in the log.
         rankings: by ranking id, the rank of every entry, for masks.
-        checkpoints: an argument of `train_side_by_side`.
+        report, checkpoints: arguments of `train_side_by_side`.
+
+    Yields:
+        The name, the result and the examples of each run, as soon as it is done.
     """
+    ranked = {id: WholeTensors(parameters=tuple(ranks)) for id, ranks in rankings.items()}
+    alike: dict[Hashable, dict[str, tuple[str, RunSpec]]] = {}
+    for name, spec in specs.items():
+        if isinstance(spec.recipe, Fit):
+            task, own = spec.tokens.data.task, _own_examples(spec, examples)
+            result = embeddings.fit(model, own, task, spec.recipe, spec.seed)
+            report(f"{name}  {epoch_line(result.history[0], 1, task)}")
+            yield name, result, own
+        else:
+            key = spec.step_key(ranked, model.device.type == "cuda")
+            alike.setdefault(key, {})[spec.id] = name, spec
+    for named in alike.values():
+        _, first = next(iter(named.values()))
+        initial, own = add_modules(first, model), _own_examples(first, examples)
+        runs = {}
+        for id, (name, spec) in named.items():
+            entries, start = _entries(spec, initial, own["train"], rankings, checkpoints, report)
+            runs[id] = Run(entries, spec.training, spec.seed, start, name)
+        task = first.tokens.data.task
+        for id, result in train_side_by_side(initial, own, task, runs, report, checkpoints):
+            yield runs[id].name, result, own
 
-    model: Encoder
-    examples: Mapping[str, Examples]
-    task: TaskSpec
-    rankings: Mapping[str, Mapping[str, np.ndarray]]
-    checkpoints: Checkpoints | None
-    _fold_examples: dict[Fold, Mapping[str, Examples]] = field(default_factory=dict)
 
-    def examples_of(self, recipe: Recipe | Fit) -> Mapping[str, Examples]:
-        """Return a recipe's examples; its fold, if any, replaces the first evaluation split."""
-        fold = recipe.fold
-        if recipe.refit:
-            return {"train": self.examples["train"]}
-        if fold is None:
-            return self.examples
-        if fold not in self._fold_examples:
-            others, judging = split_fold(self.examples["train"], self.task, fold)
-            parts = {"train": others, self.task.evaluation[0]: judging}
-            self._fold_examples[fold] = {**self.examples, **parts}
-        return self._fold_examples[fold]
+def _own_examples(spec: RunSpec, examples: Mapping[str, Examples]) -> Mapping[str, Examples]:
+    """Return a run's examples; its fold, if any, replaces the first evaluation split."""
+    fold, task = spec.recipe.fold, spec.tokens.data.task
+    if spec.recipe.refit:
+        return {"train": examples["train"]}
+    if fold is None:
+        return examples
+    others, judging = split_fold(examples["train"], task, fold)
+    return {**examples, "train": others, task.evaluation[0]: judging}
 
-    def train(self, specs: Mapping[str, RunSpec], report: Report) -> Iterator[tuple[str, Result]]:
-        """Train runs, by their names in the log.
 
-        Yields:
-            The name and the result of each run, as soon as it is done.
-        """
-        alike: dict[Hashable, dict[str, tuple[str, RunSpec]]] = {}
-        for name, spec in specs.items():
-            if isinstance(spec.recipe, Fit):
-                examples = self.examples_of(spec.recipe)
-                result = embeddings.fit(self.model, examples, self.task, spec.recipe, spec.seed)
-                report(f"{name}  {epoch_line(result.history[0], 1, self.task)}")
-                yield name, result
-            else:
-                key = spec.step_key(self._work(spec), self.model.device.type == "cuda")
-                alike.setdefault(key, {})[spec.id] = name, spec
-        for named in alike.values():
-            _, first = next(iter(named.values()))
-            model, examples = add_modules(first, self.model), self.examples_of(first.recipe)
-            runs = {}
-            for run_id, (name, spec) in named.items():
-                entries, start = self._entries(spec, model, report)
-                runs[run_id] = Run(entries, spec.training, spec.seed, start, name)
-            shared = model, examples, self.task, runs, report, self.checkpoints
-            for run_id, result in train_side_by_side(*shared):
-                yield runs[run_id].name, result
-
-    def _work(self, spec: RunSpec) -> Work:
-        """Return the kind of what a run trains; a mask trains entries of the ranked tensors."""
-        if spec.selection.ranking is None:
-            return spec.selection.work()
-        shapes = (self.model.shapes.get(name, ()) for name in self.rankings[spec.selection.ranking])
-        return Work.ENTRIES if any(len(shape) > 1 for shape in shapes) else Work.VECTORS
-
-    def _entries(
-        self, spec: RunSpec, model: Encoder, report: Report
-    ) -> tuple[Entries, Mapping[str, Tensor]]:
-        """Return a run's entries, and their initial values if these are not the model's."""
-        if isinstance(spec.selection, DiffPruning):
-            settings = spec.selection.diff_pruning
-            examples = self.examples_of(spec.recipe)["train"]
-            keeper = None
-            if self.checkpoints:
-                # This folder is inside the run's folder, which is removed when the run is done.
-                keeper = Keeper(self.checkpoints, [f"{spec.id}/first"], report)
-            arguments = model, examples, self.task, spec.training, spec.seed, settings
-            return first_training(*arguments, keeper)
-        ranking = spec.selection.ranking
-        ranks = self.rankings[ranking] if ranking else None
-        return spec.selection.resolve(model.shapes, spec.seed, ranks), {}
+def _entries(
+    spec: RunSpec,
+    model: Encoder,
+    train: Examples,
+    rankings: Mapping[str, Mapping[str, np.ndarray]],
+    checkpoints: Checkpoints | None,
+    report: Report,
+) -> tuple[Entries, Mapping[str, Tensor]]:
+    """Return a run's entries, and their initial values if these are not the model's."""
+    if isinstance(spec.selection, DiffPruning):
+        # This folder is inside the run's folder, which is removed when the run is done.
+        keeper = Keeper(checkpoints, [f"{spec.id}/first"], report) if checkpoints else None
+        task, settings = spec.tokens.data.task, spec.selection.diff_pruning
+        return first_training(model, train, task, spec.training, spec.seed, settings, keeper)
+    ranks = rankings[spec.selection.ranking] if spec.selection.ranking else None
+    return spec.selection.resolve(model.shapes, spec.seed, ranks), {}
 
 
 def add_modules(spec: RunSpec, pretrained: Encoder) -> Encoder:

@@ -67,10 +67,10 @@ def train(
 ) -> list[Result]:
     """Fine-tune several runs of a pretrained model side by side.
 
-    Runs share batches, frozen weights, seed and recipe. Each run has its own entries and learning
-    rate. Except for rounding, a run's result does not depend on the others; on a GPU, only the
-    dropout of attention weights does. A run whose loss or predictions are not finite at an epoch's
-    end stops there, and the others continue.
+    Runs share batches, frozen weights, seed and recipe. Each run has its own entries, learning rate
+    and patience. Except for rounding, a run's result does not depend on the others; on a GPU, only
+    the dropout of attention weights does. A run whose loss or predictions are not finite at an
+    epoch's end stops there, and the others continue.
 
     Args:
         examples: the training split and the evaluation splits, if any.
@@ -118,14 +118,13 @@ class _SideBySide:
         graphs: captured steps of these runs; None on a CPU.
     """
 
-    def __init__(self, runs: Sequence[Run], values: TrainedValues, graphs: Graphs | None):
-        self.numbers = [*range(len(runs))]
+    def __init__(self, count: int, recipe: Recipe, values: TrainedValues, graphs: Graphs | None):
+        self.numbers = [*range(count)]
         self.values, self.graphs = values, graphs
         self.optimizers = [
-            AdamW(values.leaves(position), run.recipe.weight_decay)
-            for position, run in enumerate(runs)
+            AdamW(values.leaves(position), recipe.weight_decay) for position in self.numbers
         ]
-        self.losses = torch.zeros(len(runs), device=values.device)
+        self.losses = torch.zeros(count, device=values.device)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -197,7 +196,7 @@ class _Group:
         if self.device.type == "cuda":
             self._compile_if_worth_it(report)
             graphs = Graphs(len(runs), self._masks.generators, report)
-        self.running = _SideBySide(runs, values, graphs)
+        self.running = _SideBySide(len(runs), recipe, values, graphs)
 
     def _initial_values(self) -> TrainedValues:
         initial = with_new_classifier(self._model, self._seed)
@@ -205,7 +204,7 @@ class _Group:
         initial = replace(initial, parameters={**initial.parameters, **self._runs[0].start})
         rows = {}
         # Weight decay also changes the embeddings of words that no text has.
-        if not any(run.recipe.weight_decay for run in self._runs):
+        if not self._recipe.weight_decay:
             rows = rows_read(self._training.examples, self._training.index, self._model)
         entries = [run.entries for run in self._runs]
         return TrainedValues(initial, entries, self._seed, self._frozen, rows)
@@ -257,9 +256,9 @@ class _Group:
             losses = kind.losses(predicted, packed.labels, packed.read_of, weights)
             (losses.sum() / labels).backward()
             running.losses += losses.detach()
-        for position, (number, rate) in enumerate(zip(running.numbers, rates, strict=True)):
-            norm = self._runs[number].recipe.max_grad_norm
-            running.optimizers[position].step(values.gradients(position), rate, norm)
+        for position, rate in enumerate(rates):
+            gradients, norm = values.gradients(position), self._recipe.max_grad_norm
+            running.optimizers[position].step(gradients, rate, norm)
         values.clear()
         values.write()
 

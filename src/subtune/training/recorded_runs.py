@@ -32,7 +32,7 @@ from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.embeddings import features, tokens_pooled
 from subtune.training.evaluation import Result, check_padding, split_logits
-from subtune.training.groups import Job, add_modules
+from subtune.training.groups import add_modules, train_runs
 from subtune.training.training_set import training_examples
 from subtune.training.values import Delta, changed_tensors
 
@@ -66,9 +66,7 @@ def train_and_record(
         StoppedError: the job was asked to stop.
         SubtuneError: a record cannot be written.
     """
-    task = specs[0].tokens.data.task
     examples = _examples(specs[0], model, tokens)
-    job = Job(model, examples, task, rankings, checkpoints)
     missing = {spec.id: spec for spec in specs if not records.is_recorded(store, spec.id)}
     by_name = {f"run {number}": spec for number, spec in enumerate(missing.values(), 1)}
     for name, spec in by_name.items():
@@ -81,10 +79,10 @@ def train_and_record(
             origin[field] = line
         report(line)
 
-    for number, (name, result) in enumerate(job.train(by_name, report_and_note), 1):
+    trained = train_runs(model, examples, by_name, rankings, report_and_note, checkpoints)
+    for number, (name, result, own) in enumerate(trained, 1):
         spec = by_name[name]
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        own = job.examples_of(spec.recipe)
         if spec.id in train_scores:
             scores = score_training_rows(spec, model, result.delta, own["train"])
             result.best.scores[records.TRAIN] = scores

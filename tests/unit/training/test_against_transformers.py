@@ -85,9 +85,12 @@ IGNORED = -100
 # One run has the last selection; three side by side have all.
 PLAIN = {"learning_rate": 1e-3, "schedule": "constant", "warmup": 0.0}
 SETTINGS = [
-    PLAIN,
-    {"learning_rate": 3e-3, "schedule": "linear", "warmup": 0.3, "weight_decay": 0.1},
-    {"learning_rate": 1e-2, "schedule": "constant", "warmup": 0.2, "max_grad_norm": 0.01},
+    settings | {"weight_decay": 0.1, "max_grad_norm": 0.1}
+    for settings in (
+        PLAIN,
+        {"learning_rate": 3e-3, "schedule": "linear", "warmup": 0.3},
+        {"learning_rate": 1e-2, "schedule": "constant", "warmup": 0.2},
+    )
 ]
 
 

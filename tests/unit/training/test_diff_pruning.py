@@ -16,7 +16,7 @@ from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.diff_pruning import first_training
-from subtune.training.groups import Job
+from subtune.training.groups import train_runs
 from subtune.training.values import changed_tensors
 from tests.helpers import examples, plain_diff_pruning, reference
 from tests.unit.training.results import in_double
@@ -65,7 +65,7 @@ def test_both_trainings_end_where_plain_ones_end(structured, family, directory, 
     once = Mock(wraps=first_training)
     monkeypatch.setattr("subtune.training.groups.first_training", once)
     named = {"run": spec, "the same run": spec}
-    [(_, result)] = Job(model, rows, TASK, {}, None).train(named, lambda of: None)
+    [(_, result, _)] = train_runs(model, rows, named, {}, lambda of: None)
     once.assert_called_once()
 
     theirs = AutoModelForSequenceClassification.from_pretrained(

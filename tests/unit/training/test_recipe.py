@@ -139,21 +139,24 @@ def test_one_parameter_and_the_classifier_can_train(model, rows):
 
 
 def test_a_run_ends_when_its_patience_does_and_the_others_go_on(model, rows):
-    settings = {"learning_rate": 1e-4, "epochs": 6, "schedule": "constant"}
-    whole = train_alone(model, rows, member("bitfit", model, **settings))
+    # On its training rows, one of the runs soon scores better.
+    rows = {"train": rows["train"], "validation": rows["train"]}
+    settings = {"epochs": 12, "schedule": "constant"}
+    rates, patience, ends = (1e-2, 3e-3), 3, []
     members = [
-        member("bitfit", model, **settings, patience=1),
-        member("bitfit", model, **settings),
+        member("full", model, learning_rate=rate, patience=patience, **settings) for rate in rates
     ]
-    early, other = train(model, rows, TASK, members)
-    scores = [row["validation/accuracy"] for row in whole.history]
-    # The first epoch that is not better than all earlier ones is the last.
-    last = next(n for n in range(1, 6) if scores[n] <= max(scores[:n])) + 1
-    assert (len(early.history), len(other.history)) == (last, 6)
-    assert last < 6 and not early.diverged
-    assert early.best_epoch == scores.index(max(scores[:last])) + 1
-    assert other.best_epoch == whole.best_epoch == scores.index(max(scores)) + 1
-    assert whole.best.scores["validation"]["accuracy"] == max(scores)
+    for one, result in zip(members, train(model, rows, TASK, members), strict=True):
+        whole = train_alone(model, rows, replace(one, recipe=one.recipe.replaced(patience=None)))
+        scores = [row["validation/accuracy"] for row in whole.history]
+        assert whole.best_epoch == scores.index(max(scores)) + 1 and len(scores) == 12
+        bests = [scores.index(max(scores[:epoch])) + 1 for epoch in range(1, 13)]
+        # The first epoch that is `patience` epochs behind the best one is the last.
+        ends.append(next(n for n, best in enumerate(bests, 1) if n in (12, best + patience)))
+        assert len(result.history) == ends[-1]
+        assert result.best_epoch == bests[ends[-1] - 1]
+        assert not result.diverged
+    assert ends[1] < ends[0] < 12
 
 
 def test_a_run_whose_loss_is_not_finite_ends_and_the_others_go_on(model, rows):

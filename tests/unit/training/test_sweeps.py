@@ -24,9 +24,9 @@ from subtune.training.evaluation import autocast, check_padding, split_logits
 from subtune.training.groups import (
     ONE_BY_ONE,
     WITHOUT_PADDING,
-    Job,
     runs_at_once,
     split_into_groups,
+    train_runs,
 )
 from subtune.training.recipe import train
 from subtune.training.values import TrainedValues
@@ -54,7 +54,7 @@ def steps_of(model, rows, monkeypatch):
         )
         named = {str(number): spec for number, spec in enumerate(specs)}
         rankings = {"r": examples.ranks(model)}
-        assert not [*Job(model, rows, TASK, rankings, None).train(named, print)]
+        assert not [*train_runs(model, rows, named, rankings, print)]
         ids = [spec.id for spec in specs]
         return [[ids.index(run_id) for run_id in step] for step in shared]
 
@@ -135,12 +135,13 @@ def in_groups(name, batch_size, minilm, monkeypatch):
         rate = 1e-3 * (number + 1)
         spec = examples.run_spec(examples.selection_of(kind), name, learning_rate=rate, **settings)
         specs[str(number)] = spec.replaced(seed=seed)
-    job = Job(model, rows, task, {"r": examples.ranks(model)}, None)
+    rankings = {"r": examples.ranks(model)}
 
     def in_groups(size, order=1):
         chosen = dict([*specs.items()][::order])
         monkeypatch.setattr(groups, "runs_at_once", lambda *of: size)
-        found = dict(job.train(chosen, lambda line: None))
+        trained = train_runs(model, rows, chosen, rankings, lambda line: None)
+        found = {number: result for number, result, _ in trained}
         return [found[number] for number in specs]
 
     return in_groups
@@ -215,10 +216,10 @@ def test_a_group_that_trains_again_has_the_same_bits(precision, model, rows):
         str(number): examples.run_spec(METHODS[kind], **settings).replaced(seed=seed)
         for number, (kind, seed) in enumerate(kinds)
     }
-    job = Job(model, rows, TASK, {}, None)
 
     def results():
-        return dict(job.train(specs, lambda line: None))
+        trained = train_runs(model, rows, specs, {}, lambda line: None)
+        return {number: result for number, result, _ in trained}
 
     first, again = results(), results()
     assert first["0"].history[-1]["train_loss"] != first["3"].history[-1]["train_loss"]

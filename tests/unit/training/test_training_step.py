@@ -188,11 +188,11 @@ def through_graphs(made, monkeypatch):
 
 def members_of(model, kind, *, patience=None, **recipe):
     """Return three runs, of which the second may end early."""
-    settings = SETTINGS | recipe
+    settings = SETTINGS | {"weight_decay": 0.1, "max_grad_norm": 0.1} | recipe
     return [
         member(kind, model, learning_rate=1e-3, **settings),
-        member(kind, model, learning_rate=3e-3, **settings, weight_decay=0.1, patience=patience),
-        member(kind, model, learning_rate=1e-2, **settings, max_grad_norm=0.1),
+        member(kind, model, learning_rate=3e-3, **settings, patience=patience),
+        member(kind, model, learning_rate=1e-2, **settings),
     ]
 
 
