@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from subtune.comparison import DEFAULTS, Kind
 from subtune.config.checks import HEADINGS
 from subtune.core.errors import SubtuneError, cut, listed, one_of
-from subtune.data.table_files import FORMATS, read_table
+from subtune.data.table_files import FORMATS, read_rows
 from subtune.tasks import TASKS
 from subtune.tasks.sentences import parse_flag, parse_labels, plain_label, with_decimal_point
 
@@ -50,7 +50,7 @@ def read_user_table(path: Path, encoding: str | None = None, sheet: str | None =
     if path.suffix.lower() not in FORMATS:
         raise SubtuneError(f"{path}: {one_of(path.suffix, FORMATS)} as the ending")
     # Unclosed quotation marks are found later, once the label column is known.
-    rows = [*read_table(path, encoding=encoding, sheet=sheet)]
+    rows = [*read_rows(path, encoding=encoding, sheet=sheet)]
     if not rows:
         raise SubtuneError(f"{path}: found no rows, expected at least one")
     return UserTable(path, tuple(dict.fromkeys(column for _, row in rows for column in row)), rows)

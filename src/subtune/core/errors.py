@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 LONGEST_NAME = 60
 MOST_NAMES = 300
 # The expected values, by the type of pydantic's error.
-IN_WORDS = {
+EXPECTED = {
     "tuple_type": "a list",
     "dict_type": "keys and values",
     "model_type": "keys and values",
@@ -116,7 +116,7 @@ def problem_text(problem: "ErrorDetails") -> str:
     if kind == "json_invalid":
         return f"found no JSON ({context['error']}), expected a whole file"
     message = problem["msg"].removeprefix("Input should be ").removeprefix("String should have ")
-    expected = IN_WORDS.get(kind, f"{message[0].lower()}{message[1:]}")
+    expected = EXPECTED.get(kind, f"{message[0].lower()}{message[1:]}")
     return f"found {cut(repr(value))}, expected {expected}"
 
 
@@ -125,12 +125,12 @@ def listed(names: Iterable[str], most: int = MOST_NAMES, joined: str = "or") -> 
     names = list(names)
     others = len(names) - most
     rest = f" {joined} {others:,} {'other' if others == 1 else 'others'}" if others > 0 else ""
-    return ", ".join(map(_named, names[:most])) + rest
+    return ", ".join(map(_quote_name, names[:most])) + rest
 
 
 def key_path(steps: Iterable[object]) -> str:
     """Return the path of a key, such as ``models.minilm.path``."""
-    return ".".join(_named(cut(str(step))) for step in steps)
+    return ".".join(_quote_name(cut(str(step))) for step in steps)
 
 
 def cut(text: str, most: int = LONGEST_NAME) -> str:
@@ -143,6 +143,6 @@ def shown(value: Any) -> str:
     return repr(cut(value)) if isinstance(value, str) else cut(json.dumps(value))
 
 
-def _named(name: str) -> str:
+def _quote_name(name: str) -> str:
     """Return a name as messages show it. Names from files may have control characters."""
     return cut(name) if name and name.isprintable() else repr(cut(name))

@@ -13,7 +13,7 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow, Text
 
 # Column names that differ from the hub's.
-COLUMNS = {
+NEW_NAMES = {
     "mnli": {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label"},
     "mrpc": {"#1 String": "sentence1", "#2 String": "sentence2", "Quality": "label"},
     "stsb": {"score": "label"},
@@ -36,7 +36,7 @@ def read_glue_rows(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
     Raises:
         SubtuneError: a line has too few columns, or the file is not UTF-8.
     """
-    rename = COLUMNS.get(task.name, {})
+    rename = NEW_NAMES.get(task.name, {})
     header: tuple[str, ...] | None = HEADERLESS.get(task.name) if labelled else None
     lines, number = split_lines(read_text(path).removesuffix("\n")), 0
     for place, line in enumerate(lines, start=1):
@@ -86,7 +86,7 @@ def conllu_sentences(
                     "words are counted from 1, and a blank line ends a sentence"
                 )
         if words:
-            yield _row(path, words, CONLLU, columns)
+            yield _sentence_row(path, words, CONLLU, columns)
 
 
 def conll_sentences(
@@ -110,12 +110,12 @@ def conll_sentences(
     if first is None:
         return
     separator = "tabs" if "\t" in first[1] else "spaces"
-    names = [str(n) for n, _ in enumerate(_cells(first[1], separator), start=1)]
+    names = [str(n) for n, _ in enumerate(_split_cells(first[1], separator), start=1)]
     for words in _sentences(path, lines, len(names), separator, f", as in line {first[0]}"):
-        yield _row(path, words, names, columns)
+        yield _sentence_row(path, words, names, columns)
 
 
-def _cells(line: str, separator: str) -> list[str]:
+def _split_cells(line: str, separator: str) -> list[str]:
     return line.split("\t") if separator == "tabs" else re.findall("[^ \t]+", line)
 
 
@@ -134,7 +134,7 @@ def _sentences(
     for is_blank, group in groupby(lines, key=lambda line: not line[1].strip()):
         if is_blank:
             continue
-        sentence = [(number, _cells(line, separator)) for number, line in group]
+        sentence = [(number, _split_cells(line, separator)) for number, line in group]
         for number, cells in sentence:
             if len(cells) != width:
                 raise SubtuneError(
@@ -144,7 +144,7 @@ def _sentences(
         yield sentence
 
 
-def _row(
+def _sentence_row(
     path: Path,
     words: Sequence[tuple[int, list[str]]],
     names: Sequence[str],

@@ -22,9 +22,9 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow
 
 # Delimiters to try if a header lacks the usual one.
-OTHERS = ";\t,|"
+OTHER_DELIMITERS = ";\t,|"
 # Excel's own first line, which names the delimiter.
-SEPARATOR = re.compile(rf'(?i)"?sep=([{OTHERS}])"?\s*')
+SEPARATOR = re.compile(rf'(?i)"?sep=([{OTHER_DELIMITERS}])"?\s*')
 # The csv module refuses longer cells. It allows at most a C long, which has 32 bits on Windows.
 csv.field_size_limit(2**31 - 1)
 FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
@@ -158,7 +158,7 @@ def _detect_delimiter(path: Path, encoding: str | None) -> tuple[str, list[str]]
     # Excel writes ; in many countries.
     header = next((line for line in lines if line.strip()), "")
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
-    return next((sign for sign in (usual, *OTHERS) if sign in header), usual), lines
+    return next((sign for sign in (usual, *OTHER_DELIMITERS) if sign in header), usual), lines
 
 
 def _require_width(cells: Sequence[str], header: Sequence[str], delimiter: str, place: str) -> None:
@@ -206,14 +206,14 @@ def read_texts(task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow
         return False
 
     columns = task.columns_read(labelled)
-    rows = [*read_table(path, columns, is_labelled_row, task.encoding, task.sheet)]
+    rows = [*read_rows(path, columns, is_labelled_row, task.encoding, task.sheet)]
     # A row of a multi-label task may have no label.
     if kind.has_label_columns or not labelled:
         return rows
     return drop_unlabelled_rows(rows, *task.label_columns)[0]
 
 
-def read_table(
+def read_rows(
     path: Path,
     columns: Collection[str] = (),
     is_row: Callable[[dict[str, str]], bool] = lambda cells: False,

@@ -22,7 +22,7 @@ from subtune.runs.spec import Fit
 from subtune.tasks.token_tasks import LONGEST_ANSWER
 
 # The texts of a row in the card's code.
-TEXTS = ("A first text.", "A second text.")
+EXAMPLE_TEXTS = ("A first text.", "A second text.")
 # What a card inherits from its base's.
 INHERITED = ("license", "license_name", "license_link", "language")
 
@@ -86,7 +86,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     facts |= {"auto_class": AUTO_CLASSES[head].__name__, "pipeline": pipeline, "repr": repr}
     facts |= {"outputs": task.outputs, "labels": list(task.labels or ())}
     facts |= {"several": task.of_kind.problem_type == "multi_label_classification"}
-    facts |= {"texts": TEXTS[: len(task.text)], "max_length": spec.tokens.max_length}
+    facts |= {"texts": EXAMPLE_TEXTS[: len(task.text)], "max_length": spec.tokens.max_length}
     facts |= {"token_types": has_token_types(config), "longest_answer": LONGEST_ANSWER}
     template = read_package_text("subtune.share", "card.md")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"

@@ -51,7 +51,7 @@ def run_to_export(layout: Layout, run_id: str) -> str:
     if not records.is_recorded(store, spec.id):
         print(f"training {method} once more, on the rows of all folds", file=sys.stderr)
         with one_line(f"training {method} once more"):
-            _train(layout, spec)
+            _train_refit(layout, spec)
     return spec.id
 
 
@@ -81,7 +81,7 @@ def refit_of_run(layout: Layout, run_id: str) -> tuple[str, RunSpec]:
     )
 
 
-def _train(layout: Layout, spec: RunSpec) -> None:
+def _train_refit(layout: Layout, spec: RunSpec) -> None:
     """Train and record a run. After an interrupt, the next call continues from a checkpoint."""
     ranking = spec.selection.ranking
     inputs = {

@@ -8,13 +8,13 @@ import evaluate
 
 from subtune.tasks.metrics import compute_all
 
-TYPES = {"classes": "int64", "label_sets": "int64", "numbers": "float64", "answers": "string"}
+VALUE_TYPES = {"classes": "int64", "label_sets": "int64", "numbers": "float64", "answers": "string"}
 
 
 class MetricOfTasks(evaluate.Metric):
     def _info(self) -> evaluate.MetricInfo:
         compares, _ = self.config_name.split(".")
-        value = datasets.Value(TYPES[compares])
+        value = datasets.Value(VALUE_TYPES[compares])
         value = datasets.List(value) if compares == "label_sets" else value
         # A question has several accepted answers.
         reference = datasets.List(value) if compares == "answers" else value

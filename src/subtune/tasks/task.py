@@ -43,8 +43,7 @@ class TaskSpec(Value):
         evaluation: the splits that are scored.
         encoding: the encoding of text files.
         sheet: the sheet of Excel files.
-        merge_labels: true in records of earlier versions that compared label words without
-            capitals. Configurations cannot set it.
+        merge_labels: true only in records of versions that compared label words without capitals.
     """
 
     name: str

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
 from subtune.data.corpora import conll_sentences, conllu_sentences, read_questions
-from subtune.data.table_files import NO_ZIP, drop_unlabelled_rows, json_rows, read_table
+from subtune.data.table_files import NO_ZIP, drop_unlabelled_rows, json_rows, read_rows
 from subtune.tasks import TASKS
 
 ROWS = [{"text": "one", "label": "1"}, {"text": "two\nlines", "label": "0"}]
@@ -25,7 +25,7 @@ FRAME = pd.DataFrame(ROWS)
 
 
 def read(path, **how) -> list[dict]:
-    return [row for _, row in read_table(path, **how)]
+    return [row for _, row in read_rows(path, **how)]
 
 
 def workbook(path, *names, **cells):
@@ -78,7 +78,7 @@ def test_rows_are_counted_as_excel_counts_them_and_empty_ones_are_none(tmp_path)
     for row in ([], ["text", None, "label"], ["a", "under no header", "b"], [], ["c", None, None]):
         book.active.append(row)
     book.save(tmp_path / "t.xlsx")
-    read = [*read_table(tmp_path / "t.xlsx")]
+    read = [*read_rows(tmp_path / "t.xlsx")]
     assert read == [
         ("row 3", {"text": "a", "label": "b"}),
         ("row 5", {"text": "c", "label": None}),
@@ -144,7 +144,7 @@ def test_a_file_that_would_be_misread_is_refused_in_one_line(tmp_path, ending, w
     path = tmp_path / f"t.{ending}"
     write(path)
     with pytest.raises(SubtuneError) as error:
-        [*read_table(path, columns=["text"])]
+        [*read_rows(path, columns=["text"])]
     assert str(error.value).startswith(f"{path}: {message}")
     assert "\n" not in str(error.value)
 
@@ -185,9 +185,9 @@ FORMATS = {
         lambda path: conll_sentences(path, ["1", "2"]),
     ),
     "jsonl": ('{"form": ["Zoë", "ran"], "xpos": ["NNP", "VBD"]}\n' * 2, json_rows),
-    "csv": ('text,label\n"Zoë, she",1\nran,0\n', read_table),
-    "xlsx": (_written(lambda frame, to: frame.to_excel(to, index=False)), read_table),
-    "parquet": (_written(lambda frame, to: frame.to_parquet(to)), read_table),
+    "csv": ('text,label\n"Zoë, she",1\nran,0\n', read_rows),
+    "xlsx": (_written(lambda frame, to: frame.to_excel(to, index=False)), read_rows),
+    "parquet": (_written(lambda frame, to: frame.to_parquet(to)), read_rows),
     "json": (
         json.dumps({"data": [{"paragraphs": [PARAGRAPH]}]}, ensure_ascii=False),
         lambda path: read_questions(TASKS["squad"], path, True),
