@@ -47,7 +47,7 @@ def run_to_export(layout: Layout, run_id: str) -> str:
     store = Path(layout.records())
     if records.read_spec(store, run_id).recipe.fold is None:
         return run_id
-    method, spec = refit_of_run(layout, run_id)
+    method, spec = find_refit(layout, run_id)
     if not records.is_recorded(store, spec.id):
         print(f"training {method} once more, on the rows of all folds", file=sys.stderr)
         with one_line(f"training {method} once more"):
@@ -55,7 +55,7 @@ def run_to_export(layout: Layout, run_id: str) -> str:
     return spec.id
 
 
-def refit_of_run(layout: Layout, run_id: str) -> tuple[str, RunSpec]:
+def find_refit(layout: Layout, run_id: str) -> tuple[str, RunSpec]:
     """Return a cross-validated run's method, and the method's run on the rows of all folds.
 
     The refit has the method's first seed and chosen learning rate. It ends after the median of the

@@ -16,7 +16,7 @@ from subtune.runs import records
 from subtune.runs.spec import Fold
 from subtune.share import predict
 from subtune.share.card import model_card
-from subtune.share.predict import refit_of_run, run_to_export
+from subtune.share.predict import find_refit, run_to_export
 from subtune.tasks import TASKS
 from subtune.training import recipe, recorded_runs
 from tests.helpers import examples
@@ -236,7 +236,7 @@ def test_a_run_that_is_not_of_cross_validation_is_exported_itself(plain, layout)
 
 def test_a_refit_has_the_chosen_rate_and_the_median_epoch(folds, choose, layout):
     choose(folds, [1, 2, 2])
-    method, spec = refit_of_run(layout, folds[1].id)
+    method, spec = find_refit(layout, folds[1].id)
     expected = folds[0].recipe.replaced(fold=None, refit=2)
     assert (method, spec.seed, spec.recipe) == ("bitfit", 0, expected)
 
