@@ -20,8 +20,8 @@ import datasets
 import torch
 from transformers.utils import logging
 
-from benchmarks import fisher, inputs, products, profile, report, scaling, sweeps
-from benchmarks.lines import Lines
+from benchmarks import fisher, inputs, kernels, report, scaling, sweeps
+from benchmarks.measurements import Lines, measure_products
 from subtune.core.errors import SubtuneError
 from subtune.core.process import keep_freed_memory, processor_name
 
@@ -65,9 +65,9 @@ def _measure(options: argparse.Namespace) -> None:
     limits = options.rows, options.seconds
     parts: dict[str, Callable[[], Any]] = {
         "machine": lambda: _machine(options.threads),
-        "products": products.measure,
+        "products": measure_products,
         "fisher": lambda: fisher.measure(glue, _fisher_rows(options)),
-        "profile": lambda: profile.measure(glue, options.tasks),
+        "profile": lambda: kernels.measure_shares(glue, options.tasks),
         "scaling": lambda: scaling.measure(glue, cells, _lines(options.to, measured).add, *limits),
         "sweeps": lambda: sweeps.measure(glue, options.tasks, options.epochs, options.rows),
     }

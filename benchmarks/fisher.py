@@ -27,7 +27,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedModel
 from transformers.utils import logging
 
-from benchmarks import inputs, products
+from benchmarks import inputs
+from benchmarks.measurements import measure_products
 from benchmarks.scaling import SHAPES
 from subtune.methods import METHODS
 from subtune.methods.selection import require_whole
@@ -204,7 +205,7 @@ def main() -> None:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     datasets.disable_progress_bars()
-    large = products.measure()["fp32"]
+    large = measure_products()["fp32"]
     table = pd.DataFrame(
         measure(options.glue_dir, {"cola": options.rows, "rte": max(1, options.rows // 4)})
     )

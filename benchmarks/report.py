@@ -17,7 +17,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from benchmarks import lines
+from benchmarks.measurements import read_lines
 from benchmarks.scaling import COMPILED, SUBTUNE, TRAINER
 
 # One per model and task: shape and line.
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("steps", type=Path, nargs="+", help="files that a benchmark of steps wrote")
     parser.add_argument("--to", type=Path, default=Path("results/benchmarks"))
     options = parser.parse_args()
-    every = [row for path in options.steps for row in lines.read(path)]
+    every = [row for path in options.steps for row in read_lines(path)]
     first = next(row for row in every if "products" in row)
     measured = {**first, "scaling": [row for row in every if "way" in row]}
     options.to.mkdir(parents=True, exist_ok=True)

@@ -17,8 +17,8 @@ from unittest.mock import patch
 import torch
 from transformers import AutoModel, BertConfig
 
-from benchmarks import inputs, steps, trainer
-from benchmarks.products import flops_per_token
+from benchmarks import inputs, trainer
+from benchmarks.measurements import flops_per_token, timed
 from subtune.core.errors import SubtuneError, error_reason
 from subtune.tasks import TASKS
 from subtune.training import recipe
@@ -209,7 +209,7 @@ def _epochs(cell: Cell, setting: inputs.Setting) -> list[float]:
     largest = runs_at_once(setting.model, setting.examples["train"], runs)
     if largest < cell.runs:
         raise SubtuneError(f"at most {largest} runs train side by side")
-    with compiled(is_compiled), steps.timed(setting.steps) as epochs:
+    with compiled(is_compiled), timed(setting.steps) as epochs:
         train(setting.model, setting.examples, setting.task, runs)
     return epochs
 

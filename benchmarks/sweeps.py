@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import inputs, trainer
-from benchmarks.products import flops_per_token
+from benchmarks.measurements import flops_per_token
 from benchmarks.trainer import Outcome
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import Run

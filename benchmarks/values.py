@@ -23,7 +23,7 @@ from transformers import AutoModel, BertConfig
 from transformers.utils import logging
 
 from benchmarks import inputs
-from benchmarks.lines import Lines
+from benchmarks.measurements import Lines
 from subtune.core.errors import error_reason
 from subtune.methods import Selection, find_selection
 from subtune.methods.added import Adapter, Peft

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from benchmarks import inputs, kernels, lines, report, scaling, values
+from benchmarks import inputs, kernels, measurements, report, scaling, values
 from benchmarks.scaling import Cell
 from transformers import BertConfig
 
@@ -72,7 +72,7 @@ def test_a_gpu_measures_the_most_runs_first_and_the_compiled_trainer_last(monkey
 
 def test_a_table_and_a_picture_are_made_of_the_lines(glue, tmp_path, capsys, monkeypatch):
     path = tmp_path / "steps.jsonl"
-    stored = lines.Lines(path)
+    stored = measurements.Lines(path)
     machine = {"device": "D", "threads": 1, "torch": "2", "date": "2026-01-01"}
     stored.add({"machine": machine, "products": {"fp32": 1e12, "bf16": 2e12}})
     shared = {"model": "BERT-base", "task": "CoLA", "precision": "bf16", "tokens": 200.0}
@@ -118,7 +118,7 @@ def test_kernels_are_those_of_the_last_epochs_steps(glue):
 
 
 def test_lines_are_read_as_they_were_added(tmp_path, capsys):
-    stored = lines.Lines(tmp_path / "lines.jsonl")
+    stored = measurements.Lines(tmp_path / "lines.jsonl")
     stored.add({"way": "a", "seconds": 1 / 3})
     assert json.loads(capsys.readouterr().out) == {"way": "a", "seconds": 0.33333}
-    assert lines.read(tmp_path / "lines.jsonl") == [{"way": "a", "seconds": 0.33333}]
+    assert measurements.read_lines(tmp_path / "lines.jsonl") == [{"way": "a", "seconds": 0.33333}]
