@@ -259,10 +259,6 @@ class Experiment(Section):
         settings = self.by_model.get(model)
         return self.methods | (settings.methods if settings else {})
 
-    def all_methods(self) -> list[str]:
-        """Return every method that at least one model trains."""
-        return list(dict.fromkeys(m for model in self.models for m in self.methods_for(model)))
-
     def rates_for(self, method: str, model: str, task: str) -> list[Rate]:
         """Return the learning rates of a method: its own, or else those of the task.
 

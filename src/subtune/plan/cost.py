@@ -79,9 +79,6 @@ class Cost:
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(*map(add, astuple(self), astuple(other)))
 
-    def __mul__(self, times: float) -> "Cost":
-        return Cost(*(times * amount for amount in astuple(self)))
-
 
 def find_pace(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
     """Return the pace of a kind of step. If it was not measured, scale the most similar kind's."""
@@ -181,7 +178,7 @@ class Estimates:
         for search, runs in searched.items():
             is_planned = any(run.spec == self.plan.searches[search].run for run in runs)
             number = RUNS_OF_A_SEARCH - is_planned
-            cost += self._run_cost(runs[0], beside[runs[0].key]) * number
+            cost = sum([self._run_cost(runs[0], beside[runs[0].key])] * number, cost)
         return cost
 
     def checkpoint_bytes(self, sweep: str) -> float:

@@ -68,7 +68,11 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
             for task in experiment.tasks
         },
         "models": list(experiment.models),
-        "selections": {m: config.selection(m).canonical() for m in experiment.all_methods()},
+        "selections": {
+            method: config.selection(method).canonical()
+            for model in experiment.models
+            for method in experiment.methods_for(model)
+        },
         # A changed title or caption makes the exhibits again.
         "exhibits": {
             exhibit.name: [exhibit.title, exhibit.caption] for exhibit in all_exhibits(paper)

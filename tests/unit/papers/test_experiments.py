@@ -26,11 +26,11 @@ def exhibits_of(settings, *read):
     """
     paper = papers.find_paper(settings.paper)
     fractions = [(1.0, None)] + [(0.2, "individual")] * bool(settings.fractions)
-    methods, seeds = settings.all_methods(), settings.seeds
+    methods = {method for model in settings.models for method in settings.methods_for(model)}
     rows = [
         (task, method, fraction, scope, 1e-3, seed, 0.5)
         for task, method, (fraction, scope), seed in product(
-            settings.tasks, methods, fractions, seeds
+            settings.tasks, sorted(methods), fractions, settings.seeds
         )
     ]
     made = list_made_tables(paper, settings.tasks)
