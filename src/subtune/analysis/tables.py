@@ -25,7 +25,7 @@ import pandas as pd
 from subtune.analysis.chosen_runs import verdict
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout, read_package_text
-from subtune.methods import builtin_name, masked_name
+from subtune.methods import builtin_names, masked_name
 from subtune.runs import records
 from subtune.runs.learning_rates import read_searches
 from subtune.runs.spec import RunSpec
@@ -271,7 +271,7 @@ def names_of_run(
         given = names[run_id]
     model, method = given or (
         spec.model.repository or f"local {spec.model.version[:8]}",
-        builtin_name(spec.selection) or spec.selection.describe(),
+        builtin_names().get(spec.selection) or spec.selection.describe(),
     )
     return {"model": model, "task": spec.tokens.data.task.name, "method": method}
 

@@ -103,17 +103,13 @@ def is_built_in(name: str) -> bool:
 
 
 @cache
-def _names() -> dict[Selection, str]:
+def builtin_names() -> dict[Selection, str]:
+    """Return the name in the papers of each of their selections."""
     names = [*LAYER_PARAMETERS, *METHODS, *COMBINATIONS]
     # The papers' deepest model has 24 layers.
     strata = itertools.combinations(range(24), 2)
     names += [f"SPAFIT-{a}-{b}-{kind}" for a, b in strata for kind in ("I", "II")]
     return {find_selection(name, {}): name for name in reversed(names)}
-
-
-def builtin_name(selection: Selection) -> str | None:
-    """Return a selection's name in the papers, if it has one."""
-    return _names().get(selection)
 
 
 def _spafit(first: int, second: int, kind: str) -> Lora:

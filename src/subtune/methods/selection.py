@@ -171,18 +171,17 @@ def list_patterns(patterns: Iterable[str]) -> str:
 
 @cache
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
-    parts = (
-        r"[^.]+(\.[^.]+)*" if part == "**" else _compile_part(part) for part in pattern.split(".")
-    )
+    parts = []
+    for part in pattern.split("."):
+        if part == "**":
+            parts.append(r"[^.]+(\.[^.]+)*")
+        elif layers := LAYER_RANGE.fullmatch(part):
+            first, last = (int(end) if end else MAX_LAYERS for end in layers.groups())
+            numbers = range(first, min(last, MAX_LAYERS) + 1)
+            parts.append("(" + "|".join(map(str, numbers)) + ")")
+        else:
+            parts.append(re.escape(part).replace(r"\*", "[^.]*"))
     return re.compile(r"\.".join(parts))
-
-
-def _compile_part(part: str) -> str:
-    layers = LAYER_RANGE.fullmatch(part)
-    if layers:
-        first, last = (int(end) if end else MAX_LAYERS for end in layers.groups())
-        return "(" + "|".join(map(str, range(first, min(last, MAX_LAYERS) + 1))) + ")"
-    return re.escape(part).replace(r"\*", "[^.]*")
 
 
 class WholeTensors(AbstractSelection):

@@ -24,7 +24,6 @@ from subtune.models.operations import (
     DropoutMasks,
     LowRankUpdate,
     PerRun,
-    TableRows,
     Weight,
     activation,
     look_up,
@@ -123,10 +122,8 @@ def _embed(run: _Pass) -> Tensor:
 def _read_table(run: _Pass, module: str, ids: Tensor) -> Tensor:
     """Return an embedding table's rows of all ids, ``[k, t, h]``."""
     match table := run.weight(f"{module}.weight"):
-        case TableRows(values, rows):
-            return look_up(torch.searchsorted(rows, ids), values)
-        case PerRun(values):
-            return look_up(ids, values)
+        case PerRun(values, rows):
+            return look_up(ids if rows is None else torch.searchsorted(rows, ids), values)
     return functional.embedding(ids, _require_shared(table))[None]
 
 

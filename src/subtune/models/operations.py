@@ -33,22 +33,16 @@ COMMON_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class PerRun:
-    """A tensor of which each run has its own: ``values`` are ``[k, …]``."""
-
-    values: Tensor
-
-
-@dataclass(frozen=True)
-class TableRows:
-    """The only rows of an embedding table that a training reads.
+    """A tensor of which each run has its own.
 
     Attributes:
-        values: the rows' values in each run, ``[k, u, h]``.
-        rows: the rows' indices in the whole table, ``[u]``, in ascending order.
+        values: each run's values, ``[k, …]``.
+        rows: of an embedding table, the indices ``[u]`` of the only rows that a training reads, in
+            ascending order; ``values`` are then ``[k, u, h]``. None: the values of all rows.
     """
 
     values: Tensor
-    rows: Tensor
+    rows: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +59,7 @@ class LowRankUpdate:
 
 
 # A plain tensor has the model's own shape, and all runs share it.
-Weight = Tensor | PerRun | TableRows | LowRankUpdate
+Weight = Tensor | PerRun | LowRankUpdate
 
 
 class Fused(NamedTuple):

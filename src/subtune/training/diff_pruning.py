@@ -74,11 +74,6 @@ def gate(alpha: Tensor, uniform: Tensor) -> Tensor:
     return stretched.clamp(0, 1)
 
 
-def probability_open(alpha: Tensor) -> Tensor:
-    """Return the probability of ``z > 0`` (section 3.1)."""
-    return torch.sigmoid(alpha - math.log(-LOWER / UPPER))
-
-
 class FirstTraining:
     """The state of a first training between two steps: differences ``w``, and their gates' ``α``.
 
@@ -161,10 +156,12 @@ class FirstTraining:
         return drawn
 
     def _expected_size(self) -> Tensor:
-        """Return the expected number of differences that are not 0."""
+        """Return the expected number of differences that are not 0 (section 3.1)."""
         total = torch.tensor(0.0)
         for gates in self._alpha.values():
-            total = total + math.prod(probability_open(alpha).sum() for alpha in gates)
+            # The probability of ``z > 0``.
+            are_open = (torch.sigmoid(alpha - math.log(-LOWER / UPPER)) for alpha in gates)
+            total = total + math.prod(probability.sum() for probability in are_open)
         return total
 
     def select(self, share: float) -> tuple[Entries, dict[str, Tensor]]:

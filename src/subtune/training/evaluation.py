@@ -15,7 +15,7 @@ from torch import Tensor
 from subtune.methods.roles import is_embedding
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import Packed, logits
-from subtune.models.operations import PerRun, TableRows, Weight
+from subtune.models.operations import PerRun, Weight
 from subtune.models.packing import micro_batches, pack
 from subtune.runs.spec import Precision, Recipe
 from subtune.tasks import TaskSpec
@@ -108,7 +108,7 @@ def split_logits(
     """
     trained = dict(weights or {})
     for name, weight in trained.items():
-        if isinstance(weight, TableRows):
+        if isinstance(weight, PerRun) and weight.rows is not None:
             # These texts may have any words.
             tables = model.parameters[name].expand(len(weight.values), -1, -1)
             trained[name] = PerRun(tables.index_copy(1, weight.rows, weight.values))

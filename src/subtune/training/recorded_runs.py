@@ -266,7 +266,8 @@ def predict_logits(
     """
     if not isinstance(spec.recipe, Fit):
         examples = Examples(split, model.reads)
-        return examples, _logits(trained_model(store, spec, model), examples, spec)
+        trained = with_delta(spec, model, records.read_delta(store, spec.id))
+        return examples, _logits(trained, examples, spec)
     # A regression on embeddings reads the model as it was pretrained.
     bias, weight = (values for _, values in sorted(records.read_delta(store, spec.id).items()))
     examples = Examples(split, tokens_pooled(spec.model, model))
@@ -285,15 +286,6 @@ def pretrained_directory(layout: Layout, spec: RunSpec) -> str:
     if not Path(directory).is_dir():
         raise SubtuneError(f"found no pretrained model {directory}, which the run started from")
     return directory
-
-
-def trained_model(store: Path, spec: RunSpec, model: Encoder) -> Encoder:
-    """Return the pretrained model with the values that a recorded run changed.
-
-    Raises:
-        SubtuneError: the run's delta cannot be read, or the run diverged.
-    """
-    return with_delta(spec, model, records.read_delta(store, spec.id))
 
 
 def with_delta(spec: RunSpec, model: Encoder, delta: Mapping[str, Any]) -> Encoder:

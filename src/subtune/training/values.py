@@ -7,7 +7,7 @@ how they are stored::
     Whole: a vector, the     FlatTensors    a part of one flat    PerRun              NAME
       classifier, a module                    vector
     Whole: a matrix          StackedMatrix  the matrix            PerRun              NAME
-    Whole: a table, without  StackedMatrix  the rows of words in  TableRows           NAME
+    Whole: a table, without  StackedMatrix  the rows of words in  PerRun              NAME
       weight decay                            texts
     Indices of a vector      FlatTensors    a part of one flat    PerRun              NAME,
                                               vector                                    NAME.index
@@ -38,7 +38,7 @@ from torch import Tensor, nn
 from subtune.methods.roles import is_added, is_classifier
 from subtune.methods.selection import Entries, Entry, Indices, LowRank, Whole
 from subtune.models.encoder import Encoder
-from subtune.models.operations import LowRankUpdate, PerRun, TableRows, Weight
+from subtune.models.operations import LowRankUpdate, PerRun, Weight
 
 # The tensors that a run changed, by the keys in the table above.
 Delta = dict[str, Tensor]
@@ -331,10 +331,10 @@ class StackedMatrix:
             self._working.copy_(self._masters)
 
     def weights(self, positions: Sequence[int]) -> dict[str, Weight]:
-        working, rows = self._working, self._rows
+        working = self._working
         if len(positions) < len(working):
             working = working[list(positions)]
-        return {self._name: PerRun(working) if rows is None else TableRows(working, rows)}
+        return {self._name: PerRun(working, self._rows)}
 
     def delta(self, position: int) -> Delta:
         leaf, index = self.leaves[position], self._indices[position]

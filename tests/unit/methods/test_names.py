@@ -7,7 +7,7 @@ import pytest
 
 from subtune import papers
 from subtune.core.errors import SubtuneError
-from subtune.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, builtin_name, find_selection
+from subtune.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, builtin_names, find_selection
 from subtune.methods.roles import is_classifier
 from subtune.methods.selection import LowRank, Whole, WholeTensors
 from subtune.models.model_config import count_parameters, known_dimensions, papers_models
@@ -146,5 +146,5 @@ def test_rand_uniform_draws_as_many_as_the_published_code(model, drawn):
 
 @pytest.mark.parametrize("name", [*METHODS, *COMBINATIONS, "SPAFIT-1-3-I", "SPAFIT-0-23-II"])
 def test_a_papers_selection_is_known_by_its_name(name):
-    assert builtin_name(find_selection(name, {})) == {"beft": "b_v"}.get(name, name)
-    assert builtin_name(WholeTensors(parameters=("pooler.**",))) is None
+    assert builtin_names()[find_selection(name, {})] == {"beft": "b_v"}.get(name, name)
+    assert WholeTensors(parameters=("pooler.**",)) not in builtin_names()

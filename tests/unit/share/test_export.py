@@ -225,7 +225,8 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     spec, tokens = recorded(tmp_path, directory, selection, task)
     model = load_encoder(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
     rows = Examples(tokens["validation"], model.reads)
-    [ours] = split_logits(recorded_runs.trained_model(tmp_path / "runs", spec, model), rows, "fp32")
+    delta = records.read_delta(tmp_path / "runs", spec.id)
+    [ours] = split_logits(recorded_runs.with_delta(spec, model, delta), rows, "fp32")
     base = directory if adapter else ""
     out = exported(tmp_path, spec, base)
     if not adapter:

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from subtune.core.errors import SubtuneError
 from subtune.models.encoder import load_encoder, with_new_classifier
 from subtune.models.families import MEAN_CLASSIFICATION
-from subtune.models.operations import TableRows
+from subtune.models.operations import PerRun
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import recipe
@@ -156,7 +156,7 @@ def test_a_table_of_the_words_in_training_also_evaluates_other_words(model, rows
     table = "embeddings.word_embeddings.weight"
     rows_in_training = torch.tensor([5, 7])
     values = model.parameters[table][rows_in_training] + 1
-    weights = {table: TableRows(values[None], rows_in_training)}
+    weights = {table: PerRun(values[None], rows_in_training)}
     whole = model.parameters[table].index_copy(0, rows_in_training, values)
     changed = replace(model, parameters=model.parameters | {table: whole})
     found = split_logits(model, rows["train"], "fp32", weights)

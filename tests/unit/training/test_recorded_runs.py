@@ -163,7 +163,7 @@ def recorded_task(store, directory, task, **recipe):
 def scores_one_by_one(store, spec, model, tokens, rows):
     """Scores of some rows, in the order of the split, one example at a time."""
     task = spec.tokens.data.task
-    trained = recorded_runs.trained_model(store, spec, model)
+    trained = recorded_runs.with_delta(spec, model, records.read_delta(store, spec.id))
     chosen = tokens.select(np.flatnonzero(np.isin(Examples(tokens, model.reads).row, rows)))
     one_by_one = (Examples(chosen.select([n]), model.reads) for n in range(len(chosen)))
     logits = np.concatenate([split_logits(trained, example, "fp32")[0] for example in one_by_one])
