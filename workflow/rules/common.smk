@@ -15,8 +15,8 @@ from snakemake.logging import logger
 
 from subtune.config import parse_yaml
 from subtune.core.errors import SubtuneError
-from subtune.core.process import skip_final_garbage_collection
 from subtune.core.files import Layout
+from subtune.core.process import skip_final_garbage_collection
 from subtune.steps.jobs import offer_plan, read_plan, write_plan
 from subtune.steps.snakemake_calls import CallEvents, offer_library
 
@@ -35,7 +35,7 @@ sys.executable = re.sub(r"(?<!\\)([^\w@%+=:,./\\-])", r"\\\1", sys.executable)
 os.environ.setdefault("TMPDIR", tempfile.gettempdir())
 
 
-def planned():
+def plan_configuration():
     """Return the plan. Refuse repeated keys in files of YAML, which Snakemake accepts."""
     profiles = get_argument_parser().parse_known_args()[0].profile or []
     places = [get_profile_dir(profile) for profile in profiles if profile != "none"]
@@ -55,18 +55,13 @@ def planned():
     return plan
 
 
-PLAN = planned() if workflow.is_main_process else read_plan(config)
+PLAN = plan_configuration() if workflow.is_main_process else read_plan(config)
 SETTINGS, PATHS = PLAN.settings, Layout(PLAN.settings["results"])
 
 skip_final_garbage_collection()
 # Environments and containers have subtune's requirements; subtune's own code is in this directory.
 offer_library(HERE / "src")
 CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{SETTINGS['environment']}.yaml"
-
-
-def any_of(names):
-    """Return a wildcard constraint that allows only these names."""
-    return "|".join(map(re.escape, names)) or "(?!)"
 
 
 wildcard_constraints:
@@ -77,7 +72,7 @@ wildcard_constraints:
     ranking=r"[0-9a-f]{12}",
     search=r"[0-9a-f]{12}",
     sweep=r"[^/]+",
-    experiment=any_of(PLAN.targets),
+    experiment="|".join(map(re.escape, PLAN.targets)),
 
 
 def lookup_job(name, value):
