@@ -134,19 +134,17 @@ class Workers:
         """Ask all jobs to stop, and return them. After ``seconds``, kill their workers."""
         until, ended = time.monotonic() + seconds, []
         while self._busy and time.monotonic() < until:
-            self._signal(signal.SIGUSR1)
+            for process in self._busy:
+                process.send_signal(signal.SIGUSR1)
             wait = min(SECONDS_BETWEEN_REQUESTS, until - time.monotonic())
             if found := self.next_end(wait):
                 ended.append(found)
-        self._signal(signal.SIGKILL)
+        for process in self._busy:
+            process.kill()
         while self._busy:
             if found := self.next_end(SECONDS_BETWEEN_REQUESTS):
                 ended.append(found)
         return ended
-
-    def _signal(self, number: signal.Signals) -> None:
-        for process in self._busy:
-            process.send_signal(number)
 
     def close(self) -> None:
         """End all workers. Those that train write a checkpoint, for which this does not wait."""
