@@ -192,12 +192,11 @@ def _split_of_rows(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
             share = ", or a share of the training rows such as 0.2" if key == "dev" else ""
             raise SubtuneError(f"{key}: found no file {cut(str(rows))!r}, expected one{share}")
         # Rows in another encoding are written to a new file in UTF-8.
-        own = None if how.get("encoding") else path
-
-        def frame(results: Path) -> pd.DataFrame:
-            return pd.DataFrame([row for _, row in read_user_table(path, **how).rows])
-
-        return Split(hash_files(path), frame, own)
+        return Split(
+            hash_files(path),
+            lambda results: pd.DataFrame([row for _, row in read_user_table(path, **how).rows]),
+            path=None if how.get("encoding") else path,
+        )
     if not hasattr(rows, "columns") and not hasattr(rows, "features"):
         raise SubtuneError(
             f"{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a Dataset, "
