@@ -246,21 +246,16 @@ def picture(rows: pd.DataFrame) -> dict[str, Any]:
         span = high - low or 1
         return round(PANEL_HEIGHT - EDGE - (score - low) / span * (PANEL_HEIGHT - 2 * EDGE), 1)
 
+    drawn = []
+    for row in points.to_dict("records"):
+        text = f"{title_with_mask(row)}: {row['score']:.4f}, {row['trained']:,} parameters"
+        if not pd.isna(row["low"]):
+            text += f", {format_interval(row['low'], row['high'])} to {row['reference']}"
+        place = {"x": x(math.log10(row["trained"])), "y": y(row["score"])}
+        drawn.append(place | {"text": text, "on_front": row["on_front"], "sure": row["sure"]})
     return {
         "full": [y(score) for score in full],
         "floor": [y(score) for score in floor],
         "range": f"{low:.2f} to {high:.2f}",
-        "points": [
-            {"x": x(math.log10(row["trained"])), "y": y(row["score"]), "text": _about(row)}
-            | {"on_front": row["on_front"], "sure": row["sure"]}
-            for row in points.to_dict("records")
-        ],
+        "points": drawn,
     }
-
-
-def _about(row: Mapping[str, Any]) -> str:
-    title = title_with_mask(row)
-    text = f"{title}: {row['score']:.4f}, {row['trained']:,} parameters"
-    if pd.isna(row["low"]):
-        return text
-    return f"{text}, {format_interval(row['low'], row['high'])} to {row['reference']}"

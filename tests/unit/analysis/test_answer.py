@@ -1,21 +1,16 @@
 """Scores, costs and answers, compared with numbers worked out by hand."""
 
-import itertools
 import math
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-import scipy
-from hypothesis import given
-from hypothesis import strategies as st
 
 from subtune.analysis import candidates, intervals
 from subtune.analysis.answer import ALL_TASKS
-from subtune.analysis.chosen_runs import merge_experiments
 from subtune.analysis.run_scores import NO_ROWS, NUMBERS
-from subtune.exhibits.answer_tables import answers_table, summary_table
+from subtune.exhibits.answer_tables import answers_table
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import results
 
@@ -48,58 +43,6 @@ def answer_of(table, task="rte", row_scores=NO_ROWS):
     titles = {name: name for name in table["task"]}
     rows = answers_table(results(titles, chosen=table, row_scores=row_scores)).table
     return rows[rows["task"] == task].iloc[0]
-
-
-def test_the_summary_has_methods_from_the_highest_score_with_their_costs():
-    scores = {"bitfit": [0.6, 0.8], "full": [0.9, 0.9], "lora-I": [0.9, math.nan]}
-    rows = candidates.summary(runs(scores | {"frozen": [0.5, 0.5]})).set_index("method")
-    assert list(rows.index) == ["full", "bitfit", "frozen", "lora-I"]
-    assert math.isnan(rows.loc["lora-I", "score"]) and not rows.loc["lora-I", "on_front"]
-    numbers = {"score": 0.7, "seeds": 2, "spread": math.sqrt(0.02), "trained": 400, "share": 0.04}
-    numbers |= {"delta_bytes": 1600, "seconds": 2, "epoch": 1}
-    assert rows.loc["bitfit", [*numbers]].to_dict() == pytest.approx(numbers)
-
-
-def test_a_score_of_one_answer_for_every_row_says_of_how_many_seeds():
-    table = runs({"full": [0.9, 0.8], "bitfit": [0.5, 0.5]})
-    table["one_answer"] = table["method"] == "bitfit"
-    said = summary_table(results({"rte": "RTE"}, chosen=table))
-    said = said.shown.set_index("method")["score"]
-    assert said["BitFit"] == "0.5000 ± 0.0000 (one answer)"
-    assert "answer" not in said.drop("BitFit").item()
-    table.loc[table["seed"] == 0, "one_answer"] = False
-    said = summary_table(results({"rte": "RTE"}, chosen=table))
-    said = said.shown.set_index("method")["score"]
-    assert said["BitFit"] == "0.5000 ± 0.0000 (one answer in 1 of 2)"
-
-
-def test_a_difference_to_full_is_paired_by_seed_and_has_students_distribution():
-    full, bitfit = np.array([0.9, 0.8, 0.7, 0.9]), np.array([0.88, 0.79, 0.66, 0.88])
-    rows = candidates.summary(runs({"full": full, "bitfit": bitfit})).set_index("method")
-    expected = scipy.stats.ttest_rel(bitfit, full).confidence_interval(0.95)
-    error, student = scipy.stats.sem(bitfit - full), scipy.stats.t(3)
-    names = ["difference", "low", "high", "chance", "most_lost"]
-    chance, lost = student.cdf((-0.0225 + 0.02) / error), 0.0225 + student.ppf(0.95) * error
-    numbers = [-0.0225, expected.low, expected.high, chance, lost]
-    assert rows.loc["bitfit", names].tolist() == pytest.approx(numbers)
-    assert rows.loc["full", names].isna().all()
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0.1, 0.2, 0.3, None])), min_size=1))
-def test_on_the_front_is_what_nothing_beats_in_both_score_and_parameters(points):
-    table = pd.DataFrame(points, columns=["trained", "score"]).astype({"score": float})
-    table = table.assign(model="tiny", task="rte", metric="accuracy")
-    fronts = candidates.on_front(table)
-
-    def beats(other, one):
-        as_good = other.score >= one.score and other.trained <= one.trained
-        return as_good and (other.score > one.score or other.trained < one.trained)
-
-    rows = [*table.itertuples()]
-    for one in rows:
-        equals = [r for r in rows if (r.trained, r.score) == (one.trained, one.score)]
-        expected = not math.isnan(one.score) and not any(beats(other, one) for other in rows)
-        assert fronts[[r.Index for r in equals]].any() == expected
 
 
 @pytest.mark.parametrize(
@@ -187,24 +130,6 @@ def test_the_smallest_margin_of_the_experiments_decides(margin, decision, chance
 
 
 FULL = [0.7, 0.71, 0.72]
-
-
-@pytest.mark.parametrize(
-    ("scores", "reference"),
-    [
-        ({"full": FULL, "bitfit": [0.75, 0.76, 0.77], "lora-I": [0.8, 0.81, 0.82]}, "LoRA-I"),
-        ({"full": FULL, "bitfit": [0.71, 0.72, 0.73]}, "Full"),
-        ({"full": FULL, "bitfit": [0.7, 0.9, 0.8]}, "Full"),
-        ({"full": FULL[:1], "bitfit": [0.9, 0.9, 0.9]}, "Full"),
-        ({"full": [0.7, math.nan], "bitfit": FULL, "lora-I": [0.9], "frozen": [0.6] * 3}, "BitFit"),
-        ({"full": [math.nan]}, ""),
-    ],
-    ids=["the best of several", "too little", "unsure", "one seed", "no score", "no score at all"],
-)
-def test_the_reference_is_full_unless_a_method_surely_beats_it_by_more_than_the_margin(
-    scores, reference
-):
-    assert set(candidates.summary(runs(scores))["reference"]) == {reference}
 
 
 def test_full_is_compared_with_a_larger_method_that_beats_it():
@@ -334,11 +259,6 @@ def test_test_rows_judge_the_runs_of_all_folds_and_are_crossed_with_them():
     assert folds["chance"] == plain["chance"]
 
 
-def test_runs_of_different_folds_are_no_pair():
-    table = runs({"full": [0.9, 0.9], "bitfit": [0.9, 0.9]}).assign(fold=[0, 1, 1, 0])
-    assert candidates.summary(table)["difference"].isna().all()
-
-
 def test_equal_rows_say_nothing_where_the_metric_is_no_share_of_them():
     table = runs({"full": [0.0] * 3, "bitfit": [0.0] * 3}).assign(metric="matthews_correlation")
     same = pd.DataFrame(0.0, table.index, NUMBERS).assign(run=table["run"], rows=400)
@@ -420,14 +340,6 @@ def test_methods_on_all_tasks_are_compared_by_their_mean_over_tasks():
 )
 def test_what_keeps_full_from_being_compared_with_is_said(scores, part):
     assert part in answer_of(runs(scores))["answer"]
-
-
-def test_a_setting_of_several_experiments_counts_once_where_it_is_best():
-    shared = runs({"full": [0.8, 0.9], "bitfit": [0.7, 0.6]})
-    better = runs({"full": [0.85, 0.95], "layernorm": [0.7, 0.7]})
-    for order in itertools.permutations([shared, shared.iloc[:2], shared.iloc[2:], better]):
-        together = merge_experiments(order)
-        assert sorted(together["value"]) == [0.6, 0.7, 0.7, 0.7, 0.85, 0.95]
 
 
 @pytest.mark.parametrize(("share", "is_said"), [(0.4, True), (0.99, False), (math.nan, False)])
