@@ -242,7 +242,7 @@ def test_records_are_on_the_disk_before_their_checkpoint_is_deleted(record, tmp_
     for spec in SPECS:
         renamed = calls.index(("rename", store / spec.id))
         flushed = [path for name, path in calls[:renamed] if name == "fsync"]
-        of_run = {path.name for path in flushed if path.parent.name.startswith(f".{spec.id}.")}
+        of_run = {path.name for path in flushed if path.parent.name.endswith(f".{spec.id}")}
         assert of_run == {path.name for path in (store / spec.id).iterdir()}
         assert ("fsync", store) in calls[renamed:deleted]
 
