@@ -234,12 +234,18 @@ def read_rows(
     """
     match path.suffix.lower():
         case ".json" | ".jsonl":
-            return json_rows(path)
+            yield from json_rows(path)
         case ".xlsx":
-            return excel_rows(path, columns, sheet)
+            yield from excel_rows(path, columns, sheet)
         case ".parquet":
-            return parquet_rows(path)
-    return delimited_rows(path, columns, is_row, encoding)
+            from pyarrow.parquet import ParquetFile
+
+            with one_line(f"{path}: expected a readable .parquet file"):
+                rows = ParquetFile(path).read().to_pylist()
+            for number, row in enumerate(rows, start=1):
+                yield f"row {number}", {column: cell_text(cell) for column, cell in row.items()}
+        case _:
+            yield from delimited_rows(path, columns, is_row, encoding)
 
 
 def drop_unlabelled_rows(
@@ -255,16 +261,6 @@ def drop_unlabelled_rows(
         return [*rows], []
     places = {place for place, _ in labelled_rows}
     return labelled_rows, [place for place, _ in rows if place not in places]
-
-
-def parquet_rows(path: Path) -> Iterator[PlacedRow]:
-    """Read the rows of a Parquet file."""
-    from pyarrow.parquet import ParquetFile
-
-    with one_line(f"{path}: expected a readable .parquet file"):
-        rows = ParquetFile(path).read().to_pylist()
-    for number, row in enumerate(rows, start=1):
-        yield f"row {number}", {column: cell_text(cell) for column, cell in row.items()}
 
 
 def json_rows(path: Path) -> Iterator[PlacedRow]:

@@ -92,10 +92,6 @@ class Examples:
         return np.unique(self.row)
 
     @property
-    def n_rows(self) -> int:
-        return len(self.row_numbers)
-
-    @property
     def row_labels(self) -> np.ndarray:
         """The label of each row, which all its examples have."""
         return np.asarray(self.labels)[np.searchsorted(self.row, self.row_numbers)]
@@ -164,7 +160,7 @@ def evaluation_batches(
 def split_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
     """Return the training examples outside a fold, and the fold's examples, which are scored."""
     judging = fold_rows(train, task, fold.of, fold.partition)[fold.number]
-    others = np.setdiff1d(np.arange(train.n_rows), judging)
+    others = np.setdiff1d(np.arange(len(train.row_numbers)), judging)
     if fold.rows is not None:
         judging = np.sort(np.random.default_rng(fold.partition).permutation(judging)[: fold.rows])
     return train.select(train.indices_of_rows(others)), train.select(train.indices_of_rows(judging))
@@ -185,16 +181,16 @@ def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> li
     settings = {"n_splits": folds, "shuffle": True, "random_state": partition}
     ids = pd.Series([ids.tobytes() for ids in train.inputs["input_ids"]])
     # The number of each row's text.
-    texts, places = ids.groupby(train.row).agg(tuple).factorize()[0], np.arange(train.n_rows)
+    texts = ids.groupby(train.row).agg(tuple).factorize()[0]
     if task.of_kind.head != "sequence_classification":
-        parts = GroupKFold(**settings).split(places, groups=texts)
+        parts = GroupKFold(**settings).split(texts, groups=texts)
     else:
         labels = task.of_kind.strata(train.row_labels)
         if task.of_kind.has_numbers:
             # At most 10 bins, each with a row for each fold.
             bins = min(10, len(labels) // folds)
             labels = labels.argsort(kind="stable").argsort() * bins // len(labels)
-        parts = StratifiedGroupKFold(**settings).split(places, labels, texts)
+        parts = StratifiedGroupKFold(**settings).split(texts, labels, texts)
     # Texts that differ only in unknown tokens have the same token ids.
     with one_line(
         f"task {task.name!r}: found too few texts with different tokens for {folds} folds"

@@ -174,10 +174,6 @@ class Sentences(TaskKind):
             "token_type_ids": [encoding.type_ids for encoding in encodings],
         }
 
-    def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
-        """Return the logits ``[n, o]`` as they are."""
-        return logits
-
     def prediction_table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
         """Return ``idx`` (the row's number), ``label`` and a logit per output."""
         import pandas as pd

@@ -207,9 +207,9 @@ class TaskKind(ABC):
         """Return the number of each row's stratum, of which each fold has about the same share."""
         return labels
 
-    @abstractmethod
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
-        """Return the predictions from finite logits ``[q, o]`` of a split."""
+        """Return a split's predictions from finite logits ``[q, o]``: by default the logits."""
+        return logits
 
     @abstractmethod
     def prediction_table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:

@@ -111,7 +111,7 @@ def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarra
             f"embeddings: found a number that is not finite among the {model.config.model_type} "
             "model's hidden states, expected finite ones"
         )
-    if len(examples) == examples.n_rows:
+    if len(examples) == len(examples.row_numbers):
         return embedded
     u, v = embedded[::2], embedded[1::2]
     return np.hstack([u, v, np.abs(u - v), u * v])

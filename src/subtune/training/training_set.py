@@ -69,7 +69,7 @@ def training_examples(
 
     If a row has several examples, either all of them train or none.
     """
-    return train.indices_of_rows(generator.permutation(train.n_rows)[: recipe.train_rows])
+    return train.indices_of_rows(generator.permutation(len(train.row_numbers))[: recipe.train_rows])
 
 
 def to_training_labels(

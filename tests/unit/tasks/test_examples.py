@@ -28,7 +28,7 @@ def with_windows(counts):
 
 def test_examples_of_a_row_stay_together_in_the_order_of_rows():
     examples = with_windows([1, 3, 1, 2])
-    assert (len(examples), examples.n_rows) == (7, 4)
+    assert (len(examples), len(examples.row_numbers)) == (7, 4)
     assert examples.indices_of_rows(np.array([3, 1])).tolist() == [5, 6, 1, 2, 3]
     assert examples.indices_of_rows(np.array([], dtype=int)).tolist() == []
     # Each example is a row if there is no column of row numbers.

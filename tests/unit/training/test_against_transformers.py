@@ -193,7 +193,7 @@ def parameters_after(model, rows, task, member, weights=None):
 
     optimizer = torch.optim.AdamW(leaves, lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
     order = np.random.default_rng(member.seed)
-    rows_that_train = order.permutation(train.n_rows)[: recipe.train_rows]
+    rows_that_train = order.permutation(len(train.row_numbers))[: recipe.train_rows]
     chosen = np.concatenate([np.flatnonzero(train.row == row) for row in rows_that_train])
     steps = -(-len(chosen) // recipe.batch_size) * recipe.epochs
     name = {"constant": "constant_with_warmup", "linear": "linear"}[recipe.schedule]

@@ -43,7 +43,7 @@ def draws(model, steps, structured):
 
 def batches(train, batch_size):
     order = np.random.default_rng(SEED)
-    chosen = order.permutation(train.n_rows)
+    chosen = order.permutation(len(train.row_numbers))
     permutation = order.permutation(len(chosen))
     for first in range(0, len(chosen), batch_size):
         index = chosen[permutation[first : first + batch_size]]

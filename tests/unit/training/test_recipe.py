@@ -88,7 +88,7 @@ def test_words_of_no_training_text_change_by_weight_decay_alone(weight_decay, mo
     one = member("full", model, weight_decay=weight_decay, **settings)
     result = train_alone(model, rows, one)
     assert result.trainable == sum(value.numel() for value in model.parameters.values())
-    chosen = np.random.default_rng(one.seed).permutation(rows["train"].n_rows)[:4]
+    chosen = np.random.default_rng(one.seed).permutation(len(rows["train"].row_numbers))[:4]
     read = np.concatenate([rows["train"].inputs["input_ids"][number] for number in chosen])
     words = "embeddings.word_embeddings.weight"
     same = (values_after(model, result)[words] == model.parameters[words]).all(1)
@@ -110,7 +110,7 @@ def test_full_ends_where_autocast_and_torchs_adamw_end(precision, weight_decay, 
     }
     optimizer = torch.optim.AdamW(leaves.values(), lr=1e-3, weight_decay=weight_decay)
     order = np.random.default_rng(one.seed)
-    chosen = order.permutation(rows["train"].n_rows)
+    chosen = order.permutation(len(rows["train"].row_numbers))
     for _ in range(one.recipe.epochs):
         for batch in shuffled_batches(len(chosen), one.recipe.batch_size, order):
             packed = pack(

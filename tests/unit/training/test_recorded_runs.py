@@ -181,7 +181,7 @@ def test_scores_on_training_rows_are_of_the_rows_that_trained(
     assert "train" not in records.read_outcome(tmp_path, spec.id)["scores"]
     train(tmp_path / "scored", [spec], model, tokens, is_scored=True)
     scores = train_scores(tmp_path / "scored", spec)
-    rows = Examples(tokens["train"], model.reads).n_rows
+    rows = len(Examples(tokens["train"], model.reads).row_numbers)
     # The first rows that a run's seed draws.
     trained = np.random.default_rng(spec.seed).permutation(rows)[:train_rows]
     expected = scores_one_by_one(tmp_path, spec, model, tokens["train"], trained)
