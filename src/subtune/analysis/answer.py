@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
@@ -17,6 +17,7 @@ from subtune.analysis.candidates import (
     judged_runs,
 )
 from subtune.analysis.chosen_runs import QUESTION
+from subtune.analysis.intervals import Study
 from subtune.analysis.run_scores import NO_ROWS
 from subtune.methods import method_title
 
@@ -53,16 +54,16 @@ class Answer:
     task: str
     metric: str
     margin: float
-    reference: str = ""
-    decision: Decision | None = None
-    candidate: Candidate | None = None
-    better: Candidate | None = None
-    missing: Missing | None = None
-    full_with_one_answer: int = 0
-    more_seeds: int | None = None
-    more_rows: int | None = None
-    unit: str = "seed"
-    unfinished: Unfinished = field(default_factory=dict)
+    reference: str
+    decision: Decision | None
+    candidate: Candidate | None
+    better: Candidate | None
+    missing: Missing | None
+    full_with_one_answer: int
+    more_seeds: int | None
+    more_rows: int | None
+    unit: str
+    unfinished: Unfinished
 
 
 def find_answers(
@@ -98,40 +99,38 @@ def _answer(
     missing: Missing | None = None
     if reference not in with_full:
         missing = "full" if full.empty else "score of full"
-    answer = Answer(
+    decision, candidate = _decide(reference, margin, compared, with_full, missing)
+    better: list[Candidate] = []
+    studies: tuple[Study, ...] = ()
+    if candidate:
+        size = full["trained"].median()
+        better = [c for c in with_full.values() if c.difference.low > 0 and c.trained < size]
+        if decision == "probably" and not (missing or unfinished) and len(candidate.seeds) > 1:
+            studies = candidate.studies
+    return Answer(
         *question,
         margin,
         reference,
-        missing=missing,
-        full_with_one_answer=int(full["one_answer"].sum()),
-        unit="fold" if folds_judge(runs) else "seed",
-        unfinished=unfinished,
-    )
-    decision, candidate = _decide(answer, compared, with_full)
-    if not candidate:
-        return replace(answer, missing=missing or "smaller method")
-    smaller = full["trained"].median()
-    better = [c for c in with_full.values() if c.difference.low > 0 and c.trained < smaller]
-    answer = replace(
-        answer,
-        decision=decision,
+        decision=decision if candidate else None,
         candidate=candidate,
         better=max(better, key=lambda candidate: candidate.difference.mean, default=None),
-    )
-    if decision != "probably" or missing or unfinished:
-        return answer
-    studies = candidate.studies if len(candidate.seeds) > 1 else ()
-    return replace(
-        answer,
+        missing=missing if missing or candidate else "smaller method",
+        full_with_one_answer=int(full["one_answer"].sum()),
         more_seeds=intervals.additional_seeds_needed(studies, margin),
         more_rows=(
             intervals.additional_rows_needed(studies[0], margin) if len(studies) == 1 else None
         ),
+        unit="fold" if folds_judge(runs) else "seed",
+        unfinished=unfinished,
     )
 
 
 def _decide(
-    answer: Answer, compared: Mapping[str, Candidate], with_full: Mapping[str, Candidate]
+    reference: str,
+    margin: float,
+    compared: Mapping[str, Candidate],
+    with_full: Mapping[str, Candidate],
+    missing: Missing | None,
 ) -> tuple[Decision, Candidate | None]:
     """Return the decision, and the method that it names. The first rule that applies decides:
 
@@ -146,25 +145,27 @@ def _decide(
     method if the reference has no score.
 
     Args:
-        answer: the answer so far, with its reference.
+        reference: the reference's title, or empty.
+        margin: the largest acceptable loss of score against the reference.
         compared: the comparison of each method with the reference, from the smallest method, by
             title.
         with_full: the comparison of each method with full fine-tuning.
+        missing: why full is not the reference, if it lacks a score.
     """
-    reference = compared.get(answer.reference)
-    smaller = [c for c in compared.values() if reference and c.trained < reference.trained]
-    if not answer.missing:
+    scored = compared.get(reference)
+    smaller = [c for c in compared.values() if scored and c.trained < scored.trained]
+    if not missing:
         for candidate in smaller:
             if candidate.is_sure:
                 return "train", candidate
     for candidate in smaller:
         # The distribution is symmetric: the chance is at least a half if the mean is within.
-        if candidate.difference.mean >= -answer.margin:
+        if candidate.difference.mean >= -margin:
             return "probably", candidate
-    if answer.missing:
-        return "probably", reference
-    if answer.reference != FULL:
-        return "train", with_full.get(answer.reference)
+    if missing:
+        return "probably", scored
+    if reference != FULL:
+        return "train", with_full.get(reference)
     return "everything", max(smaller, key=lambda c: c.difference.mean, default=None)
 
 
