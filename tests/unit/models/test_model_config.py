@@ -1,9 +1,23 @@
-"""Tables of `subtune params`: numbers of trained parameters."""
+"""What a configuration says of a model, and the table of what methods train in it."""
 
 import json
 import re
 
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel
+
 from subtune import cli
+from subtune.core.errors import SubtuneError
+from subtune.methods.roles import is_classifier
+from subtune.models.encoder import load_encoder, with_new_classifier
+from subtune.models.families import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
+from subtune.models.forward import logits
+from subtune.models.model_config import MANY, choose_head, find_pooling, longest_text
+from subtune.models.packing import pack
+from subtune.tasks import TASKS
+from tests.helpers import examples
 
 
 def params(capsys, *arguments):
@@ -26,3 +40,96 @@ def test_what_a_model_lacks_is_said_below_the_table_and_has_no_number(directory_
     lacking, counted = json.loads(out)
     assert list(counted) == ["model", "method", "parameters", "classifier", "share"]
     assert (lacking["parameters"], counted["parameters"]) == (None, 130)
+
+
+@pytest.mark.parametrize(
+    ("fields", "longest"),
+    [
+        ({"model_type": "gpt2", "n_positions": 1024}, 1024),
+        ({"model_type": "modernbert", "max_position_embeddings": 8192}, 8192),
+        ({"model_type": "bloom"}, MANY),
+        *(
+            ({"model_type": name, "max_position_embeddings": 514, "pad_token_id": 1}, 512)
+            for name in ("mpnet", "camembert", "longformer", "xlm-roberta-xl", "esm")
+        ),
+    ],
+)
+def test_the_longest_text_is_told_by_the_configuration(fields, longest):
+    assert longest_text(fields) == longest
+
+
+MODULES = [
+    {"type": "sentence_transformers.models.Transformer", "path": ""},
+    {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+]
+
+
+@pytest.mark.parametrize(
+    ("modules", "pooling", "found"),
+    [
+        (MODULES, {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}, "mean"),
+        (MODULES, {"pooling_mode": "mean"}, "mean"),
+        (MODULES, {"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}, None),
+        (MODULES, {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, None),
+        (MODULES, {"pooling_mode": "lasttoken"}, None),
+        (MODULES[:1], {}, None),
+    ],
+)
+def test_files_of_sentence_transformers_say_the_pooling(modules, pooling, found):
+    stored = {"modules.json": json.dumps(modules), "1_Pooling/config.json": json.dumps(pooling)}
+    assert find_pooling(stored.get) == found
+
+
+@pytest.mark.parametrize("modules", ["{", '[{"path": "1_Pooling"}]'])
+def test_a_list_of_modules_that_is_none_is_one_line(modules):
+    with pytest.raises(SubtuneError, match=r"^modules\.json or the config\.json .* cannot be read"):
+        find_pooling({"modules.json": modules}.get)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "task", "expected"),
+    [
+        ("mean", "sst2", MEAN_CLASSIFICATION),
+        ("first", "sst2", SEQUENCE_CLASSIFICATION),
+        (None, "sst2", SEQUENCE_CLASSIFICATION),
+        ("mean", "squad", TASKS["squad"].of_kind.head),
+        ("mean", "ud_ewt", TASKS["ud_ewt"].of_kind.head),
+    ],
+)
+def test_only_a_head_of_one_text_reads_the_mean(pooling, task, expected):
+    assert choose_head(pooling, TASKS[task].of_kind.head, "bert") == expected
+
+
+ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
+
+
+def logits_of_rows(model, reads=None):
+    rows = examples.packable(ROWS, [0, 1, 0, 1], reads=reads)
+    with torch.inference_mode():
+        return logits(model, pack(rows, np.arange(4), model))[0]
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "mpnet", "distilbert", "deberta"])
+def test_the_mean_is_a_linear_layer_on_the_mean_of_the_last_hidden_states(family, directory_of):
+    model = with_new_classifier(
+        load_encoder(directory_of(family), SEQUENCE_CLASSIFICATION, 3, "mean"), 0
+    )
+    assert model.head == MEAN_CLASSIFICATION
+    weight, bias = (value for name, value in model.parameters.items() if is_classifier(name))
+    theirs = AutoModel.from_pretrained(directory_of(family), dtype=torch.float32).eval()
+    with torch.inference_mode():
+        # A text alone has no padding.
+        means = [theirs(torch.tensor([row])).last_hidden_state[0].mean(0) for row in ROWS]
+    expected = torch.stack(means) @ weight.T + bias
+    torch.testing.assert_close(logits_of_rows(model, "all"), expected, rtol=0, atol=1e-6)
+
+
+def test_where_transformers_class_can_pool_it_does(directory_of):
+    computed = {}
+    for pooling in ("first", "mean", None):
+        model = load_encoder(directory_of("modernbert"), SEQUENCE_CLASSIFICATION, 2, pooling)
+        assert model.head == SEQUENCE_CLASSIFICATION
+        assert model.config.classifier_pooling == {"mean": "mean"}.get(pooling, "cls")
+        computed[pooling] = logits_of_rows(with_new_classifier(model, 0))
+    assert torch.equal(computed["first"], computed[None])
+    assert not torch.allclose(computed["first"], computed["mean"])
