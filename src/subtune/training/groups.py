@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from subtune.models.forward import logits
 from subtune.models.model_config import bytes_per_run
 from subtune.models.operations import DropoutMasks
 from subtune.models.packing import pack
-from subtune.runs.spec import Fit, RunSpec
+from subtune.runs.spec import Fit, Fold, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import CPU_TRAINING_TOKENS, Examples, split_fold
 from subtune.training import embeddings
@@ -218,10 +219,12 @@ def train_runs(
         The name, the result and the examples of each run, as soon as it is done.
     """
     ranked = {id: WholeTensors(parameters=tuple(ranks)) for id, ranks in rankings.items()}
+    # Each fold is read once: that takes as long as a short training.
+    divide = cache(partial(split_fold, examples["train"]))
     alike: dict[Hashable, dict[str, tuple[str, RunSpec]]] = {}
     for name, spec in specs.items():
         if isinstance(spec.recipe, Fit):
-            task, own = spec.tokens.data.task, _own_examples(spec, examples)
+            task, own = spec.tokens.data.task, _own_examples(spec, examples, divide)
             result = embeddings.fit(model, own, task, spec.recipe, spec.seed)
             report(f"{name}  {epoch_line(result.history[0], 1, task)}")
             yield name, result, own
@@ -230,7 +233,7 @@ def train_runs(
             alike.setdefault(key, {})[spec.id] = name, spec
     for named in alike.values():
         _, first = next(iter(named.values()))
-        initial, own = add_modules(first, model), _own_examples(first, examples)
+        initial, own = add_modules(first, model), _own_examples(first, examples, divide)
         runs = {}
         for id, (name, spec) in named.items():
             entries, start = _entries(spec, initial, own["train"], rankings, checkpoints, report)
@@ -240,14 +243,21 @@ def train_runs(
             yield runs[id].name, result, own
 
 
-def _own_examples(spec: RunSpec, examples: Mapping[str, Examples]) -> Mapping[str, Examples]:
-    """Return a run's examples; its fold, if any, replaces the first evaluation split."""
+def _own_examples(
+    spec: RunSpec,
+    examples: Mapping[str, Examples],
+    divide: Callable[[TaskSpec, Fold], tuple[Examples, Examples]],
+) -> Mapping[str, Examples]:
+    """Return a run's examples; its fold, if any, replaces the first evaluation split.
+
+    ``divide`` returns the training rows outside a fold, and those of the fold.
+    """
     fold, task = spec.recipe.fold, spec.tokens.data.task
     if spec.recipe.refit:
         return {"train": examples["train"]}
     if fold is None:
         return examples
-    others, judging = split_fold(examples["train"], task, fold)
+    others, judging = divide(task, fold)
     return {**examples, "train": others, task.evaluation[0]: judging}
 
 
