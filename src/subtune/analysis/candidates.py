@@ -25,7 +25,7 @@ from subtune.analysis.chosen_runs import (
 )
 from subtune.analysis.intervals import Interval, Study
 from subtune.analysis.run_scores import NO_ROWS, NUMBERS
-from subtune.analysis.tables import declared
+from subtune.analysis.tables import order_columns
 from subtune.methods import method_title
 
 FULL = method_title("full")
@@ -290,7 +290,7 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
                 }
             )
     table = pd.DataFrame(rows)
-    table = declared(table.assign(on_front=on_front(table)), "summary")
+    table = order_columns(table.assign(on_front=on_front(table)), "summary")
     return sort_methods(table, ["score", "trained"])
 
 

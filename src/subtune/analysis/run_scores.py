@@ -16,7 +16,7 @@ import pandas as pd
 
 from subtune.analysis import intervals
 from subtune.analysis.chosen_runs import SETTING, whole_methods
-from subtune.analysis.tables import declared, read_table, set_types
+from subtune.analysis.tables import order_columns, read_table, set_types
 from subtune.core.errors import SubtuneError
 from subtune.methods.roles import is_classifier
 from subtune.runs import records
@@ -75,7 +75,7 @@ def collect_scores(
             | {name: getattr(column, name) for name in ("metric", "decides", "judges")}
             for column in task_columns
         ]
-    table = set_types(declared(pd.DataFrame(rows), "scores"), "scores")
+    table = set_types(order_columns(pd.DataFrame(rows), "scores"), "scores")
     table["fraction"] = table["fraction"].fillna(1.0)
     return _judge_apart(table, store, columns) if apart else table
 

@@ -58,7 +58,7 @@ def _types_of(name: TableName) -> dict[str, str]:
     return dict(zip(declarations["column"], declarations["type"].map(DTYPES), strict=True))
 
 
-def declared(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
+def order_columns(table: pd.DataFrame, name: TableName) -> pd.DataFrame:
     """Return a table with its columns in the order of the declarations.
 
     Raises:
@@ -160,7 +160,7 @@ def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.Data
     table = pd.json_normalize(rows).map(
         lambda cell: json.dumps(cell, ensure_ascii=False) if isinstance(cell, list) else cell
     )
-    table = declared(table, "runs")
+    table = order_columns(table, "runs")
     return table.astype({"best_epoch": "Int64", "fold": "Int64"})
 
 

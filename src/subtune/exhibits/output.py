@@ -14,7 +14,7 @@ import pandas as pd
 
 from subtune.analysis.answer import Unfinished
 from subtune.analysis.candidates import summary
-from subtune.analysis.tables import declared
+from subtune.analysis.tables import order_columns
 from subtune.tasks.metrics import TITLES
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ExperimentResults:
     def __post_init__(self) -> None:
         """Refuse scores with a column that is not declared, so that no exhibit can read it."""
         for name in {*SCORES} & self.tables.keys():
-            declared(self.tables[name], "scores")
+            order_columns(self.tables[name], "scores")
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         return self.tables[name]

@@ -14,9 +14,9 @@ from subtune.analysis.tables import (
     DTYPES,
     column_meanings,
     columns_of,
-    declared,
     join_run_ids,
     list_runs,
+    order_columns,
     read_given_names,
     read_table,
     table_of_runs,
@@ -61,7 +61,7 @@ def test_no_exhibit_can_read_a_column_of_scores_that_is_not_declared(name):
     table = runs({"full": [0.9]}).assign(undeclared=1)
     with pytest.raises(SubtuneError, match="no row of scores for undeclared, expected a row with"):
         results({"rte": "RTE"}, **{name: table})
-    assert list(declared(table.drop(columns="undeclared"), "scores"))[:2] == ["model", "task"]
+    assert list(order_columns(table.drop(columns="undeclared"), "scores"))[:2] == ["model", "task"]
 
 
 @pytest.fixture(scope="module")
