@@ -67,7 +67,9 @@ def weights_of(model, runs, names=None):
 
 
 def leaves_of(weights):
-    return [leaf for weight in weights.values() for leaf in vars(weight).values()]
+    leaves = (leaf for weight in weights.values() for leaf in vars(weight).values())
+    # A tensor of each run's own may have no list of rows.
+    return [leaf for leaf in leaves if leaf is not None]
 
 
 def gradients_of(predicted, leaves):
@@ -200,7 +202,7 @@ def assert_as_alone(model, weights):
     found = gradients_of(together, leaves)
     for run in range(len(together)):
         alone = {
-            name: type(weight)(*(leaf[run : run + 1] for leaf in vars(weight).values()))
+            name: type(weight)(*(leaf[run : run + 1] for leaf in leaves_of({name: weight})))
             for name, weight in weights.items()
         }
         expected = compute(alone)
