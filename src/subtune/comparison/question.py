@@ -116,7 +116,7 @@ def compare(
             configuration, plan = check_config(data), write_plan(data)
             schedule = make_schedule(plan, place / CONFIGURATION, configuration.assumptions.on_gpu)
         clock = loop.Clock(began, began + 60 * question.options.minutes)
-        loop.answer(schedule, place, clock, configuration.jobs_at_once or 1, lock)
+        loop.train_and_judge(schedule, place, clock, configuration.jobs_at_once or 1, lock)
     return load(place)
 
 

@@ -140,10 +140,12 @@ def next_jobs(
 ) -> list[Job]:
     """Return the jobs that can start, the most useful for the answer first.
 
-    1. Jobs that all runs need, and regressions on embeddings.
-    2. The middle learning rate of each search, then its other rates. A search writes its file once
-       all its runs are trained.
-    3. All runs of the first seed, then of the second, and so on.
+    0. Jobs that all runs need.
+    1. Regressions on embeddings.
+    2. The middle learning rate of each search.
+    3. The other rates of searches. A search writes its file once all its runs are trained.
+    4. All runs of the first seed, then of the second, and so on.
+    5. Tables.
 
     In each group, full fine-tuning comes before other methods.
 

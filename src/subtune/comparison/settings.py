@@ -62,7 +62,7 @@ class StartingModel(Value):
 
     @property
     def name(self) -> str:
-        """Return the model's name in the configuration."""
+        """The model's name in the configuration."""
         if self.reference in DEFAULTS.model.values():
             return "minilm"
         last = Path(self.reference).resolve().name if self.source == "path" else self.reference
@@ -70,31 +70,31 @@ class StartingModel(Value):
 
     @property
     def directory(self) -> Path | None:
-        """Return the directory of the model's files, or None if they are not on this machine."""
+        """The directory of the model's files, or None if they are not on this machine."""
         if self.source == "package":
             return package_directory(self.reference)
         return Path(self.reference) if self.source == "path" else None
 
     @cached_property
     def dimensions(self) -> AnyDimensions | None:
-        """Return the model's dimensions, or None if they are unknown until it is downloaded."""
+        """The model's dimensions, or None if they are unknown until it is downloaded."""
         return known_dimensions(str(self.directory or self.reference))
 
     @cached_property
     def pooling(self) -> Pooling | None:
-        """Return the pooling that the model needs: ``mean`` if it lacks a pooler."""
+        """The pooling that the model needs: ``mean`` if it lacks a pooler."""
         return "mean" if self.directory and lacks_pooler(self.directory) else None
 
     @property
     def hidden_size(self) -> int:
-        """Return the model's width or, if it is unknown, the width of most encoders."""
+        """The model's width or, if it is unknown, the width of most encoders."""
         if self.dimensions:
             return self.dimensions.hidden_size
         return DEFAULTS.hidden_sizes.get(self.reference, DEFAULTS.unknown_hidden_size)
 
     @property
     def labels(self) -> Labels:
-        """Return the setting `labels` of a regression.
+        """The setting `labels` of a regression.
 
         Labels are standardised if the classifier has a bias, or if its dimensions are unknown.
         """

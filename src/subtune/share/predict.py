@@ -1,4 +1,4 @@
-"""Predictions of a recorded run for new rows, computed as in training."""
+"""Predictions of a recorded run for new rows, and refits of cross-validated runs."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Tasks and kinds of task: a module per kind."""
+"""Tasks, the kinds of task, examples and metrics."""
 
 from subtune.tasks.task import DIAGNOSTIC, TASKS, Task, TaskSpec
 

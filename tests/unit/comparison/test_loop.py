@@ -79,7 +79,7 @@ def test_a_second_interrupt_ends_the_call(tmp_path, monkeypatch, lines):
     monkeypatch.setattr(loop, "_train", interrupt)
     monkeypatch.setattr(loop, "_judge", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        loop.answer(comparison(), tmp_path, Clock(0, 60), at_once=1, lock=0)
+        loop.train_and_judge(comparison(), tmp_path, Clock(0, 60), at_once=1, lock=0)
     assert lines == ["stopping: what is there is judged; another interrupt ends this at once"]
 
 
