@@ -159,7 +159,9 @@ class Progress:
         return jobs
 
 
-def train_and_judge(schedule: Schedule, results: Path, clock: Clock, at_once: int, lock: int) -> None:
+def train_and_judge(
+    schedule: Schedule, results: Path, clock: Clock, at_once: int, lock: int
+) -> None:
     """Do the jobs of a comparison within the clock's time, and write its tables.
 
     At the end of the time, or after an interrupt, workers write checkpoints, from which the next
