@@ -237,6 +237,7 @@ def _jobs_of_searches(
             is_first = not scores.get(id) and rate == spec.rates[len(spec.rates) // 2]
             rank = 2 if is_first else 3, FULL not in methods
             if run.id not in started:
+                # No mask is searched for: `compare` plans no fractions.
                 alike = rank, run.step_key({}, schedule.on_gpu)
                 groups.setdefault(alike, []).append((id, run))
     for (rank, *_), group in groups.items():

@@ -154,6 +154,7 @@ def read_columns(
 def _read_version(
     task: TaskSpec, paths: tuple[tuple[str, Path], ...], source: str, version: str
 ) -> dict[str, Columns]:
+    """Return the columns of `read_columns`. A new ``version`` is read again."""
     columns, read = {}, read_glue_rows if source == "tsv" else task_reader(task).read
     for split, path in paths:
         labelled = split in task.labelled_splits

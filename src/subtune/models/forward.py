@@ -73,10 +73,11 @@ def logits(
         from subtune.models.transformers_pass import transformers_logits
 
         return transformers_logits(encoder, batch, trained, masks)
-    run = _Pass(encoder, trained or {}, batch, masks, watch)
-    x = _read_states(run)
+    forward = _Pass(encoder, trained or {}, batch, masks, watch)
+    x = _read_states(forward)
     for layer in encoder.family.heads[encoder.head]:
-        x = _linear(run, layer.module, _drop(run, x, layer.dropout_probability(encoder.config)))
+        x = _drop(forward, x, layer.dropout_probability(encoder.config))
+        x = _linear(forward, layer.module, x)
         x = activation(layer.activation)(x)
     return mean_per_example(x, batch) if encoder.averages else x
 
@@ -90,69 +91,71 @@ def hidden_states(encoder: Encoder, batch: Packed) -> Tensor:
     return _read_states(_Pass(encoder, {}, batch, None, None))[0]
 
 
-def _read_states(run: _Pass) -> Tensor:
+def _read_states(forward: _Pass) -> Tensor:
     """Return the last hidden states ``[k, q, h]`` of the tokens that the batch reads."""
-    config, reads = run.encoder.config, run.batch.reads
-    x = _layer_norm(run, "embeddings.LayerNorm", _embed(run))
-    x = _drop(run, x, config.hidden_dropout_prob)
+    config, reads = forward.encoder.config, forward.batch.reads
+    x = _layer_norm(forward, "embeddings.LayerNorm", _embed(forward))
+    x = _drop(forward, x, config.hidden_dropout_prob)
     for number in range(config.num_hidden_layers):
         # If the head reads first tokens only, the last layer computes no others.
         last = number == config.num_hidden_layers - 1
-        x = _layer(run, f"{LAYERS}{number}", x, last and reads is None)
-    return x[:, : run.batch.examples] if reads is None else x.index_select(1, reads)
+        x = _layer(forward, f"{LAYERS}{number}", x, last and reads is None)
+    return x[:, : forward.batch.examples] if reads is None else x.index_select(1, reads)
 
 
-def _embed(run: _Pass) -> Tensor:
+def _embed(forward: _Pass) -> Tensor:
     """Return the tokens' embeddings ``[k, t, h]``."""
-    batch = run.batch
-    start = first_position(run.encoder.config.model_type, run.encoder.config.pad_token_id)
+    batch = forward.batch
+    start = first_position(forward.encoder.config.model_type, forward.encoder.config.pad_token_id)
     types = torch.zeros_like(batch.ids) if batch.token_type_ids is None else batch.token_type_ids
     ids = {
         WORDS: batch.ids,
         "embeddings.position_embeddings": batch.positions + start,
         "embeddings.token_type_embeddings": types,
     }
-    words, positions, types = (_read_table(run, name, ids[name]) for name in ids)
+    words, positions, types = (_read_table(forward, name, ids[name]) for name in ids)
     x = words + types + positions
     for name in ids:
-        _show(run, name, ids[name], x)
+        _show(forward, name, ids[name], x)
     return x
 
 
-def _read_table(run: _Pass, module: str, ids: Tensor) -> Tensor:
+def _read_table(forward: _Pass, module: str, ids: Tensor) -> Tensor:
     """Return an embedding table's rows of all ids, ``[k, t, h]``."""
-    match table := run.weight(f"{module}.weight"):
+    match table := forward.weight(f"{module}.weight"):
         case PerRun(values, rows):
             return look_up(ids if rows is None else torch.searchsorted(rows, ids), values)
     return functional.embedding(ids, _require_shared(table))[None]
 
 
-def _layer(run: _Pass, layer: str, x: Tensor, first_only: bool) -> Tensor:
+def _layer(forward: _Pass, layer: str, x: Tensor, first_only: bool) -> Tensor:
     """Return a layer's output: ``[k, t, h]``, or of first tokens only, ``[k, n, h]``.
 
     The tail has a first token, too.
     """
-    asking = x.index_select(1, run.batch.starts) if first_only else x
+    asking = x.index_select(1, forward.batch.starts) if first_only else x
     readers = (("attention.self.query", asking), (KEY, x), ("attention.self.value", x))
-    projected = [_linear(run, f"{layer}.{component}", read) for component, read in readers]
+    projected = [_linear(forward, f"{layer}.{component}", read) for component, read in readers]
     runs = max(map(len, projected))
     query, key, value = (each.expand(runs, -1, -1) for each in projected)
-    attended = _attention(run, query, key, value)
-    attended = _add_and_norm(run, f"{layer}.attention.output", attended, asking)
-    between, fused = f"{layer}.intermediate.dense", run.encoder.fused
+    attended = _attention(forward, query, key, value)
+    attended = _add_and_norm(forward, f"{layer}.attention.output", attended, asking)
+    between, fused = f"{layer}.intermediate.dense", forward.encoder.fused
     if fused is None:
-        activated = activation(run.encoder.config.hidden_act)(_linear(run, between, attended))
+        activated = activation(forward.encoder.config.hidden_act)(
+            _linear(forward, between, attended)
+        )
     else:
         activated = fused.activated(
-            _product(run, between, attended), _vector(run, f"{between}.bias")
+            _product(forward, between, attended), _vector(forward, f"{between}.bias")
         )
-    return _add_and_norm(run, f"{layer}.output", activated, attended)
+    return _add_and_norm(forward, f"{layer}.output", activated, attended)
 
 
-def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def _attention(forward: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Return attention in the shape of the query: ``[k, t, h]``, or first tokens ``[k, n, h]``."""
-    config, batch, buckets = run.encoder.config, run.batch, run.batch.buckets
-    p = 0.0 if run.masks is None else config.attention_probs_dropout_prob
+    config, batch, buckets = forward.encoder.config, forward.batch, forward.batch.buckets
+    p = 0.0 if forward.masks is None else config.attention_probs_dropout_prob
     if not buckets:
         heads = config.num_attention_heads
         return jagged_attention(query, key, value, heads, batch.starts, batch.longest, p)
@@ -162,33 +165,37 @@ def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     pieces = zip(
         query.split(queries, 1), key.split(tokens, 1), value.split(tokens, 1), buckets, strict=True
     )
-    return torch.cat([bucket_attention(*piece, run.masks, p) for piece in pieces], 1)
+    return torch.cat([bucket_attention(*piece, forward.masks, p) for piece in pieces], 1)
 
 
-def _add_and_norm(run: _Pass, part: str, x: Tensor, residual: Tensor) -> Tensor:
+def _add_and_norm(forward: _Pass, part: str, x: Tensor, residual: Tensor) -> Tensor:
     """Return the output of attention or of the feed-forward part.
 
     The last steps of both are a linear layer, dropout, an adapter, if there is one, the residual,
     and LayerNorm.
     """
-    norm, dense, p = f"{part}.LayerNorm", f"{part}.dense", run.encoder.config.hidden_dropout_prob
+    norm, dense = f"{part}.LayerNorm", f"{part}.dense"
+    p = forward.encoder.config.hidden_dropout_prob
     down, up = adapter_layers(part)
-    adapters, fused = run.encoder.adapters, run.encoder.fused
-    if f"{down}.weight" not in run.encoder.parameters:
+    adapters, fused = forward.encoder.adapters, forward.encoder.fused
+    if f"{down}.weight" not in forward.encoder.parameters:
         adapters = None
     if fused is not None and adapters is None:
-        y = _product(run, dense, x)
-        mask = None if run.masks is None or p == 0.0 else run.masks.draw(y.shape[1:], p)
-        vectors = [_vector(run, name) for name in (f"{norm}.weight", f"{norm}.bias")]
-        return fused.added_and_normed(y, _vector(run, f"{dense}.bias"), mask, residual, *vectors)
-    x = _drop(run, _linear(run, dense, x), p)
+        y = _product(forward, dense, x)
+        mask = None if forward.masks is None or p == 0.0 else forward.masks.draw(y.shape[1:], p)
+        bias = _vector(forward, f"{dense}.bias")
+        vectors = [_vector(forward, name) for name in (f"{norm}.weight", f"{norm}.bias")]
+        return fused.added_and_normed(y, bias, mask, residual, *vectors)
+    x = _drop(forward, _linear(forward, dense, x), p)
     if adapters is not None:
         if adapters.type == "houlsby":
-            bottleneck = functional.gelu(_linear(run, down, x), approximate="tanh")
+            bottleneck = functional.gelu(_linear(forward, down, x), approximate="tanh")
         else:
-            bottleneck = torch.relu(_linear(run, down, _layer_norm(run, norm, x + residual)))
-        x = x + _linear(run, up, bottleneck)
-    return _layer_norm(run, norm, x + residual)
+            bottleneck = torch.relu(
+                _linear(forward, down, _layer_norm(forward, norm, x + residual))
+            )
+        x = x + _linear(forward, up, bottleneck)
+    return _layer_norm(forward, norm, x + residual)
 
 
 def pad(x: Tensor, bucket: Bucket) -> Tensor:
@@ -269,41 +276,41 @@ def jagged_attention(
     return attended.transpose(1, 2).values().reshape(query.shape)
 
 
-def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:
+def _linear(forward: _Pass, module: str, x: Tensor) -> Tensor:
     """Return a linear layer's output ``[k, t, o]``.
 
     The product may be bfloat16; the bias is added in float32, whether or not runs share it.
     """
-    y, bias = _product(run, module, x), f"{module}.bias"
+    y, bias = _product(forward, module, x), f"{module}.bias"
     # A key's bias has no effect on attention.
     if not is_key_bias(bias):
-        y = y + _vector(run, bias)
-    _show(run, module, x, y)
+        y = y + _vector(forward, bias)
+    _show(forward, module, x, y)
     return y
 
 
-def _product(run: _Pass, module: str, x: Tensor) -> Tensor:
+def _product(forward: _Pass, module: str, x: Tensor) -> Tensor:
     """Return a linear layer's output without its bias, ``[k, t, o]``."""
-    match weight := run.weight(f"{module}.weight"):
+    match weight := forward.weight(f"{module}.weight"):
         case PerRun(values):
             return stacked_linear(x, values)
         case LowRankUpdate(lora_a, lora_b):
-            shared = run.encoder.parameters[f"{module}.weight"]
+            shared = forward.encoder.parameters[f"{module}.weight"]
             return functional.linear(x, shared) + x @ lora_a.mT @ lora_b.mT
     return functional.linear(x, _require_shared(weight))
 
 
-def _layer_norm(run: _Pass, module: str, x: Tensor) -> Tensor:
-    weight, bias = (_vector(run, f"{module}.{part}") for part in ("weight", "bias"))
-    normalised = functional.layer_norm(x, x.shape[-1:], eps=run.encoder.config.layer_norm_eps)
+def _layer_norm(forward: _Pass, module: str, x: Tensor) -> Tensor:
+    weight, bias = (_vector(forward, f"{module}.{part}") for part in ("weight", "bias"))
+    normalised = functional.layer_norm(x, x.shape[-1:], eps=forward.encoder.config.layer_norm_eps)
     y = torch.addcmul(bias, normalised, weight)
-    _show(run, module, x, y)
+    _show(forward, module, x, y)
     return y
 
 
-def _vector(run: _Pass, name: str) -> Tensor:
+def _vector(forward: _Pass, name: str) -> Tensor:
     """Return a vector that all runs share, ``[h]``, or each run's own, ``[k, 1, h]``."""
-    vector = run.weight(name)
+    vector = forward.weight(name)
     return vector.values[:, None] if isinstance(vector, PerRun) else _require_shared(vector)
 
 
@@ -312,10 +319,10 @@ def _require_shared(weight: Weight) -> Tensor:
     return weight
 
 
-def _drop(run: _Pass, x: Tensor, p: float) -> Tensor:
-    return x if run.masks is None or p == 0.0 else x * run.masks.draw(x.shape[1:], p)
+def _drop(forward: _Pass, x: Tensor, p: float) -> Tensor:
+    return x if forward.masks is None or p == 0.0 else x * forward.masks.draw(x.shape[1:], p)
 
 
-def _show(run: _Pass, module: str, x: Tensor, y: Tensor) -> None:
-    if run.watch is not None:
-        run.watch(module, x, y)
+def _show(forward: _Pass, module: str, x: Tensor, y: Tensor) -> None:
+    if forward.watch is not None:
+        forward.watch(module, x, y)

@@ -278,7 +278,9 @@ class Estimates:
         for run in runs:
             is_packed = isinstance(self.dimensions[run.spec.model.id], Dimensions)
             specs[run.key] = run.spec
-            steps[run.key] = run.spec.step_key(self.plan.ranked, on_gpu, is_packed)
+            # On a CPU, transformers' code computes one run at a time. Jobs do not depend on this,
+            # because models that are not downloaded may be of any family.
+            steps[run.key] = self.plan.step_key(run) if on_gpu or is_packed else run.spec.id
         numbers = Counter(steps.values())
         return {
             key: 1 if steps[key] == spec.id else rates * numbers[steps[key]]

@@ -33,8 +33,13 @@ from subtune.tasks.task import TEST, TaskSize
 
 # Outside papers, a search is scored on one of this many folds of the training rows, if possible.
 SEARCH_FOLDS = 5
-# The settings of an experiment that the recipes of its runs have under the same name.
-SAME_IN_RECIPES = Recipe.model_fields.keys() & Experiment.model_fields.keys()
+# The settings of an experiment that the recipes of its runs have, too. The others of the same name
+# also depend on the task.
+SAME_IN_RECIPES = (Recipe.model_fields.keys() & Experiment.model_fields.keys()) - {
+    "labels",
+    "train_rows",
+    "class_weights",
+}
 # Larger gradients are scaled down to this norm, as in BitFit's published code.
 MAX_GRAD_NORM = 1.0
 # A planned run, and the search that finds its learning rate, if there is one.
@@ -134,12 +139,17 @@ class Grid:
         fisher = self.fishers[self.task_name]
         settings = self.experiment.settings(self.task_name, names["method"])
         same = {name: getattr(settings, name) for name in SAME_IN_RECIPES}
-        own = {"learning_rate": rate.value, "max_grad_norm": MAX_GRAD_NORM, "labels": fisher.labels}
         spec = RunSpec(
             model=fisher.model,
             tokens=fisher.tokens,
             selection=selection,
-            recipe=Recipe(**same | own | self._which_rows(names["train_rows"], seed)),
+            recipe=Recipe(
+                learning_rate=rate.value,
+                max_grad_norm=MAX_GRAD_NORM,
+                labels=fisher.labels,
+                **same,
+                **self._which_rows(names["train_rows"], seed),
+            ),
             seed=seed,
         )
         search = self._search(spec, rate, names["train_rows"]) if rate.searched else None

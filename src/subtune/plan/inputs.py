@@ -94,7 +94,7 @@ def choose_labels(experiment: Experiment, task: Task) -> Labels:
     return experiment.labels if task.of_kind.has_numbers else "raw"
 
 
-def train_tokens(
+def find_tokens(
     config: Config, sizes: dict[str, TaskSize], name: str, model: ModelSpec, task: Task
 ) -> TokensSpec:
     """Return the token ids on which the experiment ``name`` trains and evaluates a task.

@@ -15,9 +15,9 @@ from subtune.plan.grid import Grid
 from subtune.plan.inputs import (
     choose_labels,
     find_model,
+    find_tokens,
     make_data_spec,
     make_tokens_spec,
-    train_tokens,
 )
 from subtune.runs.spec import (
     DataSpec,
@@ -57,7 +57,8 @@ class Plan:
         rankings: rankings by Fisher information, by id.
         searches: searches for learning rates, by id.
         experiments: runs by experiment.
-        experiment_fishers: Fisher information by experiment and task.
+        experiment_fishers: Fisher information by experiment and task. Experiments that read it have
+            one model; of all others this is the last model's.
     """
 
     config: Config
@@ -308,7 +309,7 @@ def _plan_fisher(
         in_full = ranked if ranked.work() is Work.MATRICES else None
     return FisherSpec(
         model=model,
-        tokens=train_tokens(config, sizes, name, model, task),
+        tokens=find_tokens(config, sizes, name, model, task),
         rows=experiment.fisher_rows,
         in_full=in_full,
         labels=choose_labels(experiment, task),

@@ -7,9 +7,9 @@ changes without a new version.
 
 from collections.abc import Hashable, Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, PositiveFloat, field_validator
 
 from subtune.core.ids import Value, content_id
 from subtune.methods import Selection
@@ -33,7 +33,6 @@ Labels = Literal["raw", "standard"]
 Precision = Literal["fp32", "tf32", "bf16"]
 # The loss may give rarer label words larger weights.
 ClassWeights = Literal["balanced"]
-LearningRate = Annotated[float, Field(gt=0)]
 
 
 class ModelSpec(Value):
@@ -174,7 +173,7 @@ class Recipe(Value):
         class_weights: whether the loss weighs each label word by the inverse of its frequency.
     """
 
-    learning_rate: LearningRate
+    learning_rate: PositiveFloat
     batch_size: int = Field(ge=1)
     epochs: int = Field(ge=1)
     schedule: Literal["constant", "linear"]
@@ -223,7 +222,7 @@ class RunSpec(Value):
     recipe_version: int = RECIPE_VERSION
 
     @property
-    def training(self) -> Recipe:
+    def training_recipe(self) -> Recipe:
         """The recipe of a run that trains."""
         assert isinstance(self.recipe, Recipe)
         return self.recipe
@@ -236,9 +235,7 @@ class RunSpec(Value):
         ranking = self.selection.ranking
         return (ranked[ranking] if ranking else self.selection).work()
 
-    def step_key(
-        self, ranked: Mapping[str, WholeTensors], on_gpu: bool, is_packed: bool = True
-    ) -> Hashable:
+    def step_key(self, ranked: Mapping[str, WholeTensors], on_gpu: bool) -> Hashable:
         """Return what is equal in runs that share training steps.
 
         They train on the same batches in the same order, so only the selection and the learning
@@ -250,12 +247,9 @@ class RunSpec(Value):
         Args:
             ranked: the argument of `work`.
             on_gpu: whether the run trains on a GPU.
-            is_packed: whether our own forward pass computes the model; on a CPU, only this pass
-                computes several runs.
         """
         work = self.work(ranked)
-        shares = on_gpu or (is_packed and not work.trains_matrices)
-        if work is Work.DIFFERENCES or not shares:
+        if work is Work.DIFFERENCES or (work.trains_matrices and not on_gpu):
             return self.id
         recipe = self.recipe.model_dump_json(exclude={"learning_rate"})
         selection = None if work in (Work.NOTHING, Work.VECTORS) else self.selection
@@ -282,20 +276,23 @@ class SearchSpec(Value):
     """
 
     run: RunSpec
-    rates: tuple[LearningRate, ...] = Field(min_length=2)
+    rates: tuple[PositiveFloat, ...] = Field(min_length=2)
     search_version: int = SEARCH_VERSION
 
 
 class PlannedRun(Value):
     """A row of the plan: a run, and an experiment's names for it in tables and figures.
 
+    Its `key` and the id of its ``spec`` do not depend on these names; its own id does.
+
     Attributes:
         spec: the run. If a search finds its learning rate, it has the first of the search's rates.
         search: the id of that search, if there is one.
         model_name: the model's name in the configuration; like all names, empty for a run of a
             search.
-        train_rows: the number of training rows.
-        seed: the experiment's seed. If seeds do not change a run, the run counts for all of them.
+        train_rows: the number of training rows, even if the recipe sets no limit.
+        seed: the experiment's seed. If seeds do not change a run, the run has seed 0, and counts
+            for all of them.
         fraction: the share of the method's entries that train; None for a whole method.
         scope: the tasks whose Fisher information chose these entries; None for a whole method.
     """

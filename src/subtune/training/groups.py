@@ -237,7 +237,7 @@ def train_runs(
         runs = {}
         for id, (name, spec) in named.items():
             entries, start = _entries(spec, initial, own["train"], rankings, checkpoints, report)
-            runs[id] = Run(entries, spec.training, spec.seed, start, name)
+            runs[id] = Run(entries, spec.training_recipe, spec.seed, start, name)
         task = first.tokens.data.task
         for id, result in train_side_by_side(initial, own, task, runs, report, checkpoints):
             yield runs[id].name, result, own
@@ -274,7 +274,7 @@ def _entries(
         # This folder is inside the run's folder, which is removed when the run is done.
         keeper = Keeper(checkpoints, [f"{spec.id}/first"], report) if checkpoints else None
         task, settings = spec.tokens.data.task, spec.selection.diff_pruning
-        return first_training(model, train, task, spec.training, spec.seed, settings, keeper)
+        return first_training(model, train, task, spec.training_recipe, spec.seed, settings, keeper)
     ranks = rankings[spec.selection.ranking] if spec.selection.ranking else None
     return spec.selection.resolve(model.shapes, spec.seed, ranks), {}
 

@@ -1,6 +1,5 @@
 """The training recipe for runs side by side, readable from top to bottom."""
 
-import copy
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -67,10 +66,10 @@ def train(
 ) -> list[Result]:
     """Fine-tune several runs of a pretrained model side by side.
 
-    Runs share batches, frozen weights, seed and recipe. Each run has its own entries, learning rate
-    and patience. Except for rounding, a run's result does not depend on the others; on a GPU, only
-    the dropout of attention weights does. A run whose loss or predictions are not finite at an
-    epoch's end stops there, and the others continue.
+    Runs share batches, frozen weights, seed and recipe; each has its own entries and learning rate.
+    Except for rounding, a run's result does not depend on the others; on a GPU, only the dropout of
+    attention weights does. A run whose loss or predictions are not finite at an epoch's end stops
+    there, and the others continue.
 
     Args:
         examples: the training split and the evaluation splits, if any.
@@ -129,19 +128,17 @@ class _SideBySide:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def only(self, positions: Sequence[int]) -> "_SideBySide":
-        """Return the runs at these positions, in new memory and with losses of 0."""
-        kept = copy.copy(self)
-        kept.numbers = [self.numbers[position] for position in positions]
+    def keep(self, positions: Sequence[int]) -> None:
+        """Drop all runs but those at these positions, whose losses begin again at 0."""
+        self.numbers = [self.numbers[position] for position in positions]
         if not positions:
-            return kept
-        kept.values = self.values.only(positions)
-        kept.optimizers = [self.optimizers[position] for position in positions]
-        for position, optimizer in enumerate(kept.optimizers):
-            optimizer.leaves = kept.values.leaves(position)
-        kept.losses = torch.zeros(len(positions), device=self.values.device)
-        kept.graphs = self.graphs and self.graphs.of_fewer(len(positions))
-        return kept
+            return
+        self.values = self.values.only(positions)
+        self.optimizers = [self.optimizers[position] for position in positions]
+        for position, optimizer in enumerate(self.optimizers):
+            optimizer.leaves = self.values.leaves(position)
+        self.losses = torch.zeros(len(positions), device=self.values.device)
+        self.graphs = self.graphs and self.graphs.of_fewer(len(positions))
 
     def state(self, position: int) -> State:
         """Return the state of a run, for `restore`."""
@@ -314,7 +311,7 @@ class _Group:
             if not self.results[number].has_ended(self._runs[number].recipe)
         ]
         if len(left) < len(self.running):
-            self.running = self.running.only(left)
+            self.running.keep(left)
 
     def states(self) -> list[State]:
         """Return each run's state, from which training can continue."""

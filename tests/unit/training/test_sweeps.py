@@ -192,8 +192,8 @@ def mixed_masks(monkeypatch):
     """Let every run but the first drop what no run drops by itself."""
     dropped = forward._drop
 
-    def mixed(run, x, p):
-        return torch.cat([dropped(run, one[None], p) for one in x])
+    def mixed(forward_pass, x, p):
+        return torch.cat([dropped(forward_pass, one[None], p) for one in x])
 
     monkeypatch.setattr(forward, "_drop", mixed)
 
