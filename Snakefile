@@ -35,7 +35,7 @@ rule all:
         PLAN.targets["all"],
 
 
-for experiment in PLAN.jobs["exhibits"]:
+for experiment in EXPERIMENTS:
     require_no_rule(experiment)
 
     rule:

@@ -1,4 +1,4 @@
-# Numbers of the recorded runs, one CSV file each.
+# Numbers of the recorded runs. Their records are inputs of no rule, as they are outputs of none (train.smk).
 
 
 rule scores:
@@ -20,7 +20,7 @@ rule scores:
         CPU
     params:
         job="scores/{experiment}",
-        settings=settings("scores/{experiment}"),
+        rerun_if_changed=spec_hash("scores/{experiment}"),
     script:
         "../scripts/step.py"
 
@@ -30,8 +30,8 @@ rule runs:
         sweeps=needs("runs/runs", "sweeps"),
         searches=needs("runs/runs", "searches"),
     output:
-        PATHS.table_of_runs(),
-        PATHS.columns_of_runs(),
+        csv=PATHS.table_of_runs(),
+        columns=PATHS.columns_of_runs(),
     log:
         PATHS.log("runs"),
     localrule: True
@@ -39,6 +39,6 @@ rule runs:
         CPU
     params:
         job="runs/runs",
-        settings=settings("runs/runs"),
+        rerun_if_changed=spec_hash("runs/runs"),
     script:
         "../scripts/step.py"

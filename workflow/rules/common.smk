@@ -57,6 +57,10 @@ def plan_configuration():
 
 PLAN = plan_configuration() if workflow.is_main_process else read_plan(config)
 SETTINGS, PATHS = PLAN.settings, Layout(PLAN.settings["results"])
+# Each experiment has a job that makes its exhibits.
+EXPERIMENTS = [*PLAN.jobs["exhibits"]]
+# The priority of Fisher information and of its inputs: one mask may need the information of every task.
+BEFORE_TRAINING = 1
 
 skip_final_garbage_collection()
 # Environments and containers have subtune's requirements; subtune's own code is in this directory.
@@ -68,11 +72,12 @@ wildcard_constraints:
     dataset=r"[^/]+",
     tokens=r"[^/]+",
     model=r"[0-9a-f]{12}",
+    model_name=r"[^/]+",
     fisher=r"[^/]+",
     ranking=r"[0-9a-f]{12}",
-    search=r"[0-9a-f]{12}",
+    searches=r"[0-9a-f]{12}",
     sweep=r"[^/]+",
-    experiment="|".join(map(re.escape, PLAN.targets)),
+    experiment="|".join(map(re.escape, EXPERIMENTS)),
 
 
 def lookup_job(name, value):
@@ -85,20 +90,21 @@ def lookup_job(name, value):
     return lambda w, attempt=1: value(PLAN.job(name.format(**dict(w.items()))), attempt)
 
 
-def needs(name, input):
+def needs(name, input_name):
     """Return the function that looks up one of a job's inputs by its name.
 
     Snakemake finds the rule that makes an input by its path.
     """
-    return lookup_job(name, lambda job, attempt: job.inputs[input])
+    return lookup_job(name, lambda job, attempt: job.inputs[input_name])
 
 
-def settings(name):
-    """Return the function that looks up a hash of the settings on which a job depends.
+def spec_hash(name):
+    """Return the function that looks up the hash of a job's spec.
 
-    A job whose id is not a hash runs again if this hash changes.
+    Snakemake does a job again if one of its params changes. If a job's id is a hash, another spec
+    has other outputs, so only jobs whose id is a name need this param.
     """
-    return lookup_job(name, lambda job, attempt: job.settings)
+    return lookup_job(name, lambda job, attempt: job.spec_hash)
 
 
 def memory(name):

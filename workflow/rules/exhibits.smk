@@ -23,7 +23,7 @@ rule exhibits:
         CPU
     params:
         job="exhibits/{experiment}",
-        settings=settings("exhibits/{experiment}"),
+        rerun_if_changed=spec_hash("exhibits/{experiment}"),
     script:
         "../scripts/step.py"
 
@@ -34,9 +34,9 @@ rule summary:
         chosen=needs("summary/summary", "chosen"),
         row_scores=needs("summary/summary", "row_scores"),
     output:
-        multiext(f"{PATHS.results}/answers", ".csv", ".md", ".tex"),
-        multiext(f"{PATHS.results}/summary", ".csv", ".md", ".tex"),
-        multiext(f"{PATHS.results}/front", ".png", ".pdf"),
+        answers=[PATHS.summary("answers", ending) for ending in ("csv", "md", "tex")],
+        front=[PATHS.summary("front", ending) for ending in ("png", "pdf")],
+        summary=[PATHS.summary("summary", ending) for ending in ("csv", "md", "tex")],
     log:
         PATHS.log("summary"),
     localrule: True
@@ -44,7 +44,7 @@ rule summary:
         CPU
     params:
         job="summary/summary",
-        settings=settings("summary/summary"),
+        rerun_if_changed=spec_hash("summary/summary"),
     script:
         "../scripts/step.py"
 
@@ -66,6 +66,6 @@ rule report_page:
         CPU
     params:
         job="report_page/report",
-        settings=settings("report_page/report"),
+        rerun_if_changed=spec_hash("report_page/report"),
     script:
         "../scripts/step.py"

@@ -1,5 +1,4 @@
-# Fisher information of every task, before any fine-tuning, and rankings of parameters by it. These
-# jobs and their inputs have priority, because one mask may need the information of every task.
+# Fisher information of tasks, before any fine-tuning, and rankings of parameters by it.
 
 
 rule fisher:
@@ -13,7 +12,7 @@ rule fisher:
         PATHS.log("fisher", "{fisher}"),
     benchmark:
         PATHS.benchmark("fisher", "{fisher}")
-    priority: 1
+    priority: BEFORE_TRAINING
     conda:
         COMPUTES
     threads: 1

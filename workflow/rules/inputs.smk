@@ -7,7 +7,7 @@ rule dataset:
     log:
         PATHS.log("dataset", "{dataset}"),
     cache: True
-    priority: 1
+    priority: BEFORE_TRAINING
     retries: retries("dataset")
     localrule: True
     conda:
@@ -24,7 +24,7 @@ rule model:
     log:
         PATHS.log("model", "{model}"),
     cache: True
-    priority: 1
+    priority: BEFORE_TRAINING
     retries: retries("model")
     localrule: True
     conda:
@@ -44,7 +44,7 @@ rule tokens:
     log:
         PATHS.log("tokens", "{tokens}"),
     cache: True
-    priority: 1
+    priority: BEFORE_TRAINING
     conda:
         CPU
     threads: 1

@@ -3,25 +3,25 @@
 
 rule test_predictions:
     input:
-        chosen=needs("test_predictions/{experiment}/{encoder}", "chosen"),
-        tokens=needs("test_predictions/{experiment}/{encoder}", "tokens"),
-        model=needs("test_predictions/{experiment}/{encoder}", "model"),
+        chosen=needs("test_predictions/{experiment}/{model_name}", "chosen"),
+        tokens=needs("test_predictions/{experiment}/{model_name}", "tokens"),
+        model=needs("test_predictions/{experiment}/{model_name}", "model"),
     output:
-        PATHS.test_predictions("{experiment}", "{encoder}"),
+        PATHS.test_predictions("{experiment}", "{model_name}"),
     log:
-        PATHS.log("{experiment}", "test_predictions", "{encoder}"),
+        PATHS.log("{experiment}", "test_predictions", "{model_name}"),
     benchmark:
-        PATHS.benchmark("{experiment}", "test_predictions", "{encoder}")
+        PATHS.benchmark("{experiment}", "test_predictions", "{model_name}")
     conda:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=memory("test_predictions/{experiment}/{encoder}"),
-        runtime=minutes("test_predictions/{experiment}/{encoder}"),
+        mem_mb=memory("test_predictions/{experiment}/{model_name}"),
+        runtime=minutes("test_predictions/{experiment}/{model_name}"),
         gpu=1,
     params:
-        job="test_predictions/{experiment}/{encoder}",
-        settings=settings("test_predictions/{experiment}/{encoder}"),
+        job="test_predictions/{experiment}/{model_name}",
+        rerun_if_changed=spec_hash("test_predictions/{experiment}/{model_name}"),
     script:
         "../scripts/step.py"
 
@@ -39,6 +39,6 @@ rule submission:
         CPU
     params:
         job="submission/{experiment}",
-        settings=settings("submission/{experiment}"),
+        rerun_if_changed=spec_hash("submission/{experiment}"),
     script:
         "../scripts/step.py"

@@ -4,27 +4,27 @@
 # runs with this rate.
 
 
-# Searches for learning rates; each finds the rate for all seeds and folds of a method.
+# A job has one or several searches; each finds the learning rate for all seeds and folds of a method.
 rule search:
     input:
-        tokens=needs("search/{search}", "tokens"),
-        model=needs("search/{search}", "model"),
-        rankings=needs("search/{search}", "rankings"),
+        tokens=needs("search/{searches}", "tokens"),
+        model=needs("search/{searches}", "model"),
+        rankings=needs("search/{searches}", "rankings"),
     output:
-        PATHS.searches("{search}"),
+        PATHS.searches("{searches}"),
     log:
-        PATHS.log("search", "{search}"),
+        PATHS.log("search", "{searches}"),
     benchmark:
-        PATHS.benchmark("search", "{search}")
+        PATHS.benchmark("search", "{searches}")
     conda:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=memory("search/{search}"),
-        runtime=minutes("search/{search}"),
+        mem_mb=memory("search/{searches}"),
+        runtime=minutes("search/{searches}"),
         gpu=1,
     params:
-        job="search/{search}",
+        job="search/{searches}",
     script:
         "../scripts/step.py"
 

@@ -5,7 +5,8 @@ Arguments have the same names everywhere:
 * ``chosen``: the runs at the best learning rates, from `subtune.analysis.chosen_runs.choose_rates`
 * ``sizes``: the runs on every number of training rows, from
   `subtune.analysis.run_scores.in_every_metric`
-* ``row_scores``: scores on parts of the dev rows, from `subtune.analysis.run_scores.row_scores`
+* ``row_scores``: the jackknife's pseudo-values of runs' scores, a row per run, from
+  `subtune.analysis.run_scores.row_scores`; indexed by run, they are called ``pseudo_values``
 * ``columns``: the score columns of the experiment's tables
 * ``printed``: a table that a paper prints
 * ``sums``: ``task``, ``parameter``, ``size`` and ``information`` of every tensor

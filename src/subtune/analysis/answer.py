@@ -10,7 +10,7 @@ import pandas as pd
 
 from subtune.analysis import intervals
 from subtune.analysis.candidates import (
-    FULL,
+    FULL_TITLE,
     Candidate,
     compare_with_reference,
     folds_judge,
@@ -75,14 +75,15 @@ def find_answers(
 
     If experiments have different margins, the smallest counts.
     """
-    numbers, found = row_scores.set_index("run"), []
+    pseudo_values, found = row_scores.set_index("run"), []
     for model, runs_of_model in judged_runs(chosen).groupby("model", sort=False):
         questions = [*runs_of_model.groupby(QUESTION, sort=False)]
         for (_, task, metric), runs in questions:
             question = str(model), str(task), str(metric)
-            found.append(_answer(question, runs, numbers, unfinished))
+            found.append(_answer(question, runs, pseudo_values, unfinished))
         if len(questions) > 1:
-            together = _answer((str(model), ALL_TASKS, "mean"), runs_of_model, numbers, unfinished)
+            question = str(model), ALL_TASKS, "mean"
+            together = _answer(question, runs_of_model, pseudo_values, unfinished)
             found += [together] if together.candidate else []
     return found
 
@@ -90,12 +91,12 @@ def find_answers(
 def _answer(
     question: tuple[str, str, str],
     runs: pd.DataFrame,
-    numbers: pd.DataFrame,
+    pseudo_values: pd.DataFrame,
     unfinished: Unfinished,
 ) -> Answer:
     """Return the answer from the runs of one model on one or all tasks."""
-    margin, full = float(runs["margin"].min()), runs[runs["title"] == FULL]
-    reference, compared, with_full = compare_with_reference(runs, numbers)
+    margin, full = float(runs["margin"].min()), runs[runs["title"] == FULL_TITLE]
+    reference, compared, with_full = compare_with_reference(runs, pseudo_values)
     missing: Missing | None = None
     if reference not in with_full:
         missing = "full" if full.empty else "score of full"
@@ -164,7 +165,7 @@ def _decide(
             return "probably", candidate
     if missing:
         return "probably", scored
-    if reference != FULL:
+    if reference != FULL_TITLE:
         return "train", with_full.get(reference)
     return "everything", max(smaller, key=lambda c: c.difference.mean, default=None)
 
@@ -229,9 +230,9 @@ def _about_reference(answer: Answer, candidate: Candidate) -> list[str]:
     reference, margin = answer.reference, f"{answer.margin:g}"
     if answer.missing:
         tried = f"Methods are compared with {reference}, the best of those with the most runs."
-        is_planned = FULL in map(method_title, answer.unfinished)
+        is_planned = FULL_TITLE in map(method_title, answer.unfinished)
         return [tried] if is_planned else [tried, MISSING[answer.missing]]
-    if reference == FULL:
+    if reference == FULL_TITLE:
         return []
     if candidate.title == reference:
         smaller = f"No smaller method has a chance of 50 % to be within {margin} of it."
@@ -274,7 +275,7 @@ def _describe_decision(answer: Answer, candidate: Candidate) -> str:
         # Full's parameters are unknown if it has no run.
         of_all = "" if pd.isna(candidate.share) else f", {format_share(candidate.share)} of all"
         named += f" ({candidate.trained:,} parameters{of_all})"
-    reference = "full" if candidate.reference == FULL else candidate.reference
+    reference = "full" if candidate.reference == FULL_TITLE else candidate.reference
     scores = f"it scores {candidate.score:.4f}, {reference} {candidate.reference_score:.4f}"
     most, is_alone = candidate.most_lost, len(candidate.seeds) == 1
     caveat = (
@@ -301,7 +302,7 @@ def _describe_decision(answer: Answer, candidate: Candidate) -> str:
 def _what_would_decide(answer: Answer, candidate: Candidate) -> str:
     """Return a sentence about the safe choice, and the number of seeds or rows that would
     decide."""
-    reference = "Full fine-tuning" if answer.reference == FULL else answer.reference
+    reference = "Full fine-tuning" if answer.reference == FULL_TITLE else answer.reference
     safe = f"{reference} is the safe choice"
     if answer.unfinished:
         return f"{safe}; the {answer.unit}s that are missing would tell more."

@@ -24,11 +24,11 @@ from subtune.analysis.chosen_runs import (
     trained_beside_classifier,
 )
 from subtune.analysis.intervals import Interval, Study
-from subtune.analysis.run_scores import NO_ROWS, NUMBERS
+from subtune.analysis.run_scores import NO_ROWS, PART_COLUMNS
 from subtune.analysis.tables import order_columns
 from subtune.methods import method_title
 
-FULL = method_title("full")
+FULL_TITLE = method_title("full")
 # The lowest chance at which a method is sure to be within the margin.
 SURE = 0.95
 # Metrics that are shares of rows.
@@ -100,7 +100,7 @@ def folds_judge(runs: pd.DataFrame) -> bool:
 
 
 def compare_with_reference(
-    runs: pd.DataFrame, numbers: pd.DataFrame
+    runs: pd.DataFrame, pseudo_values: pd.DataFrame
 ) -> tuple[str, dict[str, Candidate], dict[str, Candidate]]:
     """Return the reference's title, and the methods as compared with it and with full, by title.
 
@@ -111,25 +111,25 @@ def compare_with_reference(
 
     Args:
         runs: the rows of one model from `judged_runs`, on one or on all tasks.
-        numbers: the row scores, indexed by run.
+        pseudo_values: the row scores, indexed by run.
     """
-    with_full = compare_methods(runs, FULL, numbers)
-    if FULL in with_full:
+    with_full = compare_methods(runs, FULL_TITLE, pseudo_values)
+    if FULL_TITLE in with_full:
         margin = runs["margin"].min()
         better = [c for c in with_full.values() if _is_sure(c.studies, -margin)]
         best = max(better, key=lambda candidate: candidate.difference.mean, default=None)
-        reference = best.title if best else FULL
+        reference = best.title if best else FULL_TITLE
     else:
         tried = runs.groupby("title")["value"].agg(["size", "count", "mean"])
         scored = tried[tried["count"] == tried["size"]].sort_values(["count", "mean"])
         reference = "" if scored.empty else str(scored.index[-1])
-    if reference == FULL:
+    if reference == FULL_TITLE:
         return reference, with_full, with_full
-    return reference, compare_methods(runs, reference, numbers), with_full
+    return reference, compare_methods(runs, reference, pseudo_values), with_full
 
 
 def compare_methods(
-    runs: pd.DataFrame, reference: str, numbers: pd.DataFrame
+    runs: pd.DataFrame, reference: str, pseudo_values: pd.DataFrame
 ) -> dict[str, Candidate]:
     """Return the methods as compared with a reference, itself included, from the smallest.
 
@@ -139,7 +139,7 @@ def compare_methods(
     Args:
         runs: the rows of one model from `judged_runs`, on one or on all tasks.
         reference: the reference's title.
-        numbers: the row scores, indexed by run.
+        pseudo_values: the row scores, indexed by run.
     """
     same = [*QUESTION, "seed", "fold"]
     partners = runs.loc[runs["title"] == reference, [*same, "title", "value", "run"]]
@@ -147,7 +147,7 @@ def compare_methods(
     every["difference"] = (every["value"] - every["value_of_reference"]).round(DIGITS)
     tasks = runs.groupby(TASK).ngroups
     found = [
-        _candidate(pairs, runs, numbers)
+        _candidate(pairs, runs, pseudo_values)
         for _, pairs in every.groupby("title", sort=False)
         if pairs.groupby(TASK).ngroups == tasks and pairs["difference"].notna().all()
     ]
@@ -155,33 +155,35 @@ def compare_methods(
     return {candidate.title: candidate for candidate in found}
 
 
-def _candidate(pairs: pd.DataFrame, runs: pd.DataFrame, numbers: pd.DataFrame) -> Candidate:
+def _candidate(pairs: pd.DataFrame, runs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Candidate:
     """Return a method as compared with a reference.
 
     Args:
         pairs: the method's runs. The columns ``title_of_reference``, ``value_of_reference`` and
             ``run_of_reference`` are those of the reference's run with the same seed and fold.
         runs: the runs of all methods.
-        numbers: the row scores, indexed by run.
+        pseudo_values: the row scores, indexed by run.
     """
     by_task = [task_pairs for _, task_pairs in pairs.groupby(TASK, sort=False)]
     title, reference = pairs["title"].iloc[0], pairs["title_of_reference"].iloc[0]
     margin, trained = runs["margin"].min(), int(pairs["trained"].median())
     mean = float(np.mean([task_pairs["difference"].mean() for task_pairs in by_task]))
     scores = pairs.groupby("task")[["value", "value_of_reference"]].mean().mean()
-    found = [_study(task_pairs, numbers) for task_pairs in by_task] if title != reference else []
+    found: list[Study | None] = []
+    if title != reference:
+        found = [_study(task_pairs, pseudo_values) for task_pairs in by_task]
     studies = tuple(study for study in found if study)
     if len(studies) < len(found):
         studies = ()
     of_folds = folds_judge(runs)
     judged_by = "rows" if of_folds else "dev rows" if runs["decides"].all() else "test rows"
-    compared = dict.fromkeys([title, reference, FULL])
+    compared = dict.fromkeys([title, reference, FULL_TITLE])
     at_edge = set(runs.loc[runs["at_edge"].astype(bool), "title"])
     still_rising = set(runs.loc[runs["curve"] == STILL_RISING, "title"])
     return Candidate(
         title=title,
         trained=trained,
-        share=trained / runs.loc[runs["title"] == FULL, "trained"].median(),
+        share=trained / runs.loc[runs["title"] == FULL_TITLE, "trained"].median(),
         score=scores["value"],
         reference=reference,
         reference_score=scores["value_of_reference"],
@@ -201,7 +203,7 @@ def _candidate(pairs: pd.DataFrame, runs: pd.DataFrame, numbers: pd.DataFrame) -
     )
 
 
-def _study(pairs: pd.DataFrame, numbers: pd.DataFrame) -> Study | None:
+def _study(pairs: pd.DataFrame, pseudo_values: pd.DataFrame) -> Study | None:
     """Return one method's differences on one task, or None if there is no interval.
 
     There is none if the predictions of a single seed are unknown, or if no row differs and the
@@ -209,13 +211,13 @@ def _study(pairs: pd.DataFrame, numbers: pd.DataFrame) -> Study | None:
 
     Args:
         pairs: as in `_candidate`.
-        numbers: the row scores, indexed by run.
+        pseudo_values: the row scores, indexed by run.
     """
     both, differences = (pairs["run"], pairs["run_of_reference"]), pairs["difference"].tolist()
-    if not all(run.isin(numbers.index).all() for run in both):
+    if not all(run.isin(pseudo_values.index).all() for run in both):
         return intervals.estimate_study(differences, None, 0) if len(pairs) > 1 else None
-    own, of_reference = (numbers.loc[run, NUMBERS].to_numpy(float) for run in both)
-    values, rows = own - of_reference, numbers.loc[pairs["run"], "rows"].tolist()
+    own, of_reference = (pseudo_values.loc[run, PART_COLUMNS].to_numpy(float) for run in both)
+    values, rows = own - of_reference, pseudo_values.loc[pairs["run"], "rows"].tolist()
     if folds_judge(pairs):
         folds = pairs["fold"].nunique()
         study = intervals.estimate_nested_study(
@@ -255,15 +257,15 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
     `columns.csv` explains the columns. Methods are sorted by score, the highest first. A method
     that diverged has no score.
     """
-    numbers, rows = row_scores.set_index("run"), []
+    pseudo_values, rows = row_scores.set_index("run"), []
     for question, runs in judged_runs(chosen).groupby(QUESTION, sort=False):
-        reference, compared, _ = compare_with_reference(runs, numbers)
-        full = runs.loc[runs["title"] == FULL, "trained"].median()
+        reference, compared, _ = compare_with_reference(runs, pseudo_values)
+        full = runs.loc[runs["title"] == FULL_TITLE, "trained"].median()
         for (title, *method), same in runs.groupby(["title", *METHOD], sort=False, dropna=False):
             candidate = None if title == reference else compared.get(str(title))
             difference = candidate.difference if candidate else NO_DIFFERENCE
             # A reference other than full beats full, if full is compared with it.
-            beats_full = title == reference != FULL and FULL in compared
+            beats_full = title == reference != FULL_TITLE and FULL_TITLE in compared
             trained = int(same["trained"].median())
             rows.append(
                 {

@@ -19,6 +19,10 @@ SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
 QUESTION = ["model", "task", "metric"]
 # The columns in which these methods differ.
 METHOD = ["method", "fraction", "scope"]
+# The verdicts on learning curves.
+CONVERGED, STILL_RISING, FELL = "converged", "still rising", "fell"
+FEWEST_SEEDS = 3
+LEVEL = 0.95
 
 
 def choose_rates(scores: pd.DataFrame) -> pd.DataFrame:
@@ -123,11 +127,6 @@ def title_with_mask(row: Mapping[str, Any]) -> str:
     """Return a method's title, with its mask if it has a scope, from a row with `METHOD`."""
     scope = None if pd.isna(row["scope"]) else row["scope"]
     return masked_name(method_title(row["method"]), row["fraction"], scope)
-
-
-CONVERGED, STILL_RISING, FELL = "converged", "still rising", "fell"
-FEWEST_SEEDS = 3
-LEVEL = 0.95
 
 
 def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:

@@ -15,7 +15,7 @@ import numpy as np
 
 LEVEL = 0.95
 # The number of parts of the rows: a metric is computed once per part, not once per row.
-PARTS = 50
+JACKKNIFE_PARTS = 50
 # The largest suggested study: its seeds, and its rows as a multiple of the present rows.
 MOST_SEEDS, MOST_TIMES_THE_ROWS = 50, 50
 

@@ -26,6 +26,14 @@ from subtune.tasks.task import ScoreColumn
 
 # Searched learning rates belong to the plateau if they score at most this much lower than the best.
 PLATEAU = 0.01
+# The parts of the rows that have an epoch each. More parts make the score more variable; with fewer
+# parts, fewer rows choose each epoch.
+EPOCH_PARTS = 5
+# Columns of `row_scores`, one for each part of the rows.
+PART_COLUMNS = [str(part) for part in range(intervals.JACKKNIFE_PARTS)]
+NO_ROWS = pd.DataFrame(columns=["run", "rows", *PART_COLUMNS])
+# Processors add in different orders; a wrong prediction changes a score by far more.
+TOLERANCE = 1e-9
 
 
 def collect_scores(
@@ -139,7 +147,7 @@ def _score_by_other_parts(
     The result is None if there are fewer rows than parts.
     """
     task, tables = read_epoch_predictions(store, run_id, column.split)
-    if tables[1]["idx"].nunique() < PARTS:
+    if tables[1]["idx"].nunique() < EPOCH_PARTS:
         return None
     table, epochs = judge_parts(task, column.metric, tables)
     metric = make_masked_metric(task, column.metric, table)
@@ -192,13 +200,6 @@ def train_and_dev(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     return both[["model", "task", "method", "column", "metric", "seed", "train", "dev", "gap"]]
 
 
-# More parts make the score more variable; with fewer parts, fewer rows choose each epoch.
-PARTS = 5
-# Columns of `row_scores`, one for each part of the rows.
-NUMBERS = [str(part) for part in range(intervals.PARTS)]
-NO_ROWS = pd.DataFrame(columns=["run", "rows", *NUMBERS])
-
-
 def judge_parts(
     task: TaskSpec, metric: str, tables: Mapping[int, pd.DataFrame]
 ) -> tuple[pd.DataFrame, list[int]]:
@@ -208,8 +209,8 @@ def judge_parts(
         tables: a split's predictions by epoch, as `read_epoch_predictions` returns them.
     """
     scores = {epoch: make_masked_metric(task, metric, table) for epoch, table in tables.items()}
-    part = part_of_rows(next(iter(tables.values())), PARTS)
-    epochs = [max(scores, key=lambda e: scores[e](part != number)) for number in range(PARTS)]
+    part = part_of_rows(next(iter(tables.values())), EPOCH_PARTS)
+    epochs = [max(scores, key=lambda e: scores[e](part != number)) for number in range(EPOCH_PARTS)]
     return join_parts(tables, epochs), epochs
 
 
@@ -275,7 +276,7 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 
     Returns:
         A row per run: ``run``; ``rows``, the number of scored rows; and a column per part of the
-        rows, named in `NUMBERS`. If there are fewer rows than parts, the last columns are NaN.
+        rows, named in `PART_COLUMNS`. If there are fewer rows than parts, the last columns are NaN.
     """
     split_of = {column.key: column.split for column in columns}
     parts_of_runs = []
@@ -286,15 +287,12 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
         rows = table["idx"].nunique()
         if rows < 2:
             continue
-        parts, score = min(intervals.PARTS, rows), make_masked_metric(task, row["metric"], table)
+        score = make_masked_metric(task, row["metric"], table)
+        parts = min(intervals.JACKKNIFE_PARTS, rows)
         values = intervals.pseudo_values(score, part_of_rows(table, parts), parts)
-        missing = [np.nan] * (intervals.PARTS - parts)
+        missing = [np.nan] * (intervals.JACKKNIFE_PARTS - parts)
         parts_of_runs.append([row["run"], rows, *values, *missing])
     return pd.DataFrame(parts_of_runs, columns=NO_ROWS.columns)
-
-
-# Processors add in different orders; a wrong prediction changes a score by far more.
-TOLERANCE = 1e-9
 
 
 def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:

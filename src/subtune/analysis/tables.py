@@ -148,11 +148,11 @@ def table_of_runs(store: Path, finished: Sequence[Mapping[str, Any]]) -> pd.Data
     Raises:
         SubtuneError: a record is missing or cannot be read, or a column is not declared.
     """
-    users: dict[str, list[Mapping[str, Any]]] = {}
+    by_run: dict[str, list[Mapping[str, Any]]] = {}
     for entry in finished:
-        users.setdefault(entry["run"], []).append(entry)
+        by_run.setdefault(entry["run"], []).append(entry)
     rows = []
-    for run_id, entries in users.items():
+    for run_id, entries in by_run.items():
         first = {name: entries[0][name] for name in {*entries[0]} - {"experiment", "key", "tried"}}
         experiments = " ".join(dict.fromkeys(entry["experiment"] for entry in entries))
         rows.append({**first, "experiments": experiments, **read_row(store, run_id)})

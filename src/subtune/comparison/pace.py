@@ -24,7 +24,7 @@ from subtune.core.process import StoppedError, is_out_of_memory
 from subtune.data.load import row_encoder
 from subtune.methods import METHODS
 from subtune.models.encoder import Encoder, load_encoder
-from subtune.plan.cost import FORWARD_PASSES, KINDS
+from subtune.plan.cost import FORWARD_PASSES, STEP_KINDS
 from subtune.runs.spec import Precision, Recipe
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
@@ -98,7 +98,7 @@ def measure_pace(
     timer = Timer(encoder, task, examples, deadline, SHARE * seconds)
     kinds: dict[Trains, str] = {}
     for method in methods:
-        kinds.setdefault(KINDS[METHODS[method].work()], method)
+        kinds.setdefault(STEP_KINDS[METHODS[method].work()], method)
     times, precision, milliseconds = _time_kinds(timer, kinds)
     layers = model.dimensions.num_hidden_layers
     teraflops = model.dimensions.forward_flops(examples.lengths.mean(), encoder.head) / 1e12

@@ -34,7 +34,7 @@ HUB_MODELS = {
 
 # Patterns of texts, with the words for them in messages.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
-METHOD = r"^\S+( \S+)*$"
+METHOD_NAME = r"^\S+( \S+)*$"
 LINE = r"^\S.*$"
 RESULTS = r"^[^{}~\s][^{}\n]*$"
 REPOSITORY = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?$"
@@ -42,7 +42,7 @@ REPOSITORY = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?$"
 IMAGE = r"^[A-Za-z0-9_./][A-Za-z0-9_./:@+-]*$"
 PATTERNS_IN_WORDS = {
     NAME: "a letter or digit, then letters, digits, '_', '.', '+', '-'",
-    METHOD: "words with one space between two",
+    METHOD_NAME: "words with one space between two",
     LINE: "text in one line",
     RESULTS: "a path without braces, which does not begin with '~'",
     REPOSITORY: f"a repository's name, such as {HUB_MODELS['roberta-base']}",
@@ -102,7 +102,7 @@ Metric = Annotated[str, AfterValidator(lambda name: _one_of(name, METRICS))]
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 FromZero = Annotated[int, Field(ge=0, le=LARGEST)]
 # Names of methods are parts of file names, which have at most 255 letters.
-MethodName = Annotated[str, Field(pattern=METHOD, max_length=200)]
+MethodName = Annotated[str, Field(pattern=METHOD_NAME, max_length=200)]
 LearningRate = Annotated[float, Field(gt=0, lt=LEARNING_RATES_BELOW)]
 # Names for the forms of a value. Pydantic puts them into the path of a mistake.
 LIST, WORD, SEARCH, COLUMN = "[list]", "[word]", "[search]", "[column]"

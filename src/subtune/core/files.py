@@ -95,8 +95,8 @@ class Layout:
         """Return a table of numbers of an experiment's runs, from which exhibits are made."""
         return f"{self.results}/data/{experiment}/{name}.parquet"
 
-    def test_predictions(self, experiment: str, model: str) -> str:
-        return f"{self.results}/data/{experiment}/test/{model}.parquet"
+    def test_predictions(self, experiment: str, model_name: str) -> str:
+        return f"{self.results}/data/{experiment}/test/{model_name}.parquet"
 
     def exhibits(self, experiment: str) -> str:
         """Return the folder of an experiment's tables and figures."""

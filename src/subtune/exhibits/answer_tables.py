@@ -13,7 +13,7 @@ from subtune.analysis.answer import (
     format_chance,
     format_share,
 )
-from subtune.analysis.candidates import FULL, remarks, sort_methods
+from subtune.analysis.candidates import FULL_TITLE, remarks, sort_methods
 from subtune.analysis.chosen_runs import title_with_mask
 from subtune.analysis.tables import columns_of, read_table, set_types
 from subtune.exhibits.output import (
@@ -95,7 +95,7 @@ def loss_table(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = No
 
 def _against(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str, str]:
     """Return the column that names a method's reference, unless all references are full."""
-    if set(methods["reference"].dropna()) <= {FULL, ""}:
+    if set(methods["reference"].dropna()) <= {FULL_TITLE, ""}:
         return {}
     is_compared = not pd.isna(row["difference"])
     return {"against": row["reference"] if is_compared else EMPTY}

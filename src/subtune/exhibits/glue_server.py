@@ -25,7 +25,7 @@ HEADER = ("index", "prediction")
 # Tasks whose labels are words in the server's files; the labels of others are numbers.
 IN_WORDS = ("mnli", "qnli", "rte")
 # The lowest and the highest score of STS-B, the only regression.
-SCORES = (0.0, 5.0)
+SIMILARITIES = (0.0, 5.0)
 # A fixed timestamp, so that equal predictions give identical zip files.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 # Columns of the table with the origin of each file.
@@ -59,7 +59,7 @@ class ServerFile(NamedTuple):
     @property
     def constant(self) -> str:
         """The prediction for every row if no run predicts the file."""
-        return self.labels[0] if self.labels else f"{SCORES[0]:.3f}"
+        return self.labels[0] if self.labels else f"{SIMILARITIES[0]:.3f}"
 
 
 FILES = {
@@ -114,7 +114,7 @@ def format_predictions(file: ServerFile, logits: np.ndarray) -> list[str]:
     """Return predictions as the server's files have them, from logits ``[n, o]``."""
     if file.labels:
         return [file.labels[number] for number in logits.argmax(axis=1)]
-    return [f"{value:.3f}" for value in np.clip(logits[:, 0], *SCORES)]
+    return [f"{value:.3f}" for value in np.clip(logits[:, 0], *SIMILARITIES)]
 
 
 def write_zip(path: Path, predictions: Mapping[str, list[str]]) -> None:

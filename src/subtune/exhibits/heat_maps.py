@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-PARTS = ["weight", "bias"]
+WEIGHT_AND_BIAS = ["weight", "bias"]
 COLOUR_MAP = "viridis"
 HEIGHT_OF_LAYER = 0.14
 # The style of a cell without a number.
@@ -118,7 +118,7 @@ def draw_information(results: ExperimentResults) -> "Figure":
     )
     for axes_of_row, row, label in zip(panels, rows, labels, strict=True):
         title, table, largest, number = row
-        for axes, part in zip(axes_of_row, PARTS, strict=True):
+        for axes, part in zip(axes_of_row, WEIGHT_AND_BIAS, strict=True):
             grid = table[table["part"] == part].pivot(index="layer", columns="task", values="value")
             tasks = [task for task in results.task_titles if task in grid.columns]
             grid = grid[tasks].rename(columns=results.task_titles)
@@ -137,7 +137,7 @@ def draw_global_information(results: ExperimentResults) -> "Figure":
     """
     shares = results["global_layernorm_information"].rename(columns={"share": "value"})
     grids = {
-        title: table.pivot(index="layer", columns="part", values="value").reindex(columns=PARTS)
+        title: table.pivot(index="layer", columns="part", values="value").reindex(columns=WEIGHT_AND_BIAS)
         for title, table in (("this run", shares), ("paper", results.printed("figure4")))
     }
     even_shares = {title: float(np.nanmean(grid)) for title, grid in grids.items()}

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# The tables with the scores of an experiment's runs.
-SCORES = ("scores", "chosen", "sizes", "test_scores")
+# The tables whose columns are those of ``scores`` in `subtune.analysis.tables`.
+WITH_SCORE_COLUMNS = ("scores", "chosen", "sizes", "test_scores")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,11 @@ class ExperimentResults:
     """Numbers of an experiment's runs, and facts about its tasks from the configuration.
 
     Attributes:
-        tables: tables by their names in `subtune.papers.paper.DATA`; an experiment may lack some.
+        tables: tables by name: those of `subtune.steps.scores.SCORE_TABLES`, those of
+            `subtune.papers.paper.INFORMATION`, ``train_scores``, ``test_scores``, ``claims`` and
+            ``reproduction``; an experiment may lack some. ``sizes`` has all numbers of training
+            rows in every metric, ``chosen`` only the largest number. Claims also read ``printed``,
+            the paper's own scores, and ``train_rows``, each task's number of training rows.
         tasks: each task's ``title``, the titles of its ``columns`` and ``metrics``, its splits for
             ``evaluation``, and the ``source`` of its rows in words.
         printed: the function that returns a table of the experiment's paper by its name.
@@ -50,7 +54,7 @@ class ExperimentResults:
 
     def __post_init__(self) -> None:
         """Refuse scores with a column that is not declared, so that no exhibit can read it."""
-        for name in {*SCORES} & self.tables.keys():
+        for name in {*WITH_SCORE_COLUMNS} & self.tables.keys():
             order_columns(self.tables[name], "scores")
 
     def __getitem__(self, name: str) -> pd.DataFrame:

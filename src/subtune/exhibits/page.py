@@ -161,9 +161,9 @@ def sparkline(scores: Sequence[float], best_epoch: int) -> str:
 def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
     """Return the cost of each experiment, and of all together; the latter counts shared runs
     once."""
-    users = runs["experiments"].str.split(" ")
-    names = dict.fromkeys(name for used in users for name in used)
-    parts = {name: runs[[name in used for used in users]] for name in names}
+    experiments = runs["experiments"].str.split(" ")
+    names = dict.fromkeys(name for used in experiments for name in used)
+    parts = {name: runs[[name in used for used in experiments]] for name in names}
     if len(parts) > 1:
         parts["all, each once"] = runs
     return [

@@ -67,19 +67,19 @@ def masked_name(name: str, fraction: float, scope: str | None) -> str:
 
 
 def find_selection(
-    name: str, users: Mapping[str, NamedSelection], model: str = ""
+    name: str, own: Mapping[str, NamedSelection], model: str = ""
 ) -> NamedSelection:
     """Return the selection that a method's name stands for.
 
     Args:
         name: one name, or several joined by commas and ``without``.
-        users: the user's own selections by name.
+        own: the user's own selections by name.
         model: the model's name, which decides how many entries ``rand_uniform`` draws.
 
     Raises:
         SubtuneError: a name is unknown, or the selections cannot be joined.
     """
-    known = METHODS | dict(users)
+    known = METHODS | dict(own)
     if name == "rand_uniform" and model in _PAPERS["rand_uniform"]:
         return Random(random=Draw(count=_PAPERS["rand_uniform"][model]))
     if name in known:

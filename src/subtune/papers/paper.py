@@ -23,23 +23,6 @@ INFORMATION = (
     "layernorm_information",
     "global_layernorm_information",
 )
-# Tables that exhibits and claims read. ``sizes`` has all numbers of training rows in every metric,
-# ``chosen`` only the largest number. Claims can also read ``printed`` (the paper's own scores) and
-# ``train_rows`` (the number of training rows of each task).
-DATA = (
-    "scores",
-    "chosen",
-    "row_scores",
-    "sizes",
-    "learning_curves",
-    "train_scores",
-    "test_scores",
-    "claims",
-    "reproduction",
-    "changes",
-    "parameter_changes",
-    *INFORMATION,
-)
 # Columns of the printed tables that every paper has, even if they are empty.
 COUNTS = ["model", "method", "printed"]
 COLUMNS = {
@@ -58,8 +41,9 @@ class Needs:
         seeds: the minimum number of seeds.
         questions: the minimum number of pairs of model and task.
         fractions: whether masks were trained.
-        tables: names in `DATA` that not every experiment has. If one is ``parameter_changes``, the
-            exhibit shows the changes of its only method on its only task.
+        tables: tables of `ExperimentResults` that not every experiment has. If one is
+            ``parameter_changes``, the exhibit shows the changes of its only method on its only
+            task.
     """
 
     methods: tuple[str, ...] = ()
@@ -123,8 +107,8 @@ class Paper:
             also chooses epochs and learning rates. Recorded predictions and changes still come from
             the epoch that is best by the task's first metric.
         scored_on_training_rows: methods whose runs are also scored on their training rows.
-        printed_data: by name in `DATA`, the paper's table of the same numbers. A ``value`` becomes
-            a share of its task's sum.
+        printed_data: by the name of one of our tables, the paper's table of the same numbers. A
+            ``value`` becomes a share of its task's sum.
         printed_learning_rates: by method, the paper's table of its best learning rates.
         tasks_apart: tasks with their own exhibits and claims; the paper's other exhibits and claims
             leave them out.

@@ -53,8 +53,8 @@ SMALL_SHARE = 0.03
 # A search trains three learning rates side by side and, on average, one more: two in the mean.
 RATES_AT_ONCE = 2
 # Each kind of step, such as ``low_rank`` of `Work.LOW_RANK`, and its forward passes.
-KINDS: dict[Work, Trains] = {work: cast(Trains, work.name.lower()) for work in Work}
-FORWARD_PASSES = {"evaluation": 1.0} | {kind: work.value for work, kind in KINDS.items()}
+STEP_KINDS: dict[Work, Trains] = {work: cast(Trains, work.name.lower()) for work in Work}
+FORWARD_PASSES = {"evaluation": 1.0} | {kind: work.value for work, kind in STEP_KINDS.items()}
 # Columns of the table of costs, and the name of its last row.
 COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
 TOTAL = "all, each once"
@@ -243,7 +243,7 @@ class Estimates:
             )
         examples = run.train_rows * self.plan.examples_per_row(tokens)
         steps = math.ceil(examples / recipe.batch_size) * recipe.epochs
-        kind = KINDS[run.spec.work(self.plan.ranked)]
+        kind = STEP_KINDS[run.spec.work(self.plan.ranked)]
         size = Cost(bytes=self._trained_bytes(run) + judged * BYTES_OF_A_PREDICTION)
         trained = self._steps_cost(kind, steps, examples * recipe.epochs, tokens, beside)
         return trained + self._evaluation_cost(judged * recipe.epochs, tokens) + size

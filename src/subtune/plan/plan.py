@@ -104,7 +104,7 @@ class Plan:
         return {r.model_name: r.spec.model.id for runs in self.experiments.values() for r in runs}
 
     @cached_property
-    def users(self) -> dict[str, frozenset[str]]:
+    def needed_by(self) -> dict[str, frozenset[str]]:
         """The names of the experiments that need each run, by the run's key."""
         found: dict[str, set[str]] = {}
         for name, runs in self.experiments.items():
@@ -143,7 +143,7 @@ class Plan:
         for group in _group(self.runs.values(), _job_key):
             parts = [group]
             if sum(self.weighted_examples[run.key] for run in group) > FEW_EXAMPLES:
-                parts = _group(group, lambda run: self.users[run.key])
+                parts = _group(group, lambda run: self.needed_by[run.key])
             for part in parts:
                 if self.config.jobs_at_once:
                     jobs = _group(
@@ -173,7 +173,7 @@ class Plan:
         if self.config.jobs_at_once:
             jobs = [[run] for run in first_runs.values()]
         else:
-            groups = _group(first_runs.values(), lambda run: (_job_key(run), self.users[run.key]))
+            groups = _group(first_runs.values(), lambda run: (_job_key(run), self.needed_by[run.key]))
             jobs = [
                 job
                 for group in groups
@@ -227,7 +227,7 @@ class Plan:
         return [
             key
             for key, sweep in self.sweeps.items()
-            if any(experiment in self.users[run.key] for run in sweep)
+            if any(experiment in self.needed_by[run.key] for run in sweep)
         ]
 
     def find_search_jobs(self, *sweeps: str) -> list[str]:

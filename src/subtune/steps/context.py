@@ -73,14 +73,14 @@ class Context:
     ) -> dict[str, Any]:
         """Return the resources of a job that trains planned runs.
 
-        ``train_scores`` has the ids of selections: their runs are also scored on their training
+        ``scored_selections`` has the ids of selections whose runs are also scored on their training
         rows.
         """
         scored = [run for run in runs if run.key in self.scored_on_training_rows]
         return self.computing_resources(runs[0].spec, cost) | {
             "checkpoints": self.paths.checkpoints(checkpoints),
             "checkpoint_minutes": self.config.checkpoint_minutes,
-            "train_scores": sorted({run.spec.selection.id for run in scored}),
+            "scored_selections": sorted({run.spec.selection.id for run in scored}),
         }
 
     def finished_inputs(self, sweeps: Iterable[str]) -> Paths:

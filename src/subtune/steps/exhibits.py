@@ -50,7 +50,7 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
 
     config = context.config
     experiment, tasks = config.experiments[name], config.all_tasks()
-    paper, users = find_paper(experiment.paper), {*config.tasks, *config.directories}
+    paper, own_tasks = find_paper(experiment.paper), {*config.tasks, *config.directories}
     most_rows = {run.task_name: run.train_rows for run in context.plan.runs_on_most_rows(name)}
     return {
         "experiment": name,
@@ -62,14 +62,14 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
                 "columns": {c.key: c.title for c in list_score_columns([tasks[task]], {})},
                 "metrics": tasks[task].metric_titles(),
                 "evaluation": [*tasks[task].evaluation],
-                "source": "files" if task in users else f"{config.source} data",
+                "source": "files" if task in own_tasks else f"{config.source} data",
                 "train_rows": most_rows[task],
             }
             for task in experiment.tasks
         },
         "models": list(experiment.models),
         "selections": {
-            method: config.selection(method).canonical()
+            method: config.selection(method, model).canonical()
             for model in experiment.models
             for method in experiment.methods_for(model)
         },

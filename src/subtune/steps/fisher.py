@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def jobs(context: "Context") -> Iterator[Job]:
-    """Yield a job for each model and task whose information is read."""
+    """Yield a job for each task of each experiment. Those that no other job needs are not done."""
     for key, fisher in context.plan.fishers.items():
         outputs = {
             "entries": context.paths.fisher_entries(key),

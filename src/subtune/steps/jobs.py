@@ -49,11 +49,13 @@ class Job(NamedTuple):
     Attributes:
         step: a name in `STEPS`.
         id: a content hash, or a name such as an experiment's.
-        spec: all values that decide the result.
+        spec: the values that decide the result, and names that tables show.
         inputs: a path or a list of paths by name.
         outputs: the same.
-        resources: values that decide no result: ``mem_mb`` and ``minutes`` for a first attempt, and
-            places such as ``store`` and ``hub_cache``.
+        resources: what the job needs beside its inputs: ``mem_mb`` and ``minutes`` for a first
+            attempt, and places such as ``store`` and ``hub_cache``. If they change, no job is done
+            again: a run that is recorded stays without the scores on training rows for which
+            ``scored_selections`` asks.
     """
 
     step: str
@@ -64,7 +66,7 @@ class Job(NamedTuple):
     resources: dict[str, Any]
 
     @property
-    def settings(self) -> str:
+    def spec_hash(self) -> str:
         """A hash of the spec. A job whose id is a name runs again if it differs."""
         return hash_text(json.dumps(self.spec, sort_keys=True))
 

@@ -29,7 +29,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the table of all runs, and the meanings of its columns."""
     from subtune.analysis.tables import column_meanings, join_run_ids, table_of_runs
 
-    planned = join_run_ids(job.spec["planned"], job.inputs["sweeps"], job.inputs["searches"])
-    table = table_of_runs(Path(job.resources["store"]), planned)
+    finished = join_run_ids(job.spec["planned"], job.inputs["sweeps"], job.inputs["searches"])
+    table = table_of_runs(Path(job.resources["store"]), finished)
     table.to_csv(outputs["csv"], index=False)
     column_meanings(list(table)).to_csv(outputs["columns"], index=False)

@@ -1,17 +1,18 @@
 """The step `scores`: numbers of an experiment's runs.
 
 Scores of all runs; scores at the best learning rates, on the most training rows and on every number
-of rows; scores of parts of the dev rows; learning curves; and changes of parameters.
+of rows; pseudo-values of scores, for intervals; learning curves; and changes of parameters.
 """
 
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
+    from subtune.runs.spec import PlannedRun
     from subtune.steps.context import Context
 
 SCORE_TABLES = (
@@ -38,11 +39,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             # Titles are left out because they change no score.
             del column["title"]
         spec = {
-            "runs": [
-                run.columns() | {"partition": fold.partition if fold else None}
-                for run in context.plan.experiments[name]
-                for fold in (run.spec.recipe.fold,)
-            ],
+            "runs": [*map(_describe_run, context.plan.experiments[name])],
             "columns": columns,
             "paper": experiment.paper or "",
             "margin": experiment.margin,
@@ -58,6 +55,11 @@ def jobs(context: "Context") -> Iterator[Job]:
         yield Job("scores", name, spec, inputs, outputs, {"store": context.paths.records()})
 
 
+def _describe_run(run: "PlannedRun") -> dict[str, Any]:
+    fold = run.spec.recipe.fold
+    return run.columns() | {"partition": fold.partition if fold else None}
+
+
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the tables. The job fails if recorded predictions do not give the recorded score."""
     from subtune.analysis import chosen_runs, parameters, run_scores
@@ -66,8 +68,8 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 
     asked, store = job.spec, Path(job.resources["store"])
     columns = [ScoreColumn(**column) for column in asked["columns"]]
-    planned = join_run_ids(asked["runs"], job.inputs["sweeps"], job.inputs["searches"])
-    every = run_scores.collect_scores(planned, store, columns, not asked["paper"])
+    finished = join_run_ids(asked["runs"], job.inputs["sweeps"], job.inputs["searches"])
+    every = run_scores.collect_scores(finished, store, columns, apart=not asked["paper"])
     best = chosen_runs.choose_rates(every)
     run_scores.require_scores_of_predictions(best["run"], store)
     chosen = chosen_runs.with_verdicts(chosen_runs.on_most_rows(best), store, columns)

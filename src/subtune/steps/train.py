@@ -64,7 +64,7 @@ def make_trainer(
     checkpoints: "Checkpoints",
     report: Callable[[str], None],
     threads: int,
-    scored: Collection[str] = (),
+    scored_selections: Collection[str] = (),
 ) -> "Train":
     """Return a function that trains runs of one model and task, and records them.
 
@@ -75,7 +75,7 @@ def make_trainer(
         checkpoints: the runs' checkpoints.
         report: a function that gets lines about epochs and records.
         threads: the number of threads.
-        scored: ids of selections whose runs are also scored on their training rows.
+        scored_selections: ids of selections whose runs are also scored on their training rows.
     """
     from subtune.data.load import read_splits
     from subtune.methods.single_entries import read_entry_values
@@ -92,8 +92,8 @@ def make_trainer(
             }
             read_once.extend([model, read_splits(Path(inputs["tokens"])), rankings])
         model, tokens, rankings = read_once
-        runs = [spec.id for spec in specs if spec.selection.id in scored]
-        train_and_record(specs, store, model, tokens, rankings, report, checkpoints, runs)
+        scored = [spec.id for spec in specs if spec.selection.id in scored_selections]
+        train_and_record(specs, store, model, tokens, rankings, report, checkpoints, scored)
 
     return train
 
@@ -110,6 +110,6 @@ def training(job: Job, threads: int) -> "Iterator[Train]":
     with stop_requests() as stopping:
         seconds = 60 * needed["checkpoint_minutes"]
         checkpoints = Checkpoints(Path(needed["checkpoints"]), seconds, stopping)
-        store, scored = Path(needed["store"]), needed["train_scores"]
-        yield make_trainer(job.inputs, store, checkpoints, report, threads, scored)
+        store, scored_selections = Path(needed["store"]), needed["scored_selections"]
+        yield make_trainer(job.inputs, store, checkpoints, report, threads, scored_selections)
         checkpoints.clear()

@@ -48,7 +48,7 @@ def train_and_record(
     rankings: Mapping[str, Mapping[str, np.ndarray]],
     report: Callable[[str], None],
     checkpoints: Checkpoints | None = None,
-    train_scores: Collection[str] = (),
+    scored_runs: Collection[str] = (),
 ) -> None:
     """Train the runs of a sweep that are not recorded, and record each as soon as it is done.
 
@@ -60,7 +60,7 @@ def train_and_record(
         rankings: by ranking id, the rank of every entry, for runs that train a top fraction.
         report: a function that gets lines about every epoch and record.
         checkpoints: the sweep's checkpoints; without them an interrupted run starts again.
-        train_scores: ids of the runs that are also scored on their training rows.
+        scored_runs: ids of the runs that are also scored on their training rows.
 
     Raises:
         StoppedError: the job was asked to stop.
@@ -83,7 +83,7 @@ def train_and_record(
     for number, (name, result, own) in enumerate(trained, 1):
         spec = by_name[name]
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        if spec.id in train_scores:
+        if spec.id in scored_runs:
             scores = score_training_rows(spec, model, result.delta, own["train"])
             result.best.scores[records.TRAIN] = scores
         write_record(store, spec, result, own, origin | {"recorded": now})

@@ -9,7 +9,7 @@ import pytest
 
 from subtune.analysis import candidates, intervals
 from subtune.analysis.answer import ALL_TASKS
-from subtune.analysis.run_scores import NO_ROWS, NUMBERS
+from subtune.analysis.run_scores import NO_ROWS, PART_COLUMNS
 from subtune.exhibits.answer_tables import answers_table
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import results
@@ -175,12 +175,12 @@ def test_one_seed_says_something_by_its_rows_and_nothing_without_them():
 def numbers_of(table, noise, rows=400):
     """Return each run's values on fifty parts of the rows: its score, and noise per part."""
     generator = np.random.default_rng(0)
-    part_effects = generator.normal(0, noise, len(NUMBERS))
+    part_effects = generator.normal(0, noise, len(PART_COLUMNS))
     values = [
-        row.value + generator.normal(0, 0.01, len(NUMBERS)) + (row.method != "full") * part_effects
+        row.value + generator.normal(0, 0.01, len(PART_COLUMNS)) + (row.method != "full") * part_effects
         for row in table.itertuples()
     ]
-    return pd.DataFrame(values, columns=NUMBERS).assign(run=table["run"], rows=rows)
+    return pd.DataFrame(values, columns=PART_COLUMNS).assign(run=table["run"], rows=rows)
 
 
 def test_rows_widen_the_interval_and_more_of_them_would_tell():
@@ -202,7 +202,7 @@ def test_rows_are_nested_in_folds_and_count_once_in_every_partition(partitions):
     numbers = numbers_of(table, 0.1, rows=80)
     row = answer_of(table, row_scores=numbers)
     assert row["over"] == f"{5 * partitions} folds and 400 rows"
-    values = numbers[NUMBERS].to_numpy()
+    values = numbers[PART_COLUMNS].to_numpy()
     full, bitfit = np.split(values, 2)
     differences = [b - f for f, b in zip(*scores.values(), strict=True)] * partitions
     study = intervals.estimate_nested_study(differences, bitfit - full, 400, 5)
@@ -215,7 +215,7 @@ def test_methods_are_compared_on_the_folds_that_both_have():
     table["fold"] = table["seed"].where(table["method"] != "lora-I", 4)
     numbers = numbers_of(table, 0.1, rows=80)
     rows = candidates.summary(table, numbers).set_index("method")
-    values = numbers[NUMBERS].to_numpy()[:6]
+    values = numbers[PART_COLUMNS].to_numpy()[:6]
     differences = [-0.01, 0.01, 0.01]
     study = intervals.estimate_nested_study(differences, values[3:] - values[:3], 240, 3)
     names = ["difference", "low", "high"]
@@ -261,7 +261,7 @@ def test_test_rows_judge_the_runs_of_all_folds_and_are_crossed_with_them():
 
 def test_equal_rows_say_nothing_where_the_metric_is_no_share_of_them():
     table = runs({"full": [0.0] * 3, "bitfit": [0.0] * 3}).assign(metric="matthews_correlation")
-    same = pd.DataFrame(0.0, table.index, NUMBERS).assign(run=table["run"], rows=400)
+    same = pd.DataFrame(0.0, table.index, PART_COLUMNS).assign(run=table["run"], rows=400)
     row = answer_of(table, row_scores=same)
     assert row["decision"] == "probably" and math.isnan(row["chance"])
 
@@ -289,7 +289,7 @@ def test_a_title_is_no_link_in_the_sentences():
 @pytest.mark.parametrize(("rows", "decision"), [(40, "probably"), (400, "train")])
 def test_few_rows_without_a_difference_are_not_sure(rows, decision):
     table = runs({"full": [0.9] * 3, "bitfit": [0.9] * 3})
-    same = pd.DataFrame(0.9, table.index, NUMBERS).assign(run=table["run"], rows=rows)
+    same = pd.DataFrame(0.9, table.index, PART_COLUMNS).assign(run=table["run"], rows=rows)
     row = answer_of(table, row_scores=same)
     assert (row["decision"], row["high"]) == (decision, pytest.approx(3 / rows))
     assert row["chance"] == pytest.approx(1 - math.exp(-rows * 0.02))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune.analysis import chosen_runs, run_scores
-from subtune.analysis.run_scores import NUMBERS, PARTS, require_scores_of_predictions, row_scores
+from subtune.analysis.run_scores import PART_COLUMNS, EPOCH_PARTS, require_scores_of_predictions, row_scores
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.runs.records import write_checksums
@@ -100,7 +100,7 @@ def test_each_row_is_judged_at_the_epoch_that_other_parts_choose(task, seed):
     spec, tables = examples.TASKS[task].spec(), tables_of(task, seed)
     kind, metric = spec.of_kind, spec.metrics[0]
     found, epochs = run_scores.judge_parts(spec, metric, tables)
-    part_of = np.random.default_rng(0).permutation(ROWS) % PARTS
+    part_of = np.random.default_rng(0).permutation(ROWS) % EPOCH_PARTS
     for row in range(ROWS):
         best, highest = None, None
         for epoch, table in tables.items():
@@ -140,11 +140,11 @@ def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp
     whole = len(found["idx"].unique())
     without = found[found["idx"] != np.argmin(np.random.default_rng(0).permutation(whole))]
     without = run_scores.make_masked_metric(spec, metric, without)(np.full(len(without), True))
-    assert values[NUMBERS[0]] == pytest.approx(whole * score - (whole - 1) * without)
+    assert values[PART_COLUMNS[0]] == pytest.approx(whole * score - (whole - 1) * without)
 
 
 def test_without_a_row_for_each_part_the_best_epoch_judges(tmp_path):
-    few = {epoch: table.head(PARTS - 1) for epoch, table in tables_of("mrpc").items()}
+    few = {epoch: table.head(EPOCH_PARTS - 1) for epoch, table in tables_of("mrpc").items()}
     table = collected(tmp_path, "mrpc", {recorded(tmp_path, "mrpc", few): {}})
     assert not table["judged_apart"].any()
     assert table["judged_at"].tolist() == [[epoch] for epoch in table["best_epoch"]]
@@ -167,7 +167,7 @@ def test_rows_are_scored_at_the_epoch_that_a_paper_shows(tmp_path):
     table = collected(tmp_path, "mrpc", {run: {}}, apart=False, columns=columns)
     assert table["best_epoch"].item() != 3
     found = row_scores(table, tmp_path, columns)
-    assert found[NUMBERS].mean(axis=1).item() == pytest.approx(table["value"].item())
+    assert found[PART_COLUMNS].mean(axis=1).item() == pytest.approx(table["value"].item())
 
 
 def test_a_fold_is_judged_at_the_epoch_that_other_folds_choose(tmp_path):

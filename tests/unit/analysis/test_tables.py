@@ -23,7 +23,7 @@ from subtune.analysis.tables import (
 )
 from subtune.core.errors import SubtuneError
 from subtune.exhibits.answer_tables import answers_table
-from subtune.exhibits.output import SCORES
+from subtune.exhibits.output import WITH_SCORE_COLUMNS
 from subtune.methods import METHODS
 from subtune.runs import records
 from subtune.runs.records import write_checksums
@@ -56,7 +56,7 @@ def test_the_tables_have_the_declared_columns_and_types(tmp_path):
         assert again.dtypes.astype(str).to_dict() == types
 
 
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", WITH_SCORE_COLUMNS)
 def test_no_exhibit_can_read_a_column_of_scores_that_is_not_declared(name):
     table = runs({"full": [0.9]}).assign(undeclared=1)
     with pytest.raises(SubtuneError, match="no row of scores for undeclared, expected a row with"):

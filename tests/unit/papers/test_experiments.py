@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.papers.paper import DATA
 from subtune.papers.shared import exhibits_with_data
 from subtune.plan.plan import make_plan
 from subtune.steps.exhibits import list_made_tables
@@ -35,7 +34,7 @@ def exhibits_of(settings, *read):
     ]
     made = list_made_tables(paper, settings.tasks)
     empty = dict.fromkeys((*made, *read, "parameter_changes"), pd.DataFrame())
-    of_runs = {name: scored(*rows) for name in ("chosen", "scores", *read) if name in DATA}
+    of_runs = {name: scored(*rows) for name in ("chosen", "scores", *read)}
     tasks = dict.fromkeys(settings.tasks, "")
     shown = results(tasks, settings.paper, **empty | of_runs)
     return {exhibit.name: [*its.tasks] for exhibit, its in exhibits_with_data(paper, shown)}

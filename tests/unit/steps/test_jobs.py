@@ -70,7 +70,7 @@ def test_a_plan_is_made_again_by_another_version_of_subtune(settings, tables_rea
 def test_a_change_concerns_only_the_jobs_whose_settings_it_changes(settings):
     def hashes():
         plan = write_plan(settings)
-        return {job[:2]: job.settings for by_id in plan.jobs.values() for job in by_id.values()}
+        return {job[:2]: job.spec_hash for by_id in plan.jobs.values() for job in by_id.values()}
 
     before = hashes()
     edit_the_configuration(settings)
