@@ -137,7 +137,9 @@ def draw_global_information(results: ExperimentResults) -> "Figure":
     """
     shares = results["global_layernorm_information"].rename(columns={"share": "value"})
     grids = {
-        title: table.pivot(index="layer", columns="part", values="value").reindex(columns=WEIGHT_AND_BIAS)
+        title: table.pivot(index="layer", columns="part", values="value").reindex(
+            columns=WEIGHT_AND_BIAS
+        )
         for title, table in (("this run", shares), ("paper", results.printed("figure4")))
     }
     even_shares = {title: float(np.nanmean(grid)) for title, grid in grids.items()}

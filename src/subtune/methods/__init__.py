@@ -66,9 +66,7 @@ def masked_name(name: str, fraction: float, scope: str | None) -> str:
     return name if scope is None else f"{name}, top {100 * fraction:g}%, {scope}"
 
 
-def find_selection(
-    name: str, own: Mapping[str, NamedSelection], model: str = ""
-) -> NamedSelection:
+def find_selection(name: str, own: Mapping[str, NamedSelection], model: str = "") -> NamedSelection:
     """Return the selection that a method's name stands for.
 
     Args:

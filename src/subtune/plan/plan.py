@@ -173,7 +173,9 @@ class Plan:
         if self.config.jobs_at_once:
             jobs = [[run] for run in first_runs.values()]
         else:
-            groups = _group(first_runs.values(), lambda run: (_job_key(run), self.needed_by[run.key]))
+            groups = _group(
+                first_runs.values(), lambda run: (_job_key(run), self.needed_by[run.key])
+            )
             jobs = [
                 job
                 for group in groups

@@ -177,7 +177,9 @@ def numbers_of(table, noise, rows=400):
     generator = np.random.default_rng(0)
     part_effects = generator.normal(0, noise, len(PART_COLUMNS))
     values = [
-        row.value + generator.normal(0, 0.01, len(PART_COLUMNS)) + (row.method != "full") * part_effects
+        row.value
+        + generator.normal(0, 0.01, len(PART_COLUMNS))
+        + (row.method != "full") * part_effects
         for row in table.itertuples()
     ]
     return pd.DataFrame(values, columns=PART_COLUMNS).assign(run=table["run"], rows=rows)

@@ -7,7 +7,12 @@ import pandas as pd
 import pytest
 
 from subtune.analysis import chosen_runs, run_scores
-from subtune.analysis.run_scores import PART_COLUMNS, EPOCH_PARTS, require_scores_of_predictions, row_scores
+from subtune.analysis.run_scores import (
+    EPOCH_PARTS,
+    PART_COLUMNS,
+    require_scores_of_predictions,
+    row_scores,
+)
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.runs.records import write_checksums
