@@ -228,7 +228,7 @@ class FlatTensors:
                     delta |= {name: pieces[name].flatten()[index], name + INDEX: index}
                 case LowRank(scale=scale):
                     delta |= {key: pieces[key].clone() for key in (name + LORA_A, name + LORA_B)}
-                    delta[name + LORA_SCALE] = torch.tensor([scale])
+                    delta[name + LORA_SCALE] = pieces[name + LORA_A].new_full((1,), scale)
         return delta
 
     def only(self, positions: Sequence[int]) -> Self:
