@@ -34,15 +34,14 @@ def with_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
 def information_tables(sums: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the tables of Fisher information by name, from the sums of all tasks.
 
-    Returns:
-        * ``parameter_information``: ``task``, ``parameter`` (a name of `LAYER_PARAMETERS`) and
-          ``information``, the mean per entry of each kind of layer parameter
-        * ``component_shares``: ``task``, ``component`` and ``share`` (LayerNorm paper, 2.4). A
-          share is the mean over the component's entries in all layers, divided by the sum of all
-          components' means.
-        * ``layernorm_information``: ``task``, ``layer``, ``part`` (weight or bias) and ``share``,
-          each layer's share of the task's LayerNorm information (LayerNorm paper, Figure 3)
-        * ``global_layernorm_information``: from the function of this name
+    * ``parameter_information``: ``task``, ``parameter`` (a name of `LAYER_PARAMETERS`) and
+      ``information``, the mean per entry of each kind of layer parameter
+    * ``component_shares``: ``task``, ``component`` and ``share`` (LayerNorm paper, 2.4). A
+      share is the mean over the component's entries in all layers, divided by the sum of all
+      components' means.
+    * ``layernorm_information``: ``task``, ``layer``, ``part`` (weight or bias) and ``share``,
+      each layer's share of the task's LayerNorm information (LayerNorm paper, Figure 3)
+    * ``global_layernorm_information``: from the function of this name
     """
 
     def share_of_task(table: pd.DataFrame) -> pd.Series:
