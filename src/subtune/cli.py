@@ -114,15 +114,8 @@ def compare(
     from subtune.comparison import question
     from subtune.exhibits.answer_tables import format_answers
 
-    found = question.compare(
-        train,
-        dev,
-        test=test,
-        revision=revision,
-        results=results,
-        say=print,
-        **asdict(replace(options, kind=kind.kind)),
-    )
+    asked = replace(options, kind=kind.kind)
+    found = question.answer_question(train, dev, test, revision, results, print, asked)
     answers = Layout(str(found.results)).summary("answers", "csv")
     print(format_answers(Path(answers)))
 

@@ -12,6 +12,7 @@ import pytest
 from subtune import cli, compare
 from subtune.comparison import Options
 from subtune.config.schema import MARGIN
+from tests.helpers.messages import assert_message, refused
 
 COMMANDS = [
     *("compare", "run", "init", "look", "params", "plan", "runs", "verify", "export", "predict"),
@@ -51,6 +52,27 @@ def test_an_option_has_one_declaration_for_the_terminal_and_for_python(capsys, c
         if option.name != "kind":
             assert f" --{option.name.replace('_', '-')} " in said
     assert Options().margin == MARGIN
+
+
+@pytest.mark.parametrize("minutes", ["inf", "nan", "0", "-1"])
+def test_minutes_that_are_no_time_are_refused(minutes, capsys):
+    assert cli.main(["compare", "--train", "a.csv", f"--minutes={minutes}"]) == 1
+    assert_message(capsys.readouterr().err, "--minutes: ", f"found {minutes}, expected a positive")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("minutes", "10"), ("minutes", None), ("margin", "0.02"), ("margin", 1)]
+)
+def test_options_that_are_no_numbers_are_refused_in_python(option, value):
+    with refused(f"{option}: ", f"found {value!r}, expected a"):
+        compare("a.csv", **{option: value})
+
+
+def test_a_refused_comparison_names_options_in_the_terminal_and_arguments_in_python(capsys):
+    assert cli.main(["compare", "--train", "nowhere.csv"]) == 1
+    assert capsys.readouterr().err.startswith("--train: found no file 'nowhere.csv'")
+    with refused("train: ", "found no file 'nowhere.csv'"):
+        compare("nowhere.csv")
 
 
 def test_options_become_the_arguments_of_a_command():

@@ -16,7 +16,7 @@ from snakemake.logging import logger
 from subtune.config import parse_yaml
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout
-from subtune.core.process import skip_final_garbage_collection
+from subtune.core.process import ensure_user_name, skip_final_garbage_collection
 from subtune.steps.jobs import offer_plan, read_plan, write_plan
 from subtune.steps.snakemake_calls import CallEvents, offer_library
 
@@ -33,6 +33,7 @@ if re.search("[{}]", str(HERE)):
 sys.executable = re.sub(r"(?<!\\)([^\w@%+=:,./\\-])", r"\\\1", sys.executable)
 # Without this variable, Snakemake's solver writes to /tmp even if that is full.
 os.environ.setdefault("TMPDIR", tempfile.gettempdir())
+ensure_user_name()
 
 
 def plan_configuration():

@@ -4,8 +4,10 @@ The `subtune` command and Python's `compare` take their names, types, defaults a
 """
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
@@ -63,12 +65,16 @@ class Options(TableOptions):
         """Refuse an unknown kind, and a number that is out of its range."""
         if self.kind not in (None, *get_args(Kind)):
             raise SubtuneError(f"kind: {one_of(self.kind, get_args(Kind))}")
-        if not self.minutes > 0:
-            raise SubtuneError(f"--minutes: found {self.minutes:g}, expected a positive number")
-        if not 0 < self.margin < 1:
-            raise SubtuneError(
-                f"--margin: found {self.margin:g}, expected a score between 0 and 1, such as 0.02"
-            )
+        expected = {
+            "minutes": (math.inf, "a positive number such as 10; 100000 is as good as no limit"),
+            "margin": (1, "a score between 0 and 1, such as 0.02"),
+        }
+        for name, (below, what) in expected.items():
+            found = getattr(self, name)
+            is_number = isinstance(found, Real)
+            if not (is_number and 0 < found < below):
+                given = f"{found:g}" if is_number else repr(found)
+                raise SubtuneError(f"--{name}: found {given}, expected {what}")
 
 
 @Parameter(name="*")

@@ -267,7 +267,7 @@ def _judge(progress: Progress, workers: Workers, interrupt: KeyboardInterrupt | 
     runs = progress.recorded_runs(scores)
     if not progress.can_be_judged(runs):
         raise interrupt or SubtuneError(
-            "minutes: the time is over before two methods have a run; the same call with more "
+            "--minutes: the time is over before two methods have a run; the same call with more "
             "minutes goes on from here"
         )
     jobs = progress.judging_jobs(runs, scores)

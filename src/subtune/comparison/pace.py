@@ -20,6 +20,7 @@ import torch
 from subtune.comparison.settings import StartingModel
 from subtune.config.schema import Pace, Trains
 from subtune.core import process
+from subtune.core.errors import SubtuneError
 from subtune.core.process import StoppedError, is_out_of_memory
 from subtune.data.load import row_encoder
 from subtune.methods import METHODS
@@ -238,31 +239,52 @@ class _StepTimer(Keeper):
 
 
 def _time_kinds(
-    timer: Timer, kinds: Mapping[Trains, str]
+    timer: Timer,
+    kinds: Mapping[Trains, str],
+    precisions: Sequence[Precision] = ("fp32", "bf16"),
 ) -> tuple[dict[Trains, dict[int, float]], Precision, dict[Precision, float]]:
     """Time every kind of step, and evaluation.
 
     Args:
         timer: times steps of the model.
         kinds: a method of each kind of step; the first one decides the precision.
+        precisions: the precisions to try. One in which the model fails is not chosen.
 
     Returns:
         The seconds of a step by kind and size of batches, the quicker precision, and the
         milliseconds of a step by precision.
+
+    Raises:
+        SubtuneError: the model fails in every precision.
     """
-    timer.evaluation("fp32")
     first, method = next(iter(kinds.items()))
-    both: tuple[Precision, ...] = ("fp32", "bf16")
-    tried = {precision: timer.step(first, method, FEW, precision) for precision in both}
+    tried: dict[Precision, dict[int, float]] = {}
+    errors: list[Exception] = []
+    for precision in precisions:
+        try:
+            if precision == "fp32":
+                timer.evaluation(precision)
+            tried[precision] = timer.step(first, method, FEW, precision)
+        except Exception as error:  # a model's own code may fail in one precision
+            errors.append(error)
+    if not tried:
+        raise errors[0]
     milliseconds = {name: 1e3 * times[FEW] for name, times in tried.items() if times}
-    precision: Precision = "fp32"
+    precision = next(iter(tried))
     if len(milliseconds) == 2 and milliseconds["bf16"] < (1 - GAIN) * milliseconds["fp32"]:
         precision = "bf16"
-        timer.evaluation("bf16")
+    if precision == "bf16":
+        timer.evaluation(precision)
     others = [kind for kind in kinds if kind != first]
     found = {first: tried[precision]}
-    found |= {kind: timer.step(kind, kinds[kind], FEW, precision) for kind in others}
-    for kind, method in kinds.items():
-        found[kind] |= timer.step(kind, method, MANY, precision)
+    try:
+        found |= {kind: timer.step(kind, kinds[kind], FEW, precision) for kind in others}
+        for kind, method in kinds.items():
+            found[kind] |= timer.step(kind, method, MANY, precision)
+    except SubtuneError:
+        if precision == "fp32" or "fp32" not in tried:
+            raise
+        # The first method trains in bf16, but another one does not.
+        return _time_kinds(timer, kinds, ("fp32",))
     times = {kind: by_size for kind, by_size in found.items() if by_size}
     return times | {"evaluation": {1: timer.forward}}, precision, milliseconds

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from subtune.comparison.splits import (
     errors_in_python,
     find_splits,
     name_arguments,
+    name_rows,
     task_name,
     write_splits,
 )
@@ -101,13 +103,31 @@ def compare(
         SubtuneError: the rows or the model cannot be used, full fine-tuning failed, or fewer than
             two methods can be compared. One line says why.
     """
-    began = time.monotonic()
+
+    def say_in_python(line: str) -> None:
+        (say or partial(print, flush=True))(name_arguments(line))
+
     with errors_in_python():
-        question = _question(train, dev, test, revision, Options(**options))
+        asked = Options(**options)
+        return answer_question(train, dev, test, revision, results, say_in_python, asked)
+
+
+def answer_question(
+    train: Rows | Mapping[str, Rows],
+    dev: Rows | float | None,
+    test: Rows | None,
+    revision: str | None,
+    results: str | Path | None,
+    say: Say,
+    options: Options,
+) -> Comparison:
+    """Do what `compare` does; messages name the terminal's options."""
+    began = time.monotonic()
+    question = _question(train, dev, test, revision, options)
     own = f"{question.name}-{content_id(question.identity)[:6]}"
     place = Path(results or Path("results") / own).resolve()
     with _alone(place) as lock:
-        with errors_in_python(place / question.name), _removed_if_refused(place):
+        with name_rows(place / question.name), _removed_if_refused(place):
             if (place / CONFIGURATION).exists():
                 _continue(place, question, say)
             else:
@@ -151,7 +171,7 @@ def _question(
     return Question(task_name(train), splits, named, divided)
 
 
-def _configure(place: Path, question: Question, say: Say | None) -> None:
+def _configure(place: Path, question: Question, say: Say) -> None:
     """Write the rows that are no files yet, the question, and a configuration."""
     paths = write_splits(question.splits, place, place / question.name)
     kept = question.identity | {"minutes": question.options.minutes}
@@ -165,7 +185,7 @@ def _configure(place: Path, question: Question, say: Say | None) -> None:
     _say_all(chain(lines, settings, written), say)
 
 
-def _continue(place: Path, question: Question, say: Say | None) -> None:
+def _continue(place: Path, question: Question, say: Say) -> None:
     """Prepare an earlier call's results for this call, which may have another time and margin.
 
     Raises:
@@ -176,7 +196,7 @@ def _continue(place: Path, question: Question, say: Say | None) -> None:
     asked = question.identity
     if differing := [key for key in asked | before if asked.get(key) != before.get(key)]:
         raise SubtuneError(
-            f"results: {place} has the results of a call with other {listed(differing)}; name "
+            f"--results: {place} has the results of a call with other {listed(differing)}; name "
             "another directory"
         )
     if planned < minutes:
@@ -188,7 +208,7 @@ def _continue(place: Path, question: Question, say: Say | None) -> None:
     written = read_config(place / CONFIGURATION)
     if Path(written.results) != place:
         raise SubtuneError(
-            f"results: {place} was {written.results} before; move it back to continue, or "
+            f"--results: {place} was {written.results} before; move it back to continue, or "
             "open it with subtune.load"
         )
     if written.experiments[EXPERIMENT].margin != question.options.margin:
@@ -201,14 +221,10 @@ def _continue(place: Path, question: Question, say: Say | None) -> None:
         write_text(path, text)
 
 
-def _say_all(lines: Iterable[str], say: Say | None) -> None:
+def _say_all(lines: Iterable[str], say: Say) -> None:
     """Say each line, with paths relative to the current folder."""
     for line in lines:
-        line = line.replace(f"{Path.cwd()}{os.sep}", "")
-        if say:
-            say(line)
-        else:
-            print(name_arguments(line), flush=True)
+        say(line.replace(f"{Path.cwd()}{os.sep}", ""))
 
 
 @contextmanager
@@ -222,14 +238,14 @@ def _alone(place: Path) -> Iterator[int]:
         SubtuneError: another call is running there, or the directory cannot be written.
     """
     path = Path(Layout(str(place)).lock())
-    with one_line(f"results: cannot write {place}"):
+    with one_line(f"--results: cannot write {place}"):
         place.mkdir(parents=True, exist_ok=True)
         lock = path.open("ab")
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise SubtuneError(f"results: another call is running in {place}") from None
+            raise SubtuneError(f"--results: another call is running in {place}") from None
         yield lock.fileno()
 
 

@@ -59,25 +59,34 @@ def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> di
 
 
 @contextmanager
-def errors_in_python(folder: Path | None = None) -> Iterator[None]:
-    """Rewrite errors for Python: name arguments in place of options and of files in ``folder``.
-
-    Args:
-        folder: the folder for rows from memory and from the hub.
-    """
+def name_rows(folder: Path) -> Iterator[None]:
+    """Name options in errors about the files in ``folder``: rows from memory and from the hub."""
     try:
         yield
     except SubtuneError as error:
-        text = name_arguments(str(error))
-        for split in ("train", "validation", "test") if folder else ():
-            path, key = f"{folder}/{split}.jsonl", {"validation": "dev"}.get(split, split)
-            text = text.replace(f"{path}: line ", f"{key}: row ").replace(path, key)
+        text = str(error)
+        for split, option in (("train", "--train"), ("validation", "--dev"), ("test", "--test")):
+            path = f"{folder}/{split}.jsonl"
+            text = text.replace(f"{path}: line ", f"{option}: row ").replace(path, option)
         raise SubtuneError(text) from None
 
 
+@contextmanager
+def errors_in_python() -> Iterator[None]:
+    """Name Python's arguments in place of the terminal's options in errors."""
+    try:
+        yield
+    except SubtuneError as error:
+        raise SubtuneError(name_arguments(str(error))) from None
+
+
 def name_arguments(text: str) -> str:
-    """Return a message with Python's arguments instead of the terminal's options."""
-    return re.sub(r"--([a-z][a-z-]+)", lambda option: option[1].replace("-", "_"), text)
+    """Return a message in which ``--minutes 5`` is ``minutes=5``."""
+    return re.sub(
+        r"(?<!\w)--([a-z][a-z-]+)(?: (?=[\d\"]))?",
+        lambda option: option[1].replace("-", "_") + "=" * option[0].endswith(" "),
+        text,
+    )
 
 
 def find_splits(
@@ -164,8 +173,8 @@ def _find_name(names: Sequence[str], key: str, splits: Mapping[str, Any], where:
         if name in splits:
             return name
     raise SubtuneError(
-        f"{key}: found no {names[0]!r} in {where}, expected one of its splits ({listed(splits)}), "
-        'as in dev="test", or a share of the training rows, as in dev=0.2'
+        f"--{key}: found no {names[0]!r} in {where}, expected one of its splits "
+        f'({listed(splits)}), as in --dev "test", or a share of the training rows, as in --dev 0.2'
     )
 
 
@@ -176,12 +185,12 @@ def _download_dataset(reference: str, revision: str | None, results: Path) -> Ma
     repository, subset = match["repository"], match["subset"]
     kept = Path(Layout(str(results)).pinned())
     commit = pin_revision(
-        repository, revision, "dataset", kept, f"train: no file {reference!r} here"
+        repository, revision, "dataset", kept, f"--train: no file {reference!r} here"
     )
     import datasets
 
     advice = "a subset is named after a colon, as in nyu-mll/glue:cola"
-    with one_line(f"train: cannot read {reference} from the hub ({advice})"):
+    with one_line(f"--train: cannot read {reference} from the hub ({advice})"):
         return datasets.load_dataset(repository, subset, revision=commit)
 
 
@@ -190,7 +199,7 @@ def _split_of_rows(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
         path = Path(rows)
         if not is_file(path):
             share = ", or a share of the training rows such as 0.2" if key == "dev" else ""
-            raise SubtuneError(f"{key}: found no file {cut(str(rows))!r}, expected one{share}")
+            raise SubtuneError(f"--{key}: found no file {cut(str(rows))!r}, expected one{share}")
         # Rows in another encoding are written to a new file in UTF-8.
         return Split(
             hash_files(path),
@@ -199,8 +208,9 @@ def _split_of_rows(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
         )
     if not hasattr(rows, "columns") and not hasattr(rows, "features"):
         raise SubtuneError(
-            f"{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a Dataset, "
-            "the name of a dataset on the hub, or for dev a share of the training rows such as 0.2"
+            f"--{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a "
+            "Dataset, the name of a dataset on the hub, or for dev a share of the training rows "
+            "such as 0.2"
         )
     table = _to_frame(rows)
     return Split(hash_text(_json_lines(table)), lambda results: table)
@@ -209,7 +219,7 @@ def _split_of_rows(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
 def _divide_split(train: Split, share: float) -> dict[str, Split]:
     """Return a split to train on and one to evaluate on, drawn from the same rows."""
     if not 0 < share < 1:
-        raise SubtuneError(f"dev: found {share}, expected a share between 0 and 1, such as 0.2")
+        raise SubtuneError(f"--dev: found {share}, expected a share between 0 and 1, such as 0.2")
 
     @cache
     def divide(results: Path) -> tuple[pd.DataFrame, pd.DataFrame]:

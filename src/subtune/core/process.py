@@ -4,6 +4,7 @@ import atexit
 import ctypes
 import errno
 import gc
+import getpass
 import os
 import platform
 import re
@@ -96,6 +97,17 @@ def user_message(error: BaseException) -> str | None:
         written = error.filename2 or error.filename or "while writing"
         return f"the disk is full ({written}): free some space"
     return None
+
+
+def ensure_user_name() -> None:
+    """Give this user id a name in ``USER`` if it has none, which is usual in containers.
+
+    Snakemake and PyTorch ask for the name, and fail without one.
+    """
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):
+        os.environ["USER"] = str(os.getuid())
 
 
 def report(line: str) -> None:

@@ -27,7 +27,8 @@ from subtune.core.errors import one_line
 from subtune.methods.added import AdapterSettings
 from subtune.methods.roles import Shape, is_classifier
 from subtune.models.families import FAMILIES, HEADS, MEAN_CLASSIFICATION, Family
-from subtune.models.model_config import CONFIG, Pooling, choose_head, read_config
+from subtune.models.folders import CONFIG
+from subtune.models.model_config import Pooling, choose_head, read_config
 from subtune.models.model_files import list_weight_files, stored_names
 from subtune.models.operations import Fused
 from subtune.runs.spec import FisherSpec, RunSpec

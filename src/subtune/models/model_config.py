@@ -20,11 +20,11 @@ from subtune.models.families import (
     SEQUENCE_CLASSIFICATION,
     Dimensions,
 )
+from subtune.models.folders import CONFIG, explain_missing_config
 
 if TYPE_CHECKING:
     import pandas as pd
 
-CONFIG = "config.json"
 # The default padding id of RoBERTa and similar families.
 PADDING = 1
 # The number of positions of a model whose configuration states none.
@@ -49,7 +49,7 @@ def read_config(directory: Path) -> dict[str, Any]:
     """
     path = directory / CONFIG
     if not path.is_file():
-        raise SubtuneError(f"found no {CONFIG} in {str(directory)!r}")
+        raise SubtuneError(explain_missing_config(directory))
     with one_line(f"{path} is not a model's configuration"):
         fields = json.loads(path.read_text())
         model_type = fields.get("model_type")

@@ -21,7 +21,8 @@ from subtune.models.families import (
     TOKEN_CLASSIFICATION,
     Dimensions,
 )
-from subtune.models.model_config import CONFIG, MODULES, POOLING, read_config
+from subtune.models.folders import ADAPTER, CONFIG
+from subtune.models.model_config import MODULES, POOLING, read_config
 from subtune.runs.spec import ModelSpec
 
 TOKENIZER = "tokenizer.json"
@@ -218,7 +219,7 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
         source = download_snapshot(
             name_or_path,
             spec.version,
-            [CONFIG, *weights, TOKENIZER, *OTHER_TOKENIZER_FILES, *others],
+            [CONFIG, ADAPTER, *weights, TOKENIZER, *OTHER_TOKENIZER_FILES, *others],
             repo_type="model",
             name=f"could not download model {name_or_path}",
             instead="name a local `path`",

@@ -22,7 +22,8 @@ from subtune.models.families import (
     TOKEN_CLASSIFICATION,
     Dimensions,
 )
-from subtune.models.model_config import CONFIG, NO_POOLING, Pooling
+from subtune.models.folders import CONFIG
+from subtune.models.model_config import NO_POOLING, Pooling
 from subtune.models.model_files import INDEX, WEIGHTS, require_matching_weights
 
 AUTO_CLASSES = {

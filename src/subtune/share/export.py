@@ -20,6 +20,7 @@ from subtune.methods import Selection
 from subtune.methods.added import Adapter, Lora, Peft, PeftSettings
 from subtune.methods.roles import is_added, is_classifier, is_norm
 from subtune.models.encoder import Encoder, load_spec_encoder, quiet
+from subtune.models.folders import ADAPTER, SPEC
 from subtune.models.model_config import has_one_end, has_token_types
 from subtune.models.model_files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
 from subtune.models.transformers_models import make_transformers_model, transposed_matrices
@@ -55,8 +56,6 @@ MINILM_ON_HUB = (
     "sentence-transformers/all-MiniLM-L6-v2",
     "c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
 )
-# PEFT's configuration, and the run's spec with text columns, labels and maximum length.
-ADAPTER, SPEC = "adapter_config.json", "subtune.json"
 
 
 def export_model(layout: Layout, run: str, target: Path) -> None:

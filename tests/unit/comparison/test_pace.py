@@ -3,12 +3,15 @@
 import time
 
 import pytest
+from transformers import XmodConfig, XmodModel
 
 from subtune.comparison import pace
 from subtune.comparison.pace import draw_line, measure_pace
 from subtune.comparison.settings import find_starting_model
 from subtune.config.schema import Pace
+from subtune.core.errors import SubtuneError
 from subtune.tasks import TASKS
+from tests.helpers.families import save_tokenizer
 
 METHODS = ("full", "bitfit", "lora-I", "frozen")
 KINDS = {"matrices", "vectors", "low_rank", "nothing", "evaluation"}
@@ -70,6 +73,45 @@ def test_bf16_is_chosen_if_its_step_is_quicker(tiny_bert, monkeypatch, bf16, cho
         find_starting_model(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
     )
     assert found.precision == chosen
+
+
+@pytest.mark.parametrize(
+    ("fails", "chosen"), [(("full", "bf16"), "fp32"), (("bitfit", "bf16"), "fp32")]
+)
+def test_a_precision_in_which_a_method_fails_is_not_chosen(tiny_bert, monkeypatch, fails, chosen):
+    def step(self, kind, method, batch_size, precision):
+        if (method, precision) == fails:
+            raise SubtuneError("index put of another type")
+        return {batch_size: {"fp32": 1.0, "bf16": 0.5}[precision]}
+
+    monkeypatch.setattr(pace.Timer, "step", step)
+    found = measure_pace(
+        find_starting_model(str(tiny_bert)), TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1
+    )
+    assert found.precision == chosen
+
+
+def test_a_model_that_fails_in_every_precision_is_refused(tiny_bert, monkeypatch):
+    def fail(*of):
+        raise SubtuneError("the model fails")
+
+    monkeypatch.setattr(pace.Timer, "step", fail)
+    model = find_starting_model(str(tiny_bert))
+    with pytest.raises(SubtuneError, match="the model fails"):
+        measure_pace(model, TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1)
+
+
+@pytest.mark.slow
+def test_a_model_whose_code_fails_in_bf16_is_trained_in_fp32(tmp_path):
+    config = XmodConfig(
+        vocab_size=1000, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=64, languages=["en_XX"], default_language="en_XX",
+    )  # fmt: skip
+    XmodModel(config).save_pretrained(tmp_path)
+    save_tokenizer(tmp_path)
+    model = find_starting_model(str(tmp_path))
+    found = measure_pace(model, TASKS["sst2"], columns("sst2", 100), 32, METHODS, 8)
+    assert found.precision == "fp32" and {*found.pace} == KINDS
 
 
 @pytest.mark.parametrize(("shared", "size"), [(0, 8), (10, 16), (1000, 32)])

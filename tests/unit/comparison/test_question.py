@@ -71,7 +71,7 @@ def test_the_sheet_of_a_workbook_that_is_divided_is_said(tmp_path, untrained):
             rows.to_excel(book, sheet_name=name, index=False)
     said: list[str] = []
     compare(tmp_path / "book.xlsx", dev=0.2, results=tmp_path / "results", say=said.append)
-    assert "sheet 'one' of one, two (the first; --sheet names another)" in said[0]
+    assert "sheet 'one' of one, two (the first; sheet names another)" in said[0]
 
 
 def test_another_margin_changes_one_number_of_the_configuration(tmp_path, untrained):

@@ -8,7 +8,14 @@ import pandas as pd
 import pytest
 
 from subtune.comparison import splits
-from subtune.comparison.splits import errors_in_python, find_splits, task_name, write_splits
+from subtune.comparison.splits import (
+    errors_in_python,
+    find_splits,
+    name_arguments,
+    name_rows,
+    task_name,
+    write_splits,
+)
 from subtune.comparison.user_table import read_user_table
 from subtune.core.errors import SubtuneError
 
@@ -140,9 +147,22 @@ def test_a_task_is_named_after_its_rows(train, name):
 
 
 def test_errors_name_arguments_and_no_file_that_is_gone(tmp_path):
-    with pytest.raises(SubtuneError) as error, errors_in_python(tmp_path):
+    with pytest.raises(SubtuneError) as error, errors_in_python(), name_rows(tmp_path):
         raise SubtuneError(
             f"{tmp_path}/validation.jsonl: line 3: found no text, expected --label or "
             f"labels of {tmp_path}/train.jsonl"
         )
     assert str(error.value) == ("dev: row 3: found no text, expected label or labels of train")
+
+
+@pytest.mark.parametrize(
+    ("in_terminal", "in_python"),
+    [
+        ("--minutes 5 has an answer", "minutes=5 has an answer"),
+        ('as in --dev "test"', 'as in dev="test"'),
+        ("--text2 names another", "text2 names another"),
+        ("models--x--y/config.json is missing", "models--x--y/config.json is missing"),
+    ],
+)
+def test_options_of_the_terminal_are_arguments_in_python(in_terminal, in_python):
+    assert name_arguments(in_terminal) == in_python

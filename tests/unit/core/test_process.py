@@ -1,7 +1,9 @@
 """A job's log and signals, and the machine that computes."""
 
 import errno
+import getpass
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -10,7 +12,12 @@ import time
 import pytest
 import torch
 
-from subtune.core.process import is_out_of_memory, stop_requests, user_message
+from subtune.core.process import (
+    ensure_user_name,
+    is_out_of_memory,
+    stop_requests,
+    user_message,
+)
 
 
 def test_the_message_of_a_full_disk_names_the_file_that_was_written():
@@ -67,3 +74,14 @@ def test_the_message_of_torchs_allocator_is_known():
     with pytest.raises(RuntimeError) as raised:
         torch.empty(2**55, dtype=torch.float32)
     assert is_out_of_memory(raised.value)
+
+
+def test_a_user_id_without_a_name_gets_one(monkeypatch):
+    def no_entry(uid):
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(variable, "")
+    monkeypatch.setattr(pwd, "getpwuid", no_entry)
+    ensure_user_name()
+    assert getpass.getuser() == str(os.getuid())

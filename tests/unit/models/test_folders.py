@@ -1,0 +1,41 @@
+"""Folders that users take for a model's, and what the message says of each."""
+
+import json
+
+import pytest
+
+from subtune.models.model_config import read_config
+from tests.helpers.messages import refused
+
+BASE = {"base_model_name_or_path": "someone/base"}
+MODULES = [{"type": "sentence_transformers.models.Transformer", "path": "0_Transformer"}]
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"adapter_config.json": BASE}, "PEFT adapter, not a whole model; name its base, someone/"),
+        ({"adapter_config.json": BASE, "subtune.json": {}}, "that `subtune export` without --ada"),
+        (
+            {"refs/main": "abc", "snapshots/abc/config.json": {"model_type": "bert"}},
+            "hub's cache; expected a folder inside it: HERE/snapshots/abc",
+        ),
+        (
+            {"modules.json": MODULES, "0_Transformer/config.json": {"model_type": "bert"}},
+            "sentence-transformers; expected a folder inside it: HERE/0_Transformer",
+        ),
+        (
+            {f"checkpoint-{n}/config.json": {"model_type": "bert"} for n in (10, 20)},
+            "in 'HERE'; expected a folder inside it: HERE/checkpoint-20 (and 1 more)",
+        ),
+        ({"runs/1234/spec.json": {}}, "subtune's results; expected the folder of a model: `subtu"),
+        ({"model.gguf": ""}, "; expected a folder that transformers' `save_pretrained` wrote"),
+    ],
+    ids=["adapter", "own adapter", "cache", "old", "checkpoints", "results", "other"],
+)
+def test_a_folder_without_a_model_is_named_for_what_it_is(files, found, tmp_path):
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(json.dumps(content))
+    with refused("", found.replace("HERE", str(tmp_path))):
+        read_config(tmp_path)
