@@ -5,6 +5,7 @@ rule scores:
     input:
         sweeps=needs("scores/{experiment}", "sweeps"),
         searches=needs("scores/{experiment}", "searches"),
+        models=needs("scores/{experiment}", "models"),
     output:
         scores=PATHS.data("{experiment}", "scores"),
         chosen=PATHS.data("{experiment}", "chosen"),

@@ -5,7 +5,6 @@ import json
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,16 +127,6 @@ class Progress:
         """Return whether two methods have a run."""
         return len({self.schedule.planned[key].method for key in runs}) > 1
 
-    def unfinished(self, runs: Mapping[str, str]) -> dict[str, list[int]]:
-        """Return the numbers of done and of planned seeds or folds, for each unfinished method."""
-        methods = {key: run.method for key, run in self.schedule.planned.items()}
-        planned, done = Counter(methods.values()), Counter(methods[key] for key in runs)
-        return {
-            method: [done[method], number]
-            for method, number in planned.items()
-            if done[method] < number and method not in self.given_up
-        }
-
     def judging_jobs(self, runs: Mapping[str, str], scores: Scores) -> list[Job]:
         """Return the jobs that make tables, as if only the recorded runs were planned.
 
@@ -154,8 +143,7 @@ class Progress:
         for job in self.schedule.jobs.values():
             if job.step in TABLES:
                 inputs = {name: read.get(name, paths) for name, paths in job.inputs.items()}
-                changed = {"unfinished": self.unfinished(runs)} if "unfinished" in job.spec else {}
-                jobs.append(job._replace(inputs=inputs, spec=job.spec | changed))
+                jobs.append(job._replace(inputs=inputs))
         return jobs
 
 
@@ -323,7 +311,7 @@ def _answer_so_far(progress: Progress, runs: Mapping[str, str], scores: Scores) 
                 run_job(job._replace(outputs=made))
                 chosen = read_table(made["chosen"])
                 row_scores = read_row_scores([made["row_scores"]])
-                found += find_answers(chosen, row_scores, progress.unfinished(runs))
+                found += find_answers(chosen, row_scores)
         seconds = time.monotonic() - began
         progress.seconds_of_answer = max(progress.seconds_of_answer, seconds)
     return "; ".join(map(short_answer, found))

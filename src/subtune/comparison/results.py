@@ -35,12 +35,10 @@ class Comparison:
 
     @property
     def answer(self) -> str:
-        """The answer in sentences, one line per model and task."""
-        rows = self._read("answers")
-        if len(rows) > 1:
-            places = rows["model"] + ", " + rows["title"] + ": "
-            return "\n".join(places + rows["answer"])
-        return "\n".join(rows["answer"])
+        """The answer in one sentence, and what to do next in another; one line per task."""
+        from subtune.exhibits.answer_tables import list_answers
+
+        return "\n".join(map(" ".join, list_answers(self._read("answers"))))
 
     @property
     def summary(self) -> pd.DataFrame:

@@ -8,13 +8,14 @@ import pandas as pd
 
 from subtune.analysis.answer import (
     ALL_TASKS,
-    describe_answer,
     find_answers,
     format_chance,
     format_share,
+    next_step,
+    short_answer,
 )
-from subtune.analysis.candidates import FULL_TITLE, remarks, sort_methods
-from subtune.analysis.chosen_runs import title_with_mask
+from subtune.analysis.candidates import remarks, sort_methods
+from subtune.analysis.chosen_runs import FELL, STILL_RISING, title_with_mask
 from subtune.analysis.tables import columns_of, read_table, set_types
 from subtune.exhibits.output import (
     DIVERGED,
@@ -33,97 +34,134 @@ ON_SAME_ROWS = "The dev rows that give these scores also chose epochs and learni
 CHOSEN_ON_DEV = "Dev rows chose epochs and learning rates; these scores are from test rows."
 
 
+# The texts of marks, by the verdict on a learning curve.
+CURVES = {
+    STILL_RISING: "still rising in the last epoch, so more epochs may help",
+    FELL: "the score fell after the best epoch",
+}
+# A larger share of the texts needs no mark.
+MOST_READ = 0.95
+
+
 def answers_table(results: ExperimentResults) -> Styled:
     """Return the method to train, and below it every method's loss against the reference.
 
-    The CSV file has a row per model and task, and one for all tasks of a model that has several.
-    `columns.csv` explains its columns.
+    The CSV file has a row per task, and one for all tasks if there are several; in a paper's
+    experiment, for each model. `columns.csv` explains its columns.
     """
     chosen = results["chosen"]
-    found = find_answers(chosen, results["row_scores"], results.unfinished)
     titles = {**results.task_titles, ALL_TASKS: ALL_TASKS}
-    rows, sentences = [], []
-    for answer in found:
-        title, sentence = titles[answer.task], describe_answer(answer)
-        sentences.append(f"* {escape_markdown(f'{answer.model}, {title}')}: {sentence}")
-        row = vars(answer) | {"answer": sentence}
+    rows = []
+    for answer in find_answers(chosen, results["row_scores"]):
+        row = vars(answer) | {"answer": short_answer(answer), "next": next_step(answer)}
+        row["model"] = answer.models
         if candidate := answer.candidate:
             row |= candidate._asdict() | candidate.difference._asdict()
             row |= {"difference": candidate.difference.mean, "seeds": len(candidate.seeds)}
             row["method"] = candidate.title
         # A candidate has a title too; the column has the task's.
-        rows.append(row | {"title": title})
+        rows.append(row | {"title": titles[answer.task]})
+    answers = pd.DataFrame(rows, columns=[*columns_of("answers")["column"]])
     judged = chosen[chosen["judges"]]
     by_dev_rows = ON_SAME_ROWS if judged["decides"].any() else CHOSEN_ON_DEV
-    methods = sort_methods(results.summary, ["trained", "score"])
+    methods = sort_methods(results.summary)
+    shown, marks = loss_table(methods, titles)
     return Styled(
-        set_types(pd.DataFrame(rows, columns=[*columns_of("answers")["column"]]), "answers"),
-        loss_table(methods, titles),
+        set_types(answers, "answers"),
+        shown,
         bold=pd.DataFrame({"method": methods["sure"]}),
-        before="\n".join(sentences),
-        note=APART if judged["judged_apart"].all() else by_dev_rows,
+        before="\n".join(
+            f"* {escape_markdown(' '.join(sentences))}" for sentences in list_answers(answers)
+        ),
+        note=f"{marks} {APART if judged['judged_apart'].all() else by_dev_rows}".strip(),
     )
 
 
-def loss_table(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """Return each method's score and loss as text, from rows of `summary`.
+def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return each answer with its place, and what to do next, from rows of `answers_table`.
 
-    Model and task are shown only if the tasks' titles are given. The column ``against`` names the
-    references unless all are full.
+    The place is the task, and the models if they differ. A single answer needs no place.
     """
-    rows = []
+    several = answers["models"].nunique() > 1
+    places = answers["title"] + (", " + answers["models"] if several else "") + ": "
+    if len(answers) == 1:
+        places = pd.Series([""])
+    return [*zip(places + answers["answer"], answers["next"], strict=True)]
+
+
+def loss_table(
+    methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None
+) -> tuple[pd.DataFrame, str]:
+    """Return each method's score and loss as text, from rows of `summary`, and a line about marks.
+
+    The task is shown only if the tasks' titles are given, models only if there are several. The
+    column ``against`` names the references unless all are full, and ``marks`` is there if some
+    method has a mark.
+    """
+    rows, letters = [], dict[str, str]()
+    several = methods["model"].nunique() > 1
     for row in methods.to_dict("records"):
-        question = {"model": row["model"], "task": task_titles[row["task"]]} if task_titles else {}
+        texts = _marks(row)
+        for text in texts:
+            letters.setdefault(text, _letter(len(letters)))
         rows.append(
             {
-                **question,
+                **({"model": row["model"]} if several else {}),
+                **({"task": task_titles[row["task"]]} if task_titles else {}),
                 "method": title_with_mask(row),
                 "parameters": f"{row['trained']:,}",
-                "score": format_number(row["score"], missing=DIVERGED),
+                "score": format_number(row["score"], ".3f", missing=DIVERGED),
                 **_against(row, methods),
                 # Adding 0.0 turns -0.0 into 0.0.
-                "loss": format_number(0.0 - round(row["difference"], 4)),
-                "at most": format_number(row["most_lost"]),
+                "loss": format_number(0.0 - round(row["difference"], 3), ".3f"),
+                "at most": format_number(row["most_lost"], ".3f"),
                 f"within {row['margin']:g}": (
                     EMPTY if pd.isna(row["chance"]) else format_chance(row["chance"])
                 ),
+                "marks": " ".join(letters[text] for text in texts),
             }
         )
     # Each margin has its own column.
-    return pd.DataFrame(rows).fillna(EMPTY)
+    table = pd.DataFrame(rows).fillna(EMPTY)
+    line = "; ".join(f"({letter}) {text}" for text, letter in letters.items())
+    return (table, f"Marks: {line}.") if letters else (table.drop(columns="marks"), "")
+
+
+def _letter(number: int) -> str:
+    """Return the letters of a mark by its number, from 0: a, …, z, aa, …"""
+    return chr(ord("a") + number % 26) * (1 + number // 26)
+
+
+def _marks(row: Mapping[str, Any]) -> list[str]:
+    """Return what a reader should know of a method's score, from a row of `summary`."""
+    if pd.isna(row["score"]):
+        return []
+    found, unit = [], row["unit"]
+    if row["seeds"] < row["planned"]:
+        paired = f"compared on the {unit}s that the reference has too"
+        found.append(f"{row['seeds']} of {row['planned']} {unit}s, {paired}")
+    if row["seeds"] == 1:
+        found.append(f"one {unit}, so differences between {unit}s are not included")
+    if row["at_edge"]:
+        found.append("the best learning rate is the smallest or largest of those tried")
+    if row["curve"] in CURVES:
+        found.append(CURVES[row["curve"]])
+    if row["one_answer"]:
+        runs = f"{row['one_answer']} of {row['seeds']} runs"
+        found.append(f"predicts the same for every row in {runs}")
+    if row["share_read"] < MOST_READ:
+        read = f"{row['share_read']:.0%} of the texts' tokens are read"
+        found.append(f"{read}, and a larger `max_length` reads more")
+    return found
 
 
 def _against(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str, str]:
     """Return the column that names a method's reference, unless all references are full."""
-    if set(methods["reference"].dropna()) <= {FULL_TITLE, ""}:
+    names = methods["reference"].dropna().str.partition(" of ")[0]
+    if set(names) <= {method_title("full"), ""}:
         return {}
     is_compared = not pd.isna(row["difference"])
     return {"against": row["reference"] if is_compared else EMPTY}
-
-
-def summarise_answers(answers: pd.DataFrame) -> str:
-    """Return a single answer, or the method to train on each task, from rows of `answers_table`."""
-    if len(answers) == 1:
-        return answers["answer"].item()
-    beginnings = {"train": "Train", "probably": "Probably", "everything": "Train"}
-    names = answers["method"].replace(method_title("embeddings"), "nothing")
-    names = names.mask(answers["decision"] == "everything", "everything")
-    sentences = []
-    for decision, beginning in beginnings.items():
-        titles_by_method = answers.loc[answers["decision"] == decision, "title"].groupby(names)
-        named = [f"{name} on {', '.join(titles)}" for name, titles in titles_by_method]
-        sentences += [f"{beginning} {'; '.join(named)}."] if named else []
-    # There is no decision if full fine-tuning has no score.
-    undecided = answers.loc[answers["decision"].isna(), "title"].groupby(answers["answer"])
-    are_some = bool(sentences)
-    sentences += [
-        f"On {', '.join(titles)}: {answer}" if are_some else answer for answer, titles in undecided
-    ]
-    if (answers["seeds"] == 1).all():
-        sentences.append(
-            "Only one seed was trained, so differences between seeds are not included."
-        )
-    return " ".join(sentences)
 
 
 def format_answers(path: Path) -> str:
@@ -131,16 +169,17 @@ def format_answers(path: Path) -> str:
 
     If there is a single answer, the table `summary` from the same folder follows.
     """
-    table = read_table(path, "answers")
-    lines = ["", "Which few parameters are worth fine-tuning?", ""]
-    for model, rows in table[table["task"] != ALL_TASKS].groupby("model", sort=False):
-        title = f"{rows['title'].item()}: " if len(rows) == 1 else ""
-        lines += [f"{model}:", *wrap_text(f"  {title}{summarise_answers(rows)}"), ""]
+    answers, lines = read_table(path, "answers"), [""]
+    for sentences in list_answers(answers):
+        # Sentences about one of several tasks stay together.
+        for text in sentences if len(answers) == 1 else [" ".join(sentences)]:
+            lines += wrap_text(text)
+    lines.append("")
     methods = path.with_name(f"summary{path.suffix}")
-    if len(table) == 1 and methods.is_file():
-        smallest_first = sort_methods(read_table(methods, "summary"), ["trained", "score"])
-        losses = loss_table(smallest_first)
-        lines += [*losses.to_string(index=False).splitlines(), ""]
+    if len(answers) == 1 and methods.is_file():
+        table, marks = loss_table(sort_methods(read_table(methods, "summary")))
+        lines += [*map(str.rstrip, table.to_string(index=False).splitlines()), ""]
+        lines += [*wrap_text(marks), ""] if marks else []
     names = ["report.html", "answers.md", "front.png", "summary.md"]
     shown = [name for name in names if path.with_name(name).exists()]
     return "\n".join([*lines, f"More in {path.parent}: {', '.join(shown)}."])

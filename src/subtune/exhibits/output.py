@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from subtune.analysis.answer import Unfinished
 from subtune.analysis.candidates import summary
 from subtune.analysis.tables import order_columns
 from subtune.tasks.metrics import TITLES
@@ -41,8 +40,6 @@ class ExperimentResults:
         printed: the function that returns a table of the experiment's paper by its name.
         models: directories of models by name.
         selections: each method's selection as canonical JSON.
-        unfinished: the numbers of seeds or folds that are done and planned, by method that lacks
-            some.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -50,7 +47,6 @@ class ExperimentResults:
     printed: Callable[[str], pd.DataFrame]
     models: Mapping[str, Path] = field(default_factory=dict)
     selections: Mapping[str, str] = field(default_factory=dict)
-    unfinished: Unfinished = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse scores with a column that is not declared, so that no exhibit can read it."""

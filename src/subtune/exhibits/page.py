@@ -19,7 +19,7 @@ from subtune.analysis.chosen_runs import QUESTION, title_with_mask
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.tables import read_table
 from subtune.core.files import read_package_text
-from subtune.exhibits.answer_tables import loss_table, summarise_answers
+from subtune.exhibits.answer_tables import list_answers, loss_table
 from subtune.exhibits.output import (
     DIVERGED,
     DOTS_PER_INCH,
@@ -213,14 +213,14 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
     titles = dict(answers[["task", "title"]].itertuples(index=False))
     several = methods["model"].nunique() > 1
     groups = methods.dropna(subset="score").groupby(QUESTION, sort=False)
-    smallest_first = sort_methods(methods, ["trained", "score"])
-    losses = loss_table(smallest_first).to_markdown(index=False, disable_numparse=True)
+    smallest_first = sort_methods(methods)
+    losses = loss_table(smallest_first)[0].to_markdown(index=False, disable_numparse=True)
     pictures = []
     for (model, task, _), rows in groups:
         title = f"{titles[task]}, {model}" if several else titles[task]
         pictures.append({"title": title} | picture(rows))
     return {
-        "sentence": summarise_answers(answers),
+        "sentence": "; ".join(map(" ".join, list_answers(answers))),
         "table": markdown_table(losses) if len(answers) == 1 else "",
         "pictures": pictures,
     }

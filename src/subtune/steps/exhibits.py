@@ -77,8 +77,6 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
         "exhibits": {
             exhibit.name: [exhibit.title, exhibit.caption] for exhibit in all_exhibits(paper)
         },
-        # A comparison that is not finished names its methods here.
-        "unfinished": {},
     }
 
 
@@ -159,9 +157,7 @@ def read_results(
             paper.tasks_apart,
         )
     models = dict(zip(spec["models"], map(Path, inputs["models"]), strict=True))
-    return ExperimentResults(
-        tables, tasks, paper.printed, models, spec["selections"], spec["unfinished"]
-    )
+    return ExperimentResults(tables, tasks, paper.printed, models, spec["selections"])
 
 
 def list_made_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:

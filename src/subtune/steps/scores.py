@@ -4,7 +4,8 @@ Scores of all runs; scores at the best learning rates, on the most training rows
 of rows; pseudo-values of scores, for intervals; learning curves; and changes of parameters.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,8 @@ def jobs(context: "Context") -> Iterator[Job]:
             # Titles are left out because they change no score.
             del column["title"]
         spec = {
-            "runs": [*map(_describe_run, context.plan.experiments[name])],
+            "runs": _describe_runs(context.plan.experiments[name]),
+            "models": list(experiment.models),
             "columns": columns,
             "paper": experiment.paper or "",
             "margin": experiment.margin,
@@ -51,24 +53,45 @@ def jobs(context: "Context") -> Iterator[Job]:
             ],
         }
         outputs = {table: context.paths.data(name, table) for table in SCORE_TABLES}
-        inputs = context.finished_inputs(context.plan.find_sweeps(name))
+        models = [context.paths.model(context.plan.model_ids[m]) for m in experiment.models]
+        inputs = context.finished_inputs(context.plan.find_sweeps(name)) | {"models": models}
         yield Job("scores", name, spec, inputs, outputs, {"store": context.paths.records()})
 
 
-def _describe_run(run: "PlannedRun") -> dict[str, Any]:
-    fold = run.spec.recipe.fold
-    return run.columns() | {"partition": fold.partition if fold else None}
+def _describe_runs(runs: "Sequence[PlannedRun]") -> list[dict[str, Any]]:
+    """Return what scores need of each run; ``planned`` is the number of its seeds or folds."""
+    from subtune.analysis.chosen_runs import SETTING
+
+    described = []
+    for run in runs:
+        fold = run.spec.recipe.fold
+        described.append(run.columns() | {"partition": fold.partition if fold else None})
+    settings = [tuple(run[name] for name in SETTING) for run in described]
+    pairs = [(run["seed"], run["fold"]) for run in described]
+    planned = Counter(setting for setting, _ in {*zip(settings, pairs, strict=True)})
+    return [run | {"planned": planned[s]} for s, run in zip(settings, described, strict=True)]
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the tables. The job fails if recorded predictions do not give the recorded score."""
     from subtune.analysis import chosen_runs, parameters, run_scores
     from subtune.analysis.tables import join_run_ids
+    from subtune.models.model_config import read_dimensions
     from subtune.tasks.task import ScoreColumn
 
     asked, store = job.spec, Path(job.resources["store"])
     columns = [ScoreColumn(**column) for column in asked["columns"]]
-    finished = join_run_ids(asked["runs"], job.inputs["sweeps"], job.inputs["searches"])
+    sizes = {
+        model: read_dimensions(Path(path)).parameters
+        for model, path in zip(asked["models"], job.inputs["models"], strict=True)
+    }
+    runs = [
+        run
+        | {"encoder_size": 0 if run["method"] == "tf-idf" else sizes[run["model"]]}
+        | {"across_models": not asked["paper"]}
+        for run in asked["runs"]
+    ]
+    finished = join_run_ids(runs, job.inputs["sweeps"], job.inputs["searches"])
     every = run_scores.collect_scores(finished, store, columns, apart=not asked["paper"])
     best = chosen_runs.choose_rates(every)
     run_scores.require_scores_of_predictions(best["run"], store)

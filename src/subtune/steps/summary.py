@@ -22,8 +22,6 @@ def jobs(context: "Context") -> Iterator[Job]:
             task: {"title": tasks[task].title, "metrics": tasks[task].metric_titles()}
             for task in asked
         },
-        # A comparison that is not finished says so here.
-        "unfinished": {},
     }
     inputs = {
         table: [paths.data(name, table) for name in names] for table in ("chosen", "row_scores")
@@ -49,9 +47,6 @@ def run(job: Job, outputs: dict[str, list[str]], threads: int) -> None:
         "chosen": merge_experiments([read_table(path) for path in job.inputs["chosen"]]),
         "row_scores": read_row_scores(job.inputs["row_scores"]),
     }
-    asked = job.spec
-    results = ExperimentResults(
-        tables, asked["tasks"], NO_PAPER.printed, unfinished=asked["unfinished"]
-    )
+    results = ExperimentResults(tables, job.spec["tasks"], NO_PAPER.printed)
     for exhibit in SUMMARIES:
         write_exhibit(exhibit, results, outputs[exhibit.name])

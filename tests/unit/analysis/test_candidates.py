@@ -55,7 +55,7 @@ def test_a_difference_to_full_is_paired_by_seed_and_has_students_distribution():
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0.1, 0.2, 0.3, None])), min_size=1))
 def test_on_the_front_is_what_nothing_beats_in_both_score_and_parameters(points):
     table = pd.DataFrame(points, columns=["trained", "score"]).astype({"score": float})
-    table = table.assign(model="tiny", task="rte", metric="accuracy")
+    table = table.assign(models="tiny", task="rte", metric="accuracy", encoder_size=1)
     fronts = candidates.on_front(table)
 
     def beats(other, one):

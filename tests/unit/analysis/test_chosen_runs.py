@@ -185,7 +185,8 @@ def test_scores_have_the_declared_columns(tmp_path):
     recorded(tmp_path, "a", "rte", [(0.9,)])
     chosen = chosen_runs.choose_rates(collected(tmp_path, "bitfit", "rte", [("a", 1e-3)]))
     judged = chosen_runs.with_verdicts(chosen, tmp_path, list_score_columns([TASKS["rte"]], {}))
-    assert list(judged.assign(margin=0.02)) == [*columns_of("scores")["column"]]
+    of_experiment = {"planned": 3, "encoder_size": 9, "across_models": True, "margin": 0.02}
+    assert list(judged.assign(**of_experiment)) == [*columns_of("scores")["column"]]
 
 
 def test_what_trains_is_counted_with_the_classifier_and_without(tmp_path):

@@ -1,5 +1,7 @@
 """Answers and costs as tables, and as lines on a terminal."""
 
+import math
+
 import pandas as pd
 import pytest
 
@@ -47,8 +49,8 @@ def test_methods_are_listed_from_the_smallest_with_loss_and_chance():
     made = answers_table(results(TITLES, chosen=runs(SCORES)))
     assert made.shown[["method", *LOSSES]].to_numpy().tolist() == [
         ["Frozen", "0", "diverged", "–", "–", "–"],
-        ["BitFit", "400", "0.8900", "0.0100", "0.0100", "> 99 %"],
-        ["Full", "10,000", "0.9000", "–", "–", "–"],
+        ["BitFit", "400", "0.890", "0.010", "0.010", "> 99 %"],
+        ["Full", "10,000", "0.900", "–", "–", "–"],
     ]
     assert made.bold["method"].tolist() == [False, True, False]
 
@@ -57,9 +59,9 @@ def test_losses_against_another_method_than_full_name_it():
     beaten = {"full": [0.5] * 3, "lora-I": [0.9] * 3, "bitfit": [0.8] * 3}
     made = answers_table(results(TITLES, chosen=runs(beaten)))
     assert made.shown.set_index("method")[["against", "loss"]].to_numpy().tolist() == [
-        ["LoRA-I", "0.1000"],
+        ["LoRA-I", "0.100"],
         ["–", "–"],
-        ["LoRA-I", "0.4000"],
+        ["LoRA-I", "0.400"],
     ]
     assert made.bold["method"].tolist() == [False, True, False]
     shown = summary_table(results(TITLES, chosen=runs(beaten))).shown
@@ -69,14 +71,11 @@ def test_losses_against_another_method_than_full_name_it():
 @pytest.mark.parametrize(
     ("scores", "words"),
     [
-        (SCORES, "Train BitFit, > 99 %"),
-        ({"full": [0.9] * 3, "bitfit": [0.93, 0.87, 0.9]}, "Probably BitFit, 82 %"),
-        ({"full": [0.9], "embeddings": [0.9]}, "Probably nothing (embeddings)"),
-        ({"full": [0.9] * 3, "bitfit": [0.5] * 3}, "Train everything (full)"),
-        ({"full": [0.9] * 3}, "No answer yet"),
+        (SCORES, "BitFit is enough: 0.890 against 0.900 (> 99 %)."),
+        ({"full": [math.nan]}, "No score yet."),
     ],
 )
-def test_an_answer_so_far_is_a_few_words(scores, words):
+def test_an_answer_so_far_is_the_sentence_of_the_answer(scores, words):
     [answer] = find_answers(runs(scores))
     assert short_answer(answer) == words
 
@@ -94,17 +93,55 @@ def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
     path = tmp_path / "answers.csv"
     output.write_table(answers_table(results(TITLES, chosen=runs(SCORES))), [path])
     lines = format_answers(path).splitlines()
-    assert lines[1] == "Which few parameters are worth fine-tuning?"
-    assert "  RTE: Train BitFit (400 parameters" in format_answers(path)
-    assert max(map(len, lines[2:-1])) <= columns
+    assert " ".join(lines[1:3]).startswith("BitFit is enough: 0.890 against")
+    assert max(map(len, lines[:-1])) <= columns
 
 
 def test_a_single_question_has_the_losses_below_its_answer(tmp_path):
     for name, make in (("answers", answers_table), ("summary", summary_table)):
         output.write_table(make(results(TITLES, chosen=runs(SCORES))), [tmp_path / f"{name}.csv"])
-    table = format_answers(tmp_path / "answers.csv").split("\n\n")[-2].splitlines()
-    assert table[0].split()[:4] == ["method", "parameters", "score", "loss"]
-    assert table[2].split()[:4] == ["BitFit", "400", "0.8900", "0.0100"]
+    sentences, table, _ = format_answers(tmp_path / "answers.csv").strip().split("\n\n")
+    assert sentences.splitlines() == [
+        "BitFit is enough: 0.890 against 0.900 (> 99 %).",
+        "No more runs are needed.",
+    ]
+    assert table.splitlines()[0].split()[:4] == ["method", "parameters", "score", "loss"]
+    assert table.splitlines()[2].split()[:4] == ["BitFit", "400", "0.890", "0.010"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "text"),
+    [
+        ("planned", 5, "3 of 5 seeds, compared on the seeds that the reference has too"),
+        ("at_edge", True, "the best learning rate is the smallest or largest of those tried"),
+        ("curve", "still rising", "still rising in the last epoch, so more epochs may help"),
+        ("curve", "fell", "the score fell after the best epoch"),
+        ("one_answer", True, "predicts the same for every row in 3 of 3 runs"),
+        ("share_read", 0.4, "40% of the texts' tokens are read"),
+    ],
+)
+def test_a_detail_is_a_mark_with_a_line_that_explains_it(column, value, text):
+    chosen = runs(SCORES).assign(share_read=0.99, planned=3)
+    assert "marks" not in answers_table(results(TITLES, chosen=chosen)).shown
+    chosen[column] = chosen[column].astype(object)
+    chosen.loc[chosen["method"] == "bitfit", column] = value
+    made = answers_table(results(TITLES, chosen=chosen.infer_objects()))
+    assert made.shown["marks"].tolist() == ["", "a", ""]
+    assert f"Marks: (a) {text}" in made.note
+
+
+def test_several_models_have_a_column_and_the_smallest_is_first():
+    other = runs({"full": [0.8] * 3}).assign(model="small", encoder_size=100)
+    both = [runs(SCORES).assign(model="large", encoder_size=9_000), other]
+    chosen = pd.concat(both, ignore_index=True).assign(across_models=True)
+    chosen["run"] = chosen.index.astype(str)
+    shown = answers_table(results(TITLES, chosen=chosen)).shown
+    assert shown[["model", "method"]].to_numpy().tolist() == [
+        ["small", "Full"],
+        ["large", "Frozen"],
+        ["large", "BitFit"],
+        ["large", "Full"],
+    ]
 
 
 @pytest.mark.parametrize(
