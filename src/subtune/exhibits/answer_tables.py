@@ -82,11 +82,12 @@ def list_answers(answers: pd.DataFrame) -> list[tuple[str, str]]:
 
     The place is the task, and the models if they differ. A single answer needs no place.
     """
-    several = answers["models"].nunique() > 1
-    places = answers["title"] + (", " + answers["models"] if several else "") + ": "
-    if len(answers) == 1:
-        places = pd.Series([""])
-    return [*zip(places + answers["answer"], answers["next"], strict=True)]
+    # Tables of earlier versions lack two columns.
+    models, steps = answers.get("models", answers["model"]), answers.get("next")
+    steps = [""] * len(answers) if steps is None else steps
+    places = answers["title"] + (", " + models if models.nunique() > 1 else "") + ": "
+    places = places if len(answers) > 1 else ""
+    return [*zip(places + answers["answer"], steps, strict=True)]
 
 
 def loss_table(
