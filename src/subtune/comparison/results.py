@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from subtune.analysis.chosen_runs import merge_experiments
+from subtune.analysis.chosen_runs import are_brought, merge_experiments
 from subtune.analysis.run_scores import read_row_scores
 from subtune.analysis.tables import find_numbers, read_table
 from subtune.core.errors import SubtuneError, cut, listed, one_of
@@ -131,7 +131,8 @@ class Comparison:
         Raises:
             SubtuneError: there is no such method.
         """
-        runs = self._chosen[self._chosen["decides"]].dropna(subset="value")
+        with_record = self._chosen["decides"] & ~are_brought(self._chosen)
+        runs = self._chosen[with_record].dropna(subset="value")
         if method not in set(runs["method"]):
             raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
         best = runs[runs["method"] == method].sort_values("value").iloc[-1]
