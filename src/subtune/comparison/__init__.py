@@ -94,12 +94,21 @@ class KindOptions:
 
     @property
     def kind(self) -> Kind | None:
-        """The kind that is named, if one is."""
-        if self.classes:
-            return "classification"
-        if self.multilabel:
-            return "multilabel"
-        return "regression" if self.regression else None
+        """The kind that is named, if one is.
+
+        Raises:
+            SubtuneError: several kinds are named.
+        """
+        given: list[tuple[str, bool]] = [*vars(self).items()]
+        named = [
+            (option, kind)
+            for (option, is_named), kind in zip(given, get_args(Kind), strict=True)
+            if is_named
+        ]
+        if len(named) > 1:
+            options = " and ".join(f"--{option}" for option, _ in named)
+            raise SubtuneError(f"found {options}, expected one of them")
+        return named[0][1] if named else None
 
 
 def with_options(function: Callable) -> Any:

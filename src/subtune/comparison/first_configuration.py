@@ -34,8 +34,8 @@ from subtune.comparison.user_table import (
     label_names,
     label_order,
     make_task_name,
-    parse_number,
     read_user_table,
+    require_texts,
 )
 from subtune.config.checks import check_config
 from subtune.config.schema import Config, Experiment, OwnTask
@@ -44,6 +44,7 @@ from subtune.core.errors import SubtuneError, one_line, one_of
 from subtune.data import sources
 from subtune.data.sources import measure_columns
 from subtune.tasks import Task
+from subtune.tasks.sentences import parse_number
 from subtune.tasks.task import TEST, TaskSize
 
 if TYPE_CHECKING:
@@ -74,11 +75,12 @@ def look_at_tables(
         if path
     }
     train, named = tables["train"], options.label
+    text = tuple(column for column in (options.text, options.text2) if column)
+    require_texts(train, text)
     if isinstance(named, str) and "," in named and named not in train.columns:
         named = [name.strip() for name in named.split(",")]
     label = named if isinstance(named, str) else tuple(named or ())
     label = label or guess_label_columns(train)
-    text = tuple(column for column in (options.text, options.text2) if column)
     text = text or guess_text_columns(train, label_names(label))
     for column in (*text, *label_names(label)):
         for table in tables.values():
@@ -215,12 +217,11 @@ def _make_config(
 ) -> Config:
     """Return the configuration of an experiment."""
     settings = task.model_dump(include={*OwnTask.model_fields})
-    settings |= {"files": files, "predictions": dict(task.predictions)}
     return check_config(
         {
             "results": results or f"results/{task.name}",
             "models": {model.name: {model.source: model.reference, "pooling": model.pooling}},
-            "tasks": {task.name: settings},
+            "tasks": {task.name: settings | {"files": files}},
             "experiments": {EXPERIMENT: experiment},
             "jobs_at_once": process.count_jobs_at_once(),
             "assumptions": {

@@ -3,7 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -11,15 +13,16 @@ from subtune.comparison import DEFAULTS, Kind
 from subtune.comparison.user_table import (
     LabelColumns,
     UserTable,
+    cell_labels,
+    find_separators,
     guess_kind,
     label_names,
     label_order,
-    parse_number,
     row_labels,
 )
 from subtune.core.errors import SubtuneError, listed
 from subtune.data.table_files import FEW, drop_unlabelled_rows
-from subtune.tasks.sentences import parse_labels, plain_label
+from subtune.tasks.sentences import parse_number, plain_label
 
 # A row's place, its texts (in which any white space is one space), and its labels, if it has some.
 PlacedTexts = tuple[str, tuple[str, ...], tuple[str, ...] | None]
@@ -34,6 +37,7 @@ class SplitFacts:
         rows: the number of rows.
         labels: the number of rows of each class; empty if numbers are predicted.
         missing: the places of empty cells, by column.
+        not_numbers: the places of a regression's labels that are not numbers.
         left_out: the places of rows that are left out because they have no label.
         also_in: for each earlier split, the number of rows whose text is also in that split.
     """
@@ -42,6 +46,7 @@ class SplitFacts:
     rows: int
     labels: dict[str, int]
     missing: dict[str, list[str]]
+    not_numbers: list[str]
     left_out: list[str]
     also_in: dict[str, int]
 
@@ -79,6 +84,7 @@ class Facts:
         text: the text columns.
         label: the label columns.
         kind: the kind of task.
+        separators: the characters that separate the labels in a cell; None if nothing does.
         guessed: the options that the user did not give.
         judges: the split that gives the scores.
         parts: the facts about each split.
@@ -88,6 +94,8 @@ class Facts:
         most_frequent: the most frequent label, or set of labels, of the training rows.
         constant: the share of the judging rows that have this label.
         conflicts: the places of each label, for each text with different labels.
+        deciding: for each other column that decides the label, the number of its different cells,
+            and the share of the training rows in which they give the label.
         lengths: lengths of the training texts.
     """
 
@@ -95,6 +103,7 @@ class Facts:
     text: tuple[str, ...]
     label: LabelColumns
     kind: Kind
+    separators: str | None
     guessed: tuple[str, ...]
     judges: str
     parts: dict[str, SplitFacts]
@@ -104,6 +113,7 @@ class Facts:
     most_frequent: str | None
     constant: float | None
     conflicts: dict[str, dict[str, list[str]]]
+    deciding: dict[str, tuple[int, float]]
     lengths: Lengths
 
 
@@ -128,16 +138,23 @@ def describe_tables(
     train, judges = tables["train"], [*tables][-1]
     if kind is None or not isinstance(label, str):
         kind = guess_kind(train, label)
+    separators = None
+    if kind == "multilabel" and isinstance(label, str):
+        separators = find_separators(train.cells(label))
+    read_labels = partial(row_labels, label=label, kind=kind, separators=separators)
     rows, parts = dict[str, list[PlacedTexts]](), dict[str, SplitFacts]()
     for split, table in tables.items():
-        rows[split], parts[split] = _describe_split(split, table, text, label, kind, rows)
+        rows[split], parts[split] = _describe_split(
+            split, table, text, label, kind, read_labels, rows
+        )
     words = [word for *_, labels in rows["train"] for word in labels or ()]
     numbers = [n for n in map(parse_number, words) if n is not None]
     spellings: list[str] = []
     if isinstance(label, str) and kind != "regression":
-        spellings = [word for table in tables.values() for word in table.words(label)]
-    if kind == "multilabel":
-        spellings = [word for cell in spellings for word in parse_labels(cell) or ()]
+        cells = chain(*(table.cells(label) for table in tables.values()))
+        spellings = [
+            word.strip() for cell in cells for word in cell_labels(cell, kind, separators) or ()
+        ]
     # A row's set of labels is one answer.
     answers = Counter(labels for *_, labels in rows["train"] if labels is not None)
     answer, share = None, None
@@ -150,6 +167,7 @@ def describe_tables(
         text=text,
         label=label,
         kind=kind,
+        separators=separators,
         guessed=guessed,
         judges=judges,
         parts=parts,
@@ -161,6 +179,11 @@ def describe_tables(
         most_frequent=answer,
         constant=share,
         conflicts=_find_conflicts(chain(*rows.values())),
+        deciding=_find_deciding_columns(
+            train,
+            [column for column in train.columns if column not in (*text, *label_names(label))],
+            [read_labels(row) for _, row in train.rows],
+        ),
         lengths=lengths,
     )
 
@@ -171,6 +194,7 @@ def _describe_split(
     text: Sequence[str],
     label: LabelColumns,
     kind: Kind,
+    read_labels: Callable[[Mapping[str, Any]], tuple[str, ...] | None],
     earlier: Mapping[str, Sequence[PlacedTexts]],
 ) -> tuple[list[PlacedTexts], SplitFacts]:
     """Return the rows of a split that are used, and the facts about it.
@@ -181,6 +205,7 @@ def _describe_split(
         text: the text columns.
         label: the label columns.
         kind: the kind of task.
+        read_labels: a function that returns the labels of a row.
         earlier: the rows of earlier splits.
     """
     placed, left_out = table.rows, list[str]()
@@ -192,7 +217,7 @@ def _describe_split(
     missing, counts = defaultdict[str, list[str]](list), Counter[str]()
     for place, cells in placed:
         texts = tuple(" ".join(str(cells.get(column) or "").split()) for column in text)
-        labels = row_labels(cells, label, kind)
+        labels = read_labels(cells)
         rows.append((place + where, texts, labels))
         counts.update(labels or ())
         for column, cell in zip(columns, (*texts, labels), strict=True):
@@ -209,9 +234,45 @@ def _describe_split(
         rows=len(table.rows),
         labels={} if kind == "regression" else {word: counts[word] for word in words},
         missing=dict(missing),
+        not_numbers=[
+            place
+            for place, _, labels in rows
+            if kind == "regression" and labels and parse_number(*labels) is None
+        ],
         left_out=left_out,
         also_in=also_in,
     )
+
+
+def _find_deciding_columns(
+    table: UserTable, columns: Iterable[str], answers: Sequence[tuple[str, ...] | None]
+) -> dict[str, tuple[int, float]]:
+    """Return each column that decides the label, such as an author with one label.
+
+    Such a column has more different cells than there are answers. The usual answer of the other
+    rows with the same cell is rarely wrong, compared with the most frequent answer of all.
+
+    Returns:
+        The number of different cells, and the share of the rows in which they give the answer.
+    """
+    known = Counter(answer for answer in answers if answer is not None)
+    often_wrong, deciding = known.total() - max(known.values(), default=0), {}
+    for column in columns:
+        by_cell = defaultdict[str, Counter](Counter)
+        for cell, answer in zip(table.cells(column), answers, strict=True):
+            if answer is not None:
+                by_cell[str(cell)][answer] += 1
+        right = 0
+        for counts in by_cell.values():
+            most, second = [*sorted(counts.values(), reverse=True), 0][:2]
+            # The other rows have one row less with the usual answer.
+            right += most if most - 1 > second else 0
+        if (
+            len(by_cell) > len(known) > 1
+            and known.total() - right <= DEFAULTS.undecided * often_wrong
+        ):
+            deciding[column] = len(by_cell), right / known.total()
+    return deciding
 
 
 def _find_conflicts(rows: Iterable[PlacedTexts]) -> dict[str, dict[str, list[str]]]:

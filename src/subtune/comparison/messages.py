@@ -1,6 +1,7 @@
 """Lines that `subtune look` and `subtune init` print."""
 
 import math
+import shlex
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -8,10 +9,10 @@ from pathlib import Path
 from subtune.comparison import DEFAULTS
 from subtune.comparison.look import Facts, Lengths, SplitFacts
 from subtune.comparison.settings import StartingModel, Times
-from subtune.comparison.user_table import is_number, label_names, label_order
+from subtune.comparison.user_table import LabelColumns, is_number, label_names, label_order
 from subtune.config.fields import SearchOfRates
 from subtune.config.schema import Experiment
-from subtune.core.errors import listed, shown
+from subtune.core.errors import listed, plural, shown
 from subtune.data.table_files import sheet_names
 from subtune.models.model_files import unknown_lines
 
@@ -28,7 +29,7 @@ def look_lines(facts: Facts) -> Iterator[str]:
             yield from sheet_lines(Path(part.path))
     for split, part in facts.parts.items():
         columns = f"; columns {listed(facts.columns, NAMED, 'and')}" if split == "train" else ""
-        yield f"{part.path}: {part.rows:,} rows to {DOES[split]}{columns}"
+        yield f"{part.path}: {plural(part.rows, 'row')} to {DOES[split]}{columns}"
     yield from _column_lines(facts)
     # If there are no other rows, the training rows give the scores.
     judging = "rows" if facts.judges == "train" else f"{ROWS[facts.judges]}rows"
@@ -40,7 +41,8 @@ def look_lines(facts: Facts) -> Iterator[str]:
         )
         yield from _spelling_lines(facts, judging)
     for split, part in facts.parts.items():
-        yield from _row_lines(split, part)
+        yield from _row_lines(split, part, facts.label)
+    yield from _deciding_lines(facts)
     if facts.conflicts:
         rows = sum(len(places) for by in facts.conflicts.values() for places in by.values())
         texts = f"texts with different labels: {len(facts.conflicts):,}, in {rows:,} rows"
@@ -88,9 +90,12 @@ def _guess(facts: Facts, option: str) -> str:
 
 def _class_lines(facts: Facts) -> Iterator[str]:
     """Yield lines about the number of rows of each class."""
-    what, hint = "classes", ""
+    noun, which, hint = ("class", "es"), "", ""
     if facts.kind == "multilabel":
-        what = "labels, any number of them"
+        noun, which = ("label", "s"), ", any number of them"
+        if facts.separators:
+            between = " or ".join(map(repr, facts.separators))
+            which += f" between {between}"
         if isinstance(facts.label, str):
             hint = " (if each cell is one class: --classes)"
     elif all(map(is_number, facts.parts["train"].labels)):
@@ -98,7 +103,8 @@ def _class_lines(facts: Facts) -> Iterator[str]:
     for split, part in facts.parts.items():
         named = [f"{listed([word])} ({number:,})" for word, number in part.labels.items()]
         where, end = ("", hint) if split == "train" else (f" in the {ROWS[split]}rows", "")
-        yield f"{len(named)} {what}{where}: {listed(named, NAMED, 'and')}{end}"
+        number = plural(len(named), *noun)
+        yield f"{number}{which}{where}: {listed(named, NAMED, 'and')}{end}"
 
 
 def _spelling_lines(facts: Facts, judging: str) -> Iterator[str]:
@@ -118,18 +124,36 @@ def _spelling_lines(facts: Facts, judging: str) -> Iterator[str]:
             yield f"label {shown(word)} is in no {judging.removesuffix('s')}: no score includes it"
 
 
-def _row_lines(split: str, part: SplitFacts) -> Iterator[str]:
+def _deciding_lines(facts: Facts) -> Iterator[str]:
+    """Yield lines about columns that decide the label."""
+    for column, (values, share) in facts.deciding.items():
+        exceptions = "" if share == 1 else f" in {share:.1%} of the rows"
+        advice = ""
+        if facts.judges == "train":
+            keeps = "keeps the rows of each value together"
+            advice = f"; if new texts have other values: --group {shlex.quote(column)} {keeps}"
+        yield (
+            f"column {shown(column)} decides the label: each of its {values:,} values has one label"
+            f"{exceptions}{advice}"
+        )
+
+
+def _row_lines(split: str, part: SplitFacts, label: LabelColumns) -> Iterator[str]:
     """Yield lines about rows without a text or a label, and about rows of another file."""
     if part.left_out:
-        left_out = f"{len(part.left_out):,} of {part.rows:,} rows left out"
+        left_out = f"{len(part.left_out):,} of {plural(part.rows, 'row')} left out"
         yield f"{part.path}: {left_out}, without a label: {listed(part.left_out, NAMED, 'and')}"
     for column, places in part.missing.items():
         missing = f"{len(places):,}, the first in {places[0]}"
         yield f"{ROWS[split]}rows without {shown(column)}: {missing}"
+    if places := part.not_numbers:
+        wrong = f"{ROWS[split]}rows whose {listed(map(shown, label_names(label)))} is no number"
+        yield f"{wrong}: {len(places):,}, the first in {places[0]}"
     for other, number in part.also_in.items():
         if number:
+            rows, verb = plural(part.rows, f"{ROWS[split]}row"), "is" if number == 1 else "are"
             yield (
-                f"{number:,} of the {part.rows:,} {ROWS[split]}rows are also in the {ROWS[other]}"
+                f"{number:,} of the {rows} {verb} also in the {ROWS[other]}"
                 "file: their scores say little about new texts"
             )
 
@@ -159,7 +183,7 @@ def model_line(model: StartingModel) -> str:
     size = "its size is known once it is downloaded"
     if dimensions := model.dimensions:
         layers, millions = dimensions.num_hidden_layers, dimensions.parameters / 1e6
-        size = f"{layers} layers, {millions:,.1f} million parameters"
+        size = f"{plural(layers, 'layer')}, {millions:,.1f} million parameters"
     return f"model: {model.reference}, {size}: {model.reason}; another with --model"
 
 
@@ -174,10 +198,11 @@ def run_line(experiment: Experiment) -> str:
     longer = f" ({next(iter(own.values())).epochs} of {', '.join(own)})" if own else ""
     searches = any(isinstance(rates, SearchOfRates) for rates in methods.values())
     rates = "the first seed searches each method's" if searches else "each method has one"
+    runs, epochs = seeds * len(repeated) + len(once), plural(experiment.epochs, "epoch")
     return (
-        f"{seeds * len(repeated) + len(once)} runs: methods ({', '.join(repeated)}) × {seeds} "
+        f"{plural(runs, 'run')}: methods ({', '.join(repeated)}) × {seeds} "
         f"{'folds' if folds else 'seeds'}{others}; "
-        f"{experiment.epochs} epochs each{longer}, in batches of {experiment.batch_size}; {rates} "
+        f"{epochs} each{longer}, in batches of {experiment.batch_size}; {rates} "
         "learning rate"
     )
 
@@ -201,7 +226,7 @@ def reduction_lines(
     if train_rows < rows:
         changes.append(f"{train_rows:,} of {rows:,} rows train")
     if chosen.epochs < usual.epochs:
-        changes.append(f"{chosen.epochs} epochs in place of {usual.epochs}")
+        changes.append(f"{plural(chosen.epochs, 'epoch')} in place of {usual.epochs}")
     elif chosen.epochs == usual.epochs and chosen.by_method != usual.by_method:
         changes.append("fewer epochs of single methods")
     if chosen.max_length < usual.max_length:
@@ -236,4 +261,4 @@ def time_in_words(seconds: float) -> str:
         return f"{seconds / 3600:.1f} hours"
     if seconds >= 90:
         return f"{seconds / 60:.0f} minutes"
-    return "a minute" if seconds >= 55 else f"{max(seconds, 1):.0f} seconds"
+    return "a minute" if seconds >= 55 else plural(max(round(seconds), 1), "second")

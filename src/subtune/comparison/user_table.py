@@ -11,10 +11,21 @@ from typing import Any, NamedTuple
 from subtune.comparison import DEFAULTS, Kind
 from subtune.config.checks import HEADINGS
 from subtune.core.errors import SubtuneError, cut, listed, one_of
-from subtune.data.table_files import FORMATS, read_rows
+from subtune.data.sources import READERS
+from subtune.data.table_files import FEW, FORMATS, read_rows
 from subtune.tasks import TASKS
-from subtune.tasks.sentences import parse_flag, parse_labels, plain_label, with_decimal_point
+from subtune.tasks.sentences import (
+    SEPARATORS,
+    is_list,
+    parse_flag,
+    parse_label,
+    parse_labels,
+    parse_number,
+    plain_label,
+)
 
+# What to do with words and their labels.
+HOW_WORDS = "labels of words need a configuration with `kind: tokens` (docs/own-data.md)"
 # Endings of training files' names.
 SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
 
@@ -47,22 +58,14 @@ def read_user_table(path: Path, encoding: str | None = None, sheet: str | None =
     Raises:
         SubtuneError: the file is missing, is not in the format of its extension, or has no rows.
     """
-    if path.suffix.lower() not in FORMATS:
-        raise SubtuneError(f"{path}: {one_of(path.suffix, FORMATS)} as the ending")
+    if (ending := path.suffix.lower()) not in FORMATS:
+        hint = f"; {HOW_WORDS}" if ending in READERS["words"].endings else ""
+        raise SubtuneError(f"{path}: {one_of(path.suffix, FORMATS)} as the ending{hint}")
     # Unclosed quotation marks are found later, once the label column is known.
     rows = [*read_rows(path, encoding=encoding, sheet=sheet)]
     if not rows:
         raise SubtuneError(f"{path}: found no rows, expected at least one")
     return UserTable(path, tuple(dict.fromkeys(column for _, row in rows for column in row)), rows)
-
-
-def parse_number(text: str) -> float | None:
-    """Return the finite number in a text, or None."""
-    try:
-        number = float(with_decimal_point(text))
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 def is_number(text: str) -> bool:
@@ -87,6 +90,38 @@ def make_name(text: str, taken: Collection[str], kind: str) -> str:
     if not words:
         return f"my-{kind}"
     return f"{words}-{kind}" if words.casefold() in taken else words
+
+
+# A power of ten without a sign or a point.
+POWER = re.compile(r"\d+[eE]\d+")
+
+
+def require_texts(table: UserTable, named: Collection[str]) -> None:
+    """Refuse a table of words: lists of words, and lists of labels that are as long.
+
+    Args:
+        table: the table, which may have a column of texts too.
+        named: the text columns, if the user names some.
+
+    Raises:
+        SubtuneError: a column of words is named, or there are no texts.
+    """
+    lengths = {}
+    for column in table.columns:
+        cells = [cell for cell in table.cells(column) if cell not in (None, "")]
+        lists = [parse_labels(cell) for cell in cells] if all(map(is_list, cells)) else [None]
+        if None not in lists:
+            lengths[column] = [len(words or ()) for words in lists]
+    for column, counts in lengths.items():
+        tags = [other for other in lengths if other != column and lengths[other] == counts]
+        if not tags or sum(counts) < DEFAULTS.text_words * len(counts):
+            continue
+        texts = (c for c in table.columns if c not in lengths and _holds_sentences(table.cells(c)))
+        if column in named or not (named or any(texts)):
+            raise SubtuneError(
+                f"{table.path}: columns {column!r} and {tags[0]!r} have lists of the same lengths, "
+                f"as of words and their labels; expected a text in each row; {HOW_WORDS}"
+            )
 
 
 # One label column, or several of 0 and 1.
@@ -220,10 +255,12 @@ def _share_of_different(cells: list[Any]) -> float:
 def _holds_words(cells: list[Any]) -> bool:
     """Return whether most cells are text and not numbers.
 
-    Empty cells are refused later, with their lines.
+    Empty cells, which may be text, are refused later, with their lines.
     """
-    texts = [cell for cell in cells if isinstance(cell, str) and not is_number(cell)]
-    return 2 * len(texts) > len(cells) and any(map(str.strip, texts))
+    given = [cell for cell in cells if cell is not None]
+    texts = [cell for cell in given if isinstance(cell, str) and not is_number(cell)]
+    is_most = 2 * (len(texts) + len(cells) - len(given)) > len(cells)
+    return is_most and any(map(str.strip, texts))
 
 
 def label_names(label: LabelColumns) -> tuple[str, ...]:
@@ -232,7 +269,7 @@ def label_names(label: LabelColumns) -> tuple[str, ...]:
 
 
 def row_labels(
-    row: Mapping[str, Any], label: LabelColumns, kind: Kind | None
+    row: Mapping[str, Any], label: LabelColumns, kind: Kind | None, separators: str | None = None
 ) -> tuple[str, ...] | None:
     """Return the labels of a row, or None if its cells have none.
 
@@ -240,41 +277,78 @@ def row_labels(
         row: cells by column.
         label: the label columns.
         kind: kind of task; only multi-label rows have several labels, or an empty set of labels.
+        separators: the characters that separate labels in a cell.
     """
     if not isinstance(label, str):
         flags = [parse_flag(row.get(name)) for name in label]
         return None if None in flags else tuple(sorted(compress(label, flags)))
-    cell = row.get(label)
-    if kind == "multilabel":
-        words = parse_labels(cell)
+    words = cell_labels(row.get(label), kind, separators)
+    if words is None or kind == "multilabel":
         return None if words is None else tuple(sorted({*map(plain_label, words)}))
-    return (plain_label(cell),) if isinstance(cell, str) and plain_label(cell) else None
+    return tuple(filter(None, map(plain_label, words))) or None
+
+
+def cell_labels(cell: Any, kind: Kind | None, separators: str | None) -> list[str] | None:
+    """Return the labels in a cell as they are written, or None if it cannot be read.
+
+    The arguments are explained at `row_labels`.
+    """
+    if kind == "multilabel":
+        return parse_labels(cell, separators or SEPARATORS[0])
+    word = parse_label(cell)
+    return [word] if isinstance(word, str) else None
 
 
 def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
     """Return the kind of task that the labels of a table look like."""
-    if not isinstance(label, str) or _are_lists(table.cells(label)):
+    if not isinstance(label, str):
+        return "multilabel"
+    cells = table.cells(label)
+    if _are_sets(cells) or find_separators(cells):
         return "multilabel"
     labels = {word for _, row in table.rows for word in row_labels(row, label, None) or ()}
-    numbers = [number for word in labels if (number := parse_number(word)) is not None]
+    # Programs write a sign or a point into powers of ten; 1E5 is the name of something.
+    words = [word for word in labels if not POWER.fullmatch(word)]
+    numbers = {word: n for word in words if (n := parse_number(word)) is not None}
     others = len(labels) - len(numbers)
-    if len(numbers) > DEFAULTS.classes_of_numbers:
+    if _are_codes(numbers):
+        are_measured = False
+    elif len(numbers) > DEFAULTS.classes_of_numbers:
         # A few words among many numbers are mistakes, which are refused later, with their lines.
         are_measured = 10 * others < len(labels)
     else:
-        are_measured = not others and not all(number.is_integer() for number in numbers)
+        are_measured = not others and not all(n.is_integer() for n in numbers.values())
     return "regression" if are_measured else "classification"
 
 
-def _are_lists(cells: Sequence[Any]) -> bool:
-    """Return whether cells are lists: most are, or ``|`` or ``;`` joins few different words."""
-    given = [cell for cell in cells if cell]
-    lists = [c for c in given if not isinstance(c, str) or c.lstrip().startswith("[")]
-    if 2 * len([cell for cell in lists if parse_labels(cell) is not None]) > len(given):
-        return True
-    different = {cell for cell in given if isinstance(cell, str)}
-    words = {word for cell in different for word in parse_labels(cell) or ()}
-    return any("|" in cell or ";" in cell for cell in different) and len(words) < len(different)
+def _are_codes(numbers: Collection[str]) -> bool:
+    """Return whether numbers are equally long integers, some with a zero in front, as in 0101."""
+    lengths = {len(number) if number.isdecimal() else 0 for number in numbers}
+    return len(lengths) == 1 and min(lengths) > 1 and any(n.startswith("0") for n in numbers)
+
+
+def _are_sets(cells: Sequence[Any]) -> bool:
+    """Return whether most cells are lists, and not all of exactly one label."""
+    given = [cell for cell in cells if cell not in (None, "")]
+    lists = [
+        labels for cell in given if is_list(cell) and (labels := parse_labels(cell)) is not None
+    ]
+    is_class = max(map(len, lists), default=0) < 2 and lists.count([]) <= FEW * len(lists)
+    return 2 * len(lists) > len(given) and not is_class
+
+
+def find_separators(cells: Sequence[Any]) -> str | None:
+    """Return the characters at which few different labels are separated in many different cells.
+
+    The comma of a number, and in a name such as Paris, France, separates no labels.
+    """
+    texts = {cell.strip() for cell in cells if isinstance(cell, str) and not is_list(cell)}
+    different = {text for text in texts if text and not is_number(text)}
+    for separators in SEPARATORS:
+        words = {word for text in different for word in parse_labels(text, separators) or ()}
+        if len(words) < len(different):
+            return separators
+    return None
 
 
 def label_order(label: str) -> tuple[float, str]:

@@ -128,6 +128,11 @@ def listed(names: Iterable[str], most: int = MOST_NAMES, joined: str = "or") -> 
     return ", ".join(map(_quote_name, names[:most])) + rest
 
 
+def plural(number: int, noun: str, more: str = "s") -> str:
+    """Return a number of things, as in ``1 class`` or ``1,200 classes``."""
+    return f"{number:,} {noun}{'' if number == 1 else more}"
+
+
 def key_path(steps: Iterable[object]) -> str:
     """Return the path of a key, such as ``models.minilm.path``."""
     return ".".join(_quote_name(cut(str(step))) for step in steps)

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from subtune.core.errors import SubtuneError, listed, one_line, one_of, shown
 from subtune.tasks import TaskSpec
@@ -140,7 +141,9 @@ def delimited_rows(
                 _require_closed(
                     lines[first - 1 : reader.line_num], header, delimiter, is_row, place
                 )
-                yield f"line {first}", dict(zip(header, cells, strict=True))
+                by_column = zip(header, cells, strict=True)
+                # A spreadsheet also writes empty columns; pandas writes an index without a name.
+                yield f"line {first}", {name: cell for name, cell in by_column if name or cell}
             first = reader.line_num + 1
     except csv.Error as error:
         raise SubtuneError(
@@ -207,6 +210,9 @@ def read_texts(task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow
 
     columns = task.columns_read(labelled)
     rows = [*read_rows(path, columns, is_labelled_row, task.encoding, task.sheet)]
+    # In JSON, empty cells may be left out.
+    named = {column for column in columns if any(column in row for _, row in rows)}
+    rows = [(place, row | dict.fromkeys(named - row.keys())) for place, row in rows]
     # A row of a multi-label task may have no label.
     if kind.has_label_columns or not labelled:
         return rows
@@ -222,6 +228,8 @@ def read_rows(
 ) -> Iterator[PlacedRow]:
     """Read the rows of a file in one of `FORMATS`; any other extension counts as CSV.
 
+    An empty cell is None in every format. Rows of empty cells are skipped.
+
     Args:
         path: the file.
         columns: the columns that are read, which may not be repeated.
@@ -234,18 +242,27 @@ def read_rows(
     """
     match path.suffix.lower():
         case ".json" | ".jsonl":
-            yield from json_rows(path)
+            rows = json_rows(path)
         case ".xlsx":
-            yield from excel_rows(path, columns, sheet)
+            rows = excel_rows(path, columns, sheet)
         case ".parquet":
-            from pyarrow.parquet import ParquetFile
-
-            with one_line(f"{path}: expected a readable .parquet file"):
-                rows = ParquetFile(path).read().to_pylist()
-            for number, row in enumerate(rows, start=1):
-                yield f"row {number}", {column: cell_text(cell) for column, cell in row.items()}
+            rows = parquet_rows(path)
         case _:
-            yield from delimited_rows(path, columns, is_row, encoding)
+            rows = delimited_rows(path, columns, is_row, encoding)
+    for place, row in rows:
+        row = {column: None if cell == "" else cell for column, cell in row.items()}
+        if any(cell is not None for cell in row.values()):
+            yield place, row
+
+
+def parquet_rows(path: Path) -> Iterator[PlacedRow]:
+    """Read the rows of a Parquet file."""
+    from pyarrow.parquet import ParquetFile
+
+    with one_line(f"{path}: expected a readable .parquet file"):
+        rows = ParquetFile(path).read().to_pylist()
+    for number, row in enumerate(rows, start=1):
+        yield f"row {number}", {column: cell_text(cell) for column, cell in row.items()}
 
 
 def drop_unlabelled_rows(
@@ -318,7 +335,7 @@ def _parse_json(content: str, line: int, broken: str) -> Any:
 
 def sheet_names(path: Path) -> list[str]:
     """Return the names of an Excel file's sheets."""
-    return [sheet.title for sheet in _open_workbook(path, read_only=True).worksheets]
+    return [sheet.title for sheet in _open_workbook(path).worksheets]
 
 
 def excel_rows(
@@ -333,7 +350,7 @@ def excel_rows(
 
     Raises:
         SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
-            errors, or a repeated column.
+            errors, formulas without a value, or a repeated column.
     """
     book = _open_workbook(path, data_only=True)
     names = [of_book.title for of_book in book.worksheets]
@@ -341,30 +358,65 @@ def excel_rows(
         raise SubtuneError(f"{path}: sheet: {one_of(sheet, names)}")
     name = sheet or names[0]
     found, place = book[name], f"{path}: sheet {shown(name)}"
-    for merged in found.merged_cells.ranges:
+    with one_line(f"{path}: expected a readable .xlsx file"):
+        _require_values(found, place)
+        # The size that a file states counts cells that have a format and nothing else.
+        found.reset_dimensions()
+        header: list[str | None] = []
+        for number, cells in enumerate(found.iter_rows(), start=1):
+            texts = [_excel_text(cell, place) for cell in cells[: len(header) or None]]
+            if not any(texts):
+                continue
+            if header:
+                by_column = itertools.zip_longest(header, texts)
+                yield f"row {number}", {column: cell for column, cell in by_column if column}
+            else:
+                # A format alone may reach far beyond the last name.
+                header = texts[: 1 + max(n for n, text in enumerate(texts) if text)]
+                require_unique_columns(columns, header, f"{place}: row {number}")
+
+
+def _excel_text(cell: Any, place: str) -> str | None:
+    """Return a cell's text, or None if it is empty. Excel may write a line end as its code."""
+    if cell.data_type == "e":
         raise SubtuneError(
-            f"{place}: found the merged cells {merged}, expected a cell for each row; unmerge them"
+            f"{place}: {cell.coordinate}: found the error {cell.value}, expected a value"
         )
-    cells = [*found.iter_rows()]
-    for cell in itertools.chain(*cells):
-        if cell.data_type == "e":
-            raise SubtuneError(
-                f"{place}: {cell.coordinate}: found the error {cell.value}, expected a value"
-            )
-    texts = ((number, [*map(_excel_text, row)]) for number, row in enumerate(cells, 1))
-    (first, header), *rows = [row for row in texts if any(row[1])] or [(1, [])]
-    require_unique_columns(columns, header, f"{place}: row {first}")
-    for number, row in rows:
-        by_column = zip(header, row, strict=True)
-        yield f"row {number}", {column: cell for column, cell in by_column if column}
+    text = cell_text(cell.value) or ""
+    return text.replace("_x000D_", "\r").replace("_x000A_", "\n") or None
 
 
-def _excel_text(cell: Any) -> Any:
-    # Excel may write a line end as its code.
-    return (cell_text(cell.value) or "").replace("_x000D_", "\r").replace("_x000A_", "\n") or None
+def _require_values(sheet: Any, place: str) -> None:
+    """Refuse merged cells, and formulas that no program has computed."""
+    # In openpyxl, only worksheets that are held in memory tell this.
+    with sheet._get_source() as source:
+        formula = value = None
+        for _, element in ElementTree.iterparse(source):
+            match element.tag.rpartition("}")[2]:
+                case "f":
+                    formula = element
+                case "v":
+                    value = element.text
+                case "c":
+                    # The value of a formula may be an empty text.
+                    if formula is not None and not value and element.get("t") != "str":
+                        raise SubtuneError(
+                            f"{place}: {element.get('r')}: found a formula whose value was never "
+                            "computed, expected a value; open the file in a spreadsheet program "
+                            "and save it"
+                        )
+                    formula = value = None
+                case "row":
+                    element.clear()
+                case "mergeCell":
+                    raise SubtuneError(
+                        f"{place}: found the merged cells {element.get('ref')}, expected a cell "
+                        "for each row; unmerge them"
+                    )
 
 
 def _open_workbook(path: Path, **how: bool) -> Any:
+    """Open an Excel file, whose rows are then read one by one."""
     # Importing openpyxl takes a while.
     import openpyxl
 
@@ -374,7 +426,7 @@ def _open_workbook(path: Path, **how: bool) -> Any:
             raise ValueError("this one has a password, or is of Excel before 2007")
         # openpyxl warns of styles and other parts that nobody reads here.
         with warnings.catch_warnings(action="ignore"):
-            book = openpyxl.load_workbook(io.BytesIO(content), **how)
+            book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, **how)
         if not book.worksheets:
             raise ValueError("found no sheet; save a Strict Open XML file as Excel Workbook")
         return book

@@ -9,10 +9,11 @@ import ast
 import contextlib
 import itertools
 import json
+import math
 import re
 import unicodedata
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -43,15 +44,26 @@ TEXT_COLUMNS = ("text_a", "text_b")
 LARGEST_NUMBER = 1e9
 # Invisible characters outside of the category Cf.
 INVISIBLE = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10))))
+# A number as people write it, with the digits of any script. Python also takes 1_2 and nan.
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 # A number with a decimal comma. The comma of 1,234 may separate thousands.
 DECIMAL_COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d+,\d+")
+# Characters between the labels in a cell, the likeliest first.
+SEPARATORS = ("|;", ",", "#")
 # Values of cells that say whether a row has a label.
 FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 
-def with_decimal_point(number: str) -> str:
-    """Return a number with a decimal point for a comma, unless it may separate thousands."""
-    return number.replace(",", ".") if DECIMAL_COMMA.fullmatch(number.strip()) else number
+def parse_number(text: str) -> float | None:
+    """Return the finite number in a text, or None.
+
+    A comma is a decimal point, unless it may separate thousands.
+    """
+    text = text.strip()
+    if DECIMAL_COMMA.fullmatch(text):
+        text = text.replace(",", ".")
+    number = float(text) if NUMBER.fullmatch(text) else math.inf
+    return number if math.isfinite(number) else None
 
 
 @lru_cache(maxsize=10_000)
@@ -65,18 +77,25 @@ def plain_label(label: str) -> str:
     return "".join(visible).strip()
 
 
+@lru_cache(maxsize=100)
+def label_numbers(words: tuple[str, ...]) -> Mapping[str, int]:
+    """Return the number of each label word, in the form of `plain_label`.
+
+    If no label word contains a digit, the words' numbers, from 0, are words too.
+    """
+    numbers = {plain_label(word): number for number, word in enumerate(words)}
+    if not any(letter.isdigit() for word in words for letter in word):
+        numbers |= {str(number): number for number in range(len(words))}
+    return numbers
+
+
 def label_number(text: str, task: TaskSpec, place: str) -> int:
     """Return the number of a label word.
-
-    If no label word contains a digit, the words' numbers, from 0, are also accepted.
 
     Raises:
         SubtuneError: the text at ``place`` is not a label word.
     """
-    words, text = task.labels or (), plain_label(text)
-    numbers = {plain_label(word): number for number, word in enumerate(words)}
-    if not any(letter.isdigit() for word in words for letter in word):
-        numbers |= {str(number): number for number in range(len(words))}
+    numbers, text = label_numbers(task.labels or ()), plain_label(text)
     if text not in numbers:
         raise SubtuneError(f"{place}: label: {one_of(text, numbers)}")
     return numbers[text]
@@ -87,20 +106,53 @@ def parse_flag(cell: Any) -> int | None:
     return FLAGS.get(str(cell).strip().casefold())
 
 
-def parse_labels(cell: Any) -> list[str] | None:
+def is_list(cell: Any) -> bool:
+    """Return whether a cell is a list or an object, or looks like one as text."""
+    return cell.lstrip().startswith(("[", "{")) if isinstance(cell, str) else cell is not None
+
+
+def parse_label(cell: Any) -> Any:
+    """Return the single label of a list; any other cell stays as it is."""
+    words = parse_labels(cell) if is_list(cell) else None
+    return words[0] if words and len(words) == 1 else cell
+
+
+def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None:
     """Return the labels in a cell, or None if it cannot be read.
 
-    A cell is a list, a list as JSON or Python writes it, or labels separated by ``|`` or ``;``.
+    Args:
+        cell: a list, also as JSON or Python writes it, or in an object such as Label Studio's
+            ``{"choices": ["a", "b"]}``; or text with labels; or None, which has no label.
+        separators: the characters that separate labels in text.
     """
-    if isinstance(cell, str) and not cell.lstrip().startswith("["):
-        cell = [word for word in re.split(r"[|;]", cell) if word.strip()]
+    if isinstance(cell, str | None) and not is_list(cell):
+        parts = re.split(f"[{separators}]", cell or "")
+        words = [word.strip() for word in parts if word.strip()]
+        # The last character of C# is part of the word.
+        is_split = separators == SEPARATORS[0] or len(words) == len(parts)
+        return words if is_split else [str(cell).strip()]
+    if isinstance(cell, str):
+        # NumPy writes ['a' 'b'] and [0 1].
+        gap = r"(?<=['\"])\s+(?=['\"])" if re.search("['\"]", cell) else r"(?<=\d)\s+(?=\d)"
+        cell = re.sub(gap, ", ", cell)
     for read in (json.loads, ast.literal_eval) if isinstance(cell, str) else ():
         with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             cell = read(cell.strip())
             break
+    if isinstance(cell, dict) and len(cell) == 1:
+        [cell] = cell.values()
     if isinstance(cell, list) and all(isinstance(word, str | int) for word in cell):
         return [str(word).strip() for word in cell]
     return None
+
+
+def _known_labels(cell: Any, known: Collection[str]) -> list[str] | None:
+    """Return the labels in a cell, split at the separators that leave the most known ones."""
+
+    def known_share(words: list[str] | None) -> float:
+        return sum(plain_label(word) in known for word in words or ()) / len(words or "-")
+
+    return max((parse_labels(cell, separators) for separators in SEPARATORS), key=known_share)
 
 
 def separate_texts(pairs: Columns) -> Columns:
@@ -143,10 +195,12 @@ class Sentences(TaskKind):
         return (*texts, [NO_LABEL] * task.outputs if several else NO_LABEL)
 
     def _require_text(self, row: Cells, column: str, place: str) -> str:
-        if isinstance(cell := row[column], str):
-            return cell
-        found = shown(cell)
-        raise SubtuneError(f"{place}: column {column!r}: found {found}, expected text or a number")
+        """Return a cell's text. An empty cell, as one of two texts may be, is an empty text."""
+        if isinstance(cell := row[column], str | None):
+            return cell or ""
+        raise SubtuneError(
+            f"{place}: column {column!r}: found {shown(cell)}, expected text or a number"
+        )
 
     def texts(self, columns: Columns) -> Iterable[Sequence[str]]:
         return zip(*(columns[name] for name in TEXT_COLUMNS if name in columns), strict=True)
@@ -196,6 +250,8 @@ class Classification(Sentences):
 
     def read_label(self, task: TaskSpec, row: Cells, place: str) -> int:
         [column] = task.label_columns
+        if row[column] not in (task.labels or ()):
+            row = {column: parse_label(row[column])}
         return label_number(self._require_text(row, column, place), task, place)
 
     def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
@@ -220,13 +276,10 @@ class Regression(Sentences):
     def read_label(self, task: TaskSpec, row: Cells, place: str) -> float:
         [column] = task.label_columns
         text = self._require_text(row, column, place).strip()
-        try:
-            score = float(with_decimal_point(text))
-        except ValueError:
-            found = f"found {text!r}, expected a number such as 2.5"
-            raise SubtuneError(f"{place}: label: {found}") from None
-        # NaN is not below any number.
-        if not abs(score) <= LARGEST_NUMBER:
+        score = parse_number(text)
+        if score is None:
+            raise SubtuneError(f"{place}: label: found {text!r}, expected a number such as 2.5")
+        if abs(score) > LARGEST_NUMBER:
             raise SubtuneError(
                 f"{place}: label: found {text!r}, expected a number between "
                 f"±{LARGEST_NUMBER:.0e}, whose squares float32 can sum"
@@ -266,11 +319,11 @@ class MultiLabel(Sentences):
         """Return 0 or 1 for each label word."""
         if isinstance(task.label, str):
             cell, known = row[task.label], task.labels or ()
-            words = parse_labels(cell)
+            words = _known_labels(cell, label_numbers(known))
             if words is None:
                 raise SubtuneError(
                     f"{place}: label: found {shown(cell)}, expected a list such as "
-                    f"[\"{known[0]}\"], or labels between '|' or ';'"
+                    f"[\"{known[0]}\"], or labels between '|', ';', ',' or '#'"
                 )
             numbers = [label_number(word, task, place) for word in words]
             return [int(number in numbers) for number in range(len(known))]

@@ -148,7 +148,20 @@ def test_labels_of_one_file_alone_and_of_several_spellings():
         (["b|a", "a", "b"], "multilabel"),
         (["b;a", "a", "b"], "multilabel"),
         (["a;b", "c|d"], "classification"),
+        (["b, a", "a", "b"], "multilabel"),
+        (["b#a", "a", "b"], "multilabel"),
+        (["C#", "C", "F#", "F"], "classification"),
+        (["Paris, France", "Nice, France", "Rome, Italy"], "classification"),
+        (["3,5", "3", "5", "4,3", "4"], "regression"),
         (["[a]", "[b]"], "classification"),
+        (['["a"]', '["b"]'], "classification"),
+        ([["a"], ["b"]], "classification"),
+        (["['a']", "['b']"], "classification"),
+        ([f"{n}_{n}" for n in range(20)], "classification"),
+        ([f"{n}E{n}" for n in range(20)], "classification"),
+        ([f"{n:04}" for n in range(0, 2000, 100)], "classification"),
+        ([f"{n}e-05" for n in range(20)], "regression"),
+        ([*(f"{n}.5" for n in range(40)), "0101", "1E5"], "regression"),
         (["a [1]", "b [2]"], "classification"),
     ],
 )
@@ -157,13 +170,75 @@ def test_labels_tell_the_kind_of_task(labels, kind):
     assert look(labelled(labels), kind="classification").kind == "classification"
 
 
+@pytest.mark.parametrize("form", [lambda word: [word], "['{}']".format, '["{}"]'.format])
+def test_a_list_of_one_label_is_this_label(form):
+    found = look(labelled([form(word) for word in ("a", "b", "a", "c\u0327", "\xe7")]))
+    assert found.parts["train"].labels == {"a": 2, "b": 1, "\xe7": 2}
+    assert found.joined == [["c\u0327", "\xe7"]]
+
+
+def test_a_class_of_digits_is_a_word():
+    labels = ["0101", "1_2", "1E5", "12"]
+    found = look(labelled([*labels, " 12 ", "12.0"]), kind="classification")
+    assert found.parts["train"].labels == dict.fromkeys(["12.0", *labels], 1) | {"12": 2}
+
+
+def test_labels_between_commas():
+    found = look(labelled(["garden, tools", "tools", "garden", "food, garden"]), kind="multilabel")
+    assert found.parts["train"].labels == {"food": 1, "garden": 3, "tools": 2}
+    assert [*look_lines(found)][3] == (
+        "3 labels, any number of them between ',': food (1), garden (3), tools (2) (if each cell "
+        "is one class: --classes)"
+    )
+    towns = look(labelled(["Paris, France", "Nice, France"]), kind="multilabel")
+    assert [*towns.parts["train"].labels] == ["Nice, France", "Paris, France"]
+
+
+def by_author(labels, authors, more=()):
+    """Facts about rows of these authors, in the order of the labels."""
+    rows = [(f"text {n}", *cells) for n, cells in enumerate(zip(labels, authors, strict=True))]
+    splits = {"train": table(rows, ("text", "label", "the author"))}
+    for name in more:
+        splits[name] = table(rows, ("text", "label", "the author"), name)
+    return describe_tables(splits, ("text",), "label", LENGTHS)
+
+
+def test_a_column_that_decides_the_label_is_named():
+    found = by_author("ab" * 30, [f"author {n % 6}" for n in range(60)])
+    assert found.deciding == {"the author": (6, 1)}
+    line = "column 'the author' decides the label: each of its 6 values has one label"
+    advice = "; if new texts have other values: --group 'the author' keeps the rows of each value "
+    assert [*look_lines(found)][-2] == f"{line}{advice}together"
+    with_dev = by_author("ab" * 30, [f"author {n % 6}" for n in range(60)], ["validation"])
+    assert line in [*look_lines(with_dev)]
+    nearly = by_author("ab" * 29 + "bb", [f"author {n % 6}" for n in range(60)])
+    assert f"{line} in 98.3% of the rows{advice}together" in [*look_lines(nearly)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "authors"),
+    [
+        # Another spelling of the label.
+        ("ab" * 30, [f"class {word}" for word in "ab" * 30]),
+        # An id for each row.
+        ("ab" * 30, map(str, range(60))),
+        # Each author has both labels.
+        ("ab" * 30, [f"author {n // 10}" for n in range(60)]),
+        # Nearly all rows have the same label anyway.
+        ("a" * 57 + "bbb", [f"author {n % 6}" for n in range(60)]),
+    ],
+)
+def test_a_column_that_says_no_more_than_the_rows_decides_nothing(labels, authors):
+    assert by_author(labels, authors).deciding == {}
+
+
 def test_labels_are_sorted_numbers_first():
     labels = look(labelled(["yes", "10", "9", "null", "1e-3", "²"])).parts["train"].labels
     assert [*labels] == ["1e-3", "9", "10", "null", "yes", "²"]
 
 
 def test_a_row_may_have_several_labels():
-    found = look([("x", ["a", "b"]), ("y", ["a"]), ("x", []), ("z", []), ("w", None), ("v", [])])
+    found = look([("x", ["a", "b"]), ("y", ["a"]), ("x", []), ("z", None), ("w", [1.5]), ("v", [])])
     assert found.parts["train"].labels == {"a": 2, "b": 1}
     assert found.parts["train"].missing == {"label": ["line 6"]}
     assert (found.most_frequent, found.constant) == ("no label", 0.6)
@@ -175,8 +250,20 @@ def test_numbers_have_no_classes():
     assert found.numbers == (0, 19)
     assert (found.most_frequent, found.constant) == (None, None)
     assert found.parts["train"].labels == {}
-    line = "regression: numbers from 0 to 19 (if they are classes: --classes)"
-    assert [*look_lines(found)][3] == line
+    lines = [*look_lines(found)]
+    assert lines[3] == "regression: numbers from 0 to 19 (if they are classes: --classes)"
+    assert "training rows whose 'label' is no number: 1, the first in line 23" in lines
+
+
+def test_one_of_something_is_no_plural():
+    found = look([("x", "a")], {"validation": [("x", "a")]})
+    lines = [*look_lines(found)]
+    assert lines[0] == "train.csv: 1 row to train on; columns text, label"
+    assert "1 class: a (1)" in lines
+    assert "1 of the 1 dev row is also in the training file: their scores" in "\n".join(lines)
+    assert "1 label, any number of them: a (1) (if" in "\n".join(
+        look_lines(look([("x", "a")], kind="multilabel"))
+    )
 
 
 def test_the_window_of_a_look():
@@ -224,5 +311,7 @@ def test_the_command_prints_lines_or_json(tmp_path, capsys, monkeypatch, tiny_be
     assert found["parts"]["train"]["labels"] == {"x": 5, "y": 4}
     assert found["constant"] == pytest.approx(5 / 9)
     assert (found["lengths"]["are_counted"], found["lengths"]["max_length"]) == (True, 8)
+    assert cli.main(["look", "train.csv", "--classes", "--regression"]) == 1
+    assert capsys.readouterr().err == "found --classes and --regression, expected one of them\n"
     assert cli.main(["look", "train.csv", "--label", "lable"]) == 1
     assert capsys.readouterr().err.startswith("train.csv: no such column: found 'lable', expected")

@@ -1,7 +1,9 @@
 """Guesses of a table's text and label columns."""
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from subtune.comparison.user_table import (
@@ -10,6 +12,7 @@ from subtune.comparison.user_table import (
     guess_text_columns,
     make_task_name,
     read_user_table,
+    require_texts,
 )
 from subtune.core.errors import SubtuneError
 
@@ -100,9 +103,42 @@ def test_a_text_that_cannot_be_guessed_is_asked_for(columns, message):
         guess_text_columns(table_of(**columns, label="xyx"), ["label"])
 
 
+WORDS = [sentence.split() for sentence in SENTENCES]
+TAGS = [[n % 2 for n, _ in enumerate(words)] for words in WORDS]
+
+
+@pytest.mark.parametrize(
+    "form", [lambda words: words, str, json.dumps, lambda words: np.array(words)]
+)
+@pytest.mark.parametrize("named", [[], ["tokens"]])
+def test_words_with_labels_are_no_texts(form, named):
+    cells = {"tokens": [*map(form, WORDS)], "tags": [*map(form, TAGS)]}
+    if isinstance(cells["tags"][0], np.ndarray):
+        # So pandas writes a dataset's lists as CSV.
+        cells = {column: [*map(str, lists)] for column, lists in cells.items()}
+    with pytest.raises(
+        SubtuneError, match=r"'tokens' and 'tags' have .*`kind: tokens` \(docs/own-"
+    ):
+        require_texts(table_of(id="123", **cells), named)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"text": SENTENCES, "tokens": WORDS, "tags": TAGS, "label": "aba"},
+        {"text": SENTENCES, "topics": [["a", "b"], ["a"], []], "ids": [[0, 1], [0], []]},
+        {"title": "abc", "topics": [["a", "b"], ["a"], ["c"]], "ids": [[0, 1], [0], [2]]},
+        {"tokens": WORDS, "label": "aba"},
+    ],
+)
+def test_a_table_may_have_lists_beside_its_texts(columns):
+    require_texts(table_of(**columns), [])
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
+        ("a.conll", b"", "as the ending; labels of words need a configuration with `kind: tokens`"),
         ("a.xls", b"", "a.xls: found '.xls', expected one of .csv, .tsv, .json, .jsonl, .xls"),
         ("a.csv", b"", "a.csv: found no rows, expected at least one"),
         ("a.csv", None, "a.csv: no such file or directory"),

@@ -126,8 +126,14 @@ TSV = [
 ]
 ROW = '{"text": "x", "label": "sad"}\n'
 JSONL = [
-    (f'{ROW}{{"text": null, "label": 0}}\n', "line 2: column 'text': found null, expected text or"),
-    (f'{ROW}\n{{"txt": ""}}\n', "line 3: no such column: found 'text', expected one of txt (did"),
+    (f'{ROW}{{"text": null, "label": 0}}\n', "line 2: found no text, expected some"),
+    (
+        f'{ROW}{{"text": ["x"], "label": 0}}\n',
+        "line 2: column 'text': found [\"x\"], expected text",
+    ),
+    # A program may leave out an empty cell.
+    (f'{ROW}\n{{"txt": "y", "label": "sad"}}\n', "line 3: found no text, expected some"),
+    ('{"txt": "y", "label": "sad"}\n', "line 1: no such column: found 'text', expected one of txt"),
     ('{"text": "\\ud83d", "label": 0}\n', "line 1: found '\\ud83d', expected text"),
     ('{"text": "x"\n', "not a readable .jsonl file: line 1: Expecting ',' delimiter in column 13"),
     ("[" * 20_000, "not a readable .jsonl file: line 1: too many brackets, expected an object"),
@@ -182,6 +188,15 @@ def test_a_file_that_would_be_misread_is_refused_with_its_line(tmp_path, content
 )
 def test_what_a_file_says_is_what_is_trained_on(tmp_path, content, ending, rows):
     assert train_rows(tmp_path, content, ending) == rows
+
+
+@pytest.mark.parametrize("empty", [', "other": null', ', "other": ""', ""])
+def test_an_empty_text_of_a_pair_is_the_same_in_json_as_in_csv(tmp_path, empty):
+    rows = f'{{"text": "a", "label": "sad"{empty}}}\n{{"text": "", "other": "b", "label": 1}}\n'
+    pairs = "text,other,label\na,,sad\n,b,happy\n"
+    paths = written(tmp_path, rows, "jsonl", validation=pairs)
+    columns = sources.read_columns(PAIR, sources.user_task_files(paths, PAIR))
+    assert columns["train"] == columns["validation"]
 
 
 def test_one_text_of_a_pair_may_be_empty_and_a_test_file_needs_no_labels(tmp_path):

@@ -4,6 +4,7 @@ import datetime
 import io
 import json
 import re
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +15,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openpyxl.styles import PatternFill
 
 from subtune.core.errors import SubtuneError
 from subtune.data.corpora import conll_sentences, conllu_sentences, read_questions
@@ -61,6 +63,30 @@ def test_the_same_rows_are_read_from_every_format(tmp_path, ending):
     assert read(path) == ROWS
 
 
+PAIRS = [{"a": "one", "b": None}, {"a": None, "b": "two"}, {"a": "three", "b": "four"}]
+PAIR_WRITERS = {
+    "csv": lambda frame, path: frame.to_csv(path, index=False),
+    "json": lambda frame, path: frame.to_json(path, orient="records"),
+    "xlsx": lambda frame, path: frame.to_excel(path, index=False),
+    "parquet": lambda frame, path: frame.to_parquet(path),
+}
+
+
+@pytest.mark.parametrize("ending", PAIR_WRITERS)
+def test_an_empty_cell_is_none_and_a_row_of_empty_cells_is_no_row_in_every_format(tmp_path, ending):
+    path = tmp_path / f"t.{ending}"
+    PAIR_WRITERS[ending](pd.DataFrame([*PAIRS[:2], {"a": None, "b": None}, PAIRS[2]]), path)
+    assert read(path) == PAIRS
+
+
+def test_empty_columns_and_lines_that_a_spreadsheet_writes_as_csv_are_left_out(tmp_path):
+    (tmp_path / "t.csv").write_text("text,,label,\na,,b,\n,,,\nc,note,d,\n,,,\n")
+    assert read(tmp_path / "t.csv") == [
+        {"text": "a", "label": "b"},
+        {"text": "c", "": "note", "label": "d"},
+    ]
+
+
 def test_cells_are_text_where_they_are_no_lists(tmp_path):
     cells = [True, 2.5, 3, None, datetime.date(2021, 3, 4), float("nan")]
     words = ["True", "2.5", "3", None, "2021-03-04", None]
@@ -90,6 +116,45 @@ def test_an_escaped_line_end_in_excel_is_a_line_end(tmp_path):
     assert read(tmp_path / "t.xlsx")[0]["text"] == "one\r\ntwo_x0041_"
 
 
+@pytest.mark.parametrize("cell", ["XFD1", "XFD2000"])
+def test_a_cell_with_a_format_alone_far_away_takes_no_memory(tmp_path, cell):
+    book = workbook(tmp_path / "t.xlsx")
+    book.active[cell].fill = PatternFill("solid", fgColor="FFFF00")
+    book.save(tmp_path / "t.xlsx")
+    tracemalloc.start()
+    assert read(tmp_path / "t.xlsx") == ROWS
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # A number for each cell that lies between would take 30 MB or more.
+    assert most < 20e6
+
+
+def edited(path, *replacements):
+    """Write a workbook with formulas as labels, and replace text of its parts."""
+    workbook(path, B2="=1+0", B3="=B2-1")
+    with zipfile.ZipFile(path) as book:
+        parts = {name: book.read(name).decode() for name in book.namelist()}
+    with zipfile.ZipFile(path, "w") as book:
+        for name, part in parts.items():
+            for old, new in replacements:
+                part = part.replace(old, new)
+            book.writestr(name, part)
+
+
+FIRST, SECOND = ("<f>1+0</f><v />", "<f>1+0</f><v>1</v>"), "<f>B2-1</f><v />"
+
+
+@pytest.mark.parametrize(
+    ("second", "labels"),
+    [("<f>B2-1</f><v>0</v>", ["1", "0"]), ('<f>B2-1</f><v></v>" t="str', ["1", None])],
+)
+def test_formulas_that_a_program_has_computed_have_their_values(tmp_path, second, labels):
+    value, _, data_type = second.partition('"')
+    cell = ('r="B3"', f'r="B3"{data_type and data_type + chr(34)}')
+    edited(tmp_path / "t.xlsx", FIRST, (SECOND, value), cell)
+    assert [row["label"] for row in read(tmp_path / "t.xlsx")] == labels
+
+
 def strict(path):
     """Write a workbook in the namespaces of the Strict Open XML format."""
     workbook(path)
@@ -117,6 +182,11 @@ REFUSED = [
         "xlsx",
         lambda path: workbook(path, B3="#N/A"),
         "sheet 'reviews': B3: found the error #N/A",
+    ),
+    (
+        "xlsx",
+        lambda path: edited(path, FIRST),
+        "sheet 'reviews': B3: found a formula whose value was never computed, expected a value; op",
     ),
     ("xlsx", lambda path: workbook(path, C1="text"), "sheet 'reviews': row 1: found column 'text'"),
     (

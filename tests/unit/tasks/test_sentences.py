@@ -14,7 +14,7 @@ from subtune.data import sources
 from subtune.data.load import tokenize
 from subtune.tasks import TASKS, Task, metrics
 from subtune.tasks.examples import Examples
-from subtune.tasks.sentences import TEXT_COLUMNS
+from subtune.tasks.sentences import TEXT_COLUMNS, parse_number
 from tests.helpers import examples
 
 TOXIC = examples.TOXIC
@@ -81,6 +81,56 @@ def test_a_cell_holds_any_number_of_labels(cell, labels, tmp_path):
     assert read(tmp_path, text) == [labels, [1, 1, 1]]
 
 
+def test_a_label_with_a_comma_or_a_number_sign_is_one_label_if_it_is_known(tmp_path):
+    task = TOXIC.replaced(labels=("C", "C#", "C, C++"))
+    text = 'text,label\na,C#\nb,"C, C++|C"\nc,"C#, C"\n'
+    assert read(tmp_path, text, task) == [[0, 1, 0], [1, 0, 1], [1, 1, 0]]
+
+
+MOOD = Task(name="t", title="T", text=("text",), labels=("sad", "[1]"), metrics=("accuracy",))
+
+
+@pytest.mark.parametrize(
+    ("cell", "label"),
+    [("sad", 0), ("['sad']", 0), ('"[""sad""]"', 0), ('"{""choices"": [""sad""]}"', 0), ("[1]", 1)],
+)
+def test_a_list_of_one_label_is_a_class(cell, label, tmp_path):
+    assert read(tmp_path, f"text,label\na,{cell}\nb,sad\nc,[1]\n", MOOD) == [label, 0, 1]
+
+
+def test_json_lines_have_lists_of_one_label(tmp_path):
+    text = '{"text": "a", "label": ["sad"]}\n{"text": "b", "label": "[1]"}\n'
+    assert read(tmp_path, text, MOOD, ending=".jsonl") == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        (" 12 ", 12),
+        ("-2.5", -2.5),
+        (".5", 0.5),
+        ("5.", 5),
+        ("2,5", 2.5),
+        ("1e-05", 1e-5),
+        ("1E5", 1e5),
+        ("0101", 101),
+        ("٣", 3),
+        ("１２", 12),
+        ("1,234", None),
+        ("1_2", None),
+        ("²", None),
+        ("nan", None),
+        ("inf", None),
+        ("Infinity", None),
+        ("1e999", None),
+        ("1 2", None),
+        ("", None),
+    ],
+)
+def test_a_number_is_what_a_spreadsheet_takes_for_one(text, number):
+    assert parse_number(text) == number
+
+
 def test_json_lines_have_lists(tmp_path):
     text = '{"text": "a", "label": ["toxic", "threat"]}\n{"text": "b", "label": []}\n'
     assert read(tmp_path, text, ending=".jsonl") == [[1, 0, 1], [0, 0, 0]]
@@ -94,6 +144,9 @@ def test_each_label_may_have_a_column_of_0_and_1(flags, tmp_path):
 
 REFUSED = [
     (TOXIC, "text,label\na,toxic|rude\n", "line 2: label: found 'rude', expected one of toxic"),
+    (TOXIC, "text,label\na,C#\n", "line 2: label: found 'C#', expected one of toxic"),
+    (TOXIC, 'text,label\na,"toxic, rude"\n', "line 2: label: found 'rude', expected one of toxic"),
+    (MOOD, "text,label\na,\"['sad', 'x']\"\n", "line 2: label: found \"['sad', 'x']\", expected"),
     (TOXIC, "text,label\na,[toxic\n", "line 2: label: found '[toxic', expected a list such as"),
     (TOXIC, "text,label\na,[[1]]\n", "line 2: label: found '[[1]]', expected a list such as"),
     (TOXIC, "text,label\na,\nb,[]\n", "found no label in every row, expected rows that differ"),
