@@ -8,7 +8,9 @@ from matplotlib.figure import Figure
 
 from subtune.analysis.tables import read_table
 from subtune.exhibits import output, page
-from subtune.exhibits.answer_tables import summarise_answers
+from subtune.exhibits.answer_tables import answers_table, summary_table
+from tests.helpers.exhibits import results
+from tests.unit.analysis.test_answer import runs as scores_of
 
 
 def runs(**columns):
@@ -173,43 +175,39 @@ def test_a_page_without_a_paper_speaks_of_none(section, tmp_path):
 @pytest.fixture
 def page_with_answers(section, tmp_path):
     """The page of an experiment that has answers, a summary and a long table."""
-    method = {"model": "tiny", "task": "rte", "metric": "accuracy", "scope": None, "fraction": 1.0}
-    method |= {"margin": 0.02, "seeds": 5, "reference": "Full", "sure": False}
-    rows = [
-        method | {"method": "full", "score": 0.9, "trained": 20_000_000, "on_front": False},
-        method | {"method": "bitfit", "score": 0.85, "trained": 26112, "on_front": False},
-        method | {"method": "layernorm", "score": 0.89, "trained": 4608, "on_front": True}
-        | {"low": -0.03, "high": 0.01, "difference": -0.01, "most_lost": 0.02, "chance": 0.95}
-        | {"sure": True},
-    ]  # fmt: skip
-    answer = {"model": "tiny", "task": "rte", "title": "RTE", "answer": "Train LayerNorm."}
+    made = results({"rte": "RTE"}, chosen=scores_of({"full": [0.9] * 3, "bitfit": [0.89] * 3}))
+    methods, answers = (make(made).table for make in (summary_table, answers_table))
     sizes = [f"{1000 * n:,}" for n in range(15, 0, -1)]
     long = pd.DataFrame({"name": [f"row {n}" for n in range(15)], "size": sizes})
-    tables = {"summary": pd.DataFrame(rows), "answers": pd.DataFrame([answer]), "long": long}
+    tables = {"summary": methods, "answers": answers, "long": long}
     section["exhibits"] += [exhibit(name, name, table, tmp_path) for name, table in tables.items()]
     return write_page(section, tmp_path)
 
 
 @pytest.mark.parametrize("width", [400, 1300])
-def test_the_first_screen_is_a_sentence_and_a_picture(opened, page_with_answers, width):
+def test_the_first_screen_is_a_sentence_what_to_do_next_and_a_plot(
+    opened, page_with_answers, width
+):
     with opened(page_with_answers, width) as (page, complaints):
-        sentence = page.locator(".answer")
-        assert sentence.inner_text() == "Train LayerNorm."
-        assert page.locator("main > .scroll td").all_inner_texts()[:2] == ["LayerNorm", "4,608"]
-        place = page.locator(".small svg").bounding_box()
+        assert page.locator(".answer").inner_text().splitlines() == [
+            "BitFit is enough: 0.890 against 0.900 (> 99 %).",
+            "No more runs are needed.",
+        ]
+        assert page.locator("main > .scroll td").all_inner_texts()[:2] == ["BitFit", "400"]
+        place = page.locator(".plots img").bounding_box()
         assert place["y"] + place["height"] < 900
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert complaints == []
+        # The first screen replaces the articles of its table.
+        assert page.locator("#mine\\/answers").count() == 0
 
 
-def test_a_point_says_what_it_is(opened, page_with_answers):
-    with opened(page_with_answers) as (page, _):
-        said = page.locator(".small output")
-        page.locator("circle.on").hover()
-        expected = "LayerNorm: 0.8900, 4,608 parameters, -0.0300 to +0.0100 to Full"
-        assert said.inner_text() == expected
-        page.locator(".small circle").last.focus()
-        assert said.inner_text() == "BitFit: 0.8500, 26,112 parameters"
+def test_provenance_is_last_and_folded(opened, html):
+    with opened(html) as (page, _):
+        assert page.locator("main > section").last.get_attribute("id") == "_provenance"
+        assert not page.is_visible("text=results: results")
+        page.locator("#_provenance > details > summary").click()
+        assert page.is_visible("text=CPU X")
 
 
 def test_a_table_is_sorted_by_numbers_and_filtered_by_words(opened, page_with_answers):
@@ -222,30 +220,3 @@ def test_a_table_is_sorted_by_numbers_and_filtered_by_words(opened, page_with_an
         assert sizes.first.inner_text() == "15,000"
         page.locator("#mine\\/long input").fill("8,000 row 7")
         assert sizes.all_inner_texts() == ["8,000"]
-
-
-def test_a_sentence_says_what_to_train_on_each_of_several_tasks():
-    rows = [
-        ("train", "Embeddings", "STS-B"),
-        ("everything", "BitFit", "CoLA"),
-        ("probably", "LayerNorm", "RTE"),
-        ("train", "BitFit", "MRPC"),
-        ("train", "BitFit", "SST-2"),
-    ]
-    answers = pd.DataFrame(rows, columns=["decision", "method", "title"])
-    assert summarise_answers(answers.assign(seeds=3, answer="")) == (
-        "Train BitFit on MRPC, SST-2; nothing on STS-B. Probably LayerNorm on RTE. "
-        "Train everything on CoLA."
-    )
-
-
-def test_a_sentence_says_once_what_is_missing_on_several_tasks():
-    missing = "Full fine-tuning is not among the methods: add `full`."
-    rows = [(None, None, title, missing) for title in ("RTE", "CoLA")]
-    answers = pd.DataFrame(rows, columns=["decision", "method", "title", "answer"])
-    assert summarise_answers(answers.assign(seeds=None)) == missing
-    answers.loc[2] = ["train", "BitFit", "SST-2", "Train BitFit."]
-    assert (
-        summarise_answers(answers.assign(seeds=3))
-        == f"Train BitFit on SST-2. On RTE, CoLA: {missing}"
-    )

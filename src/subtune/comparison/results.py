@@ -28,7 +28,7 @@ CONFIGURATION = "comparison.yaml"
 class Comparison:
     """The results of a comparison in a directory.
 
-    A notebook displays the answer, every method's loss, and a plot of the Pareto front.
+    A notebook displays the answer, every method's loss, and the forest plot.
     """
 
     results: Path
@@ -56,8 +56,8 @@ class Comparison:
         return Path(self._layout.report())
 
     def front(self) -> "Figure":
-        """Return the figure of scores against trained parameters."""
-        from subtune.exhibits.figures import draw_front
+        """Return the forest plot: every method's score with its interval."""
+        from subtune.exhibits.forest_plot import draw_front
         from subtune.exhibits.output import ExperimentResults
         from subtune.papers import NO_PAPER
 

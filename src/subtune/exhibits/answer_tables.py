@@ -71,7 +71,7 @@ def answers_table(results: ExperimentResults) -> Styled:
         shown,
         bold=pd.DataFrame({"method": methods["sure"]}),
         before="\n".join(
-            f"* {escape_markdown(' '.join(sentences))}" for sentences in list_answers(answers)
+            f"* {escape_markdown(answer)} {step}" for answer, step in list_answers(answers)
         ),
         note=f"{marks} {APART if judged['judged_apart'].all() else by_dev_rows}".strip(),
     )

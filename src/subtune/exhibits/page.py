@@ -1,7 +1,7 @@
 """The report: one HTML page with all tables, figures and runs, below the answer in one sentence."""
 
 import base64
-import math
+import io
 import mimetypes
 import re
 from collections.abc import Mapping, Sequence
@@ -15,16 +15,16 @@ from markupsafe import Markup
 
 from subtune.analysis.answer import ALL_TASKS
 from subtune.analysis.candidates import sort_methods
-from subtune.analysis.chosen_runs import QUESTION, title_with_mask
+from subtune.analysis.chosen_runs import title_with_mask
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.tables import read_table
 from subtune.core.files import read_package_text
 from subtune.exhibits.answer_tables import list_answers, loss_table
+from subtune.exhibits.forest_plot import draw_forest, list_panels
 from subtune.exhibits.output import (
     DIVERGED,
     DOTS_PER_INCH,
     EMPTY,
-    format_interval,
     format_number,
     format_rate,
 )
@@ -34,9 +34,8 @@ WIDTH_IN_PNG = slice(16, 20)
 PIXELS_PER_INCH = 96
 # The size of a learning curve in a table row, in pixels.
 WIDTH, HEIGHT, PADDING = 96, 24, 3
+MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 NUMBERED = re.compile(r"(table|figure)(\d+)")
-# The size of a small picture and its margin, in pixels.
-PANEL_WIDTH, PANEL_HEIGHT, EDGE = 260, 150, 10
 
 
 def page(
@@ -68,13 +67,19 @@ def page(
         "heading": heading,
         "table": lambda path: markdown_table(path.read_text(encoding="utf-8")),
         "data": data_address,
+        "inline": lambda text: Markup(MARKDOWN.renderInline(text)),
         "width": width_of,
     }
+    first = first_screen(answer or sections[0]["exhibits"])
+    replaced = first["exhibits"] if first else []
+    answer = [exhibit for exhibit in answer if exhibit not in replaced]
     with_runs = []
     for section in sections:
         curves = read_table(section["curves"])
         rows = runs_of(read_table(section["scores"]), curves)
-        with_runs.append({**section, "runs": rows, "number_of_curves": curves["run"].nunique()})
+        shown = [exhibit for exhibit in section["exhibits"] if exhibit not in replaced]
+        number = curves["run"].nunique()
+        with_runs.append({**section, "exhibits": shown, "runs": rows, "number_of_curves": number})
     style, script = (
         read_package_text("subtune.exhibits", f"templates/page.{ending}")
         for ending in ("css", "js")
@@ -84,7 +89,7 @@ def page(
         sections=with_runs,
         style=Markup(style),
         script=Markup(script),
-        first=first_screen(answer or sections[0]["exhibits"]),
+        first=first,
         config=config,
         cost=cost(runs),
         origin=origin(runs),
@@ -102,7 +107,7 @@ def heading(exhibit: Mapping[str, Any]) -> str:
 
 def markdown_table(text: str) -> Markup:
     """Return a Markdown table as HTML that scrolls separately from the page."""
-    return Markup(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
+    return Markup(MARKDOWN.render(text))
 
 
 def data_address(path: Path) -> str:
@@ -197,65 +202,33 @@ def _distinct(runs: pd.DataFrame, column: str) -> str:
 
 
 def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the ``sentence`` and ``pictures`` of the answers, and a ``table`` if there is one.
+    """Return the ``answers``, each with what to do next, and the ``plots`` of all methods.
 
-    The table has each method's loss, and exists only for a single answer. Return None without the
-    tables `answers` and `summary`.
+    If there is a single answer, there are also the ``table`` of losses and the ``marks`` in it.
+    ``exhibits`` are those that the first screen replaces. Return None without the tables `answers`
+    and `summary`.
     """
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
     if not {"answers", "summary"} <= files.keys():
         return None
-    answers, methods = (
-        read_table(files["answers"], "answers"),
-        read_table(files["summary"], "summary"),
-    )
-    answers = answers[answers["task"] != ALL_TASKS]
+    answers = read_table(files["answers"], "answers")
+    methods = read_table(files["summary"], "summary")
     titles = dict(answers[["task", "title"]].itertuples(index=False))
-    several = methods["model"].nunique() > 1
-    groups = methods.dropna(subset="score").groupby(QUESTION, sort=False)
-    smallest_first = sort_methods(methods)
-    losses = loss_table(smallest_first)[0].to_markdown(index=False, disable_numparse=True)
-    pictures = []
-    for (model, task, _), rows in groups:
-        title = f"{titles[task]}, {model}" if several else titles[task]
-        pictures.append({"title": title} | picture(rows))
+    table, marks = loss_table(sort_methods(methods))
+    is_single = len(answers) == 1
     return {
-        "sentence": "; ".join(map(" ".join, list_answers(answers))),
-        "table": markdown_table(losses) if len(answers) == 1 else "",
-        "pictures": pictures,
+        "answers": list_answers(answers[answers["task"] != ALL_TASKS]),
+        "plots": [(panel[0], _png_address(panel)) for panel in list_panels(methods, titles)],
+        "table": markdown_table(table.to_markdown(index=False, disable_numparse=True))
+        if is_single
+        else "",
+        "marks": marks if is_single else "",
+        "exhibits": [e for e in exhibits if e["name"] in ("front", "answers")[: 1 + is_single]],
     }
 
 
-def picture(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the positions of points and lines in a small picture.
-
-    Lines are full fine-tuning, the Pareto front, and the best score without training the encoder.
-    """
-    full = rows.loc[rows["method"] == "full", "score"]
-    floor = rows.loc[rows["trained"] == 0, "score"].nlargest(1)
-    points = rows[(rows["trained"] > 0) & (rows["method"] != "full")].sort_values("trained")
-    scores = [*points["score"], *full, *floor]
-    low, high = min(scores, default=0), max(scores, default=1)
-    sizes = rows.loc[rows["trained"] > 0, "trained"].map(math.log10)
-
-    def x(size: float) -> float:
-        span = sizes.max() - sizes.min() or 1
-        return round(EDGE + (size - sizes.min()) / span * (PANEL_WIDTH - 2 * EDGE), 1)
-
-    def y(score: float) -> float:
-        span = high - low or 1
-        return round(PANEL_HEIGHT - EDGE - (score - low) / span * (PANEL_HEIGHT - 2 * EDGE), 1)
-
-    drawn = []
-    for row in points.to_dict("records"):
-        text = f"{title_with_mask(row)}: {row['score']:.4f}, {row['trained']:,} parameters"
-        if not pd.isna(row["low"]):
-            text += f", {format_interval(row['low'], row['high'])} to {row['reference']}"
-        place = {"x": x(math.log10(row["trained"])), "y": y(row["score"])}
-        drawn.append(place | {"text": text, "on_front": row["on_front"], "sure": row["sure"]})
-    return {
-        "full": [y(score) for score in full],
-        "floor": [y(score) for score in floor],
-        "range": f"{low:.2f} to {high:.2f}",
-        "points": drawn,
-    }
+def _png_address(panel: tuple[str, pd.DataFrame]) -> str:
+    """Return a data URL with the forest plot of one panel."""
+    content = io.BytesIO()
+    draw_forest([panel]).savefig(content, dpi=DOTS_PER_INCH)
+    return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"

@@ -8,12 +8,12 @@ from subtune.analysis.run_scores import PLATEAU
 from subtune.analysis.statistics import paired_tests
 from subtune.exhibits.answer_tables import answers_table, summary_table
 from subtune.exhibits.figures import (
-    draw_front,
     draw_learning_curves,
     draw_reproduction,
     draw_scores_by_size,
 )
 from subtune.exhibits.finding_tables import choices_table, claims_table, metrics_table
+from subtune.exhibits.forest_plot import draw_front
 from subtune.exhibits.glue_server import submission_table
 from subtune.exhibits.heat_maps import draw_parameter_changes
 from subtune.exhibits.output import ExperimentResults
@@ -86,17 +86,18 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
 ANSWERS = Table(
     "answers",
     "What to train",
-    "The smallest method that loses at most the margin against the reference, for each model and "
-    "task, and for the mean over all tasks. The reference is full fine-tuning, unless another "
-    "method beats full by more than the margin with a chance of 95 % over several seeds. 'Train': "
-    "the chance to lose at most the margin is at least 95 %. 'Probably': it is at least 50 %, and "
-    "no method reaches 95 %. Otherwise the answer is to train everything, and the nearest method "
-    "is named. Below: every method, the smallest first, its loss against the reference, the loss "
-    "that it does not exceed with a chance of 95 %, and the chance that it is within the margin; "
-    "methods with at least 95 % over several seeds, and references that beat full, are bold. "
-    "Chances are over seeds and judging rows, both paired; with a single seed, over rows "
-    "alone. Chances are not corrected for comparing several methods. Parameters are counted "
-    "without the classifier, which every method trains.",
+    "The smallest method that loses at most the margin against the reference, for each task, and "
+    "for the mean over all tasks. A method is smaller if its encoder is smaller, or if it trains "
+    "less of an encoder of the same size. The reference is full fine-tuning of the model on which "
+    "it scores best, unless another method beats it by more than the margin with a probability of "
+    "95 % over several seeds. A method is enough if the probability to lose at most the margin is "
+    "at least 95 % over several seeds, or if no method reaches that, at least 50 %. Below: every "
+    "method, the smallest first, its loss against the reference, the loss that it does not exceed "
+    "with a probability of 95 %, and the probability that it is within the margin; methods with at "
+    "least 95 % over several seeds, and references that beat full, are bold. Probabilities are "
+    "over seeds and judging rows, both paired; with a single seed, over rows alone. They are not "
+    "corrected for comparing several methods. Parameters are counted without the classifier, which "
+    "every method trains.",
     make=answers_table,
 )
 SUMMARY = Table(
@@ -115,16 +116,14 @@ SUMMARY = Table(
 )
 FRONT = Figure(
     "front",
-    "Score against trained parameters",
-    "Dev score against the number of trained parameters, without the classifier, at each method's "
-    f"best learning rate. Bars are {SEVERAL_SEEDS}. Methods with filled points or bold names lose "
-    "at most the margin against full, or against a method that surely beats full, with a chance of "
-    "at least 95 % over several seeds. The wide "
-    "grey line is the Pareto front: the best score with at most that many parameters. It is "
-    "missing where a method that trains nothing in the encoder (a broken line) scores highest. "
-    "Names are at the right, from the highest score to the lowest. At most eight methods of a "
-    "panel are named; the others are grey. If a line is outside the panel, its score follows its "
-    "name. Lines join masks of one kind. Methods that diverged are not shown.",
+    "Every method's score, from the smallest method to the largest",
+    "Scores at each method's best learning rate, and the number of trained parameters, without "
+    "the classifier. The black line is the reference, and the band is the margin below it. A bar "
+    "is the 95 % interval of the difference to the reference, paired by seed and dev row, and is "
+    "placed at the reference's score. Points are filled if the method is within the margin with a "
+    "probability of at least 95 %, over several seeds; the last column is this probability. Grey "
+    "squares train nothing in the encoder. Orange diamonds are predictions that were brought. At "
+    "most sixteen methods of a panel are shown, and none that diverged.",
     make=draw_front,
 )
 # Exhibits that are also made from the runs of all experiments together.

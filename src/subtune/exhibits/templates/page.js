@@ -1,11 +1,4 @@
-// A point shows its text below its picture; a click sorts a table, and long tables have a filter.
-for (const figure of document.querySelectorAll(".small")) {
-  const said = figure.querySelector("output");
-  for (const point of figure.querySelectorAll("circle")) {
-    const say = () => { said.textContent = point.getAttribute("aria-label"); };
-    for (const event of ["mouseenter", "focus", "click"]) point.addEventListener(event, say);
-  }
-}
+// A click sorts a table, and long tables have a filter.
 const number = (text) => {
   const found = text.replaceAll(",", "").match(/^[+−-]?\d*\.?\d+(e[+-]?\d+)?/i);
   return found ? Number(found[0].replace("−", "-")) : NaN;

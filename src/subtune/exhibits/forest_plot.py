@@ -1,0 +1,195 @@
+"""The forest plot: every method's score with its interval, from the smallest method to the largest.
+
+Reports, notebooks, papers' overviews and the README show it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from subtune.analysis.answer import format_chance
+from subtune.analysis.candidates import QUESTION, sort_methods
+from subtune.analysis.chosen_runs import title_with_mask
+from subtune.exhibits.output import EMPTY, ExperimentResults, empty_figure, new_figure
+from subtune.tasks.metrics import TITLES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# A panel's width and a row's height in inches, and the height of titles and labels.
+PANEL_WIDTH, ROW_HEIGHT, AROUND = 3.8, 0.2, 0.95
+# The most methods of a panel, and the most letters of a name.
+MOST_ROWS, LONGEST_NAME = 16, 22
+# The looks of what is compared. A marker is filled if the method is sure to be within the margin.
+LOOKS: dict[str, dict[str, Any]] = {
+    "method": {"color": "#0072b2", "marker": "o", "markersize": 5},
+    "floor": {"color": "0.4", "marker": "s", "markersize": 4.5},
+    "brought": {"color": "#d55e00", "marker": "D", "markersize": 4.5},
+    "reference": {"color": "black", "marker": "o", "markersize": 5},
+}
+BAND: dict[str, Any] = {"color": "#009e73", "alpha": 0.18, "linewidth": 0}
+# Where the columns of text end, in points from the panel's right edge, and the size of letters.
+PARAMETERS_AT, PROBABILITY_AT, LETTERS = 48, 94, 8
+
+
+def draw_front(results: ExperimentResults) -> "Figure":
+    """Draw the forest plot of an experiment: a panel per model and task."""
+    return draw_forest(list_panels(results.summary, results.task_titles))
+
+
+def list_panels(
+    methods: pd.DataFrame, task_titles: Mapping[str, str]
+) -> list[tuple[str, pd.DataFrame]]:
+    """Return the title and the methods of each panel: one per model and task.
+
+    Methods without a model, and predictions that the user brings, are in every panel of the task.
+
+    Args:
+        methods: rows of `subtune.analysis.candidates.summary`.
+        task_titles: the title of each task.
+    """
+    panels, several = [], methods["model"].nunique() > 1
+    scored = sort_methods(methods).dropna(subset="score")
+    for (_, task, _), rows in scored.groupby(QUESTION, sort=False):
+        has_model = rows["encoder_size"].fillna(0) > 0
+        # Without a model there is still one panel.
+        for model in (rows[has_model] if has_model.any() else rows[:1])["model"].unique():
+            title = f"{task_titles[task]}, {model}" if several else task_titles[task]
+            panels.append((title, _choose_rows(rows, ~has_model | (rows["model"] == model))))
+    return panels
+
+
+def draw_forest(panels: Sequence[tuple[str, pd.DataFrame]]) -> "Figure":
+    """Draw every method's score with its interval.
+
+    Methods are ordered from the smallest to the largest; predictions that the user brings are last.
+    The bar is the 95 % interval of the *paired difference*, placed at the reference's score.
+    Intervals of the scores themselves would be wider, because they include what is equally hard for
+    both methods, and a reader would take overlapping bars for undecided. So a method whose bar lies
+    in the band of the margin, or above it, is as good as the reference. Methods that train nothing
+    in the encoder are grey squares, and brought predictions are orange diamonds.
+
+    Args:
+        panels: from `list_panels`.
+    """
+    if not panels:
+        return empty_figure()
+    columns = min(2, len(panels))
+    lines = [panels[start : start + columns] for start in range(0, len(panels), columns)]
+    most = [max(len(rows) for _, rows in line) for line in lines]
+    heights = [AROUND + ROW_HEIGHT * count for count in most]
+    figure = new_figure(PANEL_WIDTH * columns, sum(heights))
+    grid = {"height_ratios": heights}
+    axes = figure.subplots(len(lines), columns, squeeze=False, gridspec_kw=grid).ravel()
+    for spare in axes[len(panels) :]:
+        spare.remove()
+    for number, (title, rows) in enumerate(panels):
+        axes[number].set_title(title, fontweight="bold")
+        _draw_panel(axes[number], rows, most[number // columns])
+    return figure
+
+
+def _choose_rows(rows: pd.DataFrame, is_shown: pd.Series) -> pd.DataFrame:
+    """Return a panel's methods with ``kind`` and the reference's score as ``centre``.
+
+    At most `MOST_ROWS` methods are chosen: first the reference and what needs no training, then
+    sure methods, then methods on the front, then methods with high scores.
+    """
+    is_reference = pd.Series(
+        [
+            row["reference"] in (title_with_mask(row), f"{title_with_mask(row)} of {row['model']}")
+            for row in rows.to_dict("records")
+        ],
+        rows.index,
+    )
+    kind = pd.Series("method", rows.index).mask(rows["trained"] == 0, "floor")
+    kind = kind.mask(rows["encoder_size"].isna(), "brought").mask(is_reference, "reference")
+    centre = rows.loc[is_reference, "score"]
+    rows = rows.assign(kind=kind, centre=centre.iloc[0] if len(centre) else math.nan)[is_shown]
+    ranked = rows.assign(first=rows["kind"] != "method")
+    ranked = ranked.sort_values(["first", "sure", "on_front", "score"], ascending=False)
+    return rows.loc[sorted(ranked.index[:MOST_ROWS])]
+
+
+def _draw_panel(panel: "Axes", rows: pd.DataFrame, height: int) -> None:
+    """Draw the methods of one panel, with names at its left and columns of text at its right.
+
+    ``height`` is the number of rows for which the panel has space.
+    """
+    margin, centre, metric = rows[["margin", "centre", "metric"]].iloc[0]
+    low, high = _x_limits(rows)
+    panel.set_xlim(low, high)
+    panel.set_ylim(height - 0.4, -0.6)
+    below = 1 - len(rows) / height
+    panel.axvspan(centre - margin, centre, ymin=below, **BAND)
+    panel.axvline(centre, ymin=below, color="black", linewidth=0.8)
+
+    def write(text: str, x: float, y: float, ha: str = "right", **font: Any) -> None:
+        place: dict[str, Any] = {
+            "xycoords": panel.get_yaxis_transform(),
+            "textcoords": "offset points",
+            "fontsize": LETTERS,
+        }
+        panel.annotate(text, (x > 0, y), (x, 0), va="center", ha=ha, **place | font)
+
+    for y, row in enumerate(rows.to_dict("records")):
+        is_filled = row["sure"] or row["kind"] == "reference"
+        look = LOOKS[row["kind"]] | ({} if is_filled else {"markerfacecolor": "white"})
+        if low <= row["score"] <= high:
+            ends = [[row["difference"] - row["low"]], [row["high"] - row["difference"]]]
+            bar = None if pd.isna(row["low"]) else ends
+            panel.errorbar([row["score"]], [y], xerr=bar, linestyle="", elinewidth=1.2, **look)
+        else:
+            write(f"◂ {row['score']:.3f}", 0, y, "left", color=look["color"])
+        write(format_count(row["trained"], row["kind"]), PARAMETERS_AT, y)
+        chance = EMPTY if pd.isna(row["chance"]) else format_chance(row["chance"])
+        write(chance, PROBABILITY_AT, y)
+    for heading, x in (("parameters", PARAMETERS_AT), (f"within {margin:g}", PROBABILITY_AT)):
+        write(heading, x, -1.2, color="0.35", fontsize=6.5)
+    names = [title_with_mask(row) for row in rows.to_dict("records")]
+    cut = [n if len(n) <= LONGEST_NAME else f"{n[: LONGEST_NAME - 1]}…" for n in names]
+    panel.set_yticks(range(len(rows)), cut, fontsize=LETTERS)
+    for label, kind in zip(panel.get_yticklabels(), rows["kind"], strict=True):
+        label.set_color(LOOKS[kind]["color"] if kind != "method" else "black")
+    panel.tick_params(axis="y", length=0)
+    panel.locator_params(axis="x", nbins=3)
+    reference = rows["reference"].iloc[0]
+    bars = "bars: 95 % interval; filled: sure, over several seeds"
+    band = f"band: within {margin:g} of {reference}"
+    panel.set_xlabel(f"{TITLES[metric]}\n{band}\n{bars}", fontsize=7)
+    panel.spines[["top", "left", "right"]].set_visible(False)
+    panel.grid(axis="x", color="0.92")
+    panel.set_axisbelow(True)
+
+
+def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
+    """Return the limits of the axis of scores.
+
+    They show all methods, and the ends of intervals that are not far away. A floor or a brought
+    prediction that is so far away that differences between methods would be invisible is outside.
+    """
+    margin, centre = rows[["margin", "centre"]].iloc[0]
+    methods = rows.loc[rows["kind"].isin(["method", "reference"]), "score"]
+    low = min([*methods, centre - 1.5 * margin])
+    high = max([*methods, centre + 0.5 * margin])
+    span = high - low
+    near = rows.loc[rows["score"].between(low - span, high + span), "score"]
+    low, high = min([low, *near]), max([high, *near])
+    ends = (rows["centre"] + rows["low"]).dropna(), (rows["centre"] + rows["high"]).dropna()
+    low = min(low, max(low - 0.4 * span, ends[0].min())) if len(ends[0]) else low
+    high = max(high, min(high + 0.4 * span, ends[1].max())) if len(ends[1]) else high
+    space = 0.05 * (high - low)
+    return low - space, high + space
+
+
+def format_count(count: int, kind: str = "method") -> str:
+    """Return a number of parameters in three digits: ``4.61 k``, ``22.6 M``."""
+    if kind == "brought":
+        return EMPTY
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return str(count)

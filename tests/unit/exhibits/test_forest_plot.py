@@ -1,0 +1,135 @@
+"""The forest plot, compared with the numbers that it shows."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from subtune.exhibits import output
+from subtune.exhibits.forest_plot import draw_front, format_count
+from tests.helpers.exhibits import results
+from tests.unit.analysis.test_answer import of_two_models, runs
+
+SCORES = {
+    "full": [0.9, 0.91, 0.92],
+    "bitfit": [0.9, 0.91, 0.91],
+    "layernorm": [0.8, 0.85, 0.81],
+    "frozen": [0.8, 0.8, 0.8],
+}
+
+
+def panels_of(table):
+    titles = {task: task.upper() for task in table["task"]}
+    return draw_front(results(titles, chosen=table)).axes
+
+
+def names(panel):
+    """The names of a panel's methods, from the top."""
+    low, high = panel.get_ylim()
+    assert low > high
+    return [label.get_text() for label in panel.get_yticklabels()]
+
+
+def texts(panel):
+    return [text.get_text() for text in panel.texts]
+
+
+def points(panel):
+    """Each method's point, and the ends of its bar, by name."""
+    found = {}
+    for container in panel.containers:
+        point, _, bars = container
+        [y] = point.get_ydata()
+        ends = bars[0].get_segments()[0][:, 0].tolist() if bars else []
+        found[names(panel)[y]] = (point, ends)
+    return found
+
+
+def test_methods_are_rows_from_the_smallest_to_the_largest_with_size_and_probability():
+    [panel] = panels_of(runs(SCORES))
+    assert names(panel) == ["Frozen", "LayerNorm", "BitFit", "Full"]
+    shown = texts(panel)
+    assert shown[:2] == ["0", "< 1 %"] and shown[4:8] == ["400", "98 %", "10 k", "–"]
+    assert panel.get_title() == "RTE"
+
+
+def test_a_bar_is_the_interval_of_the_paired_difference_placed_at_the_references_score():
+    made = results({"rte": "RTE"}, chosen=runs(SCORES))
+    [panel] = draw_front(made).axes
+    row = made.summary.set_index("method").loc["bitfit"]
+    point, ends = points(panel)["BitFit"]
+    assert point.get_xdata().tolist() == pytest.approx([row["score"]])
+    assert ends == pytest.approx([0.91 + row["low"], 0.91 + row["high"]])
+    assert points(panel)["Full"][1] == []
+
+
+def test_the_band_is_the_margin_below_the_reference():
+    [panel] = panels_of(runs(SCORES))
+    [band] = panel.patches
+    assert (band.get_x(), band.get_width()) == pytest.approx((0.89, 0.02))
+    assert "within 0.02 of Full" in panel.get_xlabel()
+
+
+def test_a_sure_method_is_filled_and_what_trains_nothing_looks_different():
+    shown = {name: point for name, (point, _) in points(panels_of(runs(SCORES))[0]).items()}
+    assert shown["BitFit"].get_markerfacecolor() == shown["BitFit"].get_color()
+    assert shown["LayerNorm"].get_markerfacecolor() == "white"
+    assert shown["Frozen"].get_marker() != shown["LayerNorm"].get_marker()
+
+
+def test_predictions_that_were_brought_are_last_and_look_different():
+    table = runs(SCORES | {"gpt": [0.9, 0.9, 0.9]})
+    is_brought = table["method"] == "gpt"
+    table["encoder_size"] = pd.array(np.where(is_brought, None, 20_000), "Int64")
+    [panel] = panels_of(table)
+    assert names(panel)[-1] == "gpt" and points(panel)["gpt"][0].get_marker() == "D"
+
+
+def test_a_floor_far_away_is_a_number_at_the_edge():
+    [panel] = panels_of(runs(SCORES | {"frozen": [0.3] * 3}))
+    assert "◂ 0.300" in texts(panel) and panel.get_xlim()[0] > 0.5
+
+
+def test_each_model_has_a_panel_with_the_same_reference():
+    table = of_two_models({"full": [0.9] * 3, "layernorm": [0.85] * 3}, {"full": [0.87] * 3})
+    small, large = panels_of(table)
+    assert (small.get_title(), large.get_title()) == ("RTE, small", "RTE, large")
+    assert (names(small), names(large)) == (["Full"], ["LayerNorm", "Full"])
+    for panel in (small, large):
+        assert panel.patches[0].get_x() == pytest.approx(0.88)
+
+
+def test_sixteen_methods_are_drawn_and_long_names_stay_within_the_figure():
+    others = {f"method number {n:02} with a long name": [0.5 + n / 100] for n in range(30)}
+    figure = draw_front(results({"rte": "RTE"}, chosen=runs({"full": [0.9]} | others)))
+    [panel] = figure.axes
+    assert len(names(panel)) == 16
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in (*panel.get_yticklabels(), *panel.texts)]
+    assert min(box.x0 for box in boxes) >= 0
+    assert max(box.x1 for box in boxes) <= figure.bbox.width
+
+
+def test_a_panel_without_full_shows_what_there_is():
+    [panel] = panels_of(runs({"bitfit": [0.8] * 3, "layernorm": [0.7] * 3}))
+    assert names(panel) == ["LayerNorm", "BitFit"] and "of BitFit" in panel.get_xlabel()
+
+
+def test_where_every_run_diverged_the_figure_says_so():
+    figure = draw_front(results({"rte": "RTE"}, chosen=runs({"full": [math.nan]})))
+    assert "diverged" in figure.get_suptitle()
+
+
+def test_a_figure_is_written_twice_alike(tmp_path):
+    for name in ("a", "b"):
+        figure = draw_front(results({"rte": "RTE"}, chosen=runs(SCORES)))
+        output.save_figure(figure, [tmp_path / f"{name}.png"])
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(0, "0"), (922, "922"), (4_608, "4.61 k"), (22_565_376, "22.6 M")]
+)
+def test_numbers_of_parameters_have_three_digits(count, words):
+    assert format_count(count) == words
