@@ -110,7 +110,8 @@ def loss_table(
                 **({"model": row["model"]} if several else {}),
                 **({"task": task_titles[row["task"]]} if task_titles else {}),
                 "method": title_with_mask(row),
-                "parameters": f"{row['trained']:,}",
+                # Brought predictions have no model.
+                "parameters": EMPTY if pd.isna(row["encoder_size"]) else f"{row['trained']:,}",
                 "score": format_number(row["score"], ".3f", missing=DIVERGED),
                 **_against(row, methods),
                 # Adding 0.0 turns -0.0 into 0.0.
