@@ -1,19 +1,21 @@
 """The few parameters of a pretrained model that are worth fine-tuning.
 
-`compare` finds them for your rows and model, and `load` opens earlier results.
+`compare` finds them for your rows and model, and `load` opens earlier results. Mistakes in what you
+pass raise a `SubtuneError`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from subtune.core import VERSION
+from subtune.core.errors import SubtuneError
 
 if TYPE_CHECKING:
     from subtune.comparison.question import compare
     from subtune.comparison.results import Comparison, load
 
 __version__ = VERSION
-__all__ = ["Comparison", "compare", "load"]
+__all__ = ["Comparison", "SubtuneError", "compare", "load"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,3 +24,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'subtune' has no attribute {name!r}")
     module = "question" if name == "compare" else "results"
     return getattr(import_module(f"subtune.comparison.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    """List names that are not imported yet, too, for completion in notebooks."""
+    return sorted({*globals(), *__all__})

@@ -16,7 +16,7 @@ from cyclopts import App, CycloptsError, Parameter
 from subtune.comparison import KindOptions, Options, TableOptions
 from subtune.core import VERSION
 from subtune.core.errors import SubtuneError, one_of, printable
-from subtune.core.files import Layout
+from subtune.core.files import Layout, find_results
 from subtune.core.process import skip_final_garbage_collection
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
 @_command("runs --task rte --method bitfit")
 def runs(
     *,
-    results: Directory = Path("results"),
+    results: Directory | None = None,
     task: str | None = None,
     method: str | None = None,
     json: bool = False,
@@ -266,15 +266,16 @@ def runs(
     """List the recorded runs.
 
     Args:
-        results: directory; default: results
+        results: directory; default: results, or the only one below it
         task: only this task's runs
         method: only this method's runs
         json: print JSON, for programs
     """
-    from subtune.analysis.tables import list_runs, read_given_names
+    from subtune.analysis.tables import list_runs, read_chosen_ids, read_given_names
 
-    store = Path(Layout(str(results)).records())
-    recorded, problems = list_runs(store, read_given_names(str(results)))
+    place = str(find_results(results))
+    store, chosen = Path(Layout(place).records()), read_chosen_ids(place)
+    recorded, problems = list_runs(store, read_given_names(place), chosen)
     for column, wanted in (("task", task), ("method", method)):
         if wanted is not None and len(recorded):
             names = sorted(set(recorded[column]))
@@ -293,15 +294,15 @@ def runs(
 
 
 @_command("verify")
-def verify(*, results: Directory = Path("results")) -> None:
+def verify(*, results: Directory | None = None) -> None:
     """Check that records are undamaged.
 
     Args:
-        results: directory; default: results
+        results: directory; default: results, or the only one below it
     """
     from subtune.runs import records
 
-    layout = Layout(str(results))
+    layout = Layout(str(find_results(results)))
     damage, paths = records.find_damage(layout)
     if damage:
         raise SubtuneError(
@@ -322,7 +323,7 @@ def export(
     /,
     *,
     to: Directory,
-    results: Directory = Path("results"),
+    results: Directory | None = None,
     adapter: bool = False,
 ) -> None:
     """Write a run's model, for transformers or PEFT.
@@ -330,7 +331,7 @@ def export(
     Args:
         run: the run's id, or its first digits
         to: a new directory
-        results: directory; default: results
+        results: directory; default: results, or the only one below it
         adapter: write a LoRA run as PEFT adapter
     """
     from subtune.core.files import require_new
@@ -338,7 +339,7 @@ def export(
 
     require_new(to)
     # An adapter names its local base by an absolute path.
-    layout = Layout(str(results.resolve()))
+    layout = Layout(str(find_results(results).resolve()))
     found = records.find_run_id(Path(layout.records()), run)
     # Loads transformers, which takes seconds.
     from subtune.share.export import export_adapter, export_model
@@ -357,7 +358,7 @@ def predict(
     /,
     *,
     to: File,
-    results: Directory = Path("results"),
+    results: Directory | None = None,
     text: Column | None = None,
     text2: Column | None = None,
     encoding: str | None = None,
@@ -369,7 +370,7 @@ def predict(
         run: the run's id, or its first digits
         table: a file in a training format; its labels are not read
         to: a new CSV file
-        results: directory; default: results
+        results: directory; default: results, or the only one below it
         text: default: as in training
         text2: column of the second text of a pair
         encoding: the table's encoding, such as latin-1; default: UTF-8 or -16
@@ -383,7 +384,7 @@ def predict(
     from subtune.runs import records
     from subtune.share.predict import predict_table
 
-    layout = Layout(str(results.resolve()))
+    layout = Layout(str(find_results(results).resolve()))
     found = records.find_run_id(Path(layout.records()), run)
     rows = predict_table(layout, found, table, to, (text, text2), encoding, sheet)
     print(f"{rows:,} rows are in {to}")

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+import subtune
 from subtune import cli, compare
 from subtune.comparison import Options
 from subtune.config.schema import MARGIN
@@ -135,3 +136,10 @@ def test_standard_output_that_is_full_or_closed_is_no_traceback(monkeypatch, cap
 def test_the_number_of_labels_is_positive(capsys):
     assert cli.main(["params", "bitfit", "--labels", "-3"]) == 1
     assert capsys.readouterr().err == "--labels: found -3, expected at least 1\n"
+
+
+def test_the_names_of_the_package_can_be_imported_and_completed():
+    assert issubclass(subtune.SubtuneError, Exception)
+    assert {*subtune.__all__} <= {*dir(subtune)}
+    for name in subtune.__all__:
+        assert getattr(subtune, name).__name__ == name

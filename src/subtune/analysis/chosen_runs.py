@@ -92,9 +92,9 @@ def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the run with the highest dev score per model, task and method, or the first of equally
     good ones.
 
-    If the method diverged, the run has no score.
+    If the method diverged, the run has no score. Brought predictions have no runs.
     """
-    deciding = whole_methods(chosen).query("decides")
+    deciding = whole_methods(chosen[~are_brought(chosen)]).query("decides")
     best = deciding.sort_values("value", ascending=False, kind="stable")
     return best.drop_duplicates(["model", "task", "method"]).sort_index()
 
@@ -121,6 +121,12 @@ def merge_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     together = on_most_rows(pd.concat(tables, ignore_index=True))
     best = choose_best(together, [*QUESTION, *METHOD], together["experiment"])
     return best.drop(columns="experiment")
+
+
+def are_brought(chosen: pd.DataFrame) -> pd.Series:
+    """Return which rows are of predictions that a user brings; they have no record."""
+    # Tables of earlier versions lack the column.
+    return chosen.get("encoder_size", pd.Series(0, chosen.index)).isna()
 
 
 def title_with_mask(row: Mapping[str, Any]) -> str:

@@ -282,17 +282,40 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
     parts_of_runs = []
     judged = chosen[chosen["judges"]].dropna(subset=["value"]).drop_duplicates("run")
     for row in judged.to_dict("records"):
-        task, tables = read_epoch_predictions(store, row["run"], split_of[row["column"]])
-        table = join_parts(tables, row["judged_at"])
-        rows = table["idx"].nunique()
-        if rows < 2:
-            continue
-        score = make_masked_metric(task, row["metric"], table)
-        parts = min(intervals.JACKKNIFE_PARTS, rows)
-        values = intervals.pseudo_values(score, part_of_rows(table, parts), parts)
-        missing = [np.nan] * (intervals.JACKKNIFE_PARTS - parts)
-        parts_of_runs.append([row["run"], rows, *values, *missing])
+        task, table = read_judged_predictions(store, row, split_of[row["column"]])
+        parts_of_runs += score_parts(
+            row["run"], make_masked_metric(task, row["metric"], table), table
+        )
     return pd.DataFrame(parts_of_runs, columns=NO_ROWS.columns)
+
+
+def read_judged_predictions(
+    store: Path, row: Mapping[str, Any], split: str
+) -> tuple[TaskSpec, pd.DataFrame]:
+    """Return the task of a run, and its predictions on a split at the epochs that were chosen.
+
+    ``row``: the run's row of a table of scores.
+    """
+    task, tables = read_epoch_predictions(store, row["run"], split)
+    return task, join_parts(tables, row["judged_at"])
+
+
+def score_parts(
+    run: str, score: Callable[[np.ndarray], float], table: pd.DataFrame
+) -> list[list[Any]]:
+    """Return a list with a run's row of `row_scores`, which is empty for a single scored row.
+
+    Args:
+        run: the run's id.
+        score: from `make_masked_metric`.
+        table: the predictions that are scored.
+    """
+    rows = table["idx"].nunique()
+    if rows < 2:
+        return []
+    parts = min(intervals.JACKKNIFE_PARTS, rows)
+    values = intervals.pseudo_values(score, part_of_rows(table, parts), parts)
+    return [[run, rows, *values, *[np.nan] * (intervals.JACKKNIFE_PARTS - parts)]]
 
 
 def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:

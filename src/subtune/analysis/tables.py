@@ -15,7 +15,7 @@ import contextlib
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
@@ -176,21 +176,27 @@ def column_meanings(names: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["column", "meaning"])
 
 
-def list_runs(store: Path, names: Mapping[str, tuple[str, str]]) -> tuple[pd.DataFrame, list[str]]:
+def list_runs(
+    store: Path, names: Mapping[str, tuple[str, str]], chosen: Collection[str] = ()
+) -> tuple[pd.DataFrame, list[str]]:
     """Return the columns `LISTED` of all records, and a line for each one that cannot be read.
 
-    Rows are ordered by task, method, learning rate and seed.
+    Rows are ordered by task, method, learning rate and seed. With ``chosen``, runs that only tried
+    another learning rate come last.
 
     Args:
         store: the directory of run records.
         names: from `read_given_names`.
+        chosen: from `read_chosen_ids`.
     """
     rows, problems, earlier = [], [], 0
     for run_id in records.list_run_ids(store):
         try:
             spec = records.read_spec(store, run_id)
             about = {"train_rows": str(spec.recipe.train_rows or "all")}
-            rows.append(about | names_of_run(store, spec, names) | _short_row(store, spec))
+            tried = bool(chosen) and run_id not in chosen and not find_folds(store, spec, chosen)
+            about |= names_of_run(store, spec, names) | _short_row(store, spec)
+            rows.append(about | {"tried": tried})
         except records.EarlierVersionError:
             earlier += 1
         except SubtuneError as error:
@@ -200,10 +206,10 @@ def list_runs(store: Path, names: Mapping[str, tuple[str, str]]) -> tuple[pd.Dat
     if not rows:
         return pd.DataFrame(), problems
     # A regression on embeddings has neither steps nor epochs.
-    table = pd.json_normalize(rows).reindex(columns=[*LISTED]).rename(columns=LISTED)
+    table = pd.json_normalize(rows).reindex(columns=[*LISTED, "tried"]).rename(columns=LISTED)
     table = table.astype(dict.fromkeys(("batch_size", "epochs", "best_epoch"), "Int64"))
-    order = ["task", "method", "learning_rate", "seed"]
-    return table.sort_values(order, ignore_index=True), problems
+    order = ["tried", "task", "method", "learning_rate", "seed"]
+    return table.sort_values(order, ignore_index=True).drop(columns="tried"), problems
 
 
 def read_row(store: Path, run_id: str) -> dict[str, Any]:
@@ -256,6 +262,15 @@ def read_given_names(results: str) -> dict[str, tuple[str, str]]:
                 method = masked_name(row["method"], float(row["fraction"]), scope)
                 names.setdefault(row["run"], (row["model"], method))
     return names
+
+
+def read_chosen_ids(results: str) -> set[str]:
+    """Return the ids of the runs whose learning rate was chosen, in all finished experiments."""
+    found = set()
+    for path in find_numbers(results, "chosen"):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            found |= {*read_table(path)["run"]}
+    return found
 
 
 def names_of_run(

@@ -217,11 +217,12 @@ def _make_config(
 ) -> Config:
     """Return the configuration of an experiment."""
     settings = task.model_dump(include={*OwnTask.model_fields})
+    settings |= {"files": files, "predictions": dict(task.predictions)}
     return check_config(
         {
             "results": results or f"results/{task.name}",
             "models": {model.name: {model.source: model.reference, "pooling": model.pooling}},
-            "tasks": {task.name: settings | {"files": files}},
+            "tasks": {task.name: settings},
             "experiments": {EXPERIMENT: experiment},
             "jobs_at_once": process.count_jobs_at_once(),
             "assumptions": {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from subtune.analysis.chosen_runs import merge_experiments
+from subtune.analysis.chosen_runs import are_brought, merge_experiments
 from subtune.analysis.run_scores import read_row_scores
 from subtune.analysis.tables import find_numbers, read_table
 from subtune.core.errors import SubtuneError, cut, listed, one_of
@@ -86,9 +86,11 @@ class Comparison:
         """
         # Importing transformers takes seconds.
         from subtune.share.export import export_model
+        from subtune.share.predict import run_to_export
 
         require_new(Path(to))
-        export_model(self._layout, self._best_run(method), Path(to))
+        run = run_to_export(self._layout, self._best_run(method))
+        export_model(self._layout, run, Path(to))
         return Path(to)
 
     def predict(self, method: str, texts: Iterable[Any] | pd.DataFrame) -> pd.DataFrame:
@@ -124,18 +126,17 @@ class Comparison:
         return predicted
 
     def _best_run(self, method: str) -> str:
-        """Return the id of a method's best run, or of its run on all rows after cross-validation.
+        """Return the id of a method's best run.
 
         Raises:
             SubtuneError: there is no such method.
         """
-        from subtune.share.predict import run_to_export
-
-        runs = self._chosen[self._chosen["decides"]].dropna(subset="value")
+        with_record = self._chosen["decides"] & ~are_brought(self._chosen)
+        runs = self._chosen[with_record].dropna(subset="value")
         if method not in set(runs["method"]):
             raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
         best = runs[runs["method"] == method].sort_values("value").iloc[-1]
-        return run_to_export(self._layout, best["run"])
+        return str(best["run"])
 
     @property
     def _layout(self) -> Layout:

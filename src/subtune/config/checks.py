@@ -21,6 +21,7 @@ from subtune.methods import is_built_in
 from subtune.methods.added import Embeddings
 from subtune.methods.selection import require_whole
 from subtune.tasks import TASKS, Task
+from subtune.tasks.task import KINDS
 
 # Headings in tables of scores that are not titles of tasks.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
@@ -72,6 +73,7 @@ def _list_problems(config: Config) -> Iterator[str]:
             tasks[name] = definition.task(name)
         except ValidationError as error:
             yield f"tasks.{name}.{problem_text(error.errors()[0])}"
+        yield from _check_predictions(config, name)
     for name in filter(is_built_in, config.selections):
         yield f"selections.{name}: found the name of a built-in method, expected one of its own"
     for name, experiment in config.experiments.items():
@@ -90,6 +92,17 @@ def _list_problems(config: Config) -> Iterator[str]:
             yield from _check_fractions(config, path, experiment)
         if experiment.folds:
             yield from _check_folds(config, path, experiment)
+
+
+def _check_predictions(config: Config, task: str) -> Iterator[str]:
+    """Yield a line per system whose predictions cannot be compared with methods."""
+    kind = KINDS[config.tasks[task].kind_name]
+    for system in config.tasks[task].predictions:
+        key = f"tasks.{task}.predictions"
+        if kind.reader != "tables":
+            yield f"{key}: found {system!r} for {kind.name}, expected none: only texts have them"
+        elif is_built_in(system) or system in config.selections:
+            yield f"{key}: found the name of a method, {system!r}, expected one of its own"
 
 
 def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[str]:

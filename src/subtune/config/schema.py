@@ -15,6 +15,7 @@ from subtune.config.fields import (
     RESULTS,
     SEARCHED,
     ColumnName,
+    ColumnsOfPredictions,
     Count,
     FromZero,
     KindName,
@@ -106,6 +107,10 @@ class OwnTask(Section):
     is a number"""
     metrics: Annotated[tuple[Metric, ...], DISTINCT] = ()
     """metrics, the deciding one first; default for tokens and spans: the usual ones"""
+    predictions: dict[MethodName, ColumnsOfPredictions] = {}
+    """predictions that you bring, such as an LLM's: for each system, by your name for it, a column
+    of labels or numbers in the file whose rows give the scores, or a list of columns, one for each
+    label, with probabilities. They are compared with the methods on the same rows"""
     title: Annotated[str, Field(pattern=LINE)] | None = None
     """name in tables and figures; default: the task's key"""
 
@@ -137,6 +142,7 @@ class OwnTask(Section):
             evaluation=("validation", TEST) if TEST in self.files else ("validation",),
             encoding=self.encoding,
             sheet=self.sheet,
+            predictions=tuple(self.predictions.items()),
         )
 
 

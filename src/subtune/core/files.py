@@ -17,7 +17,7 @@ from uuid import uuid4
 import yaml
 from safetensors import SafetensorError
 
-from subtune.core.errors import SubtuneError, error_reason
+from subtune.core.errors import SubtuneError, error_reason, listed
 
 SECONDS_OF_DRAFTS = 24 * 3600
 # A group of runs keeps the newest checkpoint and the one before it.
@@ -109,6 +109,25 @@ class Layout:
     def summary(self, name: str, ending: str) -> str:
         """Return a table or figure of all experiments together."""
         return f"{self.results}/{name}.{ending}"
+
+
+def find_results(named: Path | None) -> Path:
+    """Return the results directory that ``--results`` names; by default the only one here.
+
+    It is ``results`` or, if that has no records, the directory below it that has some, such as
+    those of `subtune compare` and `subtune init`.
+
+    Raises:
+        SubtuneError: several directories below ``results`` have records.
+    """
+    default = Path("results")
+    below = [path.parent for path in sorted(default.glob("*/runs")) if path.is_dir()]
+    if named or (default / "runs").is_dir() or not below:
+        return named or default
+    if len(below) > 1:
+        places = listed(map(str, below))
+        raise SubtuneError(f"--results: missing, expected one of the directories {places}")
+    return below[0]
 
 
 @contextmanager

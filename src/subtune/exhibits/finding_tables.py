@@ -9,7 +9,7 @@ import pandas as pd
 
 from subtune.analysis import parameters, statistics
 from subtune.analysis.candidates import remarks
-from subtune.analysis.chosen_runs import by_method, title_with_mask, whole_methods
+from subtune.analysis.chosen_runs import are_brought, by_method, title_with_mask, whole_methods
 from subtune.analysis.claims import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -46,7 +46,8 @@ def choices_table(results: ExperimentResults) -> pd.DataFrame:
 
     If a learning rate was searched, the table has the search's plateau.
     """
-    table = results["chosen"].query("decides")
+    chosen = results["chosen"]
+    table = chosen[chosen["decides"] & ~are_brought(chosen)]
     searched = table["plateau"].dropna()
     plateaus = searched.map(lambda rates: ", ".join(map(str, map(format_rate, rates))) or EMPTY)
     choices_table = pd.DataFrame(

@@ -225,3 +225,10 @@ def find_files(config: Config, task: TaskSpec, source: str) -> Mapping[str, Path
         return {}
     directory = config.directories.get(task.name) or config.glue_dir
     return sources.official_files(str(directory), task, source)
+
+
+def judging_file(config: Config, task: Task, folds: int | None) -> Path:
+    """Return the file of a user's own task whose rows give the scores."""
+    has_test = len(task.evaluation) > 1
+    split = task.evaluation[-1] if has_test or not folds else "train"
+    return Path(config.tasks[task.name].files[split])

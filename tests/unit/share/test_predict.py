@@ -16,7 +16,7 @@ from subtune.runs import records
 from subtune.runs.spec import Fold
 from subtune.share import predict
 from subtune.share.card import model_card
-from subtune.share.predict import find_refit, run_to_export
+from subtune.share.predict import find_refit, predict_rows, run_to_export
 from subtune.tasks import TASKS
 from subtune.training import recipe, recorded_runs
 from tests.helpers import examples
@@ -284,9 +284,23 @@ def test_the_card_of_a_refit_has_the_mean_score_of_its_folds(folds, choose, layo
     assert f"| validation | accuracy | {mean:.4f} |" in card
 
 
+def test_a_run_on_a_fold_of_an_unfinished_comparison_is_not_exported(folds, layout):
+    with pytest.raises(SubtuneError, match="are not compared yet; call `subtune compare` or"):
+        run_to_export(layout, folds[0].id)
+
+
+def test_texts_that_do_not_fit_are_refused_before_a_method_is_trained_again(folds, layout):
+    """Without a table of chosen runs, training would be refused with another line."""
+    task = folds[0].tokens.data.task
+    rows = [("text 1", {column: [] for column in task.text})]
+    with pytest.raises(SubtuneError, match=r"^texts: text 1"):
+        predict_rows(layout, folds[0].id, task, rows, "texts")
+
+
 def test_a_run_that_cannot_be_exported_gets_one_line(folds, choose, layout):
     choose(folds[:1], [1])
-    with pytest.raises(SubtuneError, match=r"with its method's chosen learning rate[^\n]*$"):
+    said = f"tried a learning rate that was not chosen; expected .*, such as {folds[0].id}$"
+    with pytest.raises(SubtuneError, match=said):
         run_to_export(layout, folds[1].id)
     choose(folds, [None] * 3, value=np.nan)
     with pytest.raises(SubtuneError, match="'bitfit' diverged"):

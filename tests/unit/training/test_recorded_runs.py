@@ -245,3 +245,14 @@ def test_embeddings_predict_each_row_and_change_no_encoder(tmp_path, tiny_bert):
     place = {"experiment": "mine", "model": "tiny", "task": "rte", "method": "embeddings"}
     table = table_of_runs(store, [{"run": spec.id, "fold": None, **place}])
     assert list(table["spec.selection"]) == ['{"embeddings":{}}']
+
+
+@pytest.mark.parametrize("task", ["sst2", "rte"])
+def test_embeddings_are_scored_on_training_rows_by_their_regression(task, tmp_path, tiny_bert):
+    spec = recorded_embeddings(tmp_path, tiny_bert, task)
+    model = load_encoder(tiny_bert, "sequence_classification", 2)
+    tokens = examples.tokens(TASKS[task], tiny_bert, apart=spec.tokens.apart)
+    train(tmp_path / "scored", [spec], model, tokens, is_scored=True)
+    rows, logits = recorded_runs.predict_logits(tmp_path / "runs", spec, model, tokens["train"])
+    expected = float((logits.argmax(1) == rows.row_labels).mean())
+    assert train_scores(tmp_path / "scored", spec)["accuracy"] == pytest.approx(expected)

@@ -1,0 +1,72 @@
+"""Scores of predictions that a user brings, on the rows that score full fine-tuning's runs.
+
+A system has a row for each of these runs, as if it were a method, so that it is compared with the
+methods on the same rows. Such a row has no record: ``run`` is the id of full fine-tuning's run, a
+colon and the system's name.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from subtune.analysis.chosen_runs import whole_methods
+from subtune.analysis.run_scores import (
+    NO_ROWS,
+    make_masked_metric,
+    read_judged_predictions,
+    score_parts,
+)
+from subtune.analysis.tables import set_types
+from subtune.runs import records
+from subtune.tasks.task import ScoreColumn
+
+# What a system has in place of the facts about a run.
+NO_RUN: dict[str, Any] = {
+    **dict.fromkeys(("learning_rate", "smallest_rate", "largest_rate", "share_read"), np.nan),
+    **dict.fromkeys(("encoder_size", "plateau", "best_epoch", "judged_at", "curve"), None),
+    **dict.fromkeys(("trainable", "classifier", "seconds", "delta_bytes"), 0),
+    **dict.fromkeys(("searched", "at_edge"), False),
+}
+
+
+def score_brought_predictions(
+    chosen: pd.DataFrame,
+    store: Path,
+    columns: Sequence[ScoreColumn],
+    brought: Mapping[str, Mapping[str, np.ndarray]],
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rows of brought predictions for ``chosen``, and those for `row_scores`.
+
+    Without runs of full fine-tuning, those of the method with the most runs take their place.
+
+    Args:
+        chosen: the runs of an experiment.
+        store: the directory of run records.
+        columns: the score columns of the experiment.
+        brought: by task and system, predictions ``[n, o]`` of the rows that give the scores.
+    """
+    split_of = {column.key: column.split for column in columns}
+    judged = whole_methods(chosen[chosen["judges"]]).dropna(subset=["value"])
+    judged = judged[judged["task"].isin([*brought])]
+    rows, parts = [], list[list[Any]]()
+    for (_, task_name), runs in judged.groupby(["model", "task"], sort=False):
+        names = runs["method"]
+        method = "full" if names.eq("full").any() else names.mode()[0]
+        for row in runs[names == method].to_dict("records"):
+            task, table = read_judged_predictions(store, row, split_of[row["column"]])
+            table = table.drop(columns=[*table.filter(like="logit_")])
+            for system, logits in brought[str(task_name)].items():
+                own = {f"logit_{n}": logits[table["idx"], n] for n in range(logits.shape[1])}
+                predicted = table.assign(**own)
+                score = make_masked_metric(task, row["metric"], predicted)
+                run = f"{row['run']}:{system}"
+                about = {"method": system, "run": run, "value": score(np.full(len(table), True))}
+                columns_of = {name: values.to_numpy() for name, values in predicted.items()}
+                about["one_answer"] = records.gives_one_answer(columns_of)
+                rows.append(row | NO_RUN | about)
+                parts += score_parts(run, score, predicted)
+    table = pd.DataFrame(rows, columns=[*chosen]).astype(chosen.dtypes)
+    return set_types(table, "scores"), pd.DataFrame(parts, columns=NO_ROWS.columns)

@@ -1,0 +1,87 @@
+"""Predictions that are passed to `compare`."""
+
+import pandas as pd
+import pytest
+
+from subtune.comparison.predictions import join_predictions
+from subtune.tasks.task_kind import number_rows
+from tests.helpers.messages import refused
+
+ROWS = [
+    ("line 2", {"text": "a", "label": "bad", "old": "good"}),
+    ("line 3", {"text": "b", "label": "good", "old": "good"}),
+]
+CLASSES = ("classification", ["bad", "good"])
+
+
+def joined(given, kind="classification", labels=("bad", "good")):
+    return join_predictions(given, ROWS, kind, labels)
+
+
+def test_a_column_of_the_table_stays_where_it_is():
+    assert joined("old") == ("old", ("old",), {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prediction\ngood\nbad\n",
+        "label\ngood\nbad\n",
+        "verdict\ngood\nbad\n",
+        "id,Prediction,label\n1,good,bad\n2,bad,bad\n",
+    ],
+)
+def test_a_file_has_a_usual_column_or_a_single_one(text, tmp_path):
+    path = tmp_path / "gpt 4.csv"
+    path.write_text(text)
+    system, columns, cells = joined(path)
+    assert (system, [*cells.values()]) == ("gpt-4", [["good", "bad"]])
+    assert columns == tuple(cells)
+    assert {*columns}.isdisjoint(ROWS[0][1])
+
+
+@pytest.mark.parametrize("before", ["", "p_", "probability_"])
+def test_a_file_may_have_a_column_for_each_label(before, tmp_path):
+    path = tmp_path / "old.csv"
+    path.write_text(f"{before}good,{before}bad\n0.9,0.1\n0.2,0.8\n")
+    _, columns, cells = joined(str(path))
+    assert columns == (f"old {before}bad", f"old {before}good")
+    assert [*cells.values()] == [["0.1", "0.8"], ["0.9", "0.2"]]
+
+
+@pytest.mark.parametrize("given", [[1.5, 2.0], pd.Series([1.5, 2.0], index=[7, 3], name="mine")])
+def test_numbers_in_memory_are_taken_in_their_order(given):
+    system, _, cells = joined(given, "regression", None)
+    assert system == getattr(given, "name", "predictions")
+    assert [*cells.values()] == [["1.5", "2"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "place", "found"),
+    [
+        ("prediction\ngood\n", CLASSES, "", "found 1 rows, expected 2, one for each row"),
+        ("prediction\ngood\nfine\n", CLASSES, "line 3: prediction: ", "found 'fine', expected one"),
+        ("prediction\ngood\n0.3\n", CLASSES, "line 3: prediction: ", "found '0.3', expected one"),
+        ("a,prediction\n1,good\n1,\n", CLASSES, "line 3: prediction: ", "found nothing"),
+        ("score\n1\ngood\n", ("regression", None), "line 3: label: ", "expected a number"),
+        ("a,b\ngood,bad\ngood,bad\n", CLASSES, "", "found columns a, b, expected one named"),
+    ],
+)
+def test_predictions_that_do_not_fit_the_rows_are_refused_with_their_line(
+    text, kind, place, found, tmp_path
+):
+    path = tmp_path / "gpt.csv"
+    path.write_text(text)
+    with refused(f"{path}: {place}", found):
+        joined(path, *kind)
+
+
+def test_a_missing_file_is_refused():
+    with refused("--predictions: found no file or column 'gtp.csv'", "expected one"):
+        joined("gtp.csv")
+
+
+def test_a_system_has_not_the_name_of_a_method_or_of_another_system(tmp_path):
+    assert joined(pd.Series(["bad", "good"], name="full")).system == "full-predictions"
+    rows = [*number_rows([{"text": "a", "gpt": "bad"}])]
+    assert join_predictions("gpt", rows, *CLASSES, taken=["gpt"]).system == "gpt-predictions"
