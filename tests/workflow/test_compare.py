@@ -15,12 +15,12 @@ import nbformat
 import pandas as pd
 import pytest
 from nbclient import NotebookClient
+from subtune.comparison.schedule import find_done_jobs
 from transformers import AutoModelForSequenceClassification
 
 import subtune
 from subtune import cli
 from subtune.comparison import loop
-from subtune.comparison.schedule import find_done_jobs
 from subtune.comparison.workers import Workers
 from subtune.core.errors import SubtuneError
 from subtune.runs import records

@@ -21,6 +21,13 @@ DEFAULTS = SimpleNamespace(**read_package_yaml("subtune.comparison", "defaults.y
 Kind = Literal["classification", "multilabel", "regression"]
 # In a terminal, the names of several columns are one word.
 Column = Parameter(metavar="COLUMN", n_tokens=1, converter=lambda _, tokens: tokens[0].value)
+# Each of several models has its own `--model`.
+Models = Parameter(
+    metavar="MODEL",
+    n_tokens=1,
+    accepts_keys=False,
+    converter=lambda _, tokens: [token.value for token in tokens],
+)
 
 
 @Parameter(name="*")
@@ -33,7 +40,9 @@ class TableOptions:
         text2: column of the second text of a pair
         label: column of the label, or several of 0 and 1 as in toxic,insult; default: a guess
         kind: classification, multilabel or regression; default: a guess
-        model: a directory, a package, or a repository on the hub; default: MiniLM
+        group: column of the author, patient or thread; rows of one stay in one fold
+        model: a directory, a package, or a repository on the hub; several are compared; default:
+            MiniLM
         encoding: the files' encoding, such as latin-1; default: UTF-8 or -16
         sheet: sheet of Excel files; default: the first
     """
@@ -43,7 +52,8 @@ class TableOptions:
     label: Annotated[str | Sequence[str] | None, Column] = None
     # The command has an option for each kind.
     kind: Annotated[Kind | None, Parameter(parse=False)] = None
-    model: str | None = None
+    group: Annotated[str | None, Column] = None
+    model: Annotated[str | Sequence[str] | None, Models] = None
     encoding: str | None = None
     sheet: str | None = None
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jinja2
 import numpy as np
@@ -21,14 +21,23 @@ from subtune.comparison.look import (
     describe_tables,
     require_labels,
 )
+from subtune.comparison.sample import (
+    count_judging_rows,
+    draw_dev_set,
+    draw_rows,
+    write_drawn_rows,
+)
 from subtune.comparison.settings import (
     StartingModel,
     estimate_times,
-    find_starting_model,
-    list_experiments,
+    find_learning_rates,
+    find_starting_models,
+    list_choices,
     possible_windows,
+    write_rates,
 )
 from subtune.comparison.user_table import (
+    UserTable,
     guess_label_columns,
     guess_text_columns,
     label_names,
@@ -43,6 +52,7 @@ from subtune.core import process
 from subtune.core.errors import SubtuneError, one_line, one_of
 from subtune.data import sources
 from subtune.data.sources import measure_columns
+from subtune.data.table_files import drop_unlabelled_rows
 from subtune.tasks import Task
 from subtune.tasks.sentences import parse_number
 from subtune.tasks.task import TEST, TaskSize
@@ -54,20 +64,34 @@ if TYPE_CHECKING:
 EXPERIMENT = "mine"
 
 
-def look_at_tables(
-    paths: Mapping[str, Path | None], options: TableOptions
-) -> tuple[Facts, StartingModel, np.ndarray]:
+class Look(NamedTuple):
+    """A user's tables, the facts about them, and the models.
+
+    Attributes:
+        facts: the facts.
+        tables: the table of each split.
+        models: the models, by their names in the configuration.
+        counts: the numbers of tokens of training texts, in ascending order.
+        problems: why each model that cannot be used is left out, by the user's name for it.
+    """
+
+    facts: Facts
+    tables: dict[str, UserTable]
+    models: dict[str, StartingModel]
+    counts: np.ndarray
+    problems: dict[str, str]
+
+
+def look_at_tables(paths: Mapping[str, Path | None], options: TableOptions) -> Look:
     """Read a user's tables, and collect facts about them.
 
     Args:
         paths: the file of each split, or None.
         options: the user's options.
 
-    Returns:
-        The facts, the model, and the numbers of tokens of training texts.
-
     Raises:
-        SubtuneError: a table cannot be read, or a column cannot be guessed or is missing.
+        SubtuneError: a table cannot be read, a column cannot be guessed or is missing, or no model
+            can be used.
     """
     tables = {
         split: read_user_table(path, options.encoding, options.sheet)
@@ -82,80 +106,153 @@ def look_at_tables(
     label = named if isinstance(named, str) else tuple(named or ())
     label = label or guess_label_columns(train)
     text = text or guess_text_columns(train, label_names(label))
-    for column in (*text, *label_names(label)):
+    for column in (*text, *label_names(label), *filter(None, [options.group])):
         for table in tables.values():
             if column not in table.columns:
                 known = one_of(column, table.columns)
                 raise SubtuneError(f"{table.path}: no such column: {known}")
-    model = find_starting_model(options.model)
     cells = (train.cells(column) for column in text)
-    counts, unknown = model.token_counts(
-        [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
-    )
-    window = possible_windows(counts, model.longest_text)[0]
-    lengths = describe_lengths(counts, window, bool(model.directory), unknown)
+    texts = [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
+    models, problems = find_starting_models(options.model, texts)
+    [first, *_] = models.values()
+    counts, unknown = first.token_counts(texts)
+    longest = min(model.longest_text for model in models.values())
+    window = possible_windows(counts, longest)[0]
+    lengths = describe_lengths(counts, window, bool(first.directory), unknown)
     guessed = tuple(n for n in ("text", "label", "sheet", "kind") if getattr(options, n) is None)
-    return describe_tables(tables, text, label, lengths, options.kind, guessed), model, counts
+    facts = describe_tables(tables, text, label, lengths, options.kind, guessed)
+    return Look(facts, tables, models, counts, problems)
 
 
 def write_first_configuration(
-    paths: Mapping[str, Path | None], options: Options, target: Path, results: str | None = None
+    paths: Mapping[str, Path | None],
+    options: Options,
+    target: Path,
+    results: str | None = None,
+    dev_share: float | None = None,
 ) -> Iterator[str]:
     """Write a configuration, and yield lines about the tables and the choices.
+
+    If not all rows fit into the minutes, or a dev set is drawn, the rows that are used are written
+    to files below the results.
 
     Args:
         paths: the file of each split, or None.
         options: the user's options.
         target: the path of the configuration.
         results: directory of the results; default: the task's name, below results.
+        dev_share: the share of the training rows that are drawn as the dev set.
 
     Raises:
         SubtuneError: a table cannot be trained on, something cannot be guessed, or the
             configuration cannot be written.
     """
-    facts, model, counts = look_at_tables(paths, options)
+    look = look_at_tables(paths, options)
+    facts, models = look.facts, look.models
     yield from messages.look_lines(facts)
     task = make_task(facts, options)
+    results = results or f"results/{task.name}"
     files = {split: part.path for split, part in facts.parts.items()}
     by_split = sources.user_task_files(files, task, may_lack="validation")
     columns = sources.read_columns(task, by_split)
+    drawn = {split: np.arange(len(cells["label"])) for split, cells in columns.items()}
+    rows = {split: _labelled_rows(table, facts) for split, table in look.tables.items()}
+    if dev_share:
+        drawn |= draw_dev_set(task, columns["train"], dev_share)
+        rows["validation"], columns["validation"] = rows["train"], columns["train"]
+        files = write_drawn_rows(rows, drawn, Path(results, "sample"))
+        task = task.replaced(encoding=None, sheet=None)
     yield f"metrics: {', '.join(task.metrics)}"
-    size = measure_columns(task, columns)
-    folds, rows = None, size.train_rows
-    if "validation" not in files:
+    size, folds = measure_columns(task, columns), None
+    if "validation" not in drawn:
         folds = _count_folds(files["train"], size)
-        rows -= rows // folds
-        yield from messages.fold_lines(facts, folds)
-    yield messages.model_line(model)
-    problems = model.problems_by_method(DEFAULTS.methods, task)
-    yield from (f"method {method} is left out: {why}" for method, why in problems.items())
-    methods = [method for method in DEFAULTS.methods if method not in problems]
+    yield from (f"model {name} is left out: {why}" for name, why in look.problems.items())
+    yield from map(messages.model_line, models.values())
+    fixed, rates = _choose_methods(models, task, options, folds)
+    problems = [model.problems_by_method(DEFAULTS.methods, task) for model in models.values()]
+    for name, problem in zip(models, problems, strict=True):
+        where = f" of {name}" if len(models) > 1 else ""
+        yield from (f"method {m}{where} is left out: {why}" for m, why in problem.items())
     # Importing torch takes seconds.
     from subtune.comparison.pace import measure_pace
 
-    windows = possible_windows(counts, model.longest_text)
+    windows = possible_windows(look.counts, min(m.longest_text for m in models.values()))
     seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * 60 * options.minutes)
-    timed = measure_pace(model, task, columns["train"], windows[0], methods, seconds)
-    fixed: dict[str, Any] = {"models": [model.name], "tasks": [task.name], "folds": folds}
-    fixed |= {"margin": options.margin, "precision": timed.precision}
-    if task.of_kind.has_numbers:
-        fixed["labels"] = model.labels
-    choices = list_experiments(rows, windows, model.hidden_size, methods, fixed, timed.least_batch)
-    config = _make_config(results, task, files, model, timed, choices[0])
-    # The first experiment that ends in time is chosen, or else the last.
+    [first, *_] = models.values()
+    timed = measure_pace(first, task, columns["train"], windows[0], rates, seconds)
+    fixed["precision"] = timed.precision
+    classes = len(facts.parts["train"].labels)
+    fewest = DEFAULTS.rows_per_class * classes
+    choices = list_choices(len(drawn["train"]), fewest, windows, rates, fixed, timed.least_batch)
+    config = _make_config(results, task, files, models, timed, choices[0].experiment)
+    judging = {split: len(rows) for split, rows in drawn.items() if split != "train"}
+    # The first settings that end in time are chosen, or else the last.
     for chosen in choices:
-        config = config.model_copy(update={"experiments": {EXPERIMENT: chosen}})
-        tokens = counts.clip(max=chosen.max_length).mean()
-        times = estimate_times(config, size.replaced(tokens=tokens))
+        config = config.model_copy(update={"experiments": {EXPERIMENT: chosen.experiment}})
+        used = {s: count_judging_rows(chosen.rows, number) for s, number in judging.items()}
+        estimated = size.replaced(
+            tokens=look.counts.clip(max=chosen.experiment.max_length).mean(),
+            train_rows=chosen.rows,
+            evaluation_rows=sum(used.values()),
+        )
+        times = estimate_times(config, estimated)
         if times is None or times.all <= 60 * options.minutes:
             break
-    yield messages.run_line(chosen)
-    lengths = describe_lengths(counts, chosen.max_length, bool(model.directory))
-    yield from messages.reduction_lines(choices[0], chosen, rows, lengths, options.minutes)
-    yield from messages.time_lines(model, times, options.minutes)
-    text = _render(config, task, model, timed, target, rows, lengths)
+    asked = {split: len(rows) for split, rows in drawn.items()}
+    for split, number in {"train": chosen.rows, **used}.items():
+        drawn[split] = draw_rows(task, columns[split], number, drawn[split])
+    if "validation" not in drawn:
+        yield from messages.fold_lines(facts, folds or 0, len(chosen.experiment.seeds))
+    taken = {split: len(rows) for split, rows in drawn.items()}
+    yield from messages.sample_lines(asked, taken, chosen.experiment)
+    yield messages.run_line(chosen.experiment)
+    lengths = describe_lengths(look.counts, chosen.experiment.max_length, bool(first.directory))
+    yield from messages.reduction_lines(
+        choices[0].experiment, chosen.experiment, lengths, options.minutes
+    )
+    yield from messages.time_lines(first, times, options.minutes)
+    if taken != asked:
+        files = write_drawn_rows(rows, drawn, Path(results, "sample"))
+        task = task.replaced(encoding=None, sheet=None)
+    config = _make_config(results, task, files, models, timed, chosen.experiment)
+    text = _render(config, task, models, timed, target, len(drawn["train"]), lengths)
     with one_line(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:
         file.write(text)
+
+
+def _labelled_rows(table: UserTable, facts: Facts) -> list[dict[str, Any]]:
+    """Return the rows that tasks read: without those that have no label."""
+    rows = table.rows
+    if facts.kind != "multilabel":
+        rows, _ = drop_unlabelled_rows(rows, *label_names(facts.label))
+    return [cells for _, cells in rows]
+
+
+def _choose_methods(
+    models: Mapping[str, StartingModel], task: Task, options: Options, folds: int | None
+) -> tuple[dict[str, Any], dict[str, tuple[float, ...]]]:
+    """Return the settings that do not depend on time, and the learning rates of each method.
+
+    The methods are those of the first model; another model may have other learning rates.
+    """
+    rates: dict[str, dict[str, tuple[float, ...]]] = {}
+    for name, model in models.items():
+        problems = model.problems_by_method(DEFAULTS.methods, task)
+        methods = [method for method in DEFAULTS.methods if method not in problems]
+        rates[name] = find_learning_rates(methods, model.hidden_size)
+    [first, *others] = rates.values()
+    shared = {m: tried for m, tried in first.items() if all(m in other for other in others)}
+    fixed: dict[str, Any] = {"models": [*models], "tasks": [task.name], "folds": folds}
+    fixed["margin"] = options.margin
+    by_model = {}
+    for name, own in rates.items():
+        if differing := {m: tried for m, tried in own.items() if tried != shared.get(m)}:
+            by_model[name] = {"methods": {m: write_rates(r) for m, r in differing.items()}}
+    fixed["by_model"] = by_model
+    if task.of_kind.has_numbers:
+        labels = {model.labels for model in models.values()}
+        fixed["labels"] = "standard" if labels == {"standard"} else "raw"
+    return fixed, shared
 
 
 def make_task(facts: Facts, options: Options) -> Task:
@@ -189,6 +286,7 @@ def make_task(facts: Facts, options: Options) -> Task:
         evaluation=("validation", TEST) if TEST in parts else ("validation",),
         encoding=options.encoding,
         sheet=options.sheet,
+        group=options.group,
     )
 
 
@@ -208,10 +306,10 @@ def _count_folds(train: str, size: TaskSize) -> int:
 
 
 def _make_config(
-    results: str | None,
+    results: str,
     task: Task,
     files: Mapping[str, str],
-    model: StartingModel,
+    models: Mapping[str, StartingModel],
     timed: "MeasuredPace",
     experiment: Experiment,
 ) -> Config:
@@ -220,8 +318,11 @@ def _make_config(
     settings |= {"files": files, "predictions": dict(task.predictions)}
     return check_config(
         {
-            "results": results or f"results/{task.name}",
-            "models": {model.name: {model.source: model.reference, "pooling": model.pooling}},
+            "results": results,
+            "models": {
+                name: {model.source: model.reference, "pooling": model.pooling}
+                for name, model in models.items()
+            },
             "tasks": {task.name: settings},
             "experiments": {EXPERIMENT: experiment},
             "jobs_at_once": process.count_jobs_at_once(),
@@ -237,7 +338,7 @@ def _make_config(
 def _render(
     config: Config,
     task: Task,
-    model: StartingModel,
+    models: Mapping[str, StartingModel],
     timed: "MeasuredPace",
     target: Path,
     rows: int,
@@ -248,10 +349,10 @@ def _render(
     Args:
         config: the configuration.
         task: its task.
-        model: its model.
+        models: its models, by name.
         timed: the pace of this machine.
         target: the path of the configuration.
-        rows: the number of rows on which a run can train.
+        rows: the number of rows of the training table that are used.
         lengths: the lengths of the training texts.
     """
     environment = jinja2.Environment(
@@ -263,7 +364,7 @@ def _render(
     flow = partial(yaml.safe_dump, default_flow_style=True)
     environment.filters |= {"quoted": quote_yaml, "flow": flow, "command": run_command}
     experiment = config.experiments[EXPERIMENT]
-    [train_rows] = experiment.list_row_numbers(rows)
+    train_rows = rows - (rows // experiment.folds if experiment.folds else 0)
     others = [name for name in task.of_kind.metrics if name not in task.metrics]
     if task.outputs != 2:
         # F1 is of two classes.
@@ -273,10 +374,9 @@ def _render(
         name=EXPERIMENT,
         experiment=experiment.model_dump(mode="json"),
         task=task,
-        model=model,
+        models=models,
         timed=timed,
         target=target,
-        rows=rows,
         train_rows=train_rows,
         steps=math.ceil(train_rows / experiment.batch_size) * experiment.epochs,
         cut_share=messages.describe_cut_texts(lengths),

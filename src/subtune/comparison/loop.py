@@ -1,40 +1,39 @@
-"""The driver of a comparison: workers do its jobs until the answer is complete, or time is up."""
+"""The loop of a comparison: workers train what comes next, until everything is recorded or time is
+up. `subtune.comparison.next_runs` decides what comes next.
+"""
 
 import contextlib
-import json
-import os
+import math
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tqdm import tqdm
 
-from subtune.comparison.schedule import (
-    FULL,
-    TABLES,
-    Key,
-    Schedule,
-    Scores,
-    find_done_jobs,
-    job_key,
-    next_jobs,
-)
+from subtune.comparison.next_runs import FULL, Method, Progress, next_runs
+from subtune.comparison.recorded_results import AnswerSoFar, find_answer_so_far, write_results
 from subtune.comparison.workers import LONGEST_WAIT, Ended, Workers, end_in_words
 from subtune.core.errors import SubtuneError, listed
-from subtune.core.files import Layout, write_text
-from subtune.runs.learning_rates import best_rate, describe_search, recorded_scores
-from subtune.runs.records import is_recorded
-from subtune.steps.jobs import Job, Paths, files, run_job
+from subtune.core.ids import content_id
+from subtune.plan.cost import Cost
+from subtune.runs.records import list_run_ids, read_outcome
+from subtune.runs.spec import Fit, PlannedRun
+from subtune.steps import dataset, model, tokens
+from subtune.steps.context import Context
+from subtune.steps.jobs import Job, files
 
 SECONDS_BETWEEN_LINES = 30
 # The most seconds for a worker's last step and its checkpoint.
 SECONDS_TO_STOP = 10
-# The time that is kept for the tables of an early answer: a multiple of the slowest answer so far,
-# or, before the first answer, a share of the call. It has a minimum in seconds and a maximum share.
+# The time that is kept for tables, figures and the report: a multiple of the slowest answer so far
+# or, before the first one, a share of the call. It has a minimum in seconds and a maximum share.
 TIMES_AN_ANSWER, LEAST_SECONDS, MOST_SHARE, FIRST_SHARE = 4, 8, 0.2, 0.12
+NO_ANSWER = AnswerSoFar("", set())
 
 
 class Clock(NamedTuple):
@@ -55,26 +54,36 @@ class Clock(NamedTuple):
 
 
 @dataclass
-class Progress:
-    """Which jobs of a schedule are done, and which methods have failed.
+class Loop:
+    """What a call knows of its runs.
 
     Attributes:
-        schedule: the jobs.
-        results: the directory of the results.
+        context: the plan.
         clock: the times at which the call began and must end.
-        done: the jobs that are done.
-        given_up: the methods that are left out.
-        ended_early: the jobs whose worker ended, which are done once more.
+        scores: the score of each recorded run, by id; NaN if it diverged.
+        left_out: the methods that failed.
+        ended_early: the ids of jobs whose worker ended, which are done once more.
+        answer: the answer so far.
         seconds_of_answer: how long the slowest answer so far took; 0 before the first.
     """
 
-    schedule: Schedule
-    results: Path
+    context: Context
     clock: Clock
-    done: set[Key]
-    given_up: set[str] = field(default_factory=set)
-    ended_early: set[Key] = field(default_factory=set)
+    scores: dict[str, float] = field(default_factory=dict)
+    left_out: set[Method] = field(default_factory=set)
+    ended_early: set[str] = field(default_factory=set)
+    answer: AnswerSoFar = NO_ANSWER
     seconds_of_answer: float = 0
+
+    @cached_property
+    def planned(self) -> list[PlannedRun]:
+        """The planned runs."""
+        return [run for runs in self.context.plan.experiments.values() for run in runs]
+
+    @property
+    def progress(self) -> Progress:
+        """The plan, and what is recorded of it."""
+        return Progress(self.planned, self.context.plan.searches, self.scores, self.left_out)
 
     @property
     def seconds_of_training(self) -> float:
@@ -85,236 +94,210 @@ class Progress:
             kept = TIMES_AN_ANSWER * self.seconds_of_answer
         return seconds - max(LEAST_SECONDS, min(kept, MOST_SHARE * seconds))
 
-    @property
-    def store(self) -> Path:
-        """The directory of records."""
-        return Path(Layout(str(self.results)).records())
+    @cached_property
+    def makers(self) -> dict[str, Job]:
+        """The job that makes each file that training reads, by its path."""
+        made = chain(*(step.jobs(self.context) for step in (dataset, model, tokens)))
+        return {path: job for job in made for path in files(job.outputs)}
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every job is done."""
-        return len(self.done) == len(self.schedule.jobs)
+    def log(self, *parts: str) -> Path:
+        """Return the path of a log."""
+        return Path(self.context.paths.log(*parts))
 
-    @property
-    def so_far(self) -> Path:
-        """The folder for the inputs of early tables."""
-        return self.results / "so_far"
+    def read_scores(self) -> None:
+        """Read the scores of the runs that have been recorded since the last time."""
+        store, task = Path(self.context.paths.records()), self.planned[0].spec.tokens.data.task
+        for run_id in {*list_run_ids(store)} - self.scores.keys():
+            outcome = read_outcome(store, run_id)
+            of_split = outcome["scores"].get(task.evaluation[0], {})
+            self.scores[run_id] = of_split.get(task.metrics[0], math.nan)
 
-    def log(self, job: Job) -> Path:
-        """Return the log of a job."""
-        return Path(Layout(str(self.results)).log(job.step, job.id))
+    def next_jobs(self, running: Iterable[Job] = ()) -> Iterator[Job]:
+        """Yield jobs that can start, the most useful first.
 
-    def scores(self) -> dict[str, dict[float, float]]:
-        """Return the scores of each search's recorded runs."""
-        searches = self.schedule.searches.items()
-        return {id: recorded_scores(spec, self.store) for id, spec in searches}
-
-    def recorded_runs(self, scores: Scores) -> dict[str, str]:
-        """Return the recorded run of each planned run that has one, by key.
-
-        While a search is not finished, its runs are those at the best learning rate so far.
+        Each trains runs that share steps, or makes a file that training reads.
         """
-        searches, runs = self.schedule.searches, {}
-        rates = {id: best_rate(searches[id], tried) for id, tried in scores.items() if tried}
-        for key, planned in self.schedule.planned.items():
-            if planned.search is None or planned.search in rates:
-                run = planned.with_found_rate(rates)
-                if is_recorded(self.store, run.id):
-                    runs[key] = run.id
-        return runs
+        on_gpu, makers = self.context.config.assumptions.on_gpu, self.makers
+        started = {run.spec.id for job in running for run in _runs_of(job)}
+        for _, runs in next_runs(self.progress, self.answer.unlikely):
+            groups: dict[Hashable, list[PlannedRun]] = {}
+            for run in runs:
+                # Each regression on embeddings is a job.
+                is_fit = isinstance(run.spec.recipe, Fit)
+                shared = run.spec.id if is_fit else run.spec.step_key({}, on_gpu)
+                if run.spec.id not in started:
+                    groups.setdefault(shared, []).append(run)
+            for group in groups.values():
+                yield from _without_missing_inputs(self._training_job(group), makers)
 
-    def can_be_judged(self, runs: Mapping[str, str]) -> bool:
-        """Return whether two methods have a run."""
-        return len({self.schedule.planned[key].method for key in runs}) > 1
+    def _training_job(self, runs: list[PlannedRun]) -> Job:
+        """Return a job that trains runs, and has no outputs beside their records."""
+        name = content_id([run.spec.id for run in runs])
+        inputs = self.context.training_inputs(runs)
+        needed = self.context.training_resources(runs, Cost(), name)
+        spec = {"runs": [run.written() for run in runs]}
+        return Job("train", name, spec, inputs | {"searches": []}, {}, needed)
 
-    def judging_jobs(self, runs: Mapping[str, str], scores: Scores) -> list[Job]:
-        """Return the jobs that make tables, as if only the recorded runs were planned.
+    def methods_needing(self, job: Job) -> set[Method]:
+        """Return the methods that need a job, as names of model and method."""
+        runs = _runs_of(job)
+        if job.step != "train":
+            runs = [run for run in self.planned if job in self._makers_for(run)]
+        return {(run.model_name, run.method) for run in runs}
 
-        They read files that this function writes, in place of the files of sweeps and searches.
-        """
-        table, searches = self.so_far / "runs.csv", []
-        write_text(table, "".join(f"{key},{run}\n" for key, run in [("key", "run"), *runs.items()]))
-        for id, spec in self.schedule.searches.items():
-            if scores.get(id):
-                searches.append(str(self.so_far / f"{id}.json"))
-                write_text(Path(searches[-1]), json.dumps({id: describe_search(spec, scores[id])}))
-        read: Paths = {"sweeps": [str(table)], "searches": searches}
-        jobs = []
-        for job in self.schedule.jobs.values():
-            if job.step in TABLES:
-                inputs = {name: read.get(name, paths) for name, paths in job.inputs.items()}
-                jobs.append(job._replace(inputs=inputs))
-        return jobs
+    def _makers_for(self, run: PlannedRun) -> list[Job]:
+        """Return the jobs that make what a run reads."""
+        jobs = [self.makers[path] for path in files(self.context.computing_inputs(run.spec))]
+        return [*jobs, *(self.makers[path] for job in jobs for path in files(job.inputs))]
 
 
-def train_and_judge(
-    schedule: Schedule, results: Path, clock: Clock, at_once: int, lock: int
-) -> None:
-    """Do the jobs of a comparison within the clock's time, and write its tables.
+def _runs_of(job: Job) -> list[PlannedRun]:
+    """Return the runs that a job trains."""
+    return [PlannedRun.model_validate(run) for run in job.spec.get("runs", ())]
+
+
+def _without_missing_inputs(job: Job, makers: Mapping[str, Job]) -> Iterator[Job]:
+    """Yield a job, or the jobs that make those of its inputs that are not there."""
+    missing = [path for path in files(job.inputs) if not Path(path).exists()]
+    if not missing:
+        yield job
+    for path in missing:
+        yield from _without_missing_inputs(makers[path], makers)
+
+
+def train_and_judge(context: Context, clock: Clock, at_once: int, lock: int) -> None:
+    """Train the runs of a comparison within the clock's time, and write its tables.
 
     At the end of the time, or after an interrupt, workers write checkpoints, from which the next
-    call continues, and the runs that are recorded are judged.
+    call continues, and the runs that are recorded give the answer.
 
     Args:
         at_once: the number of jobs that are done side by side.
         lock: a locked file's descriptor, which workers hold until they end.
 
     Raises:
-        SubtuneError: full fine-tuning failed, or fewer than two methods can be compared.
-        KeyboardInterrupt: this is the second interrupt, or nothing can be judged yet.
+        SubtuneError: full fine-tuning failed, fewer than two methods are left, or no run is
+            recorded at the end of the time.
+        KeyboardInterrupt: this is the second interrupt, or no run is recorded.
     """
-    progress = Progress(schedule, results, clock, find_done_jobs(schedule))
-    if progress.is_complete:
-        _say(f"all {len(schedule.planned)} runs were recorded before")
-        return
-    workers, interrupt = Workers(at_once, results, lock), None
+    state = Loop(context, clock)
+    state.read_scores()
+    if not [*state.next_jobs()]:
+        _say(f"all {len(state.planned)} runs were recorded before")
+    workers, interrupt = Workers(at_once, Path(context.config.results), lock), None
     try:
         try:
-            _train(progress, workers)
+            _train(state, workers)
         except KeyboardInterrupt as error:
             interrupt = error
             _say("stopping: what is there is judged; another interrupt ends this at once")
-        if not progress.is_complete:
-            for ended in workers.stop(SECONDS_TO_STOP):
-                if ended.error is None and ended.exit_status is None:
-                    _note(progress, ended)
-            _judge(progress, workers, interrupt)
+        workers.stop(SECONDS_TO_STOP)
+        state.read_scores()
+        if not state.progress.find_recorded():
+            raise interrupt or SubtuneError(
+                "--minutes: the time is over before a method has a run; the same call with more "
+                "minutes goes on from here"
+            )
+        write_results(context, state.progress, state.log("tables"))
     finally:
         workers.close()
 
 
-def _train(progress: Progress, workers: Workers) -> None:
-    """Do all jobs, or those for which there is time."""
-    clock, next_line = progress.clock, SECONDS_BETWEEN_LINES
-    while clock.passed < progress.seconds_of_training:
-        _start(progress, workers)
+def _train(state: Loop, workers: Workers) -> None:
+    """Train all runs, or those for which there is time."""
+    clock, next_line, answered = state.clock, float(SECONDS_BETWEEN_LINES), 0
+    while clock.passed < state.seconds_of_training:
+        _start(state, workers)
         if not workers.running:
             return
-        until = min(next_line, progress.seconds_of_training, clock.passed + LONGEST_WAIT)
+        until = min(next_line, state.seconds_of_training, clock.passed + LONGEST_WAIT)
         if ended := workers.next_end(until - clock.passed):
-            _note(progress, ended)
-        if clock.passed >= next_line:
-            _say(_line(progress))
-            next_line += SECONDS_BETWEEN_LINES
+            _note(state, ended)
+        state.read_scores()
+        before, recorded = state.answer.line, len(state.progress.find_recorded())
+        if recorded > answered:
+            answered = recorded
+            _find_answer(state)
+        if state.answer.line != before or clock.passed >= next_line:
+            _say(_line(state))
+            next_line = clock.passed + SECONDS_BETWEEN_LINES
 
 
-def _start(progress: Progress, workers: Workers) -> None:
+def _start(state: Loop, workers: Workers) -> None:
     """Give a job to each free worker. A job whose worker ended before runs alone."""
-    if not workers.free:
-        return
-    given_up, running = progress.given_up, workers.running
-    jobs = next_jobs(progress.schedule, progress.done, progress.scores(), running, given_up)
-    for job in jobs[: workers.free]:
-        alone = any(job_key(one) in progress.ended_early for one in (job, *workers.running))
-        if alone and workers.running:
+    while workers.free:
+        running = {job.id for job in workers.running}
+        waiting = (job for job in state.next_jobs(workers.running) if job.id not in running)
+        job = next(waiting, None)
+        if job is None or (
+            workers.running and not state.ended_early.isdisjoint({job.id, *running})
+        ):
             return
-        workers.start(job, progress.log(job))
+        workers.start(job, state.log(job.step, job.id))
 
 
-def _note(progress: Progress, ended: Ended) -> None:
-    """Note that a job is done, or that it failed."""
-    job, key = ended.job, job_key(ended.job)
-    if ended.exit_status is not None and key not in progress.ended_early:
-        progress.ended_early.add(key)
-        line = f"{_named(progress, job)}: {end_in_words(ended.exit_status)}"
+def _note(state: Loop, ended: Ended) -> None:
+    """Note that a job failed, or that its worker ended."""
+    job = ended.job
+    if ended.exit_status is not None and job.id not in state.ended_early:
+        state.ended_early.add(job.id)
+        line = f"{_name_methods(state, job)}: {end_in_words(ended.exit_status)}"
         _say(f"{line}; tried again, with nothing beside it")
     elif ended.exit_status is not None:
-        _give_up(progress, job, end_in_words(ended.exit_status))
+        _leave_out(state, job, end_in_words(ended.exit_status))
     elif ended.error is not None:
-        _give_up(progress, job, ended.error)
-    elif not ended.stopped and key in progress.schedule.jobs:
-        progress.done.add(key)
+        _leave_out(state, job, ended.error)
 
 
-def _named(progress: Progress, job: Job) -> str:
-    return listed(sorted(progress.schedule.methods_needing(job)) or [job.step])
+def _name_methods(state: Loop, job: Job) -> str:
+    """Return the methods that need a job, or the model if these are all its methods."""
+    needing = state.methods_needing(job)
+    models = {run.model_name for run in state.planned}
+    if len(models) == 1:
+        return listed(sorted(method for _, method in needing))
+    return listed(sorted(f"{method} of {model}" for model, method in needing))
 
 
-def _give_up(progress: Progress, job: Job, why: str) -> None:
-    """Leave out the methods that need a job.
-
-    Raises:
-        SubtuneError: without them there is no comparison, or the job makes tables.
-    """
-    lost = progress.schedule.methods_needing(job)
-    methods = {run.method for run in progress.schedule.planned.values()}
-    if not lost or FULL in lost or len(methods - progress.given_up - lost) < 2:
-        raise SubtuneError(why if lost == methods else f"{_named(progress, job)}: {why}")
-    progress.given_up |= lost
-    _say(f"without {_named(progress, job)}: {why}")
-
-
-def _judge(progress: Progress, workers: Workers, interrupt: KeyboardInterrupt | None) -> None:
-    """Make the tables of the runs that are recorded.
+def _leave_out(state: Loop, job: Job, why: str) -> None:
+    """Leave out the methods that need a job, and a model without full fine-tuning.
 
     Raises:
-        SubtuneError: fewer than two methods can be compared, or a table cannot be made.
-        KeyboardInterrupt: fewer than two methods can be compared, after an interrupt.
+        SubtuneError: no model is left with full fine-tuning and another method.
     """
-    scores = progress.scores()
-    runs = progress.recorded_runs(scores)
-    if not progress.can_be_judged(runs):
-        raise interrupt or SubtuneError(
-            "--minutes: the time is over before two methods have a run; the same call with more "
-            "minutes goes on from here"
-        )
-    jobs = progress.judging_jobs(runs, scores)
-    tables = Schedule({job_key(job): job for job in jobs})
-    done: set[Key] = set()
-    while len(done) < len(jobs):
-        for job in next_jobs(tables, done, {}, workers.running)[: workers.free]:
-            workers.start(job, progress.log(job))
-        if ended := workers.next_end(LONGEST_WAIT):
-            if ended.exit_status is not None or ended.error is not None:
-                raise SubtuneError(ended.error or end_in_words(ended.exit_status or 0))
-            done.add(job_key(ended.job))
-    for job in jobs:
-        # Outputs that are older than the configuration are made again by the next call.
-        seconds = Path(job.inputs["configuration"]).stat().st_mtime - 1
-        for path in files(job.outputs):
-            os.utime(path, (seconds, seconds))
+    every = {(run.model_name, run.method) for run in state.planned}
+    lost = state.methods_needing(job)
+    left = every - state.left_out - lost
+    kept = {model for model, method in left if method == FULL}
+    left = {(model, method) for model, method in left if model in kept}
+    if len(left) <= len(kept):
+        raise SubtuneError(why if lost == every else f"{_name_methods(state, job)}: {why}")
+    state.left_out = every - left
+    gone = listed(sorted({model for model, _ in lost} - kept)) or _name_methods(state, job)
+    _say(f"without {gone}: {why}")
 
 
-def _line(progress: Progress) -> str:
-    """Return a line about the time, the runs, and the answer so far."""
-    schedule, scores = progress.schedule, progress.scores()
-    runs = progress.recorded_runs(scores)
-    times = map(tqdm.format_interval, (progress.clock.passed, progress.clock.seconds))
-    line = f"{' of '.join(times)}  {len(runs)} of {len(schedule.planned)} runs"
-    tried = {
-        spec.run.with_learning_rate(rate).id
-        for id, spec in schedule.searches.items()
-        for rate in scores[id]
-    } - {*runs.values()}
-    if tried:
-        line += f", and {len(tried)} with other learning rates"
-    if progress.can_be_judged(runs) and (answer := _answer_so_far(progress, runs, scores)):
-        line += f"; so far: {answer}"
-    return line
-
-
-def _answer_so_far(progress: Progress, runs: Mapping[str, str], scores: Scores) -> str:
-    """Return the answer so far in a few words, or an empty text. Note how long it takes."""
-    # Importing them takes seconds, once.
-    from subtune.analysis.answer import find_answers, short_answer
-    from subtune.analysis.run_scores import read_row_scores
-    from subtune.analysis.tables import read_table
-
-    began, found = time.monotonic(), []
+def _find_answer(state: Loop) -> None:
+    """Find the answer so far, and note how long this takes."""
+    began = time.monotonic()
     with contextlib.suppress(SubtuneError, OSError):
-        for job in progress.judging_jobs(runs, scores):
-            if job.step == "scores":
-                made: dict[str, Any] = {
-                    name: str(progress.so_far / job.id / Path(str(path)).name)
-                    for name, path in job.outputs.items()
-                }
-                run_job(job._replace(outputs=made))
-                chosen = read_table(made["chosen"])
-                row_scores = read_row_scores([made["row_scores"]])
-                found += find_answers(chosen, row_scores)
-        seconds = time.monotonic() - began
-        progress.seconds_of_answer = max(progress.seconds_of_answer, seconds)
-    return "; ".join(map(short_answer, found))
+        state.answer = find_answer_so_far(state.context, state.progress)
+    seconds = time.monotonic() - began
+    state.seconds_of_answer = max(state.seconds_of_answer, seconds)
+
+
+def _line(state: Loop) -> str:
+    """Return a line about the time, the runs, and the answer so far."""
+    recorded = {run.id for run in state.progress.find_recorded().values()}
+    times = map(tqdm.format_interval, (state.clock.passed, state.clock.seconds))
+    line = f"{' of '.join(times)}  {len(recorded)} of {len(state.planned)} runs"
+    tried = {
+        search.run.with_learning_rate(rate).id
+        for id, search in state.context.plan.searches.items()
+        for rate in state.progress.tried_rates(id)
+    }
+    if others := len(tried - recorded):
+        line += f", and {others} with other learning rates"
+    return f"{line}; so far: {state.answer.line}" if state.answer.line else line
 
 
 def _say(line: str) -> None:

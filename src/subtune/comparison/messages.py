@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -166,9 +166,17 @@ def describe_cut_texts(lengths: Lengths) -> str:
     return f"which cuts {lengths.cut:.1%} of them and reads {read} of their tokens"
 
 
-def fold_lines(facts: Facts, folds: int) -> Iterator[str]:
-    """Yield lines about a cross-validation with ``folds`` folds, for tables without dev rows."""
+def fold_lines(facts: Facts, folds: int, runs: int) -> Iterator[str]:
+    """Yield lines about a cross-validation, for tables without dev rows.
+
+    Args:
+        facts: the facts about the tables.
+        folds: the number of folds.
+        runs: the number of folds on which a run is scored.
+    """
     judged = f"each row is predicted once, by one of {folds} runs that did not train on it"
+    if runs < folds:
+        judged = f"{runs} of {folds} folds are predicted, each by a run that did not train on it"
     if "test" in facts.parts:
         judged = f"one of {folds} folds chooses each run's epoch, and test rows give the scores"
     yield f"no dev rows: {judged}; --dev names some"
@@ -176,6 +184,35 @@ def fold_lines(facts: Facts, folds: int) -> Iterator[str]:
     if few := [shown(word) for word in counts if counts[word] < folds]:
         can = "some folds have none of them, which can lower F1 and Matthews correlation"
         yield f"labels with fewer rows than folds: {listed(few, NAMED, 'and')}; {can}"
+
+
+def sample_lines(
+    asked: Mapping[str, int], drawn: Mapping[str, int], experiment: Experiment
+) -> Iterator[str]:
+    """Yield a line if not all rows are used.
+
+    Args:
+        asked: the number of rows of each split.
+        drawn: how many of them are used.
+        experiment: the settings.
+    """
+    if asked == drawn:
+        return
+    train, folds = drawn["train"], experiment.folds
+    parts = [f"{train:,} of {asked['train']:,} rows, by class"]
+    if folds:
+        judging = train // folds
+        parts = [f"{parts[0]}: {train - judging:,} train, {judging:,} judge, in each of "]
+        parts[0] += f"{len(experiment.seeds)} divisions"
+    else:
+        parts[0] += " train"
+    names = {"validation": "dev", "test": "test"}
+    parts += [
+        f"{drawn[split]:,} of {asked[split]:,} {name} rows judge"
+        for split, name in names.items()
+        if drawn.get(split) != asked.get(split)
+    ]
+    yield f"{'; '.join(parts)}; more minutes use more"
 
 
 def model_line(model: StartingModel) -> str:
@@ -208,23 +245,22 @@ def run_line(experiment: Experiment) -> str:
 
 
 def reduction_lines(
-    usual: Experiment, chosen: Experiment, rows: int, lengths: Lengths, minutes: float
+    usual: Experiment, chosen: Experiment, lengths: Lengths, minutes: float
 ) -> Iterator[str]:
     """Yield a line if settings were reduced to fit into ``minutes``.
 
     Args:
         usual: the experiment without a time limit.
         chosen: the reduced experiment.
-        rows: the number of rows on which a run can train.
         lengths: the lengths of the texts, with the chosen ``max_length``.
         minutes: the time limit.
     """
     changes = []
     if left_out := [method for method in usual.methods if method not in chosen.methods]:
         changes.append(f"without {', '.join(left_out)}")
-    [train_rows] = chosen.list_row_numbers(rows)
-    if train_rows < rows:
-        changes.append(f"{train_rows:,} of {rows:,} rows train")
+    if len(chosen.seeds) < len(usual.seeds):
+        unit = "folds" if chosen.folds else "seeds"
+        changes.append(f"{len(chosen.seeds)} {unit} in place of {len(usual.seeds)}")
     if chosen.epochs < usual.epochs:
         changes.append(f"{plural(chosen.epochs, 'epoch')} in place of {usual.epochs}")
     elif chosen.epochs == usual.epochs and chosen.by_method != usual.by_method:

@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from subtune.comparison import Options, loop, with_options
 from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
-from subtune.comparison.messages import sheet_lines
 from subtune.comparison.results import CONFIGURATION, Comparison, load
-from subtune.comparison.schedule import make_schedule
 from subtune.comparison.splits import (
     Rows,
     Split,
@@ -35,10 +32,10 @@ from subtune.comparison.splits import (
 from subtune.config import parse_config_file
 from subtune.config.checks import check_config, read_config
 from subtune.core.errors import SubtuneError, listed, one_line
-from subtune.core.files import Layout, write_text
+from subtune.core.files import Layout, hash_text, write_text
 from subtune.core.ids import content_id
 from subtune.data.table_files import is_directory
-from subtune.steps.jobs import write_plan
+from subtune.steps.context import preflight
 
 # The file in the results with the first call's question.
 ASKED = "comparison.json"
@@ -52,21 +49,22 @@ class Question(NamedTuple):
         name: the task's name.
         splits: the rows of each split.
         options: the options about tables, model and limits.
-        divided: the file whose rows are divided into training and dev rows, if there is one.
+        dev_share: the share of the training rows that are drawn as the dev set, if one is asked.
     """
 
     name: str
     splits: dict[str, Split]
     options: Options
-    divided: Path | None
+    dev_share: float | None
 
     @property
     def identity(self) -> dict[str, Any]:
         """The values on which the runs depend. Another identity needs another directory."""
-        chosen = asdict(self.options)
+        chosen = asdict(self.options) | {"dev": self.dev_share}
         # A later call may have another time and another margin.
         del chosen["minutes"], chosen["margin"]
-        return {split: rows.identity for split, rows in self.splits.items()} | chosen
+        kept = {name: value for name, value in chosen.items() if value is not None}
+        return {split: rows.identity for split, rows in self.splits.items()} | kept
 
 
 @with_options
@@ -132,11 +130,9 @@ def answer_question(
                 _continue(place, question, say)
             else:
                 _configure(place, question, say)
-            data = parse_config_file(place / CONFIGURATION)
-            configuration, plan = check_config(data), write_plan(data)
-            schedule = make_schedule(plan, place / CONFIGURATION, configuration.assumptions.on_gpu)
+            context = preflight(check_config(parse_config_file(place / CONFIGURATION)))
         clock = loop.Clock(began, began + 60 * question.options.minutes)
-        loop.train_and_judge(schedule, place, clock, configuration.jobs_at_once or 1, lock)
+        loop.train_and_judge(context, clock, context.config.jobs_at_once or 1, lock)
     return load(place)
 
 
@@ -149,40 +145,50 @@ def _question(
 ) -> Question:
     """Return what a call asks. Columns get their names as text, and a model its absolute path."""
     how = {"encoding": options.encoding, "sheet": options.sheet}
-    splits = find_splits(train, dev, test, revision, **how)
+    dev_share = dev if isinstance(dev, float) else None
+    if dev_share is not None and not 0 < dev_share < 1:
+        raise SubtuneError(
+            f"--dev: found {dev_share}, expected a share between 0 and 1, such as 0.2"
+        )
+    splits = find_splits(train, None if dev_share else dev, test, revision, **how)
+    if dev_share:
+        splits.pop("validation", None)
     texts = column_names(options.text) or []
     if isinstance(texts, str):
         texts = [texts]
     text, text2 = [*texts, column_names(options.text2), None][:2]
-    model = None if options.model is None else str(options.model)
-    if model and is_directory(model) and not Path(model).is_absolute():
-        # Workers run in another folder.
-        model = str(Path(model).resolve())
     named = replace(
         options,
         text=text,
         text2=text2,
         label=column_names(options.label),
-        model=model,
+        group=column_names(options.group),
+        model=_name_models(options.model),
     )
-    divided = None
-    if isinstance(dev, float) and isinstance(train, str | Path):
-        divided = Path(train)
-    return Question(task_name(train), splits, named, divided)
+    return Question(task_name(train), splits, named, dev_share)
+
+
+def _name_models(models: Any) -> str | list[str] | None:
+    """Return the name of a model or of several. Directories are absolute."""
+    if models is None:
+        return None
+    if isinstance(models, str | Path):
+        # Workers run in another folder.
+        return str(Path(models).resolve()) if is_directory(Path(models)) else str(models)
+    names = [str(_name_models(model)) for model in models]
+    return names if len(names) > 1 else names[0]
 
 
 def _configure(place: Path, question: Question, say: Say) -> None:
     """Write the rows that are no files yet, the question, and a configuration."""
     paths = write_splits(question.splits, place, place / question.name)
     kept = question.identity | {"minutes": question.options.minutes}
-    (place / ASKED).write_text(f"{json.dumps(kept, indent=2, default=str)}\n")
-    lines: Iterable[str] = ()
-    if question.divided and not question.options.sheet:
-        # `init` sees only the files with the divided rows.
-        lines = sheet_lines(question.divided)
-    written = [f"{place / CONFIGURATION} has these settings"]
-    settings = write_first_configuration(paths, question.options, place / CONFIGURATION, str(place))
-    _say_all(chain(lines, settings, written), say)
+    target, options = place / CONFIGURATION, question.options
+    lines = write_first_configuration(paths, options, target, str(place), question.dev_share)
+    _say_all(lines, say)
+    kept["configuration"] = hash_text(target.read_text("utf-8"))
+    write_text(place / ASKED, f"{json.dumps(kept, indent=2, default=str)}\n")
+    _say_all([f"{target} has these settings"], say)
 
 
 def _continue(place: Path, question: Question, say: Say) -> None:
@@ -193,27 +199,35 @@ def _continue(place: Path, question: Question, say: Say) -> None:
     """
     before = json.loads((place / ASKED).read_text())
     planned, minutes = before.pop("minutes", math.inf), question.options.minutes
+    written_as, path = before.pop("configuration", None), place / CONFIGURATION
     asked = question.identity
+    before = {name: value for name, value in before.items() if value is not None}
     if differing := [key for key in asked | before if asked.get(key) != before.get(key)]:
         raise SubtuneError(
             f"--results: {place} has the results of a call with other {listed(differing)}; name "
             "another directory"
         )
-    if planned < minutes:
-        line = (
-            f"{place} goes on with its runs, which were planned for {planned:g} minutes; "
-            f"--results with another directory plans for {minutes:g}"
-        )
-        _say_all([line], say)
     written = read_config(place / CONFIGURATION)
     if Path(written.results) != place:
         raise SubtuneError(
             f"--results: {place} was {written.results} before; move it back to continue, or "
             "open it with subtune.load"
         )
-    if written.experiments[EXPERIMENT].margin != question.options.margin:
+    text = path.read_text("utf-8")
+    if planned < minutes and hash_text(text) == written_as:
+        # More minutes may use more rows. Runs that are planned again are not trained again.
+        path.unlink()
+        try:
+            _configure(place, question, say)
+        except BaseException:
+            write_text(path, text)
+            raise
+    elif planned < minutes:
+        line = f"{path} was planned for {planned:g} minutes or edited: it stays as it is"
+        _say_all([line], say)
+    if read_config(path).experiments[EXPERIMENT].margin != question.options.margin:
         # Comments stay, and no run depends on the margin.
-        path, margin = place / CONFIGURATION, question.options.margin
+        margin = question.options.margin
         line, new = r"(?m)^( +margin: )[^ \n]+", rf"\g<1>{margin}"
         text, changes = re.subn(line, new, path.read_text("utf-8"))
         if changes != 1:

@@ -12,7 +12,7 @@ import numpy as np
 
 from subtune.comparison import DEFAULTS
 from subtune.comparison.user_table import make_name
-from subtune.config.fields import ALL_ROWS, HUB_MODELS, REPOSITORY, SearchOfRates
+from subtune.config.fields import HUB_MODELS, REPOSITORY, SearchOfRates
 from subtune.config.schema import Config, Experiment, MethodSettings
 from subtune.core import process
 from subtune.core.errors import SubtuneError, cut, locate_errors
@@ -147,6 +147,34 @@ class StartingModel(Value):
         return dict(zip(problems["method"], problems["problem"], strict=True))
 
 
+def find_starting_models(
+    names: str | Sequence[str] | None, texts: Sequence[tuple[str, ...]]
+) -> tuple[dict[str, StartingModel], dict[str, str]]:
+    """Return models by their names in the configuration, and why others are left out.
+
+    Args:
+        names: one or several names for `find_starting_model`, or None.
+        texts: one or two texts per row, which the models' tokenizers must know.
+
+    Raises:
+        SubtuneError: no model can be used.
+    """
+    found, problems = dict[str, StartingModel](), dict[str, str]()
+    several = [names] if names is None or isinstance(names, str) else names
+    for name in several:
+        try:
+            model = find_starting_model(name)
+            model.token_counts(texts[: DEFAULTS.rows_tried])
+        except SubtuneError as error:
+            if len(several) == len(problems) + 1:
+                raise
+            problems[str(name)] = str(error)
+            continue
+        number = sum(other.name == model.name for other in found.values())
+        found[f"{model.name}-{number + 1}" if number else model.name] = model
+    return found, problems
+
+
 def find_starting_model(name: str | None) -> StartingModel:
     """Return the model with this name, or the default model.
 
@@ -183,7 +211,7 @@ class Times(NamedTuple):
     """Estimated seconds on this machine, with the time for tables.
 
     Attributes:
-        all: seconds of all runs.
+        all: seconds of all runs of one model.
         first: seconds of the longest run by itself.
     """
 
@@ -191,87 +219,112 @@ class Times(NamedTuple):
     first: float
 
 
-def list_experiments(
+class Choice(NamedTuple):
+    """Settings that take a certain time.
+
+    Attributes:
+        experiment: the settings.
+        rows: the number of rows of the training table that are used.
+    """
+
+    experiment: Experiment
+    rows: int
+
+
+def find_learning_rates(methods: Iterable[str], hidden_size: int) -> dict[str, tuple[float, ...]]:
+    """Return the learning rates of each method for the width that is nearest to a model's."""
+    rates = {}
+    for method in methods:
+        by_width = DEFAULTS.methods[method]["learning_rates"]
+        nearest = min(by_width, key=lambda width: abs(width - hidden_size))
+        rates[method] = tuple(by_width[nearest])
+    return rates
+
+
+def list_choices(
     rows: int,
+    fewest_rows: int,
     windows: Sequence[int],
-    hidden_size: int,
-    methods: Iterable[str],
+    rates: Mapping[str, tuple[float, ...]],
     fixed: Mapping[str, Any],
     least_batch: int = 1,
-) -> list[Experiment]:
-    """Return experiments with a table and a model, the best first and the quickest last.
+) -> list[Choice]:
+    """Return settings for a table and a model, the best first and the quickest last.
 
     In the first ones, methods with few parameters train for more epochs than the other methods.
     Then follow the reductions of `_reductions`, each with fewer and fewer epochs.
 
     Args:
-        rows: the number of rows that a run can train on.
+        rows: the number of rows of the training table.
+        fewest_rows: a smaller sample is not drawn.
         windows: values of `max_length`, the longest first.
-        hidden_size: the model's hidden size.
-        methods: the methods whose parameters the model has.
-        fixed: the settings that do not depend on time. With `folds`, there are as many seeds.
+        rates: the methods whose parameters the model has, with their learning rates.
+        fixed: the settings that do not depend on time.
         least_batch: the smallest batch that uses the machine well; if it leaves fewer than
             `fewest_steps` steps, batches are smaller.
     """
-    rates: dict[str, tuple[float, ...]] = {}
-    for method in methods:
-        # Those for the width that is nearest to the model's.
-        by_width = DEFAULTS.methods[method]["learning_rates"]
-        nearest = min(by_width, key=lambda width: abs(width - hidden_size))
-        rates[method] = tuple(by_width[nearest])
-    found = []
-    for train_rows, max_length, shorter in _reductions(rows, windows):
+    found, folds = [], fixed.get("folds")
+    for number, max_length, seeds, shorter in _reductions(rows, fewest_rows, windows):
+        train_rows = number - (number // folds if folds else 0)
         size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
         fewest, batch_size = math.ceil(shorter["epochs"] * size["epochs"]), least_batch
         while train_rows * fewest < batch_size * DEFAULTS.fewest_steps:
             batch_size //= 2
         kept = {m: tried for m, tried in rates.items() if m not in shorter["without"]}
-        if "rows" in shorter:
-            # The middle learning rate; a method that trains nothing has none.
+        if shorter.get("one_rate"):
+            # A method that trains nothing has none.
             kept = {method: tried[len(tried) // 2 :][:1] for method, tried in kept.items()}
         shortest = Experiment(
             **fixed,
-            methods={
-                m: SearchOfRates(search=tried) if len(tried) > 1 else tried or None
-                for m, tried in kept.items()
-            },
-            seeds=tuple(range(fixed.get("folds") or DEFAULTS.seeds)),
+            methods={method: write_rates(tried) for method, tried in kept.items()},
+            seeds=tuple(range(min(seeds, folds or seeds))),
             epochs=fewest,
             batch_size=max(batch_size, size["batch_size"]),
             max_length=max_length,
-            train_rows=(train_rows if train_rows < rows else ALL_ROWS,),
             schedule=DEFAULTS.schedule,
             warmup=DEFAULTS.warmup,
         )
         epochs = range(size["epochs"], fewest - 1, -1)
-        found += [shortest.model_copy(update={"epochs": number}) for number in epochs]
-    best, longer = found[0], [method for method in rates if method in DEFAULTS.longer["methods"]]
+        found += [Choice(shortest.model_copy(update={"epochs": n}), number) for n in epochs]
+    best, longer = found[0].experiment, [m for m in rates if m in DEFAULTS.longer["methods"]]
     for times in reversed(DEFAULTS.longer["times"]):
         own = MethodSettings(epochs=times * best.epochs)
-        found.insert(0, best.model_copy(update={"by_method": dict.fromkeys(longer, own)}))
+        more = best.model_copy(update={"by_method": dict.fromkeys(longer, own)})
+        found.insert(0, Choice(more, rows))
     return found
 
 
-def _reductions(rows: int, windows: Sequence[int]) -> Iterator[tuple[int, int, Mapping]]:
-    """Yield shorter windows, then fewer methods and rows, and finally the shortest settings.
+def write_rates(rates: tuple[float, ...]) -> SearchOfRates | tuple[float, ...] | None:
+    """Return learning rates as a setting: several are searched, and no rate is None."""
+    return SearchOfRates(search=rates) if len(rates) > 1 else rates or None
+
+
+def _reductions(
+    rows: int, fewest_rows: int, windows: Sequence[int]
+) -> Iterator[tuple[int, int, int, Mapping]]:
+    """Yield shorter windows, then fewer seeds, rows and methods, and the shortest settings.
 
     Yields:
-        The number of rows that a run trains on, `max_length`, and an entry of `shorter` or
+        The number of rows, `max_length`, the number of seeds or folds, and an entry of `shorter` or
         `shortest` in the defaults.
     """
     *longer, last = [window for window in windows if window > DEFAULTS.shortest_window] or windows
+    every, fewer = DEFAULTS.shorter
     for window in longer:
-        yield rows, window, DEFAULTS.shorter[0]
-    fewer_rows = [rows]
-    while fewer_rows[-1] // 2 >= DEFAULTS.fewest_rows:
-        fewer_rows.append(fewer_rows[-1] // 2)
-    for number in fewer_rows:
-        for shorter in DEFAULTS.shorter:
-            yield number, last, shorter
-    fewer, fewest = DEFAULTS.shortest
+        yield rows, window, DEFAULTS.seeds, every
+    for seeds in range(DEFAULTS.seeds, DEFAULTS.fewest_seeds - 1, -1):
+        yield rows, last, seeds, every
+    samples = [number for number in DEFAULTS.samples if fewest_rows <= number < rows]
+    few = [number for number in samples if number < DEFAULTS.samples_of_every_method]
+    for number in samples:
+        if number not in few:
+            yield number, last, DEFAULTS.fewest_seeds, every
+    for number in few or [rows]:
+        yield number, last, DEFAULTS.fewest_seeds, fewer
+    least = samples[-1] if samples else rows
     for window in dict.fromkeys((last, windows[-1])):
-        yield fewer_rows[-1], window, fewer
-    yield min(rows, fewest["rows"]), windows[-1], fewest
+        for shortest in DEFAULTS.shortest:
+            yield least, window, DEFAULTS.fewest_seeds, shortest
 
 
 def possible_windows(counts: np.ndarray, longest: int) -> list[int]:
@@ -294,18 +347,21 @@ def estimate_times(config: Config, size: TaskSize) -> Times | None:
     """Estimate the time of a configuration without asking the hub or reading tables.
 
     Args:
-        config: a configuration with one experiment, model and task.
+        config: a configuration with one experiment and task. The time is that of the last model.
         size: the size of the task.
 
     Returns:
         The time, or None if the model's size is unknown.
     """
-    [(name, source)], [experiment] = config.models.items(), config.experiments.values()
+    [*_, (name, source)], [experiment] = config.models.items(), config.experiments.values()
     if source.hub:
         # The model's pooling is not known, and hardly changes the estimate.
         update = {"revision": SOME_COMMIT, "pooling": source.pooling or "first"}
-        models = {name: source.model_copy(update=update)}
-        config = config.model_copy(update={"models": models})
+        source = source.model_copy(update=update)
+    [key] = config.experiments
+    experiment = experiment.model_copy(update={"models": (name,)})
+    only = {"models": {name: source}, "experiments": {key: experiment}}
+    config = config.model_copy(update=only)
     task = config.all_tasks()[experiment.tasks[0]]
     rows = make_data_spec(config, task, task.labelled_splits, experiment.folds)
     plan = make_plan(config, {rows.key: size})

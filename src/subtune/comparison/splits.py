@@ -91,7 +91,7 @@ def name_arguments(text: str) -> str:
 
 def find_splits(
     train: Rows | Mapping[str, Rows],
-    dev: Rows | float | None = None,
+    dev: Rows | None = None,
     test: Rows | None = None,
     revision: str | None = None,
     **how: str | None,
@@ -100,8 +100,8 @@ def find_splits(
 
     Args:
         train: a file, a table, a dataset on the hub, or a mapping of splits.
-        dev: rows like ``train``, or the name of one of ``train``'s splits, or a share of the
-            training rows; default: ``train``'s own dev rows, if it has some.
+        dev: rows like ``train``, or the name of one of ``train``'s splits; default: ``train``'s own
+            dev rows, if it has some.
         test: rows like ``train``, or the name of one of ``train``'s splits.
         revision: commit, branch or tag of a dataset on the hub.
         how: ``encoding`` of files, and ``sheet`` of Excel files.
@@ -119,9 +119,7 @@ def find_splits(
     splits = {"train": named("train", "train") if has_splits else named_or_own("train", train)}
     # A mapping without dev rows is fine, but an unknown name in it may be a typo.
     has_dev = not (isinstance(train, Mapping) and train.keys() <= {"train", "test"})
-    if isinstance(dev, float):
-        splits = _divide_split(splits["train"], dev)
-    elif dev is not None:
+    if dev is not None:
         splits["validation"] = named_or_own("dev", dev)
     elif has_splits and has_dev:
         splits["validation"] = named("dev", *DEV)
@@ -214,24 +212,6 @@ def _split_of_rows(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
         )
     table = _to_frame(rows)
     return Split(hash_text(_json_lines(table)), lambda results: table)
-
-
-def _divide_split(train: Split, share: float) -> dict[str, Split]:
-    """Return a split to train on and one to evaluate on, drawn from the same rows."""
-    if not 0 < share < 1:
-        raise SubtuneError(f"--dev: found {share}, expected a share between 0 and 1, such as 0.2")
-
-    @cache
-    def divide(results: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-        rows = train.frame(results)
-        assert rows is not None
-        rows = rows.sample(frac=1, random_state=0)
-        first = round(share * len(rows))
-        return rows[first:], rows[:first]
-
-    others = Split(f"{train.identity} without {share}", lambda results: divide(results)[0])
-    dev = Split(f"{share} of {train.identity}", lambda results: divide(results)[1])
-    return {"train": others, "validation": dev}
 
 
 def _to_frame(rows: Any) -> pd.DataFrame:

@@ -181,7 +181,7 @@ def _check_fractions(config: Config, path: str, experiment: Experiment) -> Itera
 def _check_folds(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
     """Yield a line per setting that does not fit cross-validation."""
     folds, seeds = experiment.folds or 1, len(experiment.seeds)
-    if seeds % folds:
+    if seeds > folds and seeds % folds:
         yield (
             f"{path}.folds: found {folds} with {seeds} seeds, expected a multiple of {folds} "
             "seeds: each seed's run is scored on one fold, and all folds must be used equally often"

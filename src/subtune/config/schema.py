@@ -105,6 +105,9 @@ class OwnTask(Section):
     """the label words in order; leave them out for regression and spans; default for several label
     columns: their names. Files of texts may have numbers, from 0, in place of the words, if no word
     is a number"""
+    group: ColumnName | None = None
+    """column whose value rows of one author, patient or thread share: with `folds`, these rows are
+    in one fold. A row with an empty cell is a group of its own"""
     metrics: Annotated[tuple[Metric, ...], DISTINCT] = ()
     """metrics, the deciding one first; default for tokens and spans: the usual ones"""
     predictions: dict[MethodName, ColumnsOfPredictions] = {}
@@ -142,6 +145,7 @@ class OwnTask(Section):
             evaluation=("validation", TEST) if TEST in self.files else ("validation",),
             encoding=self.encoding,
             sheet=self.sheet,
+            group=self.group,
             predictions=tuple(self.predictions.items()),
         )
 

@@ -13,6 +13,7 @@ from subtune.models.model_config import has_one_end, has_token_types, longest_te
 from subtune.models.model_files import TOKENIZER, read_tokenizer, unknown_lines, unknown_share
 from subtune.runs.spec import DataSpec
 from subtune.tasks import TaskSpec
+from subtune.tasks.examples import GROUP
 from subtune.tasks.sentences import separate_texts
 from subtune.tasks.task_kind import Columns, number_rows
 
@@ -74,6 +75,8 @@ def read_hub_split(
 def dataset_features(task: TaskSpec) -> datasets.Features:
     """Return the columns of every dataset: ``idx``, and those of the task's kind."""
     types = {"idx": "int32", **task.of_kind.column_types(task)}
+    if task.group:
+        types[GROUP] = "string"
     return datasets.Features(
         {
             name: datasets.List(datasets.Value(*kind))
@@ -150,11 +153,15 @@ def row_encoder(
     tokenizer = read_tokenizer(model_directory, has_one_end(config, task.of_kind.head))
 
     def encode(batch: Columns, numbers: Sequence[int]) -> dict[str, list]:
+        groups = batch.get(GROUP)
         if apart:
             batch = separate_texts(batch)
         encoded = task.of_kind.encode(tokenizer, batch, max_length, doc_stride)
         if apart:
             encoded["row"] = [number for number in numbers for _ in task.text]
+        if groups:
+            rows = encoded.get("row", numbers)
+            encoded[GROUP] = [groups[number - numbers[0]] for number in rows]
         if not has_token_types(config):
             del encoded["token_type_ids"]
         largest = max(max(ids, default=0) for ids in encoded["input_ids"])

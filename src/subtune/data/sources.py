@@ -25,6 +25,7 @@ from subtune.data.table_files import is_directory, is_file
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs.spec import DataSpec
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
+from subtune.tasks.examples import GROUP
 from subtune.tasks.task import USUAL_SIZE, TaskSize
 from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, PlacedRow, number_rows
 
@@ -267,6 +268,8 @@ def measure_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
     texts = {split: list(task.of_kind.texts(cells)) for split, cells in columns.items()}
     train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
     counts = {"different texts": len(set(map(tuple, train)))}
+    if GROUP in columns["train"]:
+        counts["different groups"] = len(set(columns["train"][GROUP]))
     weighed = None
     if task.labels:
         by_row, every = task.of_kind.head == SEQUENCE_CLASSIFICATION, columns["train"]["label"]

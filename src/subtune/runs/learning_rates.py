@@ -10,6 +10,7 @@ that was interrupted reads what it trained before.
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,18 +65,29 @@ def _first(spec: SearchSpec) -> Sequence[float]:
     return spec.rates[middle - 1 : middle + 2]
 
 
-def recorded_scores(spec: SearchSpec, store: Path) -> dict[float, float]:
-    """Return the scores of the rates that a search asked for and that are recorded."""
-    task, scores = spec.run.tokens.data.task, dict[float, float]()
-    while found := [
-        rate
-        for rate in next_rates(spec, scores)
-        if records.is_recorded(store, spec.run.with_learning_rate(rate).id)
-    ]:
-        for rate in found:
-            outcome = records.read_outcome(store, spec.run.with_learning_rate(rate).id)
-            scores[rate] = outcome["scores"][task.evaluation[0]][task.metrics[0]]
-    return scores
+def read_score(run: RunSpec, store: Path) -> float | None:
+    """Return the score that compares learning rates, or None if a run is not recorded."""
+    if not records.is_recorded(store, run.id):
+        return None
+    task = run.tokens.data.task
+    return records.read_outcome(store, run.id)["scores"][task.evaluation[0]][task.metrics[0]]
+
+
+def recorded_scores(
+    spec: SearchSpec, score: Callable[[RunSpec], float | None]
+) -> dict[float, float]:
+    """Return the scores of the rates that a search asked for and that are recorded.
+
+    ``score``: a function that returns a run's score, or None if the run is not recorded.
+    """
+    scores: dict[float, float] = {}
+    while True:
+        asked = next_rates(spec, scores)
+        known = {rate: score(spec.run.with_learning_rate(rate)) for rate in asked}
+        found = {rate: value for rate, value in known.items() if value is not None}
+        if not found:
+            return scores
+        scores |= found
 
 
 def find_learning_rates(
@@ -89,7 +101,7 @@ def find_learning_rates(
     """
     specs = [*specs]
     while True:
-        scores = [recorded_scores(spec, store) for spec in specs]
+        scores = [recorded_scores(spec, partial(read_score, store=store)) for spec in specs]
         asked = [
             spec.run.with_learning_rate(rate)
             for spec, known in zip(specs, scores, strict=True)

@@ -1,8 +1,8 @@
 """The step `runs`: the table of all runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from subtune.steps.jobs import Job
 
@@ -26,10 +26,23 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the table of all runs, and the meanings of its columns."""
-    from subtune.analysis.tables import column_meanings, join_run_ids, table_of_runs
+    """Write the table of the runs of finished sweeps."""
+    from subtune.analysis.tables import join_run_ids
 
     finished = join_run_ids(job.spec["planned"], job.inputs["sweeps"], job.inputs["searches"])
+    write_table_of_runs(job, finished, outputs)
+
+
+def write_table_of_runs(
+    job: Job, finished: Sequence[Mapping[str, Any]], outputs: Mapping[str, str]
+) -> None:
+    """Write the table of finished runs, and the meanings of its columns.
+
+    ``finished``: from `subtune.analysis.tables.join_run_ids`, of what the job's spec has as
+    ``planned``.
+    """
+    from subtune.analysis.tables import column_meanings, table_of_runs
+
     table = table_of_runs(Path(job.resources["store"]), finished)
     table.to_csv(outputs["csv"], index=False)
     column_meanings(list(table)).to_csv(outputs["columns"], index=False)

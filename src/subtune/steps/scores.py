@@ -5,7 +5,7 @@ of rows; pseudo-values of scores, for intervals; learning curves; and changes of
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from subtune.steps.jobs import Job
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from subtune.runs.spec import PlannedRun
     from subtune.steps.context import Context
 
@@ -86,30 +88,44 @@ def _describe_runs(runs: "Sequence[PlannedRun]") -> list[dict[str, Any]]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the tables. The job fails if recorded predictions do not give the recorded score."""
+    """Write the tables of the runs of finished sweeps."""
+    from subtune.analysis.tables import join_run_ids
+
+    finished = join_run_ids(job.spec["runs"], job.inputs["sweeps"], job.inputs["searches"])
+    for name, table in make_score_tables(job, finished).items():
+        table.to_parquet(outputs[name], index=False)
+
+
+def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[str, "pd.DataFrame"]:
+    """Return the tables `SCORE_TABLES` of finished runs.
+
+    ``finished``: from `subtune.analysis.tables.join_run_ids`.
+
+    Raises:
+        SubtuneError: recorded predictions do not give the recorded score.
+    """
     import pandas as pd
 
     from subtune.analysis import chosen_runs, parameters, run_scores
     from subtune.analysis.brought_predictions import score_brought_predictions
-    from subtune.analysis.tables import join_run_ids
     from subtune.data.predictions import read_predictions
     from subtune.models.model_config import read_dimensions
     from subtune.tasks.task import ScoreColumn, TaskSpec
 
     asked, store = job.spec, Path(job.resources["store"])
     columns = [ScoreColumn(**column) for column in asked["columns"]]
+    directories = dict(zip(asked["models"], map(Path, job.inputs["models"]), strict=True))
     sizes = {
-        model: read_dimensions(Path(path)).parameters
-        for model, path in zip(asked["models"], job.inputs["models"], strict=True)
+        name: read_dimensions(directories[name]).parameters
+        for name in {run["model"] for run in finished}
     }
-    runs = [
-        run
+    with_sizes = [
+        {**run}
         | {"encoder_size": 0 if run["method"] == "tf-idf" else sizes[run["model"]]}
         | {"across_models": not asked["paper"]}
-        for run in asked["runs"]
+        for run in finished
     ]
-    finished = join_run_ids(runs, job.inputs["sweeps"], job.inputs["searches"])
-    every = run_scores.collect_scores(finished, store, columns, apart=not asked["paper"])
+    every = run_scores.collect_scores(with_sizes, store, columns, apart=not asked["paper"])
     best = chosen_runs.choose_rates(every)
     run_scores.require_scores_of_predictions(best["run"], store)
     chosen = chosen_runs.with_verdicts(chosen_runs.on_most_rows(best), store, columns)
@@ -125,7 +141,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
         for name, brought in asked["predictions"].items()
     }
     brought, brought_rows = score_brought_predictions(chosen, store, columns, predictions)
-    tables = {
+    return {
         "scores": every,
         "chosen": pd.concat([chosen, brought], ignore_index=True) if len(brought) else chosen,
         "row_scores": pd.concat([row_scores, brought_rows]),
@@ -134,5 +150,3 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
         "changes": parameters.component_changes(chosen, store),
         "parameter_changes": parameters.mean_abs_changes(chosen, drawn, store),
     }
-    for name, table in tables.items():
-        table.to_parquet(outputs[name], index=False)

@@ -43,6 +43,8 @@ class TaskSpec(Value):
         evaluation: the splits that are scored.
         encoding: the encoding of text files.
         sheet: the sheet of Excel files.
+        group: the column whose value the rows of one author, patient or thread share; they are in
+            one fold.
         merge_labels: true only in records of versions that compared label words without capitals.
     """
 
@@ -59,6 +61,7 @@ class TaskSpec(Value):
     evaluation: tuple[str, ...] = ("validation",)
     encoding: str | None = None
     sheet: str | None = None
+    group: str | None = None
     merge_labels: bool = False
 
     @property
@@ -83,7 +86,9 @@ class TaskSpec(Value):
 
     def columns_read(self, labelled: bool) -> tuple[str, ...]:
         """Return the columns that are read from rows with or without labels."""
-        return (*self.text, *self.label_columns) if labelled else self.text
+        if not labelled:
+            return self.text
+        return (*self.text, *self.label_columns, *filter(None, [self.group]))
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:

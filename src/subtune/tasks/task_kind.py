@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, cut, one_of, shown
 from subtune.tasks import metrics
-from subtune.tasks.examples import IGNORED, Examples
+from subtune.tasks.examples import GROUP, IGNORED, Examples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +108,8 @@ class TaskKind(ABC):
     def from_rows(
         self, task: TaskSpec, rows: Iterable[PlacedRow], *, labelled: bool, source: str
     ) -> Columns:
-        """Return the columns of one split: ``idx``, the rows' numbers from 0, and `column_types`.
+        """Return the columns of one split: ``idx``, the rows' numbers from 0, `column_types`, and
+        ``group`` if the task names such a column.
 
         Args:
             task: the task.
@@ -119,17 +120,20 @@ class TaskKind(ABC):
         Raises:
             SubtuneError: ``source`` has no rows, or a row does not fit the task.
         """
-        table = []
+        table, groups = [], []
         for number, (where, row) in enumerate(rows):
             place = f"{source}: {where}"
             for column in task.columns_read(labelled):
                 if column not in row:
                     raise SubtuneError(f"{place}: no such column: {one_of(column, row)}")
             table.append((number, *self.read_cells(task, row, labelled, place)))
+            # A row without a group is a group of its own.
+            groups.append(str(row.get(task.group or "") or f"row {number}"))
         if not table:
             raise SubtuneError(f"{source}: found no rows, expected at least one")
         columns = map(list, zip(*table, strict=True))
-        return dict(zip(("idx", *self.column_types(task)), columns, strict=True))
+        found = dict(zip(("idx", *self.column_types(task)), columns, strict=True))
+        return found | ({GROUP: groups} if task.group else {})
 
     @abstractmethod
     def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:

@@ -1,15 +1,19 @@
 """What a comparison does about jobs that fail, and about workers that end."""
 
 import signal
+from types import SimpleNamespace
 
 import pytest
 
 from subtune.comparison import loop
-from subtune.comparison.loop import Clock, Progress
-from subtune.comparison.schedule import next_jobs
+from subtune.comparison.loop import Clock, Loop
+from subtune.comparison.next_runs import next_runs
 from subtune.comparison.workers import Ended
 from subtune.core.errors import SubtuneError
-from tests.helpers.jobs import comparison
+from subtune.steps.jobs import Job
+from tests.helpers.comparisons import progress
+
+TOKENS = Job("tokens", "t", {}, {}, {"tokens": "t"}, {})
 
 
 @pytest.fixture
@@ -20,46 +24,61 @@ def lines(monkeypatch) -> list[str]:
     return found
 
 
-@pytest.fixture
-def progress(tmp_path, lines):
-    """The progress of a call that has the tokens."""
-    return Progress(comparison(), tmp_path, Clock(0, 60), {("tokens", "t")})
+def made(*models: str) -> Loop:
+    """A call that knows its plan, and that all runs need the tokens."""
+    found = progress(models=models)
+    plan = SimpleNamespace(experiments={"mine": found.planned}, searches=found.searches)
+    context = SimpleNamespace(plan=plan, computing_inputs=lambda run: {"tokens": "t"})
+    state = Loop(context, Clock(0, 60))
+    state.makers = {"t": TOKENS}
+    return state
 
 
 @pytest.fixture
-def jobs(progress):
-    """The next job of some methods."""
-    found = next_jobs(progress.schedule, progress.done, {})
-    return {"+".join(sorted(progress.schedule.methods_needing(job))): job for job in found}
+def state(lines):
+    return made("a")
 
 
-def test_a_method_that_fails_is_left_out_with_one_line(progress, jobs, lines):
-    loop._note(progress, Ended(jobs["bitfit+layernorm"], error="no rows"))
+def job_of(state: Loop, *methods: str, model: str = "a") -> Job:
+    """A job that trains the next runs of some methods."""
+    every = [run for _, runs in next_runs(state.progress) for run in runs]
+    runs = [run for run in every if run.method in methods and run.model_name == model]
+    return Job("train", "+".join(methods), {"runs": [r.written() for r in runs]}, {}, {}, {})
+
+
+def test_a_method_that_fails_is_left_out_with_one_line(state, lines):
+    loop._note(state, Ended(job_of(state, "bitfit", "layernorm"), error="no rows"))
     assert lines == ["without bitfit, layernorm: no rows"]
-    assert progress.given_up == {"bitfit", "layernorm"}
+    assert state.left_out == {("a", "bitfit"), ("a", "layernorm")}
 
 
-def test_without_full_or_a_second_method_there_is_no_comparison(progress, jobs):
+def test_without_full_or_a_second_method_there_is_no_comparison(state):
     with pytest.raises(SubtuneError, match=r"^full: no rows$"):
-        loop._note(progress, Ended(jobs["full"], error="no rows"))
-    loop._note(progress, Ended(jobs["embeddings"], error="no embeddings"))
+        loop._note(state, Ended(job_of(state, "full"), error="no rows"))
+    loop._note(state, Ended(job_of(state, "embeddings"), error="no embeddings"))
     with pytest.raises(SubtuneError, match=r"^bitfit, layernorm: no rows$"):
-        loop._note(progress, Ended(jobs["bitfit+layernorm"], error="no rows"))
+        loop._note(state, Ended(job_of(state, "bitfit", "layernorm"), error="no rows"))
 
 
-def test_a_failing_table_ends_the_call_and_failing_rows_end_all_methods(progress):
-    by_id = progress.schedule.jobs
-    with pytest.raises(SubtuneError, match=r"^scores: no scores$"):
-        loop._note(progress, Ended(by_id["scores", "mine"], error="no scores"))
+def test_rows_that_fail_end_all_methods(state):
     with pytest.raises(SubtuneError, match=r"^no tokens$"):
-        loop._note(progress, Ended(by_id["tokens", "t"], error="no tokens"))
+        loop._note(state, Ended(TOKENS, error="no tokens"))
 
 
-def test_a_job_whose_worker_ended_is_done_once_more_by_itself(progress, jobs, lines):
-    end = Ended(jobs["embeddings"], exit_status=-signal.SIGKILL)
-    loop._note(progress, end)
-    assert not progress.given_up
-    loop._note(progress, end)
+def test_a_model_that_fails_is_left_out_and_the_other_goes_on(lines):
+    state = made("a", "b")
+    loop._note(state, Ended(job_of(state, "full", model="b"), error="no weights"))
+    assert lines == ["without b: no weights"]
+    assert {model for model, _ in state.left_out} == {"b"}
+    loop._note(state, Ended(job_of(state, "bitfit"), error="no rows"))
+    assert lines[1:] == ["without bitfit of a: no rows"]
+
+
+def test_a_job_whose_worker_ended_is_done_once_more_by_itself(state, lines):
+    end = Ended(job_of(state, "embeddings"), exit_status=-signal.SIGKILL)
+    loop._note(state, end)
+    assert not state.left_out
+    loop._note(state, end)
     killed = "its process was killed, as if there were too little memory"
     assert lines == [
         f"embeddings: {killed}; tried again, with nothing beside it",
@@ -67,23 +86,27 @@ def test_a_job_whose_worker_ended_is_done_once_more_by_itself(progress, jobs, li
     ]
 
 
-def test_a_job_that_was_stopped_is_not_done(progress, jobs):
-    loop._note(progress, Ended(jobs["embeddings"], stopped=True))
-    assert progress.done == {("tokens", "t")}
+def test_a_job_that_was_stopped_is_not_left_out(state, lines):
+    loop._note(state, Ended(job_of(state, "embeddings"), stopped=True))
+    assert not state.left_out and not lines
 
 
-def test_a_second_interrupt_ends_the_call(tmp_path, monkeypatch, lines):
+def test_a_second_interrupt_ends_the_call(monkeypatch, lines, tmp_path):
     def interrupt(*_):
         raise KeyboardInterrupt
 
+    context = made("a").context
+    context.config = SimpleNamespace(results=str(tmp_path))
+    monkeypatch.setattr(Loop, "read_scores", lambda state: None)
+    monkeypatch.setattr(Loop, "next_jobs", lambda state: [TOKENS])
     monkeypatch.setattr(loop, "_train", interrupt)
-    monkeypatch.setattr(loop, "_judge", interrupt)
+    monkeypatch.setattr(loop.Workers, "stop", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        loop.train_and_judge(comparison(), tmp_path, Clock(0, 60), at_once=1, lock=0)
+        loop.train_and_judge(context, Clock(0, 60), at_once=1, lock=0)
     assert lines == ["stopping: what is there is judged; another interrupt ends this at once"]
 
 
-def test_time_is_kept_for_tables(progress):
-    assert progress.seconds_of_training == 52
-    progress.seconds_of_answer = 5
-    assert progress.seconds_of_training == 48
+def test_time_is_kept_for_tables(state):
+    assert state.seconds_of_training == 52
+    state.seconds_of_answer = 5
+    assert state.seconds_of_training == 48

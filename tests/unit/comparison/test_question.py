@@ -1,5 +1,7 @@
 """A comparison's messages, and predictions of its methods."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -35,8 +37,8 @@ def untrained(monkeypatch):
     vectors = {"vectors": Pace(per_layer=0, per_teraflop=1)}
     monkeypatch.setattr(pace, "measure_pace", lambda *of: MeasuredPace("a machine", vectors))
 
-    def write_page(schedule, results, *_):
-        (results / "report.html").touch()
+    def write_page(context, *_):
+        Path(context.config.results, "report.html").touch()
 
     monkeypatch.setattr(loop, "train_and_judge", write_page)
 
@@ -71,7 +73,7 @@ def test_the_sheet_of_a_workbook_that_is_divided_is_said(tmp_path, untrained):
             rows.to_excel(book, sheet_name=name, index=False)
     said: list[str] = []
     compare(tmp_path / "book.xlsx", dev=0.2, results=tmp_path / "results", say=said.append)
-    assert "sheet 'one' of one, two (the first; sheet names another)" in said[0]
+    assert any("sheet 'one' of one, two (the first; sheet names another)" in s for s in said[:2])
 
 
 def test_another_margin_changes_one_number_of_the_configuration(tmp_path, untrained):
@@ -81,3 +83,36 @@ def test_another_margin_changes_one_number_of_the_configuration(tmp_path, untrai
         compare(rows, results=tmp_path / "out", margin=margin, say=lambda line: None)
         texts.append((tmp_path / "out" / "comparison.yaml").read_text())
     assert texts[0].replace("margin: 0.02  # the", "margin: 0.5  # the") == texts[1] != texts[0]
+
+
+def test_a_drawn_dev_set_has_no_text_of_the_training_set(tmp_path, untrained):
+    rows = pd.DataFrame({"text": [f"text {n % 20}" for n in range(60)], "label": ["a", "b"] * 30})
+    compare(rows, dev=0.2, results=tmp_path / "out", say=lambda line: None)
+    train, dev = (
+        pd.read_json(tmp_path / "out" / "sample" / f"{split}.jsonl", lines=True)
+        for split in ("train", "validation")
+    )
+    assert {*train["text"]}.isdisjoint(dev["text"])
+    assert len(train) + len(dev) == 60 and 9 <= len(dev) <= 15
+    assert dev["label"].nunique() == 2
+
+
+def test_more_minutes_plan_again_and_an_edited_configuration_stays(tmp_path, untrained):
+    rows = pd.DataFrame({"text": [f"text {n}" for n in range(40)], "label": ["a", "b"] * 20})
+    said: list[str] = []
+    configuration = tmp_path / "out" / "comparison.yaml"
+    compare(rows, minutes=0.1, results=tmp_path / "out", say=said.append)
+    short = configuration.read_text()
+    compare(rows, minutes=10_000, results=tmp_path / "out", say=said.append)
+    long = configuration.read_text()
+    assert "epochs: 20" in long and short != long
+    configuration.write_text(f"{long}# mine\n")
+    compare(rows, minutes=20_000, results=tmp_path / "out", say=said.append)
+    assert configuration.read_text() == f"{long}# mine\n"
+    assert "was planned for 10000 minutes or edited: it stays as it is" in said[-1]
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5])
+def test_a_share_is_between_0_and_1(tmp_path, share):
+    with pytest.raises(SubtuneError, match=f"^dev: found {share}, expected a share between 0 and"):
+        compare(pd.DataFrame({"text": ["a"], "label": ["b"]}), dev=share, results=tmp_path / "out")

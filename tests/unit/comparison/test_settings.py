@@ -1,10 +1,20 @@
 """The model of a name, and settings by the number of rows and the model's size."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 from subtune.comparison import DEFAULTS, settings
-from subtune.comparison.settings import find_starting_model, list_experiments, possible_windows
+from subtune.comparison.settings import (
+    find_learning_rates,
+    find_starting_model,
+    find_starting_models,
+    list_choices,
+    possible_windows,
+    write_rates,
+)
+from subtune.config.fields import SearchOfRates
 from subtune.core.errors import SubtuneError
 from subtune.methods import METHODS
 from subtune.tasks import TASKS
@@ -76,61 +86,92 @@ def test_tokens_are_those_of_the_tokenizer_or_are_guessed(tiny_bert):
 
 @pytest.mark.parametrize(("width", "nearest"), [(32, 384), (384, 384), (512, 384), (4096, 768)])
 def test_learning_rates_are_those_of_the_nearest_width(width, nearest):
-    rates = list_experiments(200, [32], width, ["full"], FIXED)[0].methods["full"]
-    assert rates.search == tuple(DEFAULTS.methods["full"]["learning_rates"][nearest])
+    rates = find_learning_rates(["full", "embeddings"], width)
+    usual = tuple(DEFAULTS.methods["full"]["learning_rates"][nearest])
+    assert rates == {"full": usual, "embeddings": ()}
+    assert [*map(write_rates, rates.values())] == [SearchOfRates(search=usual), None]
+
+
+def choices(rows, windows=(32,), methods=("full",), **options) -> list:
+    rates = find_learning_rates(methods, 384)
+    return list_choices(rows, 1, windows, rates, FIXED | options.pop("fixed", {}), **options)
 
 
 @pytest.mark.parametrize(("rows", "size"), [(100, 8), (250, 16), (480, 32), (2000, 32)])
 def test_batches_are_larger_if_that_is_quicker_and_leaves_enough_steps(rows, size):
-    assert list_experiments(rows, [32], 384, ["full"], FIXED, 32)[0].batch_size == size
+    assert choices(rows, least_batch=32)[0].experiment.batch_size == size
 
 
 def test_fewer_rows_are_seen_more_often():
     numbers = (200, 1000, 2500, 20_000, 10**6)
-    sizes = [list_experiments(rows, [32], 384, ["full"], FIXED)[0] for rows in numbers]
-    assert [size.epochs for size in sizes] == [20, 10, 5, 3, 2]
+    assert [choices(rows)[0].experiment.epochs for rows in numbers] == [20, 10, 5, 3, 2]
 
 
-def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows():
-    found = list_experiments(2000, [32], 384, DEFAULTS.methods, FIXED)
-    assert [(*s.list_row_numbers(2000), len(s.methods), s.epochs) for s in found] == [
-        *((2000, 6, epochs) for epochs in (10, 10, 10, 9, 8, 7)),
-        *((2000, 5, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
-        *((1000, 6, epochs) for epochs in (10, 9, 8, 7)),
-        *((1000, 5, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
-        *((1000, 4, epochs) for epochs in (10, 9, 8, 7, 6, 5, 4, 3)),
-        *((250, 3, epochs) for epochs in range(20, 5, -1)),
+def steps_of(found) -> list[tuple]:
+    """The number of rows, seeds and methods, and the window, of settings in their order."""
+    steps = [
+        (c.rows, len(c.experiment.seeds), len(c.experiment.methods), c.experiment.max_length)
+        for c in found
     ]
+    return [*dict.fromkeys(steps)]
+
+
+def test_quicker_settings_have_fewer_epochs_then_fewer_seeds_then_fewer_rows_then_fewer_methods():
+    found = choices(2000, methods=DEFAULTS.methods)
+    every = len(DEFAULTS.methods)
+    assert steps_of(found) == [
+        *((2000, seeds, every, 32) for seeds in (5, 4, 3, 2)),
+        *((rows, 2, every, 32) for rows in (1400, 1000)),
+        *((rows, 2, every - 1, 32) for rows in (700, 500, 350, 250)),
+        *((250, 2, methods, 32) for methods in (every - 2, every - 3)),
+    ]
+    epochs = [choice.experiment.epochs for choice in found if len(choice.experiment.seeds) == 5]
+    assert epochs == [10, 10, 10, 9, 8, 7]
     # The last ones search no learning rates.
-    assert [*found[-1].methods.values()] == [(1e-4,), (4e-3,), None]
-    *searched, embeddings = found[-16].methods.values()
-    assert ([len(rates.search) for rates in searched], embeddings) == ([3, 3, 3], None)
+    last = found[-1].experiment.methods
+    assert (last["full"], last["layernorm"], last["embeddings"]) == ((1e-4,), (4e-3,), None)
     # Two methods of few parameters have more steps in the first settings.
-    longer = ["bitfit", "layernorm"]
     own_epochs = [
-        {method: own.epochs for method, own in settings.by_method.items()} for settings in found
+        {method: own.epochs for method, own in choice.experiment.by_method.items()}
+        for choice in found
     ]
+    longer = ["bitfit", "layernorm"]
     assert own_epochs[:2] == [dict.fromkeys(longer, 30), dict.fromkeys(longer, 20)]
     assert not any(own_epochs[2:])
-    assert {len(settings.seeds) for settings in found} == {5}
-    # Small tables keep their rows.
-    small = list_experiments(50, [32], 384, ["full"], FIXED)
-    assert {settings.train_rows for settings in small} == {("all",)}
 
 
-def test_shorter_windows_are_tried_before_methods_are_dropped():
-    found = list_experiments(2000, [512, 256, 128, 64], 384, DEFAULTS.methods, FIXED)
-    steps = [(*s.list_row_numbers(2000), len(s.methods), s.max_length) for s in found]
-    assert [*dict.fromkeys(steps)] == [
-        *((2000, 6, window) for window in (512, 256, 128)),
-        (2000, 5, 128),
-        *((1000, methods, 128) for methods in (6, 5, 4)),
-        # The shortest settings of all.
-        (1000, 4, 64),
-        (250, 3, 64),
+def test_a_small_table_keeps_its_rows_and_a_sample_has_rows_of_each_class():
+    assert {choice.rows for choice in choices(50)} == {50}
+    rates = find_learning_rates(["full"], 384)
+    found = list_choices(10_000, 1000, (32,), rates, FIXED)
+    assert min(choice.rows for choice in found) == 1000
+
+
+def test_no_fold_is_scored_twice():
+    found = choices(50, fixed={"folds": 3})
+    assert {len(choice.experiment.seeds) for choice in found} == {3, 2}
+
+
+def test_shorter_windows_are_tried_before_rows_are_drawn():
+    steps = steps_of(choices(2000, (512, 256, 128, 64), DEFAULTS.methods))
+    every = len(DEFAULTS.methods)
+    windows = [(rows, window) for rows, *_, window in steps]
+    assert windows[:4] == [(2000, 512), (2000, 256), (2000, 128), (2000, 128)]
+    # The shortest window is for the shortest settings.
+    assert [step for step in steps if step[-1] == 64] == [
+        (250, 2, every - 2, 64),
+        (250, 2, every - 3, 64),
     ]
-    # Methods of few parameters have more epochs only with the longest window.
-    assert {settings.max_length for settings in found if settings.by_method} == {512}
+
+
+def test_models_of_one_name_are_told_apart_and_one_that_is_none_is_left_out(tiny_bert, tmp_path):
+    shutil.copytree(tiny_bert, tmp_path / tiny_bert.name)
+    names = [str(tiny_bert), str(tmp_path / tiny_bert.name), "/no/such/model"]
+    models, problems = find_starting_models(names, [("a text",)])
+    assert [*models] == [tiny_bert.name, f"{tiny_bert.name}-2"]
+    assert [*problems] == ["/no/such/model"]
+    with pytest.raises(SubtuneError, match="--model: found '/no/such/model'"):
+        find_starting_models(["/no/such/model"], [("a text",)])
 
 
 @pytest.mark.parametrize(

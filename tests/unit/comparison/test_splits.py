@@ -65,18 +65,10 @@ def test_classes_of_a_dataset_are_written_by_name(tmp_path, feature, labels, wor
     assert [row["label"] for row in lines(split, tmp_path)] == words
 
 
-def test_a_share_of_the_training_rows_evaluates(tmp_path):
-    splits = find_splits(ROWS, 0.3)
-    train, dev = (lines(splits[split], tmp_path) for split in ("train", "validation"))
-    assert (len(train), len(dev)) == (7, 3)
-    assert sorted(row["text"] for row in train + dev) == sorted(ROWS["text"])
-
-
-@pytest.mark.parametrize("dev", [0.5, ROWS])
-def test_a_file_in_another_encoding_is_written_anew(tmp_path, dev):
+def test_a_file_in_another_encoding_is_written_anew(tmp_path):
     path = tmp_path / "cafes.csv"
     path.write_text("text,label\ncafé,1\nbar,0\n", encoding="latin-1")
-    splits = find_splits(path, dev, encoding="latin-1")
+    splits = find_splits(path, ROWS, encoding="latin-1")
     texts = {row["text"] for split in splits.values() for row in lines(split, tmp_path)}
     assert {"café", "bar"} <= texts
 
@@ -122,7 +114,6 @@ def test_the_identity_follows_the_rows_and_not_the_path(tmp_path):
 @pytest.mark.parametrize(
     ("train", "dev", "said"),
     [
-        (ROWS, 1.5, "dev: found 1.5, expected a share between 0 and 1"),
         (ROWS, "nowhere.csv", "dev: found no file 'nowhere.csv'"),
         ("nowhere.csv", ROWS, "train: found no file 'nowhere.csv'"),
         (["a text"], ROWS, "train: found list, expected a path, a pandas DataFrame"),

@@ -379,8 +379,8 @@ def test_costs_are_of_the_rows_that_train_and_judge(plan_table):
     ("changes", "said"),
     [
         (
-            {"seeds": [0]},
-            "experiments.mine.folds: found 2 with 1 seeds, expected a multiple of 2 seeds",
+            {"seeds": [0, 1, 2]},
+            "experiments.mine.folds: found 2 with 3 seeds, expected a multiple of 2 seeds",
         ),
         (
             {"files": ("train", "validation")},

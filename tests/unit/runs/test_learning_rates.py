@@ -1,6 +1,7 @@
 """Searches for learning rates: the next rates, the best one, and what a search leaves."""
 
 import math
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from subtune.runs.learning_rates import (
     best_rate,
     find_learning_rates,
     next_rates,
+    read_score,
     recorded_scores,
 )
 from subtune.runs.spec import SearchSpec
@@ -138,7 +140,7 @@ def test_a_search_leaves_ordinary_runs_and_a_table_of_them(tmp_path, tiny_bert):
     assert scored[found["learning_rate"]] == max(scored.values())
     # A search whose runs are recorded trains none.
     assert find_learning_rates([spec], tmp_path, None) == {spec.id: found}
-    assert recorded_scores(spec, tmp_path) == scored
+    assert recorded_scores(spec, partial(read_score, store=tmp_path)) == scored
 
 
 def test_searches_of_one_job_train_side_by_side(tmp_path, tiny_bert):

@@ -1,0 +1,81 @@
+"""Rows that are drawn from a user's tables: a dev set, and a sample that fits into the minutes."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from subtune.comparison import DEFAULTS
+from subtune.core.files import write_text
+from subtune.tasks import TaskSpec
+from subtune.tasks.examples import GROUP, connect_rows
+from subtune.tasks.task_kind import Columns
+
+# Numbers are drawn from this many ranges with about as many rows.
+RANGES = 10
+
+
+def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) -> np.ndarray:
+    """Draw rows so that each label, or range of numbers, keeps its share.
+
+    Rows with equal texts, or of the same group, are drawn together, so the number of rows may
+    differ by the size of such a set.
+
+    Args:
+        task: the task.
+        columns: the columns of a split (`subtune.data.sources.read_columns`).
+        number: the number of rows to draw.
+        among: the numbers of the rows from which they are drawn.
+
+    Returns:
+        The numbers of the drawn rows, in ascending order.
+    """
+    if number >= len(among):
+        return among
+    texts = [" ".join(" ".join(row).casefold().split()) for row in task.of_kind.texts(columns)]
+    labels = np.array(columns["label"])
+    if task.of_kind.has_numbers:
+        strata = labels.argsort(kind="stable").argsort() * RANGES // len(labels)
+    else:
+        strata = task.of_kind.strata(labels)
+    rows = pd.DataFrame(
+        {"stratum": strata, "set": connect_rows(texts, columns.get(GROUP) or texts)}
+    )
+    rows = rows.loc[among].sample(frac=1, random_state=0)
+    # A set counts for the stratum of its first row.
+    sets = rows.groupby("set", sort=False).agg(stratum=("stratum", "first"), size=("set", "size"))
+    before = sets.groupby("stratum")["size"].cumsum() - sets["size"]
+    wanted = sets.groupby("stratum")["size"].transform("sum") * number / len(among)
+    return np.sort(rows.index[rows["set"].isin(sets.index[before < wanted.round().clip(lower=1)])])
+
+
+def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np.ndarray]:
+    """Return the numbers of the rows to train on, and of a drawn share as the dev set."""
+    every = np.arange(len(columns["label"]))
+    dev = draw_rows(task, columns, round(share * len(every)), every)
+    return {"train": np.setdiff1d(every, dev), "validation": dev}
+
+
+def count_judging_rows(train_rows: int, rows: int) -> int:
+    """Return how many of a dev or test set's rows are used beside ``train_rows`` training rows."""
+    return min(rows, max(DEFAULTS.fewest_judging, train_rows // 2))
+
+
+def write_drawn_rows(
+    tables: Mapping[str, Sequence[Mapping]], drawn: Mapping[str, Iterable[int]], folder: Path
+) -> dict[str, str]:
+    """Write the drawn rows of each split as JSON lines, and return the files.
+
+    Args:
+        tables: the rows of each split: cells by column.
+        drawn: the numbers of the rows that are written.
+        folder: the folder for the files.
+    """
+    files = {}
+    for split, rows in tables.items():
+        lines = (json.dumps(rows[n], ensure_ascii=False, default=str) for n in drawn[split])
+        files[split] = str(folder / f"{split}.jsonl")
+        write_text(Path(files[split]), "".join(f"{line}\n" for line in lines))
+    return files

@@ -1,0 +1,53 @@
+"""The plan of a small comparison."""
+
+from collections.abc import Mapping
+
+from subtune.comparison.next_runs import Progress
+from subtune.methods import METHODS
+from subtune.runs.spec import Fit, Fold, PlannedRun, RunSpec, SearchSpec
+from tests.helpers import examples
+
+RATES = (1e-4, 1e-3, 1e-2)
+SEARCHED = ("full", "bitfit", "layernorm")
+
+
+def run_of(method: str, fold: int, model: str = "a") -> RunSpec:
+    spec = examples.run_spec()
+    spec = spec.replaced(model=spec.model.replaced(version=model))
+    recipe = spec.recipe.replaced(fold=Fold(of=2, number=fold))
+    if method == "embeddings":
+        recipe = Fit(fold=recipe.fold)
+    return spec.replaced(selection=METHODS[method], recipe=recipe, seed=fold)
+
+
+def search_of(method: str, model: str = "a") -> SearchSpec:
+    return SearchSpec(run=run_of(method, 0, model), rates=RATES)
+
+
+def score_id(method: str, fold: int, rate: float | None = None, model: str = "a") -> str:
+    """Return the id of a run, of which a search has a learning rate."""
+    run = run_of(method, fold, model)
+    return (run.with_learning_rate(rate) if rate else run).id
+
+
+def progress(
+    scores: Mapping[str, float] | None = None, models: tuple[str, ...] = ("a",), left_out=()
+) -> Progress:
+    """Return two folds of four methods, three of which search a learning rate."""
+    planned, searches = [], {}
+    for model in models:
+        names = {"model_name": model, "train_rows": 8}
+        for method in SEARCHED:
+            search = search_of(method, model)
+            searches[search.id] = search
+            planned += [
+                PlannedRun(
+                    spec=run_of(method, fold, model), search=search.id, method=method, **names
+                )
+                for fold in (0, 1)
+            ]
+        planned += [
+            PlannedRun(spec=run_of("embeddings", fold, model), method="embeddings", **names)
+            for fold in (0, 1)
+        ]
+    return Progress(planned, searches, scores or {}, left_out)

@@ -1,0 +1,91 @@
+"""What a comparison trains next, from its plan and from what is recorded."""
+
+import pytest
+
+from subtune.comparison.next_runs import next_runs
+from tests.helpers.comparisons import SEARCHED, progress, score_id
+
+FLOORS = {score_id("embeddings", fold): 0.6 for fold in (0, 1)}
+MIDDLE = {score_id(method, 0, 1e-3): 0.7 for method in SEARCHED}
+# Worse scores on both sides of the middle rate.
+TUNED = MIDDLE | {score_id(method, 0, rate): 0.5 for method in SEARCHED for rate in (1e-4, 1e-2)}
+
+
+def described(found) -> list[str]:
+    """Each group of runs in turn: their methods, learning rates and folds."""
+    return [
+        " ".join(
+            f"{run.method}"
+            + (f"@{run.spec.recipe.learning_rate:g}" if run.spec.recipe.learning_rate else "")
+            + f"/{run.spec.recipe.fold.number}"
+            for run in runs
+        )
+        for _, runs in found
+    ]
+
+
+def test_floors_come_first_then_full_and_each_method_at_its_middle_rate():
+    assert described(next_runs(progress()))[:3] == [
+        "embeddings/0",
+        "full@0.001/0",
+        "bitfit@0.001/0 layernorm@0.001/0",
+    ]
+
+
+def test_then_come_the_other_rates_and_no_other_fold_before_a_rate_is_found():
+    assert described(next_runs(progress(MIDDLE | FLOORS))) == [
+        "full@0.0001/0 full@0.01/0",
+        "bitfit@0.0001/0 bitfit@0.01/0 layernorm@0.0001/0 layernorm@0.01/0",
+    ]
+
+
+def test_a_search_goes_on_at_its_edge():
+    rising = TUNED | {score_id("full", 0, 1e-2): 0.9}
+    assert described(next_runs(progress(rising | FLOORS)))[0] == "full@0.1/0"
+
+
+def test_then_the_other_folds_train_at_the_best_rate():
+    best = TUNED | FLOORS | {score_id("bitfit", 0, 1e-4): 0.9, score_id("bitfit", 0, 1e-5): 0.5}
+    assert described(next_runs(progress(best))) == [
+        "full@0.001/1",
+        "bitfit@0.0001/1 layernorm@0.001/1",
+    ]
+
+
+def test_a_method_that_can_hardly_be_the_answer_is_last():
+    found = described(next_runs(progress(TUNED | FLOORS), {("a", "bitfit"), ("a", "full")}))
+    assert found == ["full@0.001/1", "layernorm@0.001/1", "bitfit@0.001/1"]
+
+
+def test_a_method_that_failed_is_left_out():
+    found = described(next_runs(progress(TUNED | FLOORS, left_out={("a", "bitfit")})))
+    assert found == ["full@0.001/1", "layernorm@0.001/1"]
+
+
+def test_nothing_is_left_when_everything_is_recorded():
+    every = TUNED | FLOORS | {score_id(method, 1, 1e-3): 0.7 for method in SEARCHED}
+    assert next_runs(progress(every)) == []
+
+
+def test_methods_train_on_the_model_with_the_best_floor_first():
+    floors = {score_id("embeddings", 0): 0.6, score_id("embeddings", 0, model="b"): 0.8}
+    found = next_runs(progress(floors, models=("a", "b")))
+    models = [runs[0].model_name for _, runs in found]
+    assert models == sorted(models, reverse=True)
+    # Before the floors are there, both are trained first.
+    (_, first), *_ = next_runs(progress(models=("a", "b")))
+    assert [run.model_name for run in first] == ["a", "b"]
+
+
+def test_the_recorded_runs_of_a_method_have_the_best_rate_that_its_first_run_has():
+    scores = {score_id("full", 0, 1e-3): 0.7, score_id("full", 0, 1e-2): 0.8}
+    recorded = progress(scores).find_recorded()
+    assert [run.recipe.learning_rate for run in recorded.values()] == [1e-2]
+    # The second fold was trained at another rate.
+    scores[score_id("full", 1, 1e-3)] = 0.7
+    assert len(progress(scores).find_recorded()) == 1
+
+
+@pytest.mark.parametrize("rate", [1e-4, 1e-2])
+def test_another_rate_than_the_middle_one_is_no_answer_before_it_is_recorded(rate):
+    assert not progress({score_id("full", 1, rate): 0.9}).find_recorded()
