@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -17,7 +17,7 @@ from subtune.comparison import KindOptions, Options, TableOptions
 from subtune.core import VERSION
 from subtune.core.errors import SubtuneError, one_of, printable
 from subtune.core.files import Layout, find_results
-from subtune.core.process import skip_final_garbage_collection
+from subtune.core.process import end_process
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,13 +57,17 @@ def _command(example: str) -> Callable:
     return app.command(help_epilogue=f"example: subtune {example}", sort_key=next(NUMBERS))
 
 
+def start() -> NoReturn:
+    """Run the program, whose last words are the command's."""
+    end_process(main())
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     for gone in REMOVED.keys() & {*given[:1], *(word for word in given if word.startswith("--"))}:
         print(f"{gone} is gone: {REMOVED[gone]}", file=sys.stderr)
         return 2
-    skip_final_garbage_collection()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A locale may lack characters; standard error escapes them by itself.
         sys.stdout.reconfigure(errors="backslashreplace")

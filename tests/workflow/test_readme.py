@@ -42,7 +42,7 @@ def shown_in(page: Path) -> list[str]:
     """Return the commands in a page's indented blocks."""
     programs = r"(?:make|subtune|\.venv/bin/(?:python|snakemake|subtune))"
     text = page.read_text().replace("\\\n", "")
-    found = re.findall(rf"^ {{4,6}}(?:uvx --from \S+ )?({programs} .*)$", text, re.MULTILINE)
+    found = re.findall(rf"^ {{4,6}}(?:uvx .*--from \S+ )?({programs} .*)$", text, re.MULTILINE)
     return [command.partition(" # ")[0].strip() for command in found]
 
 

@@ -16,7 +16,7 @@ from snakemake.logging import logger
 from subtune.config import parse_yaml
 from subtune.core.errors import SubtuneError
 from subtune.core.files import Layout
-from subtune.core.process import ensure_user_name, skip_final_garbage_collection
+from subtune.core.process import ensure_user_name
 from subtune.steps.jobs import offer_plan, read_plan, write_plan
 from subtune.steps.snakemake_calls import CallEvents, offer_library
 
@@ -63,7 +63,6 @@ EXPERIMENTS = [*PLAN.jobs["exhibits"]]
 # The priority of Fisher information and of its inputs: one mask may need the information of every task.
 BEFORE_TRAINING = 1
 
-skip_final_garbage_collection()
 # Environments and containers have subtune's requirements; subtune's own code is in this directory.
 offer_library(HERE / "src")
 CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{SETTINGS['environment']}.yaml"

@@ -1,8 +1,9 @@
 """Do one job of the plan. In: the plan's file, and the job's inputs. Out: its outputs."""
 
-from subtune.core.process import job_log
+from subtune.core.process import end_process, job_log
 from subtune.steps.jobs import read_plan, run_job
 
 job = read_plan(snakemake.config).job(snakemake.params.job)
 with job_log(snakemake.log[0], job.resources.get("hub_cache")):
     run_job(job, snakemake.threads)
+end_process(0)

@@ -3,7 +3,6 @@
 import atexit
 import ctypes
 import errno
-import gc
 import getpass
 import os
 import platform
@@ -17,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from subtune.core.errors import SubtuneError
 
@@ -57,7 +56,6 @@ def job_log(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[No
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    skip_final_garbage_collection()
     with (
         tempfile.TemporaryDirectory(prefix="subtune-") as private,
         open(log, "w", buffering=1, encoding="utf-8") as file,
@@ -83,9 +81,17 @@ def job_log(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[No
     sys.exit(1)
 
 
-def skip_final_garbage_collection() -> None:
-    """Skip Python's last garbage collection, which takes a second with torch imported."""
-    atexit.register(gc.freeze)
+def end_process(status: int) -> NoReturn:
+    """End this process after its exit handlers, and leave its memory to the system.
+
+    Python would first free every module, which takes a second with torch imported. Extensions such
+    as Triton would then write below the answer what they found that was not freed.
+    """
+    atexit._run_exitfuncs()
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)
 
 
 def user_message(error: BaseException) -> str | None:

@@ -76,6 +76,17 @@ def test_the_message_of_torchs_allocator_is_known():
     assert is_out_of_memory(raised.value)
 
 
+def test_an_end_runs_exit_handlers_and_frees_no_module():
+    program = (
+        "import atexit, sys\nfrom subtune.core.process import end_process\n"
+        "class Reports:\n    def __del__(self): print('leaked')\n"
+        "sys.kept = Reports()\natexit.register(print, 'handler')\n"
+        "print('answer')\nend_process(3)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "answer\nhandler\n", "")
+
+
 def test_a_user_id_without_a_name_gets_one(monkeypatch):
     def no_entry(uid):
         raise KeyError(f"getpwuid(): uid not found: {uid}")
