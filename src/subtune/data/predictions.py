@@ -77,9 +77,9 @@ def parse_predictions(
 
 def _outputs(task: TaskSpec, row: Cells, column: str, place: str) -> list[float]:
     """Return the number in a cell, or 1 for each label in it and 0 for each other label."""
-    cell = row[column]
+    cell = "" if row[column] is None else row[column]
     several = task.of_kind.has_label_columns
-    if cell is None or (not several and not str(cell).strip()):
+    if not several and not str(cell).strip():
         raise SubtuneError(f"{place}: {column}: found nothing, expected a prediction in each row")
     if task.labels is None:
         return [Regression().read_label(task.replaced(label=column), row, place)]
