@@ -14,6 +14,7 @@ rule exhibits:
         test_scores=needs("exhibits/{experiment}", "test_scores"),
         fisher_sums=needs("exhibits/{experiment}", "fisher_sums"),
         models=needs("exhibits/{experiment}", "models"),
+        datasets=needs("exhibits/{experiment}", "datasets"),
     output:
         directory(PATHS.exhibits("{experiment}")),
     log:

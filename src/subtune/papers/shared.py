@@ -7,6 +7,13 @@ from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.run_scores import PLATEAU
 from subtune.analysis.statistics import paired_tests
 from subtune.exhibits.answer_tables import answers_table, summary_table
+from subtune.exhibits.failure_exhibits import (
+    MOST_IN_MATRIX,
+    classes_table,
+    draw_confusion,
+    draw_predicted,
+    suspects_table,
+)
 from subtune.exhibits.figures import (
     draw_learning_curves,
     draw_reproduction,
@@ -213,6 +220,49 @@ SUBMISSION = Table(
 )
 
 
+CLASSES = Table(
+    "classes",
+    "Where it fails: labels",
+    "Precision, recall and F1 of each label, with 95 % intervals, for the method that the answer "
+    "names and for full fine-tuning. Rows: those with the label. All predictions are of rows on "
+    "which the run did not train; with several seeds, counts are means over seeds. Intervals are "
+    "over rows (Wilson).",
+    make=classes_table,
+    needs=Needs(tables=("classes",)),
+)
+CONFUSION = Figure(
+    "confusion",
+    "Where it fails: which labels are confused",
+    "Numbers of rows by label and prediction, on which the run did not train. The shade is the "
+    f"share of the label's rows. Of more than {MOST_IN_MATRIX} labels, bars show the most frequent "
+    "confusions.",
+    make=draw_confusion,
+    needs=Needs(tables=("confusion",)),
+)
+SUSPECTS = Table(
+    "suspects",
+    "Where it fails: rows that disagree with their label",
+    "Look at these rows first: their label may be wrong. Probability: that of the label as it is "
+    "given, predicted by a run of the method that the answer names, which did not train on the "
+    "row; the mean over seeds. A label is listed if another label's probability is at least its "
+    "mean among the rows that have that label (confident learning), and the least probable labels "
+    "come first. For numbers, the largest residuals (prediction minus label) come first. Row: its "
+    "number among the rows with a label.",
+    make=suspects_table,
+    needs=Needs(tables=("suspects",)),
+)
+PREDICTED = Figure(
+    "predicted",
+    "Where it fails: predicted and true numbers",
+    "Predictions of rows on which the run did not train, against the rows' numbers, for the method "
+    "that the answer names and for full fine-tuning. On the line both are equal.",
+    make=draw_predicted,
+    needs=Needs(tables=("predicted",)),
+)
+# For experiments that reproduce no paper.
+FAILURES = (CLASSES, CONFUSION, SUSPECTS, PREDICTED)
+
+
 def exhibits_with_data(
     paper: Paper, results: ExperimentResults
 ) -> Iterator[tuple[Table, ExperimentResults]]:
@@ -234,5 +284,5 @@ def all_exhibits(paper: Paper) -> list[Table]:
     """Return all tables and figures of an experiment that reproduces a paper, in order."""
     last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE]
     if not paper.name:
-        return [*SUMMARIES, SCORES, *last]
+        return [*SUMMARIES, *FAILURES, SCORES, *last]
     return [*paper.exhibits, CLAIMS, REPRODUCTION, *SUMMARIES, *last]

@@ -17,8 +17,11 @@ from subtune.steps.jobs import Job, Paths
 from subtune.steps.scores import SCORE_TABLES
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from subtune.exhibits.output import ExperimentResults
     from subtune.papers.paper import Paper, Table
+    from subtune.plan.plan import Plan
     from subtune.steps.context import Context
 
 INDEX = "exhibits.json"
@@ -36,10 +39,17 @@ def jobs(context: "Context") -> Iterator[Job]:
             "test_scores": context.config.test_scores or [],
             "fisher_sums": [paths.fisher_sums(fisher.key) for fisher in fishers],
             "models": [paths.model(plan.model_ids[model]) for model in experiment.models],
+            # Texts of rows are shown only if no paper says what is shown.
+            "datasets": [] if experiment.paper else [*map(paths.dataset, _datasets(plan, name))],
         }
         outputs: Paths = {"folder": paths.exhibits(name)}
         store = {"store": paths.records()}
         yield Job("exhibits", name, _describe_experiment(context, name), inputs, outputs, store)
+
+
+def _datasets(plan: "Plan", name: str) -> list[str]:
+    """Return the key of the rows of each of an experiment's tasks, in their order."""
+    return [fisher.tokens.data.key for fisher in plan.experiment_fishers[name].values()]
 
 
 def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
@@ -136,6 +146,8 @@ def read_results(
         )
     if "train_scores" in wanted:
         made["train_scores"] = train_and_dev(tables["chosen"], store)
+    if not paper.name:
+        made |= failure_tables(tables, store, dict(zip(tasks, inputs["datasets"], strict=True)))
     if inputs["test_scores"]:
         returned = read_test_scores(Path(inputs["test_scores"]))
         returned = returned[returned["experiment"] == spec["experiment"]]
@@ -158,6 +170,36 @@ def read_results(
         )
     models = dict(zip(spec["models"], map(Path, inputs["models"]), strict=True))
     return ExperimentResults(tables, tasks, paper.printed, models, spec["selections"])
+
+
+def failure_tables(
+    tables: "Mapping[str, pd.DataFrame]", store: Path, datasets: Mapping[str, str]
+) -> "dict[str, pd.DataFrame]":
+    """Return the tables about where methods fail, without those that would be empty.
+
+    Args:
+        tables: ``chosen`` and ``row_scores``.
+        store: the directory of run records.
+        datasets: the directory of the rows of each task.
+    """
+    import pandas as pd
+
+    from subtune.analysis import failures
+    from subtune.data.load import read_splits
+
+    found: dict[str, list[pd.DataFrame]] = {}
+    for each in failures.read_predicted(tables["chosen"], tables["row_scores"], store):
+        if each.task.labels is None:
+            found.setdefault("predicted", []).append(failures.list_numbers(each))
+        else:
+            found.setdefault("classes", []).append(failures.count_by_class(each))
+            if each.label.ndim == 1:
+                found.setdefault("confusion", []).append(failures.count_confusions(each))
+        if each.is_named:
+            rows = read_splits(Path(datasets[each.task.name]))[each.split]
+            found.setdefault("suspects", []).append(failures.find_suspects(each, rows.to_dict()))
+    made = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
+    return {name: table for name, table in made.items() if len(table)}
 
 
 def list_made_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:

@@ -1,0 +1,138 @@
+"""Where methods fail: scores of classes, confusions, suspect labels, and predicted numbers."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from subtune.core.errors import cut
+from subtune.exhibits.output import (
+    COLOURS,
+    EMPTY,
+    NARROW,
+    WIDTH,
+    ExperimentResults,
+    Styled,
+    format_number,
+    new_panels,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# The most rows of a table on the page; its CSV file has all.
+MOST_SHOWN = 20
+# The most letters of a text in a table on the page, and of a label in a figure.
+LONGEST_TEXT, LONGEST_LABEL = 160, 18
+# The most labels of a matrix, and of one with numbers. Of more labels, bars show the most frequent
+# confusions.
+MOST_IN_MATRIX, MOST_WITH_NUMBERS, MOST_CONFUSIONS = 30, 12, 20
+
+
+def classes_table(results: ExperimentResults) -> Styled:
+    """Return precision, recall and F1 of each label; if there are many, the lowest F1 first."""
+    table = results["classes"]
+    shown = table
+    if table["label"].nunique() > MOST_SHOWN:
+        shown = table.sort_values("f1", kind="stable").head(MOST_SHOWN)
+    cells = {
+        "task": shown["task"].map(results.task_titles),
+        "method": shown["method"],
+        "label": shown["label"].map(cut),
+        "rows": shown["support"],
+    }
+    for name, title in {"precision": "precision", "recall": "recall", "f1": "F1"}.items():
+        parts = shown[[name, f"{name}_low", f"{name}_high"]].itertuples(index=False)
+        cells[title] = [
+            EMPTY if pd.isna(value) else f"{value:.2f} ({low:.2f} to {high:.2f})"
+            for value, low, high in parts
+        ]
+    note = f"The {MOST_SHOWN} lowest of {len(table):,}." if len(shown) < len(table) else ""
+    return Styled(table, _without_single_task(pd.DataFrame(cells)), note=note)
+
+
+def suspects_table(results: ExperimentResults) -> Styled:
+    """Return the rows that most disagree with their label, the most suspect first."""
+    table = results["suspects"]
+    # Each task has its own rows at the beginning of the table.
+    shown = table.groupby("task", sort=False).head(MOST_SHOWN)
+    cells = shown.assign(task=shown["task"].map(results.task_titles))
+    for name in cells.columns:
+        if cells[name].dtype == float:
+            cells[name] = [format_number(value, ".3g") for value in cells[name]]
+        elif cells[name].dtype == object or name in ("text", "second text"):
+            cells[name] = [cut(str(text), LONGEST_TEXT) for text in cells[name]]
+    note = f"The first {len(shown):,} of {len(table):,}." if len(shown) < len(table) else ""
+    return Styled(table, _without_single_task(cells), note=note, wide={"text": 0.5})
+
+
+def _without_single_task(cells: pd.DataFrame) -> pd.DataFrame:
+    return cells if cells["task"].nunique() > 1 else cells.drop(columns="task")
+
+
+def draw_confusion(results: ExperimentResults) -> "Figure":
+    """Draw the labels against the predictions of each method, a panel for each task and method.
+
+    A cell's shade is its share of the label's rows. Of more than `MOST_IN_MATRIX` labels, bars show
+    the most frequent confusions.
+    """
+    groups = [*results["confusion"].groupby(["task", "method"], sort=False)]
+    figure, panels = new_panels(len(groups), NARROW if len(groups) == 1 else WIDTH, 0.7, 2)
+    several = len({task for (task, _), _ in groups}) > 1
+    for panel, ((task, method), counts) in zip(panels, groups, strict=True):
+        if counts["label"].nunique() > MOST_IN_MATRIX:
+            _draw_most_frequent(panel, counts)
+        else:
+            _draw_matrix(panel, counts)
+        panel.set_title(f"{results.task_titles[task]}, {method}" if several else method)
+    return figure
+
+
+def _draw_matrix(panel: "Axes", counts: pd.DataFrame) -> None:
+    """Draw a matrix with a row for each label and a column for each prediction."""
+    labels = [*counts["label"].unique()]
+    matrix = counts["rows"].to_numpy().reshape(len(labels), -1)
+    shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1e-9)
+    panel.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    names = [cut(str(label), LONGEST_LABEL) for label in labels]
+    small = len(labels) > MOST_WITH_NUMBERS
+    panel.set_xticks(range(len(labels)), names, rotation=90, fontsize=4 if small else 6)
+    panel.set_yticks(range(len(labels)), names, fontsize=4 if small else 6)
+    panel.set(xlabel="prediction", ylabel="label")
+    for (row, column), share in np.ndenumerate(shares):
+        if not small:
+            colour = "white" if share > 0.5 else "black"
+            number = f"{matrix[row, column]:,.0f}"
+            panel.text(column, row, number, ha="center", va="center", color=colour, fontsize=6)
+
+
+def _draw_most_frequent(panel: "Axes", counts: pd.DataFrame) -> None:
+    """Draw a bar for each of the most frequent confusions of many labels."""
+    from matplotlib.ticker import MaxNLocator
+
+    wrong = counts[(counts["label"] != counts["prediction"]) & (counts["rows"] > 0)]
+    most = wrong.nlargest(MOST_CONFUSIONS, "rows")
+    names = [
+        f"{cut(str(label), LONGEST_LABEL)} → {cut(str(prediction), LONGEST_LABEL)}"
+        for label, prediction in zip(most["label"], most["prediction"], strict=True)
+    ]
+    panel.barh(range(len(most)), most["rows"], color=COLOURS[0])
+    panel.set_yticks(range(len(most)), names, fontsize=5)
+    panel.invert_yaxis()
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    panel.set_xlabel("rows: label → prediction")
+
+
+def draw_predicted(results: ExperimentResults) -> "Figure":
+    """Draw predicted against true numbers, a panel for each task and method."""
+    groups = [*results["predicted"].groupby(["task", "method"], sort=False)]
+    figure, panels = new_panels(len(groups), NARROW if len(groups) == 1 else WIDTH, 0.7, 2)
+    several = len({task for (task, _), _ in groups}) > 1
+    for panel, ((task, method), rows) in zip(panels, groups, strict=True):
+        # A line for the right predictions.
+        panel.axline((0, 0), slope=1, color="0.7", linewidth=0.8, zorder=1)
+        panel.scatter(rows["label"], rows["prediction"], s=4, alpha=0.5, linewidths=0, zorder=2)
+        panel.set(xlabel="label", ylabel="prediction")
+        panel.set_title(f"{results.task_titles[task]}, {method}" if several else method)
+    return figure

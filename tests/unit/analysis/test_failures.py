@@ -1,0 +1,156 @@
+"""Where methods fail: scores of labels, confusions, and rows that disagree with their label."""
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+from subtune.analysis import chosen_runs, run_scores
+from subtune.analysis.failures import (
+    MOST_SUSPECTS,
+    Predicted,
+    count_by_class,
+    count_confusions,
+    find_suspects,
+    read_predicted,
+    wilson_interval,
+)
+from subtune.tasks import Task
+from subtune.tasks.task import list_score_columns
+from tests.helpers import examples
+from tests.unit.analysis.test_run_scores import ROWS, collected, recorded, tables_of
+
+COLOURS = Task(
+    name="mine",
+    title="mine",
+    text=("text",),
+    labels=("red", "green", "blue"),
+    metrics=("accuracy",),
+)
+NUMBERS = Task(name="mine", title="mine", text=("text",), metrics=("pearsonr",))
+TOPICS = COLOURS.replaced(kind="multilabel", metrics=("f1_micro",))
+
+
+def predicted(task, label, output, row=None):
+    rows = np.arange(len(label)) if row is None else np.array(row)
+    return Predicted(task, "Full", True, "train", rows, np.array(label), np.array(output, float))
+
+
+def random_predictions(rows=200):
+    rng = np.random.default_rng(0)
+    return rng.integers(0, 3, rows), rng.dirichlet(np.ones(3), rows)
+
+
+def test_labels_have_the_scores_of_scikit_learn():
+    label, output = random_predictions()
+    found = count_by_class(predicted(COLOURS, label, output))
+    scores = precision_recall_fscore_support(label, output.argmax(1))
+    np.testing.assert_allclose(
+        found[["precision", "recall", "f1", "support"]].to_numpy(float).T, scores
+    )
+    names = ("f1", "precision", "recall")
+    assert all(
+        (found[f"{n}_low"] < found[n]).all() and (found[n] < found[f"{n}_high"]).all()
+        for n in names
+    )
+
+
+@pytest.mark.parametrize(("successes", "total"), [(0, 7), (3, 7), (7, 7), (40, 1000)])
+def test_intervals_of_shares_are_those_of_scipy(successes, total):
+    expected = binomtest(successes, total).proportion_ci(method="wilson")
+    assert wilson_interval(successes, total) == pytest.approx((successes / total, *expected))
+
+
+def test_each_label_of_a_multi_label_task_has_its_scores():
+    rng = np.random.default_rng(0)
+    label, output = rng.integers(0, 2, (100, 3)), rng.random((100, 3))
+    found = count_by_class(predicted(TOPICS, label, output))
+    scores = precision_recall_fscore_support(label, output > 0.5)
+    np.testing.assert_allclose(
+        found[["precision", "recall", "f1", "support"]].to_numpy(float).T, scores
+    )
+
+
+def test_a_label_that_nothing_has_or_predicts_has_no_scores():
+    found = count_by_class(predicted(COLOURS, [0, 1], np.eye(3)[:2])).set_index("label")
+    assert found.loc["blue", ["precision", "recall", "f1"]].isna().all()
+
+
+def test_confusions_are_counted_in_rows_even_if_several_seeds_predict_them():
+    label, output = random_predictions()
+    twice = predicted(COLOURS, [*label, *label], [*output, *output], [*range(200)] * 2)
+    found = count_confusions(twice)["rows"].to_numpy().reshape(3, 3)
+    assert found == pytest.approx(confusion_matrix(label, output.argmax(1)))
+    assert (count_by_class(twice)["support"] == np.bincount(label)).all()
+
+
+def test_the_least_probable_labels_are_the_first_suspects():
+    # Rows 2 and 5 have labels whose probability is small where another is certain.
+    output = np.array([[0.9, 0.1], [0.8, 0.2], [0.05, 0.95], [0.1, 0.9], [0.2, 0.8], [0.99, 0.01]])
+    task = COLOURS.replaced(labels=("red", "green"))
+    found = find_suspects(predicted(task, [0, 0, 0, 1, 1, 1], output), {"text_a": list("abcdef")})
+    assert found["row"].tolist() == [6, 3]
+    assert found["text"].tolist() == ["f", "c"]
+    assert found["label"].tolist() == ["green", "red"]
+    assert found["prediction"].tolist() == ["red", "green"]
+    assert found["probability"].to_numpy() == pytest.approx([0.01, 0.05])
+
+
+def test_probabilities_of_several_seeds_are_averaged():
+    task = COLOURS.replaced(labels=("red", "green"))
+    output = [[0.1, 0.9], [0.3, 0.7], [0.3, 0.7], [0.8, 0.2], [0.8, 0.2]]
+    found = find_suspects(predicted(task, [0, 0, 1, 0, 0], output, [0, 0, 1, 2, 3]), {})
+    assert found[["row", "probability"]].to_numpy().tolist() == [[1, pytest.approx(0.2)]]
+
+
+def test_flipped_labels_are_the_first_suspects():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 3000)
+    output = 0.1 * rng.dirichlet(np.ones(3), 3000) + 0.9 * np.eye(3)[truth]
+    label = np.where(np.arange(3000) < 90, (truth + 1) % 3, truth)
+    found = find_suspects(predicted(COLOURS, label, output), {})
+    assert set(found["row"]) <= set(range(1, 91))
+    assert len(found) > 45
+
+
+def test_the_labels_of_a_row_are_suspect_one_by_one():
+    label = [[1, 0, 1], [0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    output = [[0.9, 0.1, 0.02], [0.1, 0.9, 0.1], [0.9, 0.95, 0.9], [0.1, 0.9, 0.1]]
+    found = find_suspects(predicted(TOPICS, label, output), {"text_a": list("abcd")})
+    about = found[["row", "label", "prediction", "text"]].to_numpy().tolist()
+    assert about == [[1, "blue", "not blue", "a"], [3, "not green", "green", "c"]]
+
+
+def test_numbers_have_their_largest_residuals_first():
+    output = np.array([[1.0], [5.0], [2.5]])
+    texts = {"text_a": list("abc"), "text_b": list("xyz")}
+    found = find_suspects(predicted(NUMBERS, [1.5, 2.0, 4.5], output), texts)
+    assert found["residual"].tolist() == [3.0, -2.0, -0.5]
+    assert found[["text", "second text"]].to_numpy().tolist() == [
+        ["b", "y"],
+        ["c", "z"],
+        ["a", "x"],
+    ]
+
+
+def test_a_table_of_suspects_ends():
+    rows = MOST_SUSPECTS + 5
+    assert len(find_suspects(predicted(NUMBERS, np.zeros(rows), np.ones((rows, 1))), {})) == 1000
+
+
+@pytest.mark.parametrize(("task", "is_read"), [("mrpc", True), ("toxic", True), ("ud_ewt", False)])
+def test_records_give_probabilities_of_texts(task, is_read, tmp_path):
+    runs = {recorded(tmp_path, task, tables_of(task), seed=s): {"seed": s} for s in range(2)}
+    chosen = chosen_runs.choose_rates(collected(tmp_path, task, runs)).assign(margin=0.02, curve="")
+    rows = run_scores.row_scores(chosen, tmp_path, list_score_columns([examples.TASKS[task]], {}))
+    found = read_predicted(chosen, rows, tmp_path)
+    assert bool(found) == is_read
+    for each in found:
+        assert (each.title, each.is_named, each.split) == ("Full", True, "validation")
+        assert len(each.row) == 2 * ROWS
+        assert ((each.output > 0) & (each.output < 1)).all()
+        assert task != "mrpc" or each.output.sum(1) == pytest.approx(1)
+        table = run_scores.read_judged_predictions(tmp_path, chosen.iloc[0].to_dict(), "validation")
+        assert (
+            each.output[:ROWS].argmax(1) == table[1].filter(like="logit").to_numpy().argmax(1)
+        ).all()
