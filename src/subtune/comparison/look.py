@@ -178,7 +178,7 @@ def describe_tables(
         ),
         most_frequent=answer,
         constant=share,
-        conflicts=_find_conflicts(chain(*rows.values())),
+        conflicts=_find_conflicts([*chain(*rows.values())]),
         deciding=_find_deciding_columns(
             train,
             [column for column in train.columns if column not in (*text, *label_names(label))],
@@ -275,11 +275,12 @@ def _find_deciding_columns(
     return deciding
 
 
-def _find_conflicts(rows: Iterable[PlacedTexts]) -> dict[str, dict[str, list[str]]]:
+def _find_conflicts(rows: Sequence[PlacedTexts]) -> dict[str, dict[str, list[str]]]:
     """Return the places of each label, for each text with different labels."""
+    repeated = {texts for texts, n in Counter(texts for _, texts, _ in rows).items() if n > 1}
     by_text = defaultdict[tuple, dict[str, list[str]]](lambda: defaultdict(list))
     for place, texts, labels in rows:
-        if labels is not None and any(texts):
+        if labels is not None and any(texts) and texts in repeated:
             by_text[texts][_join_labels(labels)].append(place)
     return {" | ".join(texts): dict(by) for texts, by in by_text.items() if len(by) > 1}
 

@@ -4,6 +4,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -243,9 +244,10 @@ def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, 
 
 def _holds_sentences(cells: list[Any]) -> bool:
     """Return whether cells have several words and are mostly different."""
-    words = sum(len(str(cell).split()) for cell in cells)
-    is_varied = _share_of_different(cells) >= DEFAULTS.text_distinct
-    return _holds_words(cells) and is_varied and words >= DEFAULTS.text_words * len(cells)
+    if not _holds_words(cells) or _share_of_different(cells) < DEFAULTS.text_distinct:
+        return False
+    some = _sample(cells)
+    return sum(len(str(cell).split()) for cell in some) >= DEFAULTS.text_words * len(some)
 
 
 def _share_of_different(cells: list[Any]) -> float:
@@ -257,10 +259,15 @@ def _holds_words(cells: list[Any]) -> bool:
 
     Empty cells, which may be text, are refused later, with their lines.
     """
-    given = [cell for cell in cells if cell is not None]
-    texts = [cell for cell in given if isinstance(cell, str) and not is_number(cell)]
-    is_most = 2 * (len(texts) + len(cells) - len(given)) > len(cells)
-    return is_most and any(map(str.strip, texts))
+    some = _sample(cells)
+    are_text = [cell is None or (isinstance(cell, str) and not is_number(cell)) for cell in some]
+    is_text = any(isinstance(cell, str) and not is_number(cell) for cell in cells if cell)
+    return 2 * sum(are_text) > len(some) and is_text
+
+
+def _sample(cells: list[Any]) -> list[Any]:
+    """Return every cell of a small table, or some from all over a large one."""
+    return cells[:: -(-len(cells) // DEFAULTS.rows_measured)]
 
 
 def label_names(label: LabelColumns) -> tuple[str, ...]:
@@ -282,7 +289,15 @@ def row_labels(
     if not isinstance(label, str):
         flags = [parse_flag(row.get(name)) for name in label]
         return None if None in flags else tuple(sorted(compress(label, flags)))
-    words = cell_labels(row.get(label), kind, separators)
+    cell = row.get(label)
+    # The same few texts come again and again.
+    read = _plain_labels if isinstance(cell, str | None) else _plain_labels.__wrapped__
+    return read(cell, kind, separators)
+
+
+@lru_cache(maxsize=10_000)
+def _plain_labels(cell: Any, kind: Kind | None, separators: str | None) -> tuple[str, ...] | None:
+    words = cell_labels(cell, kind, separators)
     if words is None or kind == "multilabel":
         return None if words is None else tuple(sorted({*map(plain_label, words)}))
     return tuple(filter(None, map(plain_label, words))) or None
