@@ -21,9 +21,8 @@ DEFAULTS = SimpleNamespace(**read_package_yaml("subtune.comparison", "defaults.y
 Kind = Literal["classification", "multilabel", "regression"]
 # In a terminal, the names of several columns are one word.
 Column = Parameter(metavar="COLUMN", n_tokens=1, converter=lambda _, tokens: tokens[0].value)
-# Each of several models has its own `--model`.
-Models = Parameter(
-    metavar="MODEL",
+# Each of several values has its own option: `--model A --model B`.
+Several = Parameter(
     n_tokens=1,
     accepts_keys=False,
     converter=lambda _, tokens: [token.value for token in tokens],
@@ -53,7 +52,7 @@ class TableOptions:
     # The command has an option for each kind.
     kind: Annotated[Kind | None, Parameter(parse=False)] = None
     group: Annotated[str | None, Column] = None
-    model: Annotated[str | Sequence[str] | None, Models] = None
+    model: Annotated[str | Sequence[str] | None, Several] = None
     encoding: str | None = None
     sheet: str | None = None
 
@@ -64,10 +63,13 @@ class Options(TableOptions):
     """The options of `compare` and `init` beside the tables.
 
     Attributes:
+        predictions: a file or column of predictions, such as an LLM's, for the rows that give the
+            scores; several are compared
         minutes: time for everything; default: 10
         margin: loss of score against full fine-tuning that you can afford; default: 0.02
     """
 
+    predictions: Annotated[Any, Several] = None
     minutes: float = 10
     margin: float = 0.02
 

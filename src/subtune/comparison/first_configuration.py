@@ -4,7 +4,7 @@ import math
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,14 +21,16 @@ from subtune.comparison.look import (
     describe_tables,
     require_labels,
 )
+from subtune.comparison.predictions import join_predictions, list_predictions
 from subtune.comparison.sample import (
-    count_judging_rows,
     draw_dev_set,
     draw_rows,
     write_drawn_rows,
 )
 from subtune.comparison.settings import (
+    Choice,
     StartingModel,
+    Times,
     estimate_times,
     find_learning_rates,
     find_starting_models,
@@ -56,6 +58,7 @@ from subtune.data.table_files import drop_unlabelled_rows
 from subtune.tasks import Task
 from subtune.tasks.sentences import parse_number
 from subtune.tasks.task import TEST, TaskSize
+from subtune.tasks.task_kind import Columns
 
 if TYPE_CHECKING:
     from subtune.comparison.pace import MeasuredPace
@@ -150,74 +153,132 @@ def write_first_configuration(
     look = look_at_tables(paths, options)
     facts, models = look.facts, look.models
     yield from messages.look_lines(facts)
-    task = make_task(facts, options)
-    results = results or f"results/{task.name}"
-    files = {split: part.path for split, part in facts.parts.items()}
-    by_split = sources.user_task_files(files, task, may_lack="validation")
-    columns = sources.read_columns(task, by_split)
-    drawn = {split: np.arange(len(cells["label"])) for split, cells in columns.items()}
-    rows = {split: _labelled_rows(table, facts) for split, table in look.tables.items()}
-    if dev_share:
-        drawn |= draw_dev_set(task, columns["train"], dev_share)
-        rows["validation"], columns["validation"] = rows["train"], columns["train"]
-        files = write_drawn_rows(rows, drawn, Path(results, "sample"))
-        task = task.replaced(encoding=None, sheet=None)
+    results = results or f"results/{make_task(facts, options).name}"
+    rows = _choose_rows(look, options, results, dev_share)
+    task, numbers = rows.task, rows.numbers
     yield f"metrics: {', '.join(task.metrics)}"
-    size, folds = measure_columns(task, columns), None
-    if "validation" not in drawn:
-        folds = _count_folds(files["train"], size)
+    size, folds = measure_columns(task, rows.columns), None
+    if "validation" not in numbers:
+        folds = _count_folds(facts.parts["train"].path, size)
     yield from (f"model {name} is left out: {why}" for name, why in look.problems.items())
     yield from map(messages.model_line, models.values())
-    fixed, rates = _choose_methods(models, task, options, folds)
-    problems = [model.problems_by_method(DEFAULTS.methods, task) for model in models.values()]
-    for name, problem in zip(models, problems, strict=True):
+    for name, model in models.items():
         where = f" of {name}" if len(models) > 1 else ""
-        yield from (f"method {m}{where} is left out: {why}" for m, why in problem.items())
+        problems = model.problems_by_method(DEFAULTS.methods, task).items()
+        yield from (f"method {method}{where} is left out: {why}" for method, why in problems)
+    choices, timed = _time_choices(look, rows, options, folds)
+    config = _make_config(results, rows, models, timed, choices[0].experiment)
+    chosen, times = _choose_in_time(config, choices, look, rows, size, options.minutes)
+    drawn = {
+        split: draw_rows(task, rows.columns[split], count, numbers[split])
+        for split, count in chosen.count_rows(numbers).items()
+    }
+    if "validation" not in numbers:
+        yield from messages.fold_lines(facts, folds or 0, len(chosen.experiment.seeds))
+    yield from messages.sample_lines(numbers, drawn, chosen.experiment)
+    yield messages.run_line(chosen.experiment)
+    [first, *_] = models.values()
+    lengths = describe_lengths(look.counts, chosen.experiment.max_length, bool(first.directory))
+    usual = choices[0].experiment
+    yield from messages.reduction_lines(usual, chosen.experiment, lengths, options.minutes)
+    yield from messages.time_lines(first, times, options.minutes)
+    if any(len(drawn[split]) < len(numbers[split]) for split in numbers):
+        rows = rows.write(drawn, results)
+    config = _make_config(results, rows, models, timed, chosen.experiment)
+    text = _render(config, rows.task, models, timed, target, len(drawn["train"]), lengths)
+    with one_line(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:
+        file.write(text)
+
+
+class ChosenRows(NamedTuple):
+    """The rows of a task.
+
+    Attributes:
+        task: the task.
+        files: the file of each split.
+        rows: the cells of the labelled rows of each split.
+        columns: the columns that the task's kind reads from them.
+        numbers: the numbers of the rows of each split that may be used. A drawn dev set has the
+            rows of the training table.
+    """
+
+    task: Task
+    files: dict[str, str]
+    rows: dict[str, list[dict[str, Any]]]
+    columns: dict[str, Columns]
+    numbers: dict[str, np.ndarray]
+
+    def write(self, numbers: Mapping[str, np.ndarray], results: str) -> "ChosenRows":
+        """Write some rows of each split to new files."""
+        files = write_drawn_rows(self.rows, numbers, Path(results, "sample"))
+        return self._replace(task=self.task.replaced(encoding=None, sheet=None), files=files)
+
+
+def _choose_rows(look: Look, options: Options, results: str, dev_share: float | None) -> ChosenRows:
+    """Return the rows of some tables, with the predictions that the user brings."""
+    task = make_task(look.facts, options)
+    files = {split: part.path for split, part in look.facts.parts.items()}
+    by_split = sources.user_task_files(files, task, may_lack="validation")
+    columns = sources.read_columns(task, by_split)
+    judging = look.tables[look.facts.judges]
+    brought = list_predictions(options.predictions, judging.columns)
+    for predictions in brought:
+        taken = [system for system, _ in task.predictions]
+        joined = join_predictions(predictions, judging.rows, task.kind, task.labels, taken)
+        task = task.replaced(
+            predictions=(*task.predictions, (joined.system, joined.columns)),
+        )
+        for name, cells in joined.cells.items():
+            for (_, row), cell in zip(judging.rows, cells, strict=True):
+                row[name] = cell
+    rows = {split: _labelled_rows(table, look.facts) for split, table in look.tables.items()}
+    numbers = {split: np.arange(len(cells)) for split, cells in rows.items()}
+    if dev_share:
+        numbers = draw_dev_set(task, columns["train"], dev_share)
+        rows["validation"], columns["validation"] = rows["train"], columns["train"]
+    chosen = ChosenRows(task, files, rows, columns, numbers)
+    return chosen.write(numbers, results) if dev_share or brought else chosen
+
+
+def _time_choices(
+    look: Look, rows: ChosenRows, options: Options, folds: int | None
+) -> "tuple[list[Choice], MeasuredPace]":
+    """Return settings, the best first, and the pace of this machine."""
     # Importing torch takes seconds.
     from subtune.comparison.pace import measure_pace
 
-    windows = possible_windows(look.counts, min(m.longest_text for m in models.values()))
+    fixed, rates = _choose_methods(look.models, rows.task, options, folds)
+    windows = possible_windows(look.counts, min(m.longest_text for m in look.models.values()))
     seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * 60 * options.minutes)
-    [first, *_] = models.values()
-    timed = measure_pace(first, task, columns["train"], windows[0], rates, seconds)
+    [first, *_] = look.models.values()
+    timed = measure_pace(first, rows.task, rows.columns["train"], windows[0], rates, seconds)
     fixed["precision"] = timed.precision
-    classes = len(facts.parts["train"].labels)
-    fewest = DEFAULTS.rows_per_class * classes
-    choices = list_choices(len(drawn["train"]), fewest, windows, rates, fixed, timed.least_batch)
-    config = _make_config(results, task, files, models, timed, choices[0].experiment)
-    judging = {split: len(rows) for split, rows in drawn.items() if split != "train"}
-    # The first settings that end in time are chosen, or else the last.
+    fewest = DEFAULTS.rows_per_class * len(look.facts.parts["train"].labels)
+    number = len(rows.numbers["train"])
+    return list_choices(number, fewest, windows, rates, fixed, timed.least_batch), timed
+
+
+def _choose_in_time(
+    config: Config,
+    choices: Sequence[Choice],
+    look: Look,
+    rows: ChosenRows,
+    size: TaskSize,
+    minutes: float,
+) -> tuple[Choice, Times | None]:
+    """Return the first settings that end in time, or else the last, and their times."""
     for chosen in choices:
-        config = config.model_copy(update={"experiments": {EXPERIMENT: chosen.experiment}})
-        used = {s: count_judging_rows(chosen.rows, number) for s, number in judging.items()}
+        counts = chosen.count_rows(rows.numbers)
         estimated = size.replaced(
             tokens=look.counts.clip(max=chosen.experiment.max_length).mean(),
-            train_rows=chosen.rows,
-            evaluation_rows=sum(used.values()),
+            train_rows=counts["train"],
+            evaluation_rows=sum(counts.values()) - counts["train"],
         )
+        config = config.model_copy(update={"experiments": {EXPERIMENT: chosen.experiment}})
         times = estimate_times(config, estimated)
-        if times is None or times.all <= 60 * options.minutes:
+        if times is None or times.all <= 60 * minutes:
             break
-    asked = {split: len(rows) for split, rows in drawn.items()}
-    for split, number in {"train": chosen.rows, **used}.items():
-        drawn[split] = draw_rows(task, columns[split], number, drawn[split])
-    if "validation" not in drawn:
-        yield from messages.fold_lines(facts, folds or 0, len(chosen.experiment.seeds))
-    taken = {split: len(rows) for split, rows in drawn.items()}
-    yield from messages.sample_lines(asked, taken, chosen.experiment)
-    yield messages.run_line(chosen.experiment)
-    lengths = describe_lengths(look.counts, chosen.experiment.max_length, bool(first.directory))
-    yield from messages.reduction_lines(
-        choices[0].experiment, chosen.experiment, lengths, options.minutes
-    )
-    yield from messages.time_lines(first, times, options.minutes)
-    if taken != asked:
-        files = write_drawn_rows(rows, drawn, Path(results, "sample"))
-        task = task.replaced(encoding=None, sheet=None)
-    config = _make_config(results, task, files, models, timed, chosen.experiment)
-    text = _render(config, task, models, timed, target, len(drawn["train"]), lengths)
-    with one_line(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:
-        file.write(text)
+    return chosen, times
 
 
 def _labelled_rows(table: UserTable, facts: Facts) -> list[dict[str, Any]]:
@@ -307,15 +368,15 @@ def _count_folds(train: str, size: TaskSize) -> int:
 
 def _make_config(
     results: str,
-    task: Task,
-    files: Mapping[str, str],
+    rows: ChosenRows,
     models: Mapping[str, StartingModel],
     timed: "MeasuredPace",
     experiment: Experiment,
 ) -> Config:
     """Return the configuration of an experiment."""
+    task = rows.task
     settings = task.model_dump(include={*OwnTask.model_fields})
-    settings |= {"files": files, "predictions": dict(task.predictions)}
+    settings |= {"files": rows.files, "predictions": dict(task.predictions)}
     return check_config(
         {
             "results": results,

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from itertools import islice
 from pathlib import Path
 
@@ -187,18 +187,19 @@ def fold_lines(facts: Facts, folds: int, runs: int) -> Iterator[str]:
 
 
 def sample_lines(
-    asked: Mapping[str, int], drawn: Mapping[str, int], experiment: Experiment
+    available: Mapping[str, Sized], drawn: Mapping[str, Sized], experiment: Experiment
 ) -> Iterator[str]:
     """Yield a line if not all rows are used.
 
     Args:
-        asked: the number of rows of each split.
-        drawn: how many of them are used.
+        available: the rows of each split.
+        drawn: those that are used.
         experiment: the settings.
     """
-    if asked == drawn:
+    asked, used = ({split: len(rows[split]) for split in available} for rows in (available, drawn))
+    if asked == used:
         return
-    train, folds = drawn["train"], experiment.folds
+    train, folds = used["train"], experiment.folds
     parts = [f"{train:,} of {asked['train']:,} rows, by class"]
     if folds:
         judging = train // folds
@@ -208,9 +209,9 @@ def sample_lines(
         parts[0] += " train"
     names = {"validation": "dev", "test": "test"}
     parts += [
-        f"{drawn[split]:,} of {asked[split]:,} {name} rows judge"
+        f"{used[split]:,} of {asked[split]:,} {name} rows judge"
         for split, name in names.items()
-        if drawn.get(split) != asked.get(split)
+        if used.get(split) != asked.get(split)
     ]
     yield f"{'; '.join(parts)}; more minutes use more"
 

@@ -34,6 +34,22 @@ class JoinedPredictions(NamedTuple):
     cells: dict[str, list[Any]]
 
 
+def list_predictions(given: Any, columns: Collection[str]) -> list[Any]:
+    """Return the systems whose predictions a user brings, each as `join_predictions` takes it.
+
+    A list of files and names of ``columns`` is several systems; any other list is predictions.
+    """
+    if given is None:
+        return []
+    is_list = isinstance(given, list | tuple)
+    if is_list and not all(isinstance(one, str) for one in given):
+        are_values = all(isinstance(one, int | float | str) for one in given)
+        return [given] if are_values else [*given]
+    if is_list and all(one in columns or is_file(one) or Path(one).suffix for one in given):
+        return [*given]
+    return [given]
+
+
 def join_predictions(
     predictions: Any,
     rows: Sequence[PlacedRow],

@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,9 +32,9 @@ from subtune.comparison.splits import (
 from subtune.config import parse_config_file
 from subtune.config.checks import check_config, read_config
 from subtune.core.errors import SubtuneError, listed, one_line
-from subtune.core.files import Layout, hash_text, write_text
+from subtune.core.files import Layout, hash_files, hash_text, write_text
 from subtune.core.ids import content_id
-from subtune.data.table_files import is_directory
+from subtune.data.table_files import is_directory, is_file
 from subtune.steps.context import preflight
 
 # The file in the results with the first call's question.
@@ -60,9 +60,10 @@ class Question(NamedTuple):
     @property
     def identity(self) -> dict[str, Any]:
         """The values on which the runs depend. Another identity needs another directory."""
-        chosen = asdict(self.options) | {"dev": self.dev_share}
+        chosen = vars(self.options) | {"dev": self.dev_share}
         # A later call may have another time and another margin.
         del chosen["minutes"], chosen["margin"]
+        chosen["predictions"] = _identify_predictions(self.options.predictions)
         kept = {name: value for name, value in chosen.items() if value is not None}
         return {split: rows.identity for split, rows in self.splits.items()} | kept
 
@@ -166,6 +167,18 @@ def _question(
         model=_name_models(options.model),
     )
     return Question(task_name(train), splits, named, dev_share)
+
+
+def _identify_predictions(given: Any) -> Any:
+    """Return a text that differs for other predictions, or a list of such texts."""
+    if given is None:
+        return None
+    if isinstance(given, str | Path):
+        return hash_files(Path(given)) if is_file(given) else str(given)
+    if isinstance(given, list | tuple):
+        return [*map(_identify_predictions, given)]
+    is_table = hasattr(given, "to_json")
+    return hash_text(given.to_json()) if is_table else str(given)
 
 
 def _name_models(models: Any) -> str | list[str] | None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from subtune.comparison import DEFAULTS
 from subtune.core.files import write_text
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import GROUP, connect_rows
@@ -56,11 +55,6 @@ def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np
     every = np.arange(len(columns["label"]))
     dev = draw_rows(task, columns, round(share * len(every)), every)
     return {"train": np.setdiff1d(every, dev), "validation": dev}
-
-
-def count_judging_rows(train_rows: int, rows: int) -> int:
-    """Return how many of a dev or test set's rows are used beside ``train_rows`` training rows."""
-    return min(rows, max(DEFAULTS.fewest_judging, train_rows // 2))
 
 
 def write_drawn_rows(

@@ -3,7 +3,7 @@
 import importlib.util
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -229,6 +229,16 @@ class Choice(NamedTuple):
 
     experiment: Experiment
     rows: int
+
+    def count_rows(self, available: Mapping[str, Sized]) -> dict[str, int]:
+        """Return the number of rows of each split that are used, of those that are available.
+
+        Of a dev or test set, half as many rows as train are used, but no fewer than
+        `fewest_judging`.
+        """
+        most = max(DEFAULTS.fewest_judging, self.rows // 2)
+        counts = {split: min(len(rows), most) for split, rows in available.items()}
+        return counts | {"train": self.rows}
 
 
 def find_learning_rates(methods: Iterable[str], hidden_size: int) -> dict[str, tuple[float, ...]]:
