@@ -329,6 +329,7 @@ def export(
     to: Directory,
     results: Directory | None = None,
     adapter: bool = False,
+    minutes: float = 10,
 ) -> None:
     """Write a run's model, for transformers or PEFT.
 
@@ -337,6 +338,7 @@ def export(
         to: a new directory
         results: directory; default: results, or the only one below it
         adapter: write a LoRA run as PEFT adapter
+        minutes: time to train a method on all rows after folds; more use more of a large table
     """
     from subtune.core.files import require_new
     from subtune.runs import records
@@ -349,7 +351,7 @@ def export(
     from subtune.share.export import export_adapter, export_model
     from subtune.share.predict import run_to_export
 
-    found = run_to_export(layout, found)
+    found = run_to_export(layout, found, minutes)
     write = export_adapter if adapter else export_model
     write(layout, found, to)
     print(f"run {found} is in {to}")
@@ -367,6 +369,7 @@ def predict(
     text2: Column | None = None,
     encoding: str | None = None,
     sheet: str | None = None,
+    minutes: float = 10,
 ) -> None:
     """Predict a table's rows with a run's model.
 
@@ -379,6 +382,7 @@ def predict(
         text2: column of the second text of a pair
         encoding: the table's encoding, such as latin-1; default: UTF-8 or -16
         sheet: sheet of an Excel file; default: the first
+        minutes: time to train a method on all rows after folds; more use more of a large table
     """
     if Path(run).is_dir():
         raise SubtuneError(
@@ -390,7 +394,7 @@ def predict(
 
     layout = Layout(str(find_results(results).resolve()))
     found = records.find_run_id(Path(layout.records()), run)
-    rows = predict_table(layout, found, table, to, (text, text2), encoding, sheet)
+    rows = predict_table(layout, found, table, to, (text, text2), encoding, sheet, minutes)
     print(f"{rows:,} rows are in {to}")
 
 

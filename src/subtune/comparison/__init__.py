@@ -21,12 +21,6 @@ DEFAULTS = SimpleNamespace(**read_package_yaml("subtune.comparison", "defaults.y
 Kind = Literal["classification", "multilabel", "regression"]
 # In a terminal, the names of several columns are one word.
 Column = Parameter(metavar="COLUMN", n_tokens=1, converter=lambda _, tokens: tokens[0].value)
-# Each of several values has its own option: `--model A --model B`.
-Several = Parameter(
-    n_tokens=1,
-    accepts_keys=False,
-    converter=lambda _, tokens: [token.value for token in tokens],
-)
 
 
 @Parameter(name="*")
@@ -52,7 +46,8 @@ class TableOptions:
     # The command has an option for each kind.
     kind: Annotated[Kind | None, Parameter(parse=False)] = None
     group: Annotated[str | None, Column] = None
-    model: Annotated[str | Sequence[str] | None, Several] = None
+    # In a terminal, each of several has its own option: `--model A --model B`.
+    model: list[str] | None = None
     encoding: str | None = None
     sheet: str | None = None
 
@@ -69,7 +64,7 @@ class Options(TableOptions):
         margin: loss of score against full fine-tuning that you can afford; default: 0.02
     """
 
-    predictions: Annotated[Any, Several] = None
+    predictions: list[str] | None = None
     minutes: float = 10
     margin: float = 0.02
 

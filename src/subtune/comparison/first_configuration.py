@@ -22,11 +22,6 @@ from subtune.comparison.look import (
     require_labels,
 )
 from subtune.comparison.predictions import join_predictions, list_predictions
-from subtune.comparison.sample import (
-    draw_dev_set,
-    draw_rows,
-    write_drawn_rows,
-)
 from subtune.comparison.settings import (
     Choice,
     StartingModel,
@@ -52,7 +47,15 @@ from subtune.config.checks import check_config
 from subtune.config.schema import Config, Experiment, OwnTask
 from subtune.core import process
 from subtune.core.errors import SubtuneError, one_line, one_of
+from subtune.core.files import Layout
 from subtune.data import sources
+from subtune.data.sample import (
+    WholeTable,
+    draw_dev_set,
+    draw_rows,
+    write_drawn_rows,
+    write_whole_table,
+)
 from subtune.data.sources import measure_columns
 from subtune.data.table_files import drop_unlabelled_rows
 from subtune.tasks import Task
@@ -183,7 +186,15 @@ def write_first_configuration(
     yield from messages.reduction_lines(usual, chosen.experiment, lengths, options.minutes)
     yield from messages.time_lines(first, times, options.minutes)
     if any(len(drawn[split]) < len(numbers[split]) for split in numbers):
-        rows = rows.write(drawn, results)
+        whole = WholeTable(
+            str(Path(rows.files["train"]).resolve()),
+            len(numbers["train"]),
+            task.encoding,
+            task.sheet,
+        )
+        folder = Path(Layout(results).sample())
+        rows = rows.write(drawn, folder)
+        write_whole_table(folder, whole)
     config = _make_config(results, rows, models, timed, chosen.experiment)
     text = _render(config, rows.task, models, timed, target, len(drawn["train"]), lengths)
     with one_line(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:
@@ -208,9 +219,9 @@ class ChosenRows(NamedTuple):
     columns: dict[str, Columns]
     numbers: dict[str, np.ndarray]
 
-    def write(self, numbers: Mapping[str, np.ndarray], results: str) -> "ChosenRows":
+    def write(self, numbers: Mapping[str, np.ndarray], folder: Path) -> "ChosenRows":
         """Write some rows of each split to new files."""
-        files = write_drawn_rows(self.rows, numbers, Path(results, "sample"))
+        files = write_drawn_rows(self.rows, numbers, folder)
         return self._replace(task=self.task.replaced(encoding=None, sheet=None), files=files)
 
 
@@ -237,7 +248,8 @@ def _choose_rows(look: Look, options: Options, results: str, dev_share: float | 
         numbers = draw_dev_set(task, columns["train"], dev_share)
         rows["validation"], columns["validation"] = rows["train"], columns["train"]
     chosen = ChosenRows(task, files, rows, columns, numbers)
-    return chosen.write(numbers, results) if dev_share or brought else chosen
+    is_new = dev_share or brought
+    return chosen.write(numbers, Path(Layout(results).rows())) if is_new else chosen
 
 
 def _time_choices(

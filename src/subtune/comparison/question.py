@@ -64,6 +64,8 @@ class Question(NamedTuple):
         # A later call may have another time and another margin.
         del chosen["minutes"], chosen["margin"]
         chosen["predictions"] = _identify_predictions(self.options.predictions)
+        if self.options.model and len(self.options.model) == 1:
+            [chosen["model"]] = self.options.model
         kept = {name: value for name, value in chosen.items() if value is not None}
         return {split: rows.identity for split, rows in self.splits.items()} | kept
 
@@ -181,15 +183,14 @@ def _identify_predictions(given: Any) -> Any:
     return hash_text(given.to_json()) if is_table else str(given)
 
 
-def _name_models(models: Any) -> str | list[str] | None:
-    """Return the name of a model or of several. Directories are absolute."""
+def _name_models(models: Any) -> list[str] | None:
+    """Return the names of models. Directories are absolute, as workers run in another folder."""
     if models is None:
         return None
-    if isinstance(models, str | Path):
-        # Workers run in another folder.
-        return str(Path(models).resolve()) if is_directory(Path(models)) else str(models)
-    names = [str(_name_models(model)) for model in models]
-    return names if len(names) > 1 else names[0]
+    several = [models] if isinstance(models, str | Path) else models
+    return [
+        str(Path(name).resolve()) if is_directory(Path(name)) else str(name) for name in several
+    ]
 
 
 def _configure(place: Path, question: Question, say: Say) -> None:

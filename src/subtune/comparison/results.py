@@ -76,10 +76,11 @@ class Comparison:
         results = ExperimentResults(tables, tasks, NO_PAPER.printed)
         return draw_front(results)
 
-    def export(self, method: str, to: str | Path) -> Path:
+    def export(self, method: str, to: str | Path, minutes: float = 10) -> Path:
         """Write the model of a method's best run, for transformers or PEFT.
 
-        After cross-validation, the method is first trained on all rows.
+        After cross-validation, the method is first trained on all rows, or on those that fit into
+        the minutes.
 
         Raises:
             SubtuneError: there is no such method, or ``to`` exists.
@@ -89,17 +90,20 @@ class Comparison:
         from subtune.share.predict import run_to_export
 
         require_new(Path(to))
-        run = run_to_export(self._layout, self._best_run(method))
+        run = run_to_export(self._layout, self._best_run(method), minutes)
         export_model(self._layout, run, Path(to))
         return Path(to)
 
-    def predict(self, method: str, texts: Iterable[Any] | pd.DataFrame) -> pd.DataFrame:
+    def predict(
+        self, method: str, texts: Iterable[Any] | pd.DataFrame, minutes: float = 10
+    ) -> pd.DataFrame:
         """Return the predictions of a method's best run, a row for each text.
 
         After cross-validation, the method is first trained on all rows.
 
         Args:
             method: a method's name.
+            minutes: the time for this training.
             texts: a list of texts, or of pairs of texts as tuples; or a DataFrame with the text
                 columns of training.
 
@@ -120,7 +124,7 @@ class Comparison:
             several = [texts] if isinstance(texts, str) else texts
             given = [_cells(task.text, text, n) for n, text in enumerate(several, start=1)]
         rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
-        predicted = predict_rows(self._layout, run, task, rows, "texts")
+        predicted = predict_rows(self._layout, run, task, rows, "texts", minutes)
         if isinstance(texts, pd.DataFrame | pd.Series):
             return predicted.set_axis(texts.index)
         return predicted

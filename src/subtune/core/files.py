@@ -42,6 +42,14 @@ class Layout:
     def model(self, model: str) -> str:
         return f"{self.results}/models/{model}"
 
+    def rows(self) -> str:
+        """Return the folder of rows that `compare` and `init` divided or completed."""
+        return f"{self.results}/rows"
+
+    def sample(self) -> str:
+        """Return the folder of rows that `compare` and `init` drew from larger tables."""
+        return f"{self.results}/sample"
+
     def hub_cache(self) -> str:
         return f"{self.results}/hub"
 

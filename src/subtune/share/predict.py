@@ -1,11 +1,13 @@
 """Predictions of a recorded run for new rows, and refits of cross-validated runs."""
 
+import io
 import json
 import math
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import datasets
 import numpy as np
@@ -17,11 +19,14 @@ from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.files import Layout, require_new, write_text
 from subtune.core.process import prepare_device
 from subtune.data.load import row_encoder
-from subtune.data.sources import task_reader
+from subtune.data.sample import draw_rows, read_whole_table, write_drawn_rows
+from subtune.data.sources import files_version, read_columns, task_reader
+from subtune.data.table_files import is_file
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
 from subtune.runs.spec import RunSpec
+from subtune.steps.jobs import Job, run_job
 from subtune.steps.train import make_trainer
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow
@@ -32,14 +37,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHECKPOINT_SECONDS = 600
+# The time for a refit whose caller names none.
+MINUTES = 10.0
 PREDICTION, PROBABILITY = "prediction", "probability_{}"
 
 
-def run_to_export(layout: Layout, run_id: str) -> str:
+def run_to_export(layout: Layout, run_id: str, minutes: float = MINUTES) -> str:
     """Return the id of the run to export, which is trained first if it is not recorded.
 
     A cross-validated run has not seen all rows. In its place, the refit of its method is exported.
     Any other run is exported itself.
+
+    Args:
+        layout: the results with the run.
+        run_id: the run's id.
+        minutes: the time for a refit. If the rows were drawn from a larger table, the refit trains
+            on as many of its rows as fit into this time.
 
     Raises:
         SubtuneError: the run has no chosen learning rate, or training failed.
@@ -47,16 +60,80 @@ def run_to_export(layout: Layout, run_id: str) -> str:
     store = Path(layout.records())
     if records.read_spec(store, run_id).recipe.fold is None:
         return run_id
-    method, spec = find_refit(layout, run_id)
+    method, spec, seconds_per_row = find_refit(layout, run_id)
+    spec, which = _with_more_rows(layout, spec, int(60 * minutes / seconds_per_row))
     if not records.is_recorded(store, spec.id):
-        print(f"training {method} once more, on the rows of all folds", file=sys.stderr)
+        print(f"training {method} once more, on {which}", file=sys.stderr)
         with one_line(f"training {method} once more"):
             _train_refit(layout, spec)
     return spec.id
 
 
-def find_refit(layout: Layout, run_id: str) -> tuple[str, RunSpec]:
-    """Return a cross-validated run's method, and the method's run on the rows of all folds.
+def _with_more_rows(layout: Layout, spec: RunSpec, number: int) -> tuple[RunSpec, str]:
+    """Return a refit that trains on up to ``number`` rows, and these rows as text.
+
+    They are the rows of all folds or, if these are a sample, more rows of the table from which the
+    sample was drawn.
+    """
+    folder, data = Path(layout.sample()), spec.tokens.data
+    whole = read_whole_table(folder)
+    if whole is None or not is_file(whole.path):
+        return spec, "the rows of all folds"
+    task = data.task.replaced(encoding=whole.encoding, sheet=whole.sheet)
+    path = Path(whole.path)
+    columns = read_columns(task, {"train": path})["train"]
+    chosen = draw_rows(task, columns, number, np.arange(len(columns["label"])))
+    few = len(read_columns(data.task, {"train": folder / "train.jsonl"})["train"]["label"])
+    if len(chosen) <= few:
+        return spec, f"the {few:,} of {whole.rows:,} rows that were drawn"
+    # The task's columns of a row, without those that it does not read.
+    names = task.columns_read(labelled=True)
+    rows = [
+        {name: row[name] for name in names} for _, row in task_reader(task).read(task, path, True)
+    ]
+    files = write_drawn_rows(
+        {f"train-{len(chosen)}": rows}, {f"train-{len(chosen)}": chosen}, folder
+    )
+    [file] = files.values()
+    data = data.replaced(version=files_version({"train": Path(file)}), splits=("train",))
+    tokens = spec.tokens.replaced(data=data)
+    places, model = {"files": {"train": file}}, layout.model(spec.model.id)
+    made = {"rows": layout.dataset(data.key)}
+    jobs = [
+        Job("dataset", data.key, data.written(), {}, made, places),
+        Job(
+            "tokens",
+            tokens.key,
+            tokens.written(),
+            {**made, "model": model},
+            {"tokens": layout.tokens(tokens.key)},
+            {},
+        ),
+    ]
+    for job in jobs:
+        [output] = job.outputs.values()
+        if not Path(output).exists():
+            with redirect_stdout(io.StringIO()):
+                run_job(job)
+    return spec.replaced(tokens=tokens), f"{len(chosen):,} of {whole.rows:,} rows"
+
+
+class Refit(NamedTuple):
+    """The run of a cross-validated method on the rows of all folds.
+
+    Attributes:
+        method: the method.
+        spec: the run.
+        seconds_per_row: about how long the run takes for each training row.
+    """
+
+    method: str
+    spec: RunSpec
+    seconds_per_row: float
+
+
+def find_refit(layout: Layout, run_id: str) -> Refit:
+    """Return the refit of a cross-validated run's method.
 
     The refit has the method's first seed and chosen learning rate. It ends after the median of the
     epochs that were best on the folds.
@@ -76,7 +153,9 @@ def find_refit(layout: Layout, run_id: str) -> tuple[str, RunSpec]:
                         f"method {method!r} diverged: it has no learning rate to train with"
                     )
                 first = records.read_spec(store, scored["run"].iloc[0])
-                return method, first.make_refit(math.ceil(scored["best_epoch"].median()))
+                epochs = math.ceil(scored["best_epoch"].median())
+                seconds = scored["seconds"] / (scored["train_rows"] * first.recipe.epochs)
+                return Refit(method, first.make_refit(epochs), epochs * seconds.median())
             other = records.read_spec(store, runs["run"].iloc[0])
             if (other.model, other.selection) == (asked.model, asked.selection):
                 alike.append(other.id)
@@ -113,6 +192,7 @@ def predict_table(
     texts: Sequence[str | None] = (),
     encoding: str | None = None,
     sheet: str | None = None,
+    minutes: float = MINUTES,
 ) -> int:
     """Write the rows of a table with a run's predictions as CSV; return the number of rows.
 
@@ -126,6 +206,7 @@ def predict_table(
         texts: the names of the text columns; None means a name as in training.
         encoding: the encoding of a text file.
         sheet: the sheet of an Excel file.
+        minutes: the time for the training, if there is any.
 
     Raises:
         SubtuneError: a row does not fit the task, a column has the name of one of predictions, or
@@ -157,7 +238,7 @@ def predict_table(
     def as_text(cell: Any) -> Any:
         return json.dumps(cell, ensure_ascii=False) if isinstance(cell, list | dict) else cell
 
-    predicted = predict_rows(layout, run, task, rows, str(table))
+    predicted = predict_rows(layout, run, task, rows, str(table), minutes)
     frame = pd.concat([frame, predicted], axis=1)
     text = frame.map(as_text).to_csv(index=False, float_format="%.7g")
     require_new(target)
@@ -167,7 +248,12 @@ def predict_table(
 
 
 def predict_rows(
-    layout: Layout, run: str, task: TaskSpec, rows: Sequence[PlacedRow], source: str
+    layout: Layout,
+    run: str,
+    task: TaskSpec,
+    rows: Sequence[PlacedRow],
+    source: str,
+    minutes: float = MINUTES,
 ) -> "pd.DataFrame":
     """Return a run's prediction for each row.
 
@@ -182,6 +268,7 @@ def predict_rows(
         run: the run's id.
         task: the run's task, perhaps with other text columns.
         rows: rows with their places, which messages name after ``source``.
+        minutes: the time for the training, if there is any.
 
     Raises:
         SubtuneError: a row does not fit the task, the run diverged, or the record or the pretrained
@@ -191,7 +278,7 @@ def predict_rows(
 
     store, kind = Path(layout.records()), task.of_kind
     columns = kind.from_rows(task, rows, labelled=False, source=source)
-    run = run_to_export(layout, run)
+    run = run_to_export(layout, run, minutes)
     spec = records.read_spec(store, run)
     directory, tokens = Path(pretrained_directory(layout, spec)), spec.tokens
     encode = row_encoder(task, directory, tokens.max_length, tokens.doc_stride, tokens.apart)

@@ -89,7 +89,7 @@ def test_a_drawn_dev_set_has_no_text_of_the_training_set(tmp_path, untrained):
     rows = pd.DataFrame({"text": [f"text {n % 20}" for n in range(60)], "label": ["a", "b"] * 30})
     compare(rows, dev=0.2, results=tmp_path / "out", say=lambda line: None)
     train, dev = (
-        pd.read_json(tmp_path / "out" / "sample" / f"{split}.jsonl", lines=True)
+        pd.read_json(tmp_path / "out" / "rows" / f"{split}.jsonl", lines=True)
         for split in ("train", "validation")
     )
     assert {*train["text"]}.isdisjoint(dev["text"])

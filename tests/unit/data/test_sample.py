@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from subtune.comparison.sample import draw_dev_set, draw_rows, write_drawn_rows
+from subtune.data.sample import draw_dev_set, draw_rows, write_drawn_rows
 from subtune.tasks import Task
 
 CLASSES = Task(name="t", title="t", text=("text",), labels=("a", "b"), metrics=("accuracy",))

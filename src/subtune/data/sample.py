@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ from subtune.tasks.task_kind import Columns
 
 # Numbers are drawn from this many ranges with about as many rows.
 RANGES = 10
+# The file beside a sample that names the table from which it was drawn.
+WHOLE = "drawn_from.json"
 
 
 def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) -> np.ndarray:
@@ -55,6 +58,33 @@ def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np
     every = np.arange(len(columns["label"]))
     dev = draw_rows(task, columns, round(share * len(every)), every)
     return {"train": np.setdiff1d(every, dev), "validation": dev}
+
+
+class WholeTable(NamedTuple):
+    """The table from which the training rows of some results were drawn.
+
+    Attributes:
+        path: its file.
+        rows: the number of its labelled rows that may train.
+        encoding: the encoding of a text file.
+        sheet: the sheet of an Excel file.
+    """
+
+    path: str
+    rows: int
+    encoding: str | None
+    sheet: str | None
+
+
+def write_whole_table(folder: Path, whole: WholeTable) -> None:
+    """Note the table from which a sample's training rows were drawn."""
+    write_text(folder / WHOLE, f"{json.dumps(whole._asdict())}\n")
+
+
+def read_whole_table(folder: Path) -> WholeTable | None:
+    """Return the table from which a sample's training rows were drawn; None without a sample."""
+    path = folder / WHOLE
+    return WholeTable(**json.loads(path.read_text("utf-8"))) if path.is_file() else None
 
 
 def write_drawn_rows(
