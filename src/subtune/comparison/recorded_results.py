@@ -1,5 +1,6 @@
 """The tables, figures and report of a comparison, from the runs that are recorded so far."""
 
+import os
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from itertools import chain
@@ -15,7 +16,7 @@ from subtune.core.files import drafts
 from subtune.runs.learning_rates import describe_search
 from subtune.steps import exhibits, report_page, runs, scores, summary
 from subtune.steps.context import Context
-from subtune.steps.jobs import run_job
+from subtune.steps.jobs import files, run_job
 
 # A method whose probability to be the answer is lower can hardly be the answer.
 LEAST_PROBABILITY = 0.01
@@ -86,8 +87,8 @@ def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set
 def write_results(context: Context, progress: Progress, log: Path) -> None:
     """Write all tables, figures and the report of the recorded runs.
 
-    They are the files that Snakemake makes of all planned runs. It makes them again, because the
-    tables of finished sweeps are not there.
+    They are the files that Snakemake makes of all planned runs. It makes them again from finished
+    sweeps, because the tables of scores are older than the model's files.
     """
     finished = finished_runs(progress)
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -97,6 +98,8 @@ def write_results(context: Context, progress: Progress, log: Path) -> None:
                 rows = _with_plan(finished, job.spec["runs"])
                 for name, table in scores.make_score_tables(job, rows).items():
                     table.to_parquet(outputs[name], index=False)
+            for path in files(job.outputs):
+                os.utime(path, (0, 0))
         for job in chain(exhibits.jobs(context), summary.jobs(context)):
             run_job(job)
         for job in runs.jobs(context):
