@@ -24,11 +24,11 @@ from subtune.models.model_config import read_dimensions
 from subtune.steps.context import preflight
 from subtune.tasks.task import KINDS
 from tests.helpers.exhibits import results
+from tests.helpers.pages import NOT_RUN, blocks
 from tests.helpers.project import ROOT
 
 README = ROOT / "README.md"
-OWN_DATA, OWN_METHOD = (ROOT / "docs" / f"own-{name}.md" for name in ("data", "method"))
-PAGES = [README, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+OWN_DATA, OWN_METHOD = ROOT / "docs" / "own-data.md", ROOT / "docs" / "own-method.md"
 RULES = {
     rule
     for path in [ROOT / "Snakefile", *(ROOT / "workflow" / "rules").glob("*.smk")]
@@ -38,12 +38,9 @@ READ_RESULTS = ("runs", "export", "predict", "verify")
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
 
 
-def shown_in(page: Path) -> list[str]:
-    """Return the commands in a page's indented blocks."""
-    programs = r"(?:make|subtune|\.venv/bin/(?:python|snakemake|subtune))"
-    text = page.read_text().replace("\\\n", "")
-    found = re.findall(rf"^ {{4,6}}(?:uvx .*--from \S+ )?({programs} .*)$", text, re.MULTILINE)
-    return [command.partition(" # ")[0].strip() for command in found]
+def without_uv(command: str) -> str:
+    """Return a command that uvx installs and runs; tests/workflow/test_wheel.py installs."""
+    return re.sub(r"^uvx .*--from \S+ ", "", command)
 
 
 def check(command: str, **placeholders: str) -> None:
@@ -102,7 +99,13 @@ def _check_snakemake(arguments: list[str]) -> None:
     assert asked <= RULES | checked.experiments.keys()
 
 
-COMMANDS = dict.fromkeys(command for page in PAGES for command in shown_in(page))
+COMMANDS = dict.fromkeys(
+    without_uv(command)
+    for block in blocks()
+    if block.language == "shell"
+    for command in block.commands
+    if not command.startswith(tuple(NOT_RUN))
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
