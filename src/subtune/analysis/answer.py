@@ -169,34 +169,36 @@ def short_answer(answer: Answer) -> str:
     candidate, reference = answer.candidate, _name(answer.reference)
     if not candidate:
         return f"{reference} is the only method with a score." if reference else "No score yet."
-    if candidate.title == answer.reference and not answer.full:
-        return f"{reference} scores best so far: {candidate.score:.3f}."
+    title, embeddings = candidate.title, method_title("embeddings")
+    scores = f"{title} score{'' if title.startswith(embeddings) else 's'}"
+    if title == answer.reference and not answer.full:
+        return f"{scores} best so far: {candidate.score:.3f}."
     if answer.decision == "everything":
-        margin = f"{answer.margin:g}"
-        return f"{reference} is worth it: no smaller method is within {margin}."
+        return f"{reference} is worth it: no smaller method is within {answer.margin:g}."
     against = f"{candidate.score:.3f} against {candidate.reference_score:.3f}"
-    if answer.reference != answer.full and candidate.title != answer.reference:
+    if answer.reference not in (answer.full, title):
         against += f" of {answer.reference}"
-    if not pd.isna(candidate.chance) and candidate.title != answer.reference:
+    if not pd.isna(candidate.chance):
         against += f" ({format_chance(candidate.chance)})"
-    title = candidate.title
     if answer.decision == "undecided":
-        return f"Undecided: {title} scores {against}."
-    if candidate.title == answer.reference:
-        return f"{title} beats {_name(answer.full, inside=True)}: {against}."
-    for plural, name in ((True, "embeddings"), (False, "tf-idf")):
-        if title.startswith(method_title(name)):
-            named, verb = (title[0].lower() + title[1:], "score") if plural else (title, "scores")
-            return f"Nothing needs training: {named} {verb} {against}."
+        return f"Undecided: {_lower(scores)} {against}."
+    if title.startswith((embeddings, method_title("tf-idf"))):
+        return f"Nothing needs training: {_lower(scores)} {against}."
+    if title == answer.reference:
+        return f"{title} beats {_lower(_name(answer.full))}: {against}."
     return f"{title} is enough: {against}."
 
 
-def _name(title: str, inside: bool = False) -> str:
+def _name(title: str) -> str:
     """Return a method's title as sentences name it: full is *full fine-tuning*."""
-    full = method_title("full")
-    if title == full or title.startswith(f"{full} of "):
-        return ("full" if inside else "Full") + " fine-tuning" + title.removeprefix(full)
-    return title
+    method, of, model = title.partition(" of ")
+    return f"{method} fine-tuning{of}{model}" if method == method_title("full") else title
+
+
+def _lower(words: str) -> str:
+    """Return words as they are inside a sentence. Names of methods keep their capitals."""
+    is_word = words.startswith(("Full fine-tuning", "Embeddings"))
+    return words[0].lower() + words[1:] if is_word else words
 
 
 def next_step(answer: Answer) -> str:
