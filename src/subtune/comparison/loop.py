@@ -165,15 +165,11 @@ def _without_missing_inputs(job: Job, makers: Mapping[str, Job]) -> Iterator[Job
         yield from _without_missing_inputs(makers[path], makers)
 
 
-def train_and_judge(context: Context, clock: Clock, at_once: int, lock: int) -> None:
+def train_and_judge(context: Context, clock: Clock, workers: Workers) -> None:
     """Train the runs of a comparison within the clock's time, and write its tables.
 
     At the end of the time, or after an interrupt, workers write checkpoints, from which the next
     call continues, and the runs that are recorded give the answer.
-
-    Args:
-        at_once: the number of jobs that are done side by side.
-        lock: a locked file's descriptor, which workers hold until they end.
 
     Raises:
         SubtuneError: full fine-tuning failed, fewer than two methods are left, or no run is
@@ -184,23 +180,20 @@ def train_and_judge(context: Context, clock: Clock, at_once: int, lock: int) -> 
     state.read_scores()
     if not [*state.next_jobs()]:
         _say(f"all {len(state.planned)} runs were recorded before")
-    workers, interrupt = Workers(at_once, Path(context.config.results), lock), None
+    interrupt = None
     try:
-        try:
-            _train(state, workers)
-        except KeyboardInterrupt as error:
-            interrupt = error
-            _say("stopping: what is there is judged; another interrupt ends this at once")
-        workers.stop(SECONDS_TO_STOP)
-        state.read_scores()
-        if not state.progress.find_recorded():
-            raise interrupt or SubtuneError(
-                "--minutes: the time is over before a method has a run; the same call with more "
-                "minutes goes on from here"
-            )
-        write_results(context, state.progress, state.log("tables"))
-    finally:
-        workers.close()
+        _train(state, workers)
+    except KeyboardInterrupt as error:
+        interrupt = error
+        _say("stopping: what is there is judged; another interrupt ends this at once")
+    workers.stop(SECONDS_TO_STOP)
+    state.read_scores()
+    if not state.progress.find_recorded():
+        raise interrupt or SubtuneError(
+            "--minutes: the time is over before a method has a run; the same call with more "
+            "minutes goes on from here"
+        )
+    write_results(context, state.progress, state.log("tables"))
 
 
 def _train(state: Loop, workers: Workers) -> None:

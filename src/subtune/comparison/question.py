@@ -9,7 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from subtune.comparison.splits import (
     task_name,
     write_splits,
 )
+from subtune.comparison.workers import Workers
 from subtune.config import parse_config_file
 from subtune.config.checks import check_config, read_config
 from subtune.core.errors import SubtuneError, listed, one_line
@@ -127,15 +128,19 @@ def answer_question(
     question = _question(train, dev, test, revision, options)
     own = f"{question.name}-{content_id(question.identity)[:6]}"
     place = Path(results or Path("results") / own).resolve()
-    with _alone(place) as lock:
-        with name_rows(place / question.name), _removed_if_refused(place):
+    with _alone(place) as lock, ExitStack() as at_end:
+        with name_rows(place / question.name), _removed_if_refused(place), ExitStack() as refused:
+            # A worker's libraries are imported while tables are read.
+            workers = refused.enter_context(contextlib.closing(Workers(place, lock)))
             if (place / CONFIGURATION).exists():
                 _continue(place, question, say)
             else:
                 _configure(place, question, say)
             context = preflight(check_config(parse_config_file(place / CONFIGURATION)))
+            at_end.push(refused.pop_all())
+        workers.number = context.config.jobs_at_once or 1
         clock = loop.Clock(began, began + 60 * question.options.minutes)
-        loop.train_and_judge(context, clock, context.config.jobs_at_once or 1, lock)
+        loop.train_and_judge(context, clock, workers)
     return load(place)
 
 

@@ -45,23 +45,26 @@ def _hub_cache(job: Job) -> str | None:
 
 
 class Workers:
-    """Processes that do jobs side by side. They are started when they are needed.
+    """Processes that do jobs side by side. All but the first are started when they are needed.
 
     Workers have their own session, so that Ctrl-C reaches their caller alone. The system closes
     their pipes if the caller is killed; they then end by themselves.
+
+    Attributes:
+        number: how many jobs are done at the same time.
     """
 
-    def __init__(self, number: int, results: Path, lock: int):
-        """Prepare ``number`` workers.
+    def __init__(self, results: Path, lock: int):
+        """Start one worker, whose libraries take seconds to import.
 
         Args:
             results: their current folder, which gets their log.
             lock: the file descriptor of a locked file, which they hold until they end.
         """
-        self._number, self._results, self._lock = number, results, lock
-        self._idle: list[subprocess.Popen] = []
-        self._busy: dict[subprocess.Popen, Job] = {}
+        self.number, self._results, self._lock = 1, results, lock
         self._answers: SimpleQueue[tuple[subprocess.Popen, str]] = SimpleQueue()
+        self._idle = [self._new(None)]
+        self._busy: dict[subprocess.Popen, Job] = {}
 
     @property
     def running(self) -> list[Job]:
@@ -71,7 +74,7 @@ class Workers:
     @property
     def free(self) -> int:
         """The number of jobs that can start now."""
-        return self._number - len(self._busy)
+        return self.number - len(self._busy)
 
     def start(self, job: Job, log: Path) -> None:
         """Give a job to a worker."""

@@ -91,18 +91,17 @@ def test_a_job_that_was_stopped_is_not_left_out(state, lines):
     assert not state.left_out and not lines
 
 
-def test_a_second_interrupt_ends_the_call(monkeypatch, lines, tmp_path):
+def test_a_second_interrupt_ends_the_call(monkeypatch, lines):
     def interrupt(*_):
         raise KeyboardInterrupt
 
     context = made("a").context
-    context.config = SimpleNamespace(results=str(tmp_path))
     monkeypatch.setattr(Loop, "read_scores", lambda state: None)
     monkeypatch.setattr(Loop, "next_jobs", lambda state: [TOKENS])
     monkeypatch.setattr(loop, "_train", interrupt)
-    monkeypatch.setattr(loop.Workers, "stop", interrupt)
+    workers = SimpleNamespace(stop=interrupt)
     with pytest.raises(KeyboardInterrupt):
-        loop.train_and_judge(context, Clock(0, 60), at_once=1, lock=0)
+        loop.train_and_judge(context, Clock(0, 60), workers)
     assert lines == ["stopping: what is there is judged; another interrupt ends this at once"]
 
 
