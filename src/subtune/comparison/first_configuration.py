@@ -41,6 +41,7 @@ from subtune.comparison.user_table import (
     label_order,
     make_task_name,
     read_user_table,
+    require_labels_as_text,
     require_texts,
 )
 from subtune.config.checks import check_config
@@ -111,6 +112,7 @@ def look_at_tables(paths: Mapping[str, Path | None], options: TableOptions) -> L
         named = [name.strip() for name in named.split(",")]
     label = named if isinstance(named, str) else tuple(named or ())
     label = label or guess_label_columns(train)
+    require_labels_as_text(train, label_names(label))
     text = text or guess_text_columns(train, label_names(label))
     for column in (*text, *label_names(label), *filter(None, [options.group])):
         for table in tables.values():

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from subtune.comparison import DEFAULTS, Kind
 from subtune.config.checks import HEADINGS
 from subtune.core.errors import SubtuneError, cut, listed, one_of
-from subtune.data.sources import READERS
 from subtune.data.table_files import FEW, FORMATS, read_rows
 from subtune.tasks import TASKS
 from subtune.tasks.sentences import (
@@ -27,6 +26,11 @@ from subtune.tasks.sentences import (
 
 # What to do with words and their labels.
 HOW_WORDS = "labels of words need a configuration with `kind: tokens` (docs/own-data.md)"
+OBJECTS = "nested lists or objects"
+HOW_OBJECTS = (
+    "labels are text, numbers, or lists of these (Label Studio exports them as JSON-MIN or CSV); "
+    f"{HOW_WORDS}"
+)
 # Endings of training files' names.
 SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
 
@@ -60,7 +64,7 @@ def read_user_table(path: Path, encoding: str | None = None, sheet: str | None =
         SubtuneError: the file is missing, is not in the format of its extension, or has no rows.
     """
     if (ending := path.suffix.lower()) not in FORMATS:
-        hint = f"; {HOW_WORDS}" if ending in READERS["words"].endings else ""
+        hint = f"; {HOW_WORDS}" if ending.startswith(".conll") else ""
         raise SubtuneError(f"{path}: {one_of(path.suffix, FORMATS)} as the ending{hint}")
     # Unclosed quotation marks are found later, once the label column is known.
     rows = [*read_rows(path, encoding=encoding, sheet=sheet)]
@@ -125,6 +129,19 @@ def require_texts(table: UserTable, named: Collection[str]) -> None:
             )
 
 
+def _are_objects(cells: Sequence[Any]) -> bool:
+    """Return whether most cells are objects, or lists of lists or objects."""
+    nested = [c for c in cells if isinstance(c, list | dict) and parse_labels(c) is None]
+    return 2 * len(nested) > len(cells)
+
+
+def require_labels_as_text(table: UserTable, columns: Collection[str]) -> None:
+    """Refuse label columns of objects."""
+    for column in columns:
+        if _are_objects(table.cells(column)):
+            raise SubtuneError(f"{table.path}: column {column!r} has {OBJECTS}; {HOW_OBJECTS}")
+
+
 # One label column, or several of 0 and 1.
 LabelColumns = str | tuple[str, ...]
 # Names of columns with ids of rows or people. A DataFrame's index is written without a name.
@@ -143,7 +160,8 @@ def guess_label_columns(table: UserTable) -> LabelColumns:
     """
     by_folded = {column.strip().casefold(): column for column in reversed(table.columns)}
     for name in DEFAULTS.label_columns:
-        if name in by_folded:
+        # In a table of decisions about a single label, another column has the decisions.
+        if name in by_folded and len({*table.words(by_folded[name])}) > 1:
             return by_folded[name]
     reasons = {column: reason_against_label(table, column) for column in table.columns}
     possible = [column for column, reason in reasons.items() if reason is None]
@@ -158,9 +176,10 @@ def guess_label_columns(table: UserTable) -> LabelColumns:
         found = (
             f"none can be the label ({listed(f'{name}: {why}' for name, why in reasons.items())})"
         )
+    hint = f"; {HOW_OBJECTS}" if OBJECTS in reasons.values() else ""
     raise SubtuneError(
         f"--label: missing, and of the columns of {table.path} {found}; expected one of "
-        f"{listed(table.columns)}"
+        f"{listed(table.columns)}{hint}"
     )
 
 
@@ -183,6 +202,8 @@ def _require_header(table: UserTable, label: str) -> None:
 
 def reason_against_label(table: UserTable, column: str) -> str | None:
     """Return why a column cannot be the label; None if it has numbers, or a few repeated words."""
+    if _are_objects(table.cells(column)):
+        return OBJECTS
     words = table.words(column)
     different = len({*words})
     if different < 2:
@@ -343,13 +364,12 @@ def _are_codes(numbers: Collection[str]) -> bool:
 
 
 def _are_sets(cells: Sequence[Any]) -> bool:
-    """Return whether most cells are lists, and not all of exactly one label."""
+    """Return whether a list has several labels, or most cells are lists and some have no label."""
     given = [cell for cell in cells if cell not in (None, "")]
-    lists = [
-        labels for cell in given if is_list(cell) and (labels := parse_labels(cell)) is not None
-    ]
-    is_class = max(map(len, lists), default=0) < 2 and lists.count([]) <= FEW * len(lists)
-    return 2 * len(lists) > len(given) and not is_class
+    lists = [parse_labels(cell) for cell in given if is_list(cell)]
+    lengths = [len(labels) for labels in lists if labels is not None]
+    lack_some = 2 * len(lengths) > len(given) and lengths.count(0) > FEW * len(lengths)
+    return max(lengths, default=0) > 1 or lack_some
 
 
 def find_separators(cells: Sequence[Any]) -> str | None:

@@ -140,6 +140,7 @@ def delimited_rows(
             if cells:
                 place = f"{path}: line {first}"
                 _require_width(cells, header, delimiter, place)
+                _require_names(header, cells, place)
                 if reader.line_num > first:
                     row_lines = lines[first - 1 : reader.line_num]
                     _require_closed(row_lines, header, delimiter, is_row, place)
@@ -176,6 +177,15 @@ def _require_width(cells: Sequence[str], header: Sequence[str], delimiter: str, 
     raise SubtuneError(
         f"{place}: found {len(cells)} cells, expected {len(header)} ({listed(header)}){hint}"
     )
+
+
+def _require_names(header: Sequence[str | None], cells: Sequence[Any], place: str) -> None:
+    """Refuse a row at ``place`` with several cells, below a header of which only one is filled."""
+    if header[0] and not any(header[1:]) and any(cells[1:]):
+        raise SubtuneError(
+            f"{place}: found cells in columns without a name, expected the names of columns where "
+            f"{shown(header[0])} is, in the first row"
+        )
 
 
 def _require_closed(
@@ -374,10 +384,13 @@ def excel_rows(
         found.reset_dimensions()
         header: list[str | None] = []
         for number, cells in enumerate(found.iter_rows(), start=1):
-            texts = [_excel_text(cell, place) for cell in cells[: len(header) or None]]
+            # A single name may be a title above the names.
+            width = max(len(header), 2) if header else None
+            texts = [_excel_text(cell, place) for cell in cells[:width]]
             if not any(texts):
                 continue
             if header:
+                _require_names(header, texts, f"{place}: row {number}")
                 by_column = itertools.zip_longest(header, texts)
                 yield f"row {number}", {column: cell for column, cell in by_column if column}
             else:

@@ -12,6 +12,7 @@ from subtune.comparison.user_table import (
     guess_text_columns,
     make_task_name,
     read_user_table,
+    require_labels_as_text,
     require_texts,
 )
 from subtune.core.errors import SubtuneError
@@ -101,6 +102,31 @@ def test_the_text_is_in_the_columns_that_hold_sentences(columns, texts):
 def test_a_text_that_cannot_be_guessed_is_asked_for(columns, message):
     with pytest.raises(SubtuneError, match=f"--text: {message}"):
         guess_text_columns(table_of(**columns, label="xyx"), ["label"])
+
+
+def test_a_label_that_is_always_the_same_is_not_what_was_decided():
+    decisions = table_of(text=SENTENCES, label="xxx", answer=["accept", "reject", "accept"])
+    decisions.rows.extend(decisions.rows)
+    assert guess_label_columns(decisions) == "answer"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        {"user": "u", "value": "good"},
+        [{"user": "u", "value": "good"}],
+        [[0, 4, "name"]],
+        [{"result": [{"value": {"choices": ["good"]}}]}],
+    ],
+)
+def test_labels_in_objects_are_refused_with_what_to_do(cell):
+    table = table_of(text=SENTENCES, label=[cell] * 3)
+    with pytest.raises(
+        SubtuneError, match=r"label: nested lists or objects.*JSON-MIN or CSV\); lab"
+    ):
+        guess_label_columns(table)
+    with pytest.raises(SubtuneError, match=r"column 'label' has nested lists.*`kind: tokens`"):
+        require_labels_as_text(table, ["label"])
 
 
 WORDS = [sentence.split() for sentence in SENTENCES]

@@ -194,6 +194,18 @@ REFUSED = [
         lambda path: path.write_bytes(NO_ZIP + bytes(600)),
         "expected a readable .xlsx file: this one has a",
     ),
+    (
+        "xlsx",
+        lambda path: pd.DataFrame([["My list"], ["text", "label"], ["a", "b"]]).to_excel(
+            path, index=False, header=False
+        ),
+        "sheet 'Sheet1': row 2: found cells in columns without a name, expected the names of",
+    ),
+    (
+        "csv",
+        lambda path: path.write_text("My list,,\n,,\ntext,label,\na,b,\n"),
+        "line 3: found cells in columns without a name, expected the names of columns where 'My li",
+    ),
     ("xlsx", strict, "expected a readable .xlsx file: found no sheet; save a Strict Open XML file"),
     ("xlsx", lambda path: path.write_bytes(b"PK"), "expected a readable .xlsx file: File is not"),
     ("xlsx", lambda path: path.mkdir(), "expected a readable .xlsx file: Is a directory"),
