@@ -101,6 +101,9 @@ def loss_table(
     """
     rows, letters = [], dict[str, str]()
     several = methods["model"].nunique() > 1
+    # TF-IDF and brought predictions have no model.
+    has_model = methods["encoder_size"].fillna(0) > 0
+    methods = methods.assign(model=methods["model"].where(has_model, EMPTY))
     for row in methods.to_dict("records"):
         texts = _marks(row)
         for text in texts:

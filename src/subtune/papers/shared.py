@@ -284,5 +284,5 @@ def all_exhibits(paper: Paper) -> list[Table]:
     """Return all tables and figures of an experiment that reproduces a paper, in order."""
     last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE]
     if not paper.name:
-        return [*SUMMARIES, *FAILURES, SCORES, *last]
+        return [ANSWERS, FRONT, *FAILURES, SUMMARY, SCORES, *last]
     return [*paper.exhibits, CLAIMS, REPRODUCTION, *SUMMARIES, *last]
