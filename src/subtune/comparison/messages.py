@@ -18,6 +18,19 @@ from subtune.models.model_files import unknown_lines
 
 # The most columns or classes in a line, and the most texts that are listed.
 NAMED, SHOWN = 12, 3
+# How programs write missing values and errors of formulas as text.
+NO_VALUES = {
+    "nan",
+    "nat",
+    "<na>",
+    "#n/a",
+    "#name?",
+    "#ref!",
+    "#value!",
+    "#div/0!",
+    "#num!",
+    "#null!",
+}
 ROWS = {"train": "training ", "validation": "dev ", "test": "test "}
 DOES = {"train": "train on", "validation": "evaluate on", "test": "judge by, which choose nothing"}
 
@@ -118,6 +131,8 @@ def _spelling_lines(facts: Facts, judging: str) -> Iterator[str]:
     for word in sorted(
         {word for part in facts.parts.values() for word in part.labels}, key=label_order
     ):
+        if word.casefold() in NO_VALUES:
+            yield f"label {shown(word)} is a class here; if it stands for nothing, empty its cells"
         if not train.get(word):
             yield f"label {shown(word)} is in no training row: no run can learn it"
         elif not judges.get(word):

@@ -98,7 +98,7 @@ def test_cells_that_are_missing():
     found = look([("a", "x"), ("", "x"), ("b", None), ("c", " "), ("d", "NaN")])
     assert found.parts["train"].missing == {"text": ["line 3"], "label": ["line 4", "line 5"]}
     assert found.parts["train"].labels == {"NaN": 1, "x": 2}
-    assert [*look_lines(found)][5:7] == [
+    assert [*look_lines(found)][6:8] == [
         "training rows without 'text': 1, the first in line 3",
         "training rows without 'label': 2, the first in line 4",
     ]
@@ -256,6 +256,12 @@ def test_numbers_have_no_classes():
     lines = [*look_lines(found)]
     assert lines[3] == "regression: numbers from 0 to 19 (if they are classes: --classes)"
     assert "training rows whose 'label' is no number: 1, the first in line 23" in lines
+
+
+@pytest.mark.parametrize("word", ["nan", "NaN", "#N/A", "<NA>"])
+def test_a_label_that_stands_for_no_value_is_named(word):
+    line = f"label {word!r} is a class here; if it stands for nothing, empty its cells"
+    assert line in [*look_lines(look(labelled(["a", "b", word])))]
 
 
 def test_one_of_something_is_no_plural():
