@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from subtune.core.files import Layout
+from subtune.data.load import read_examples
 from subtune.methods import METHODS
 from subtune.models.encoder import load_encoder
 from subtune.models.model_files import model_version
@@ -55,6 +57,20 @@ def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None
         recipe=Fit(),
     )
     record(results / "runs", [spec], directory)
+    shutil.copytree(directory, results / "models" / spec.model.id)
+    return spec
+
+
+def recorded_tf_idf(results: Path, directory: Path, task="rte") -> RunSpec:
+    """Record a regression on TF-IDF and what it reads in ``results``. Return its spec."""
+    spec = examples.run_spec(METHODS["tf-idf"], task).replaced(recipe=Fit())
+    layout, rows = Layout(str(results)), examples.rows_of(examples.TASKS[task])
+    paths = layout.tokens(spec.tokens.key), layout.dataset(spec.tokens.data.key)
+    examples.tokens(examples.TASKS[task], directory).save_to_disk(paths[0])
+    rows.save_to_disk(paths[1])
+    head, outputs = examples.TASKS[task].of_kind.head, examples.TASKS[task].outputs
+    model, store = load_encoder(directory, head, outputs), results / "runs"
+    recorded_runs.train_and_record([spec], store, model, read_examples(*paths), {}, print)
     shutil.copytree(directory, results / "models" / spec.model.id)
     return spec
 

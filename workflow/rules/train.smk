@@ -10,6 +10,7 @@ rule search:
         tokens=needs("search/{searches}", "tokens"),
         model=needs("search/{searches}", "model"),
         rankings=needs("search/{searches}", "rankings"),
+        texts=needs("search/{searches}", "texts"),
     output:
         PATHS.searches("{searches}"),
     log:
@@ -34,6 +35,7 @@ rule train:
         tokens=needs("train/{sweep}", "tokens"),
         model=needs("train/{sweep}", "model"),
         rankings=needs("train/{sweep}", "rankings"),
+        texts=needs("train/{sweep}", "texts"),
         searches=needs("train/{sweep}", "searches"),
     output:
         PATHS.sweep("{sweep}"),

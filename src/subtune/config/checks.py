@@ -18,7 +18,7 @@ from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError, cut, key_path, one_of, problem_text
 from subtune.data.sources import MINI_TASKS, OFFICIAL_NAMES, REPOSITORIES
 from subtune.methods import is_built_in
-from subtune.methods.added import Embeddings
+from subtune.methods.added import FittedRegression
 from subtune.methods.selection import require_whole
 from subtune.tasks import TASKS, Task
 from subtune.tasks.task import KINDS
@@ -139,7 +139,7 @@ def _check_methods(config: Config, path: str, experiment: Experiment) -> Iterato
     for key, names in methods.items():
         for method in names:
             try:
-                if isinstance(config.selection(method), Embeddings):
+                if isinstance(config.selection(method), FittedRegression):
                     without_training.add(method)
             except SubtuneError as error:
                 yield f"{path}.{key}: {error}"

@@ -98,6 +98,22 @@ def read_splits(directory: Path) -> datasets.DatasetDict:
         return datasets.DatasetDict.load_from_disk(str(directory))
 
 
+def read_examples(tokens: str, texts: str | None = None) -> datasets.DatasetDict:
+    """Return the token ids in a directory, and the texts of these rows if their directory is given.
+
+    With texts, each row must have one example.
+    """
+    examples = read_splits(Path(tokens))
+    if texts is None:
+        return examples
+    rows = read_splits(Path(texts)).remove_columns(["idx", "label"])
+    joined = {
+        split: datasets.concatenate_datasets([examples[split], rows[split]], axis=1)
+        for split in examples
+    }
+    return datasets.DatasetDict(joined)
+
+
 def tokenize(
     task: TaskSpec,
     rows: datasets.DatasetDict,

@@ -15,14 +15,14 @@ from pydantic import Discriminator, Tag, TypeAdapter
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.core.files import read_package_yaml
-from subtune.methods.added import Adapter, Embeddings, Lora, Peft
+from subtune.methods.added import Adapter, Embeddings, Lora, Peft, TfIdf
 from subtune.methods.selection import WholeTensors
 from subtune.methods.single_entries import DiffPruning, Draw, Random, Top
 
 
 def _kind_meant(value: Any) -> str:
     keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
-    kinds = ("random", "lora", "peft", "adapter", "diff_pruning", "embeddings")
+    kinds = ("random", "lora", "peft", "adapter", "diff_pruning", "embeddings", "tf_idf")
     return next((f"[{kind}]" for kind in kinds if kind in keys), "[whole]")
 
 
@@ -34,6 +34,7 @@ NamedSelection = Annotated[
     | Annotated[Adapter, Tag("[adapter]")]
     | Annotated[DiffPruning, Tag("[diff_pruning]")]
     | Annotated[Embeddings, Tag("[embeddings]")]
+    | Annotated[TfIdf, Tag("[tf_idf]")]
     | Annotated[WholeTensors, Tag("[whole]")],
     Discriminator(_kind_meant),
 ]

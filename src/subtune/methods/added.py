@@ -1,4 +1,4 @@
-"""Selections that add something to a model: LoRA, adapters, PEFT's modules, a regression."""
+"""Selections that add something to a model: LoRA, adapters, PEFT's modules, regressions."""
 
 import json
 from typing import Any, Literal, Self
@@ -186,18 +186,32 @@ class Peft(AbstractSelection):
         return f"PEFT {self.peft.type}" + (f" ({fields})" if fields else "")
 
 
-class EmbeddingsSettings(Value):
-    """The settings of a regression on embeddings: it has none."""
+class RegressionSettings(Value):
+    """The settings of a regression: it has none."""
 
 
-class Embeddings(AbstractSelection):
-    """A regression that `subtune.training.embeddings` fits to the frozen model's embeddings."""
+class FittedRegression(AbstractSelection):
+    """A regression of scikit-learn's, which trains nothing in the model."""
 
     usual_work = Work.NOTHING
-    embeddings: EmbeddingsSettings
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return {}
 
+
+class Embeddings(FittedRegression):
+    """A regression that `subtune.training.embeddings` fits to the frozen model's embeddings."""
+
+    embeddings: RegressionSettings
+
     def describe(self) -> str:
         return "nothing: logistic or ridge regression on frozen embeddings"
+
+
+class TfIdf(FittedRegression):
+    """A regression that `subtune.training.tf_idf` fits to words and letters, without a model."""
+
+    tf_idf: RegressionSettings
+
+    def describe(self) -> str:
+        return "nothing: logistic or ridge regression on TF-IDF of words and letters"

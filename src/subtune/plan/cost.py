@@ -42,6 +42,9 @@ COPIES_OF_TRAINED = 4
 FISHER_BATCH = 16
 # Seconds to import scikit-learn and to fit a regression to the embeddings of some hundred texts.
 FIT_SECONDS = 2
+# TF-IDF takes this many seconds for each letter of texts that are read, and of those to which a
+# regression is fitted, and at most `LONGEST_FIT` for the fit (`subtune.training.tf_idf.MOST_WORK`).
+LETTER_READ, LETTER_FITTED, LONGEST_FIT, LETTERS_PER_TOKEN = 4e-6, 6e-6, 120, 4
 # A job asks for this many times the estimated time.
 TIME_MARGIN = 2
 # Minutes of a job that schedulers start soon, because it fits into gaps.
@@ -238,15 +241,22 @@ class Estimates:
         tokens, recipe = run.spec.tokens, run.spec.recipe
         judged = self.plan.task_size(tokens, recipe.fold).evaluation_rows
         if isinstance(recipe, Fit):
-            return self._evaluation_cost(run.train_rows + judged, tokens) + Cost(
-                seconds=FIT_SECONDS
-            )
+            return self._fit_cost(run, judged)
         examples = run.train_rows * self.plan.examples_per_row(tokens)
         steps = math.ceil(examples / recipe.batch_size) * recipe.epochs
         kind = STEP_KINDS[run.spec.work(self.plan.ranked)]
         size = Cost(bytes=self._trained_bytes(run) + judged * BYTES_OF_A_PREDICTION)
         trained = self._steps_cost(kind, steps, examples * recipe.epochs, tokens, beside)
         return trained + self._evaluation_cost(judged * recipe.epochs, tokens) + size
+
+    def _fit_cost(self, run: PlannedRun, judged: int) -> Cost:
+        """Return the cost of a regression, with ``judged`` evaluated rows."""
+        tokens, cost = run.spec.tokens, Cost(seconds=FIT_SECONDS)
+        if not run.spec.reads_texts:
+            return cost + self._evaluation_cost(run.train_rows + judged, tokens)
+        letters = LETTERS_PER_TOKEN * self.plan.task_size(tokens).tokens
+        fitted = min(LETTER_FITTED * letters * run.train_rows, LONGEST_FIT)
+        return cost + Cost(seconds=fitted + LETTER_READ * letters * judged)
 
     def _evaluation_cost(self, rows: float, tokens: TokensSpec) -> Cost:
         examples = rows * self.plan.examples_per_row(tokens)

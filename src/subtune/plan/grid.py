@@ -15,7 +15,7 @@ from typing import Any
 from subtune.config.fields import Rate
 from subtune.config.schema import Config, Experiment
 from subtune.methods import Selection
-from subtune.methods.added import Embeddings
+from subtune.methods.added import Embeddings, TfIdf
 from subtune.methods.selection import WholeTensors, require_whole
 from subtune.methods.single_entries import Ranked, Scope, Top
 from subtune.models.families import SEQUENCE_CLASSIFICATION
@@ -97,6 +97,11 @@ class Grid:
             for scope in self.experiment.fractions.scopes
         }
 
+    @property
+    def _is_first_model(self) -> bool:
+        """True for the model with the runs that read no model, which other models would repeat."""
+        return self.model_name == self.experiment.models[0]
+
     def _whole_methods(self, train_rows: int) -> Iterator[RunWithSearch]:
         """Yield the runs of each method at each of its learning rates.
 
@@ -106,9 +111,11 @@ class Grid:
         for method in self.experiment.methods_for(self.model_name):
             selection = self.config.selection(method, self.model_name)
             names = {"method": method, "train_rows": train_rows}
-            if isinstance(selection, Embeddings):
+            if isinstance(selection, Embeddings | TfIdf):
                 # Words and spans have no label for the whole text.
-                if self.config.all_tasks()[self.task_name].of_kind.head == SEQUENCE_CLASSIFICATION:
+                task = self.config.all_tasks()[self.task_name]
+                is_done = isinstance(selection, TfIdf) and not self._is_first_model
+                if task.of_kind.head == SEQUENCE_CLASSIFICATION and not is_done:
                     fits = (self._fitted(selection, s, **names) for s in self.experiment.seeds)
                     found += [(0, (planned, None)) for planned in fits]
                 continue
@@ -156,17 +163,18 @@ class Grid:
         names |= {"model_name": self.model_name, "seed": seed}
         return PlannedRun(spec=spec, search=search.id if search else None, **names), search
 
-    def _fitted(self, selection: Embeddings, seed: int, **names: Any) -> PlannedRun:
-        """Return the run that fits a regression to the frozen model's embeddings of texts.
+    def _fitted(self, selection: Embeddings | TfIdf, seed: int, **names: Any) -> PlannedRun:
+        """Return the run that fits a regression to texts.
 
         The texts of a pair are embedded separately. The seed only draws training rows, so runs on
         all rows have the same seed.
         """
         fisher = self.fishers[self.task_name]
+        embeds_pairs = len(fisher.tokens.data.task.text) > 1 and not isinstance(selection, TfIdf)
         recipe = Fit(**self._which_rows(names["train_rows"], seed))
         spec = RunSpec(
             model=fisher.model,
-            tokens=fisher.tokens.replaced(apart=len(fisher.tokens.data.task.text) > 1),
+            tokens=fisher.tokens.replaced(apart=embeds_pairs),
             selection=selection,
             recipe=recipe,
             seed=0 if recipe.train_rows is None else seed,

@@ -13,6 +13,7 @@ from pydantic import Field, PositiveFloat, field_validator
 
 from subtune.core.ids import Value, content_id
 from subtune.methods import Selection
+from subtune.methods.added import TfIdf
 from subtune.methods.selection import WholeTensors, Work
 from subtune.methods.single_entries import Scope
 from subtune.tasks import Task, TaskSpec
@@ -190,7 +191,7 @@ class Recipe(Value):
 
 
 class Fit(Value):
-    """The recipe of a run that trains nothing: a regression is fitted to frozen embeddings.
+    """The recipe of a run that trains nothing in the model: a regression is fitted to texts.
 
     Attributes:
         train_rows: the regression is fitted to the rows on which a run of the same seed trains.
@@ -226,6 +227,11 @@ class RunSpec(Value):
         """The recipe of a run that trains."""
         assert isinstance(self.recipe, Recipe)
         return self.recipe
+
+    @property
+    def reads_texts(self) -> bool:
+        """True if the run reads whole texts, and neither tokens nor a model."""
+        return isinstance(self.selection, TfIdf)
 
     def work(self, ranked: Mapping[str, WholeTensors]) -> Work:
         """Return the kind of what the run trains. A mask is of the kind of the ranked tensors.

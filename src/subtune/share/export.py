@@ -31,6 +31,7 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Reads
 from subtune.training.embeddings import tokens_pooled
 from subtune.training.recorded_runs import pretrained_directory
+from subtune.training.tf_idf import SCIKIT_LEARN
 from subtune.training.values import LORA_A, LORA_B, Delta, changed_tensors
 
 if TYPE_CHECKING:
@@ -217,6 +218,8 @@ def _load_run(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
     spec = records.read_spec(store, run)
     delta = {key: torch.from_numpy(v) for key, v in records.read_delta(store, run).items()}
     pretrained = pretrained_directory(layout, spec)
+    if spec.reads_texts:
+        raise SubtuneError(f"run {run} has no model to export; fit it with `{SCIKIT_LEARN}`")
     if isinstance(spec.selection, Adapter):
         raise SubtuneError(f"run {run} trained adapters, which neither transformers nor PEFT has")
     return spec, delta, load_spec_encoder(spec, pretrained)

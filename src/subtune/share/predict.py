@@ -18,20 +18,23 @@ from subtune.analysis.tables import find_numbers, read_table
 from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.files import Layout, require_new, write_text
 from subtune.core.process import prepare_device
-from subtune.data.load import row_encoder
+from subtune.data.load import read_examples, row_encoder
 from subtune.data.sample import draw_rows, read_whole_table, write_drawn_rows
 from subtune.data.sources import files_version, read_columns, task_reader
 from subtune.data.table_files import is_file
 from subtune.models.encoder import load_spec_encoder
 from subtune.models.families import SEQUENCE_CLASSIFICATION
 from subtune.runs import records
-from subtune.runs.spec import RunSpec
+from subtune.runs.spec import Fit, RunSpec
 from subtune.steps.jobs import Job, run_job
 from subtune.steps.train import make_trainer
 from subtune.tasks import TaskSpec
+from subtune.tasks.examples import Examples
+from subtune.tasks.sentences import TEXT_COLUMNS
 from subtune.tasks.task_kind import PlacedRow
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.recorded_runs import predict_logits, pretrained_directory
+from subtune.training.tf_idf import TextRegression, fit_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -177,6 +180,7 @@ def _train_refit(layout: Layout, spec: RunSpec) -> None:
         "model": layout.model(spec.model.id),
         "tokens": layout.tokens(spec.tokens.key),
         "rankings": [layout.ranking(ranking)] if ranking else [],
+        "texts": [layout.dataset(spec.tokens.data.key)] if spec.reads_texts else [],
     }
     checkpoints = Checkpoints(Path(layout.checkpoints(f"refit-{spec.id}")), CHECKPOINT_SECONDS)
     threads, store = torch.get_num_threads(), Path(layout.records())
@@ -280,6 +284,9 @@ def predict_rows(
     columns = kind.from_rows(task, rows, labelled=False, source=source)
     run = run_to_export(layout, run, minutes)
     spec = records.read_spec(store, run)
+    if spec.reads_texts:
+        texts = [columns[name] for name in TEXT_COLUMNS if name in columns]
+        return pd.DataFrame(_text_columns(task, _fit_again(layout, spec).predict_logits(texts)))
     directory, tokens = Path(pretrained_directory(layout, spec)), spec.tokens
     encode = row_encoder(task, directory, tokens.max_length, tokens.doc_stride, tokens.apart)
     split = datasets.Dataset.from_dict(encode(columns, columns["idx"]))
@@ -293,6 +300,14 @@ def predict_rows(
     labels = np.array(task.labels, object)
     tags = [labels[words].tolist() for _, words in table.groupby("idx")[PREDICTION]]
     return pd.DataFrame({PREDICTION: tags})
+
+
+def _fit_again(layout: Layout, spec: RunSpec) -> TextRegression:
+    """Return the regression of a run of TF-IDF, which takes seconds and is not recorded."""
+    tokens, recipe = spec.tokens, spec.recipe
+    examples = read_examples(layout.tokens(tokens.key), layout.dataset(tokens.data.key))
+    assert isinstance(recipe, Fit)
+    return fit_texts(Examples(examples["train"]), tokens.data.task, recipe, spec.seed)[0]
 
 
 def _text_columns(task: TaskSpec, logits: np.ndarray) -> dict[str, Any]:

@@ -67,7 +67,10 @@ class Context:
         """Return the inputs of a job that trains planned runs."""
         rankings = {run.spec.selection.ranking for run in runs}
         paths = [self.paths.ranking(id) for id in sorted(filter(None, rankings))]
-        return self.computing_inputs(runs[0].spec) | {"rankings": paths}
+        texts = {
+            self.paths.dataset(run.spec.tokens.data.key) for run in runs if run.spec.reads_texts
+        }
+        return self.computing_inputs(runs[0].spec) | {"rankings": paths, "texts": sorted(texts)}
 
     def training_resources(
         self, runs: Sequence[PlannedRun], cost: Cost, checkpoints: str

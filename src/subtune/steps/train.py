@@ -69,15 +69,15 @@ def make_trainer(
     """Return a function that trains runs of one model and task, and records them.
 
     Args:
-        inputs: the paths of the model, the token ids and the rankings, which are read when the
-            function is first called.
+        inputs: the paths of the model, the token ids, the rankings and, if a run reads them, the
+            texts; all are read when the function is first called.
         store: the directory of records.
         checkpoints: the runs' checkpoints.
         report: a function that gets lines about epochs and records.
         threads: the number of threads.
         scored_selections: ids of selections whose runs are also scored on their training rows.
     """
-    from subtune.data.load import read_splits
+    from subtune.data.load import read_examples
     from subtune.methods.single_entries import read_entry_values
     from subtune.models.encoder import load_spec_encoder
     from subtune.training.recorded_runs import train_and_record
@@ -90,7 +90,8 @@ def make_trainer(
             rankings = {
                 Path(path).stem: read_entry_values(Path(path)) for path in inputs["rankings"]
             }
-            read_once.extend([model, read_splits(Path(inputs["tokens"])), rankings])
+            tokens = read_examples(inputs["tokens"], *inputs["texts"])
+            read_once.extend([model, tokens, rankings])
         model, tokens, rankings = read_once
         scored = [spec.id for spec in specs if spec.selection.id in scored_selections]
         train_and_record(specs, store, model, tokens, rankings, report, checkpoints, scored)

@@ -64,7 +64,7 @@ def fit(
     index = training_examples(train, recipe, np.random.default_rng(seed))
     read = features(model, train, index)
     first_texts = index[:: len(index) // len(read)]
-    labels, weights = train.labels[first_texts], label_weights(task, train, first_texts, recipe)
+    labels = train.labels[first_texts]
     first = task.metrics[0]
     if task.labels is None:
         from sklearn.linear_model import RidgeCV
@@ -80,9 +80,6 @@ def fit(
         weight, bias = (
             np.stack([yes - no for no, yes in part]) for part in zip(*each, strict=True)
         )
-    logits, expected = torch.from_numpy(read @ weight.T + bias), torch.from_numpy(labels)
-    losses = task.of_kind.losses(logits[None], expected, torch.arange(len(labels)), weights)
-    train_loss = losses.item() / float(task.of_kind.loss_divisor(expected, weights))
     computed = {}
     for split in filter(examples.__contains__, task.evaluation):
         every = np.arange(len(examples[split]))
@@ -91,8 +88,35 @@ def fit(
     result = Result(weight.size + bias.size)
     result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     result.delta = {name: torch.from_numpy(new) for name, new in fitted.items()}
-    seconds = time.monotonic() - started
-    result.end_epoch(1, train_loss, seconds, score_splits(task, examples, computed))
+    logits = read @ weight.T + bias
+    return end_fit(result, task, examples, first_texts, recipe, logits, computed, started)
+
+
+def end_fit(
+    result: Result,
+    task: TaskSpec,
+    examples: Mapping[str, Examples],
+    index: np.ndarray,
+    recipe: Fit,
+    logits: np.ndarray,
+    computed: Mapping[str, np.ndarray],
+    started: float,
+) -> Result:
+    """Return the result of a regression with its loss and its scores.
+
+    Args:
+        index: one training example of each row to which the regression was fitted.
+        logits: the logits of these rows, ``[n, o]``.
+        computed: the logits of each evaluation split.
+        started: the time at which the run began, by ``time.monotonic``.
+    """
+    train = examples["train"]
+    weights = label_weights(task, train, index, recipe)
+    found, expected = torch.from_numpy(logits), torch.from_numpy(train.labels[index])
+    losses = task.of_kind.losses(found[None], expected, torch.arange(len(index)), weights)
+    train_loss = losses.item() / float(task.of_kind.loss_divisor(expected, weights))
+    scores = score_splits(task, examples, computed)
+    result.end_epoch(1, train_loss, time.monotonic() - started, scores)
     return result
 
 

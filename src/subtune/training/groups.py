@@ -21,7 +21,7 @@ from subtune.models.packing import pack
 from subtune.runs.spec import Fit, Fold, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import CPU_TRAINING_TOKENS, Examples, split_fold
-from subtune.training import embeddings
+from subtune.training import embeddings, tf_idf
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.diff_pruning import first_training
 from subtune.training.evaluation import Result, check_padding, epoch_line
@@ -225,7 +225,10 @@ def train_runs(
     for name, spec in specs.items():
         if isinstance(spec.recipe, Fit):
             task, own = spec.tokens.data.task, _own_examples(spec, examples, divide)
-            result = embeddings.fit(model, own, task, spec.recipe, spec.seed)
+            if spec.reads_texts:
+                result = tf_idf.fit(own, task, spec.recipe, spec.seed)
+            else:
+                result = embeddings.fit(model, own, task, spec.recipe, spec.seed)
             report(f"{name}  {epoch_line(result.history[0], 1, task)}")
             yield name, result, own
         else:

@@ -116,9 +116,11 @@ def write_record(
         origin: the content of ``provenance.json``.
     """
     task = spec.tokens.data.task
+    # TF-IDF reads whole texts.
+    share_read = None if spec.reads_texts else examples["train"].share_read
 
     def fill(folder: Path) -> None:
-        _write_json(folder / "scores.json", _outcome(result, examples["train"].share_read))
+        _write_json(folder / "scores.json", _outcome(result, share_read))
         _write_json(folder / "provenance.json", origin)
         pd.DataFrame(result.history).to_csv(folder / "history.csv", index=False)
         predictions = _predictions(task, result.best.predictions, examples)

@@ -73,7 +73,7 @@ MISTAKES = {
         ("E.by_task", {"rte": {"batch_sise": 16}}, ".rte.batch_sise",
          "one of learning_rates, batch_size, epochs, train_rows (did you mean"),
         ("selections.mine", {"parameters": ["**"], "wihtout": ["pooler.**"]}, ".wihtout",
-         "peft, adapter, diff_pruning, embeddings, without (did you mean 'without'?)"),
+         "peft, adapter, diff_pruning, embeddings, tf_idf, without (did you mean 'without'?)"),
     ],
     "removed key": [
         ("million_examples_per_job", 64, "", "no longer a setting; `runs_per_job` limits a job"),

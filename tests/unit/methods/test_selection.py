@@ -75,6 +75,11 @@ KINDS = {
         Work.NOTHING,
         "nothing: logistic or ridge regression on frozen embeddings",
     ),
+    "tf-idf": (
+        '{"tf_idf":{}}',
+        Work.NOTHING,
+        "nothing: logistic or ridge regression on TF-IDF of words and letters",
+    ),
     "draw": (
         '{"random":{"count":5,"within":["**.bias"]}}',
         Work.ENTRIES,

@@ -251,6 +251,15 @@ def test_embeddings_leave_out_tasks_of_words_and_spans():
     assert {p.task_name for p in planned} == {"cola"}
 
 
+def test_tf_idf_reads_no_model_and_is_planned_once():
+    models = ["minilm", "bert-base-cased"]
+    made = plan(methods={"full": [1e-5], "tf-idf": None}, models=models, fractions=None, seeds=[0])
+    planned = made.experiments["layernorm"]
+    assert [p.model_name for p in planned if p.method == "full"] == models
+    [fitted] = [p for p in planned if p.method == "tf-idf"]
+    assert fitted.spec.tokens in {p.spec.tokens for p in planned if p.method == "full"}
+
+
 EXPERIMENT = {
     "models": ["minilm"],
     "tasks": ["mood"],

@@ -21,7 +21,14 @@ from subtune.tasks import TASKS
 from subtune.training import recipe, recorded_runs
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
-from tests.helpers.records import logits_on_record, on_record, record, recorded, recorded_embeddings
+from tests.helpers.records import (
+    logits_on_record,
+    on_record,
+    record,
+    recorded,
+    recorded_embeddings,
+    recorded_tf_idf,
+)
 
 
 def predicted_dev_rows(results, spec) -> pd.DataFrame:
@@ -90,6 +97,11 @@ def test_a_regression_on_embeddings_predicts_as_the_record_says(
 ):
     spec = recorded_embeddings(tmp_path, directory_of(family), task, pooling)
     assert_as_recorded(tmp_path, spec)
+
+
+@pytest.mark.parametrize("task", ["sst2", "rte", "stsb"])
+def test_tf_idf_predicts_as_the_record_says(task, tmp_path, tiny_bert):
+    assert_as_recorded(tmp_path, recorded_tf_idf(tmp_path, tiny_bert, task))
 
 
 @pytest.mark.parametrize("task", ["ud_ewt", "squad"])

@@ -1,0 +1,209 @@
+"""Regression on TF-IDF, compared with a dozen lines of scikit-learn."""
+
+import csv
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from scipy.stats import spearmanr
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline, make_union
+
+from subtune.core.ids import content_id
+from subtune.data.load import load_rows, make_split, read_examples, tokenize
+from subtune.methods import METHODS
+from subtune.models.encoder import load_encoder
+from subtune.runs import records
+from subtune.runs.spec import DataSpec, Fit, Fold
+from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
+from subtune.training import recorded_runs, tf_idf
+from tests.helpers import examples
+
+SEED = 3
+
+
+def read(task, directory, folder, rows=None, max_length=24) -> dict[str, Examples]:
+    """A task's examples with their texts, as jobs read them."""
+    rows = rows or examples.rows_of(task, rows=60, evaluation=20)
+    paths = [str(folder / content_id(name)) for name in ("tokens", "texts")]
+    tokenize(task, rows, directory, max_length).save_to_disk(paths[0])
+    rows.save_to_disk(paths[1])
+    found = read_examples(*paths)
+    return {split: Examples(found[split]) for split in found}
+
+
+def predictions(task, rows, **recipe):
+    return tf_idf.fit(rows, task, Fit(**recipe), SEED).best.predictions[task.evaluation[0]]
+
+
+def plain_vectorizer():
+    words = TfidfVectorizer(
+        token_pattern=r"\w+|[^\w\s]+", ngram_range=(1, 2), sublinear_tf=True, max_features=100_000
+    )
+    letters = TfidfVectorizer(
+        analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True, max_features=100_000
+    )
+    return make_union(words, letters)
+
+
+def table(path, **settings):
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE, **settings))
+
+
+def glue_rows(name, glue_dir):
+    """Examples of a task of GLUE, for a model that is not read."""
+    folder = glue_dir / {"sst2": "SST-2", "stsb": "STS-B"}[name]
+    paths = {split: folder / f"{file}.tsv" for split, file in FILES.items()}
+    return load_rows(DataSpec(task=TASKS[name], source="tsv", version="1"), paths)
+
+
+FILES = {"train": "train", "validation": "dev"}
+
+
+@pytest.mark.slow
+def test_sst2_has_the_score_of_plain_scikit_learn(glue_dir, tiny_bert, tmp_path):
+    rows = glue_rows("sst2", glue_dir)
+    rows["train"] = rows["train"].select(range(3000))
+    read_rows = read(TASKS["sst2"].spec(), tiny_bert, tmp_path, rows)
+    result = tf_idf.fit(read_rows, TASKS["sst2"].spec(), Fit(train_rows=1000), SEED)
+
+    train, dev = (table(glue_dir / "SST-2" / f"{file}.tsv")[1:] for file in FILES.values())
+    train = [train[row] for row in np.random.default_rng(SEED).permutation(3000)[:1000]]
+    model = make_pipeline(plain_vectorizer(), LogisticRegression(C=10, max_iter=1000))
+    model.fit(*zip(*train, strict=True))
+    expected = model.score(*zip(*dev, strict=True))
+    assert result.best.scores["validation"]["accuracy"] == expected > 0.68
+
+
+@pytest.mark.slow
+def test_stsb_has_the_score_of_plain_scikit_learn(glue_dir, tiny_bert, tmp_path):
+    rows = glue_rows("stsb", glue_dir)
+    read_rows = read(TASKS["stsb"].spec(), tiny_bert, tmp_path, rows)
+    result = tf_idf.fit(read_rows, TASKS["stsb"].spec(), Fit(train_rows=1000), SEED)
+
+    train, dev = (table(glue_dir / "STS-B" / f"{file}.tsv")[1:] for file in FILES.values())
+    train = [train[row] for row in np.random.default_rng(SEED).permutation(len(train))[:1000]]
+    vectorizer = plain_vectorizer().fit([row[7] for row in train] + [row[8] for row in train])
+
+    def features(part):
+        u, v = (vectorizer.transform([row[column] for row in part]) for column in (7, 8))
+        product = u.multiply(v)
+        return sparse.hstack([u, v, abs(u - v), product, product.sum(1)], format="csr")
+
+    ridge = Ridge().fit(features(train), [float(row[9]) for row in train])
+    expected = spearmanr(ridge.predict(features(dev)), [float(row[9]) for row in dev])[0]
+    found = result.best.scores["validation"]["spearmanr"]
+    assert found == pytest.approx(expected, abs=1e-3)
+    assert found > 0.74
+
+
+@pytest.mark.parametrize("weights", [None, "balanced"])
+def test_several_classes_are_one_against_all_others(weights, tiny_bert, tmp_path):
+    task = TASKS["mnli"].spec().replaced(text=("premise",))
+    rows = read(task, tiny_bert, tmp_path)
+    found = torch.tensor(predictions(task, rows, class_weights=weights)).softmax(1)
+    regression = LogisticRegression(C=10, max_iter=1000, class_weight=weights)
+    model = make_pipeline(plain_vectorizer(), OneVsRestClassifier(regression))
+    model.fit(rows["train"].column("text_a"), rows["train"].labels)
+    expected = model.predict_proba(rows["validation_matched"].column("text_a"))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_each_of_several_labels_has_a_regression_of_its_own(tiny_bert, tmp_path):
+    task = examples.TOXIC.spec()
+    rows = read(task, tiny_bert, tmp_path)
+    found = torch.tensor(predictions(task, rows)).sigmoid()
+    model = make_pipeline(
+        plain_vectorizer(), OneVsRestClassifier(LogisticRegression(C=10, max_iter=1000))
+    )
+    model.fit(rows["train"].column("text_a"), rows["train"].labels)
+    expected = model.predict_proba(rows["validation"].column("text_a"))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_words_behind_the_longest_text_of_the_model_are_read(tiny_bert, tmp_path):
+    task, rng = TASKS["sst2"].spec(), np.random.default_rng(0)
+    labels = rng.integers(2, size=60)
+    texts = [60 * "the film " + ("good" if label else "bad") for label in labels]
+    split = make_split(task, {"idx": range(60), "text_a": texts, "label": labels})
+    rows = examples.rows_of(task)
+    rows["train"] = rows["validation"] = split
+    by_split = read(task, tiny_bert, tmp_path, rows)
+    assert (predictions(task, by_split).argmax(1) == labels).all()
+    assert by_split["train"].lengths.max() == 24
+
+
+def test_a_limit_takes_the_rows_that_train_a_run_of_the_same_seed(tiny_bert, tmp_path):
+    task = TASKS["stsb"].spec()
+    rows = examples.rows_of(task, rows=60)
+    limited = predictions(task, read(task, tiny_bert, tmp_path / "all", rows), train_rows=20)
+    rows["train"] = rows["train"].select(np.random.default_rng(SEED).permutation(60)[:20])
+    alone = predictions(task, read(task, tiny_bert, tmp_path / "some", rows))
+    np.testing.assert_allclose(limited, alone, atol=1e-3)
+
+
+def test_rows_beyond_two_minutes_are_left_out(tiny_bert, tmp_path, monkeypatch):
+    task = TASKS["sst2"].spec()
+    rows = read(task, tiny_bert, tmp_path)
+    expected = predictions(task, rows, train_rows=20)
+    chosen = np.random.default_rng(SEED).permutation(60)
+    letters = np.mean([len(rows["train"].column("text_a")[row]) for row in chosen])
+    monkeypatch.setattr(tf_idf, "MOST_WORK", 20.5 * letters * (tf_idf.READING + 1))
+    np.testing.assert_array_equal(predictions(task, rows), expected)
+
+
+FOLDS = [Fold(of=3, number=number, partition=1) for number in range(3)]
+
+
+@pytest.mark.parametrize("name", ["sst2", "rte"])
+def test_folds_are_those_of_runs_that_train(name, tiny_bert, tmp_path):
+    task = TASKS[name]
+    rows, paths = examples.rows_of(task, rows=30), [str(tmp_path / part) for part in "tr"]
+    tokenize(task.spec(), rows, tiny_bert, 24).save_to_disk(paths[0])
+    rows.save_to_disk(paths[1])
+    model = load_encoder(tiny_bert, task.of_kind.head, task.outputs)
+    trained = [examples.run_spec(task=name, fold=fold) for fold in FOLDS]
+    fitted = [
+        spec.replaced(selection=METHODS["tf-idf"], recipe=Fit(fold=spec.recipe.fold))
+        for spec in trained
+    ]
+    recorded_runs.train_and_record(
+        [*trained, *fitted], tmp_path / "runs", model, read_examples(*paths), {}, lambda line: None
+    )
+    for both in zip(trained, fitted, strict=True):
+        idx, again = (records.read_predictions(tmp_path / "runs", spec.id)["idx"] for spec in both)
+        assert idx.tolist() == again.tolist()
+        assert records.read_outcome(tmp_path / "runs", both[1].id).get("share_read") is None
+
+
+LABELS = {
+    "one class has one row": [0, 1, 1, 1, 1, 1],
+    "a class has none": [0, 0, 0, 2, 2, 2],
+    "there is one class": [2, 2, 2, 2, 2, 2],
+}
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+def test_few_rows_of_a_class_are_enough(labels, tiny_bert, tmp_path):
+    task = TASKS["mnli"].spec()
+    rows = examples.rows_of(task, rows=len(labels), evaluation=6)
+    rows["train"] = rows["train"].remove_columns("label").add_column("label", labels)
+    result = tf_idf.fit(read(task, tiny_bert, tmp_path, rows), task, Fit(), SEED)
+    predicted = result.best.predictions["validation_matched"]
+    assert np.isfinite(predicted).all()
+    assert math.isfinite(result.history[0]["train_loss"])
+    assert set(predicted.argmax(1)) <= set(labels)
+
+
+@pytest.mark.parametrize("texts", [["!!", "?"], ["🙂", "🙁"], ["好", "不好"], ["a", "I"]])
+def test_a_text_needs_no_word_of_two_letters(texts):
+    one, other = tf_idf.make_vectorizer().fit_transform(texts)
+    assert one.nnz
+    assert other.nnz
+    assert (one != other).nnz
