@@ -122,7 +122,7 @@ class Loop:
         for _, runs in next_runs(self.progress, self.answer.unlikely):
             groups: dict[Hashable, list[PlannedRun]] = {}
             for run in runs:
-                # Each regression on embeddings is a job.
+                # Each regression is a job.
                 is_fit = isinstance(run.spec.recipe, Fit)
                 shared = run.spec.id if is_fit else run.spec.step_key({}, on_gpu)
                 if run.spec.id not in started:

@@ -246,7 +246,7 @@ def run_line(experiment: Experiment) -> str:
     methods, folds = experiment.methods, experiment.folds
     repeated = [method for method, rates in methods.items() if rates or folds]
     once = [method for method in methods if method not in repeated]
-    others = "".join(f", and {method}" for method in once)
+    others = f", and {' and '.join(once)}" if once else ""
     seeds, own = len(experiment.seeds), experiment.by_method
     longer = f" ({next(iter(own.values())).epochs} of {', '.join(own)})" if own else ""
     searches = any(isinstance(rates, SearchOfRates) for rates in methods.values())

@@ -61,7 +61,8 @@ class Progress(NamedTuple):
         """Return the models, the one with the best floor first."""
         floors = dict.fromkeys((planned.model_name for planned in self.planned), -math.inf)
         for planned in self.planned:
-            if isinstance(planned.spec.recipe, Fit):
+            # TF-IDF says nothing about a model.
+            if isinstance(planned.spec.recipe, Fit) and not planned.spec.reads_texts:
                 score = self.scores.get(planned.spec.id, -math.inf)
                 floors[planned.model_name] = max(floors[planned.model_name], score)
         return sorted(floors, key=lambda name: -floors[name])

@@ -14,7 +14,7 @@ from subtune.models.model_files import TOKENIZER, read_tokenizer, unknown_lines,
 from subtune.runs.spec import DataSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import GROUP
-from subtune.tasks.sentences import separate_texts
+from subtune.tasks.sentences import TEXT_COLUMNS, separate_texts
 from subtune.tasks.task_kind import Columns, number_rows
 
 
@@ -106,12 +106,12 @@ def read_examples(tokens: str, texts: str | None = None) -> datasets.DatasetDict
     examples = read_splits(Path(tokens))
     if texts is None:
         return examples
-    rows = read_splits(Path(texts)).remove_columns(["idx", "label"])
-    joined = {
-        split: datasets.concatenate_datasets([examples[split], rows[split]], axis=1)
-        for split in examples
-    }
-    return datasets.DatasetDict(joined)
+    joined = datasets.DatasetDict()
+    for split, rows in read_splits(Path(texts)).items():
+        columns = [name for name in TEXT_COLUMNS if name in rows.column_names]
+        parts = [examples[split], rows.select_columns(columns)]
+        joined[split] = datasets.concatenate_datasets(parts, axis=1)
+    return joined
 
 
 def tokenize(

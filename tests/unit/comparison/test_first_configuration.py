@@ -148,7 +148,7 @@ def test_the_lines_say_what_is_written(written, tiny_bert):
         "2 classes in the dev rows: bad (6), good (6)",
         f"max_length {experiment.max_length}, which cuts none",
         f"{len(planned.runs)} runs: methods (full, bitfit, layernorm, lora-I, frozen) × 5 ",
-        " × 5 seeds, and embeddings; ",
+        " × 5 seeds, and embeddings and tf-idf; ",
         " run mine.yaml",
         "results/films/answers.md",
     ):
