@@ -165,9 +165,10 @@ def _one_line_errors(encoder: Encoder) -> Iterator[None]:
     except Exception as error:
         if is_out_of_memory(error):
             raise
+        is_cast = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
         raise SubtuneError(
             f"transformers' model of {encoder.config.model_type!r} fails on texts such as these: "
-            f"{error_reason(error)}"
+            f"{error_reason(error)}{'; it may train with `precision: fp32`' if is_cast else ''}"
         ) from error
 
 

@@ -2,6 +2,7 @@
 
 import time
 
+import numpy as np
 import pytest
 from transformers import XmodConfig, XmodModel
 
@@ -10,7 +11,11 @@ from subtune.comparison.pace import draw_line, measure_pace
 from subtune.comparison.settings import find_starting_model
 from subtune.config.schema import Pace
 from subtune.core.errors import SubtuneError
+from subtune.models.encoder import load_encoder
 from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
+from subtune.training.evaluation import split_logits
+from tests.helpers import examples
 from tests.helpers.families import save_tokenizer
 
 METHODS = ("full", "bitfit", "lora-I", "frozen")
@@ -112,6 +117,11 @@ def test_a_model_whose_code_fails_in_bf16_is_trained_in_fp32(tmp_path):
     model = find_starting_model(str(tmp_path))
     found = measure_pace(model, TASKS["sst2"], columns("sst2", 100), 32, METHODS, 8)
     assert found.precision == "fp32" and {*found.pace} == KINDS
+    encoder = load_encoder(tmp_path, "sequence_classification", 2)
+    rows = Examples(examples.tokens(TASKS["sst2"], tmp_path)["train"])
+    assert np.isfinite(split_logits(encoder, rows, "fp32")).all()
+    with pytest.raises(SubtuneError, match=r"fails on texts .*; it may train with `precision: fp"):
+        split_logits(encoder, rows, "bf16")
 
 
 @pytest.mark.parametrize(("shared", "size"), [(0, 8), (10, 16), (1000, 32)])
