@@ -136,7 +136,7 @@ def judged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
         is_full=(judged["method"] == "full") & judged["scope"].isna(),
     )
     # A method without a model has the same run beside each model.
-    return judged.drop_duplicates([*QUESTION, "title", "seed", "fold"])
+    return judged.drop_duplicates([*QUESTION, "title", "seed", "fold", "train_rows"])
 
 
 def folds_judge(runs: pd.DataFrame) -> bool:

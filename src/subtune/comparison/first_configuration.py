@@ -45,7 +45,7 @@ from subtune.comparison.user_table import (
     require_texts,
 )
 from subtune.config.checks import check_config
-from subtune.config.schema import Config, Experiment, OwnTask
+from subtune.config.schema import Config, Experiment, MethodSettings, OwnTask
 from subtune.core import process
 from subtune.core.errors import SubtuneError, one_line, one_of
 from subtune.core.files import Layout
@@ -197,7 +197,8 @@ def write_first_configuration(
         folder = Path(Layout(results).sample())
         rows = rows.write(drawn, folder)
         write_whole_table(folder, whole)
-    config = _make_config(results, rows, models, timed, chosen.experiment)
+    experiment = add_smaller_floors(chosen.experiment, len(drawn["train"]))
+    config = _make_config(results, rows, models, timed, experiment)
     text = _render(config, rows.task, models, timed, target, len(drawn["train"]), lengths)
     with one_line(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:
         file.write(text)
@@ -328,6 +329,21 @@ def _choose_methods(
         labels = {model.labels for model in models.values()}
         fixed["labels"] = "standard" if labels == {"standard"} else "raw"
     return fixed, shared
+
+
+def add_smaller_floors(experiment: Experiment, rows: int) -> Experiment:
+    """Return an experiment whose floors also train on `DEFAULTS.shares` of the rows.
+
+    Their scores show what more labels would add, at little cost.
+    """
+    train_rows = rows - (rows // experiment.folds if experiment.folds else 0)
+    numbers = tuple(int(share * train_rows) for share in DEFAULTS.shares)
+    if min(numbers) < DEFAULTS.fewest_rows_of_share:
+        return experiment
+    floors = [name for name in experiment.methods if name in DEFAULTS.floors]
+    settings = MethodSettings(train_rows=numbers)
+    by_method = experiment.by_method | dict.fromkeys(floors, settings)
+    return experiment.model_copy(update={"by_method": by_method})
 
 
 def make_task(facts: Facts, options: Options) -> Task:

@@ -177,8 +177,11 @@ class TaskSettings(Section):
 class MethodSettings(Section):
     """Settings of one method that differ from the experiment's and its tasks'."""
 
-    epochs: Count
+    epochs: Count | None = None
     """passes over the training set; few parameters need more passes than many"""
+    train_rows: NumbersOfRows | None = None
+    """further numbers of training rows, smaller than the experiment's largest, on which only this
+    method trains; its scores show what more labels would add"""
 
 
 class ModelSettings(Section):
@@ -283,10 +286,19 @@ class Experiment(Section):
             return [Rate(searched[0], searched)]
         return [Rate(value) for value in given or ()]
 
-    def list_row_numbers(self, rows: int) -> list[int]:
-        """Return the distinct numbers of training rows. Numbers above ``rows`` mean all rows."""
-        numbers = [rows if n == ALL_ROWS else min(int(n), rows) for n in self.train_rows]
-        return [*dict.fromkeys(numbers)]
+    def list_row_numbers(self, rows: int, method: str = "") -> list[int]:
+        """Return the distinct numbers of training rows. Numbers above ``rows`` mean all rows.
+
+        With a method, its further numbers are returned, which are smaller than the experiment's
+        largest.
+        """
+        own = self.by_method.get(method)
+        given = ((own and own.train_rows) or ()) if method else self.train_rows
+        numbers = [*dict.fromkeys(rows if n == ALL_ROWS else min(int(n), rows) for n in given)]
+        if not method:
+            return numbers
+        others = self.list_row_numbers(rows)
+        return [n for n in numbers if n < max(others) and n not in others]
 
     def find_fold(self, seed: int) -> Fold | None:
         """Return the fold on which a seed's runs are scored, by the seed's position in the list."""
@@ -297,7 +309,10 @@ class Experiment(Section):
 
     def settings(self, task: str, method: str = "") -> Self:
         """Return the experiment after replacing settings by a task's, and then by a method's."""
-        own = [*self.by_task.get(task, TaskSettings()), *self.by_method.get(method, ())]
+        own = [*self.by_task.get(task, TaskSettings())]
+        if settings := self.by_method.get(method):
+            # Its numbers of rows are further ones.
+            own.append(("epochs", settings.epochs))
         return self.model_copy(update={name: value for name, value in own if value is not None})
 
 

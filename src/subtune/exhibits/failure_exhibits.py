@@ -1,10 +1,11 @@
-"""Where methods fail: scores of classes, confusions, suspect labels, and predicted numbers."""
+"""Where methods fail, and what more labels would add."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from subtune.analysis.more_labels import WIDEST
 from subtune.core.errors import cut
 from subtune.exhibits.output import (
     COLOURS,
@@ -13,6 +14,7 @@ from subtune.exhibits.output import (
     WIDTH,
     ExperimentResults,
     Styled,
+    escape_markdown,
     format_number,
     new_panels,
 )
@@ -65,6 +67,31 @@ def suspects_table(results: ExperimentResults) -> Styled:
             cells[name] = [cut(str(text), LONGEST_TEXT) for text in cells[name]]
     note = f"The first {len(shown):,} of {len(table):,}." if len(shown) < len(table) else ""
     return Styled(table, _without_single_task(cells), note=note, wide={"text": 0.5})
+
+
+def more_labels_table(results: ExperimentResults) -> Styled:
+    """Return each method's score by number of training rows, and what twice as many would add."""
+    table = results["more_labels"]
+    sentences, shown = [], []
+    for (task, method), rows in table.groupby(["task", "method"], sort=False):
+        gain, low, high = rows[["gain", "low", "high"]].iloc[-1] + 0.0
+        scores = zip(rows["train_rows"], rows["score"], strict=True)
+        cells = {"task": results.task_titles[str(task)], "method": method}
+        cells |= {f"{number:,} rows": f"{score:.3f}" for number, score in scores}
+        added = f"{gain:.2f} ({low:.2f} to {high:.2f})".replace("-0.00", "0.00")
+        if high - low <= 2 * WIDEST:
+            name = str(method)
+            of_task = f" on {results.task_titles[str(task)]}" if table["task"].nunique() > 1 else ""
+            name = name if name.isupper() or name[1:].lower() != name[1:] else name.lower()
+            sentences.append(
+                f"* Twice as many rows would add about {gain:.2f} to {escape_markdown(name)}"
+                f"{of_task} ({low:.2f} to {high:.2f}).".replace("-0.00", "0.00")
+            )
+        shown.append(cells | {"twice as many add": added})
+    numbers = sorted({*table["train_rows"]})
+    columns = ["task", "method", *(f"{n:,} rows" for n in numbers), "twice as many add"]
+    cells = pd.DataFrame(shown)[columns]
+    return Styled(table, _without_single_task(cells), before="\n".join(sentences))
 
 
 def _without_single_task(cells: pd.DataFrame) -> pd.DataFrame:

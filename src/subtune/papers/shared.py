@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
+from subtune.analysis.more_labels import RATIO, WIDEST
 from subtune.analysis.run_scores import PLATEAU
 from subtune.analysis.statistics import paired_tests
 from subtune.exhibits.answer_tables import answers_table, summary_table
@@ -12,6 +13,7 @@ from subtune.exhibits.failure_exhibits import (
     classes_table,
     draw_confusion,
     draw_predicted,
+    more_labels_table,
     suspects_table,
 )
 from subtune.exhibits.figures import (
@@ -259,8 +261,18 @@ PREDICTED = Figure(
     make=draw_predicted,
     needs=Needs(tables=("predicted",)),
 )
+MORE_LABELS = Table(
+    "more_labels",
+    "Would more labels help?",
+    "Scores by number of training rows, for methods that train on several numbers, and what twice "
+    "as many rows would add, with a 95 % interval over seeds or folds and rows. A doubling is "
+    f"taken to add {RATIO:g} times as much as the doubling before. There is no sentence if half of "
+    f"the interval is wider than {WIDEST:g}.",
+    make=more_labels_table,
+    needs=Needs(tables=("more_labels",)),
+)
 # For experiments that reproduce no paper.
-FAILURES = (CLASSES, CONFUSION, SUSPECTS, PREDICTED)
+FAILURES = (CLASSES, CONFUSION, SUSPECTS, PREDICTED, MORE_LABELS)
 
 
 def exhibits_with_data(

@@ -5,7 +5,7 @@ training rows, learning rate and seed. Every such combination is one run. With `
 also trains the entries of one method with the most Fisher information: these runs have masks.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -66,11 +66,16 @@ class Grid:
     size: TaskSize
 
     def list_runs(self) -> Iterator[RunWithSearch]:
-        """Yield the methods' runs on every number of training rows, then masks' on the largest."""
+        """Yield the methods' runs on every number of training rows, then single methods' on further
+        numbers, then masks' on the largest."""
         settings = self.experiment.settings(self.task_name)
+        methods = [*self.experiment.methods_for(self.model_name)]
         numbers = settings.list_row_numbers(self.size.train_rows)
         for train_rows in numbers:
-            yield from self._whole_methods(train_rows)
+            yield from self._whole_methods(train_rows, methods)
+        for method in methods:
+            for train_rows in settings.list_row_numbers(self.size.train_rows, method):
+                yield from self._whole_methods(train_rows, [method])
         if self.experiment.fractions:
             yield from self._masks(max(numbers))
 
@@ -102,13 +107,13 @@ class Grid:
         """True for the model with the runs that read no model, which other models would repeat."""
         return self.model_name == self.experiment.models[0]
 
-    def _whole_methods(self, train_rows: int) -> Iterator[RunWithSearch]:
-        """Yield the runs of each method at each of its learning rates.
+    def _whole_methods(self, train_rows: int, methods: Iterable[str]) -> Iterator[RunWithSearch]:
+        """Yield the runs of methods at each of their learning rates.
 
         Learning rates vary slowest, so appending one does not change earlier sweeps.
         """
         found: list[tuple[int, RunWithSearch]] = []
-        for method in self.experiment.methods_for(self.model_name):
+        for method in methods:
             selection = self.config.selection(method, self.model_name)
             names = {"method": method, "train_rows": train_rows}
             if isinstance(selection, Embeddings | TfIdf):

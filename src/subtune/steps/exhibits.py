@@ -175,16 +175,18 @@ def read_results(
 def failure_tables(
     tables: "Mapping[str, pd.DataFrame]", store: Path, datasets: Mapping[str, str]
 ) -> "dict[str, pd.DataFrame]":
-    """Return the tables about where methods fail, without those that would be empty.
+    """Return the tables about where methods fail and what more labels would add, if not empty.
 
     Args:
-        tables: ``chosen`` and ``row_scores``.
+        tables: ``scores``, ``chosen`` and ``row_scores``.
         store: the directory of run records.
         datasets: the directory of the rows of each task.
     """
     import pandas as pd
 
     from subtune.analysis import failures
+    from subtune.analysis.chosen_runs import choose_rates
+    from subtune.analysis.more_labels import estimate_gains
     from subtune.data.load import read_splits
 
     found: dict[str, list[pd.DataFrame]] = {}
@@ -199,6 +201,7 @@ def failure_tables(
             rows = read_splits(Path(datasets[each.task.name]))[each.split]
             found.setdefault("suspects", []).append(failures.find_suspects(each, rows.to_dict()))
     made = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
+    made["more_labels"] = estimate_gains(choose_rates(tables["scores"]), tables["row_scores"])
     return {name: table for name, table in made.items() if len(table)}
 
 

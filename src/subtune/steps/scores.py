@@ -131,7 +131,8 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     chosen = chosen_runs.with_verdicts(chosen_runs.on_most_rows(best), store, columns)
     chosen = chosen.assign(margin=asked["margin"])
     drawn = {(method, task) for method, task in asked["drawn"]}
-    row_scores = run_scores.row_scores(chosen, store, columns)
+    # Outside papers, scores on fewer rows show what more labels would add.
+    row_scores = run_scores.row_scores(chosen if asked["paper"] else best, store, columns)
     predictions = {
         name: read_predictions(
             TaskSpec.model_validate(brought["task"]),
@@ -144,7 +145,7 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     return {
         "scores": every,
         "chosen": pd.concat([chosen, brought], ignore_index=True) if len(brought) else chosen,
-        "row_scores": pd.concat([row_scores, brought_rows]),
+        "row_scores": pd.concat([row_scores, brought_rows]) if len(brought) else row_scores,
         "sizes": run_scores.in_every_metric(best, store, columns),
         "learning_curves": chosen_runs.learning_curves(every, store),
         "changes": parameters.component_changes(chosen, store),

@@ -5,17 +5,20 @@ import pandas as pd
 import pytest
 
 from subtune.analysis import failures
+from subtune.analysis.more_labels import estimate_gains
 from subtune.exhibits.failure_exhibits import (
     MOST_CONFUSIONS,
     MOST_SHOWN,
     classes_table,
     draw_confusion,
     draw_predicted,
+    more_labels_table,
     suspects_table,
 )
 from subtune.exhibits.output import save_figure, write_table
 from tests.helpers.exhibits import results
 from tests.unit.analysis.test_failures import COLOURS, NUMBERS, predicted
+from tests.unit.analysis.test_more_labels import measured
 
 
 def of_labels(count, rows=500):
@@ -72,3 +75,12 @@ def test_long_texts_of_suspects_are_cut_only_on_the_page(tmp_path):
     paths = [tmp_path / f"suspects.{ending}" for ending in ("csv", "md", "tex")]
     write_table(made, paths)
     assert pd.read_csv(paths[0])["text"].str.len().min() == 500
+
+
+@pytest.mark.parametrize(("noise", "is_said"), [(0.01, True), (0.3, False)])
+def test_what_more_labels_add_is_said_if_the_interval_is_not_wide(noise, is_said):
+    table = estimate_gains(*measured(noise=noise))
+    made = more_labels_table(results({"sst2": "SST-2"}, more_labels=table))
+    assert ("* Twice as many rows would add about 0.03 to embeddings (" in made.before) == is_said
+    assert list(made.shown)[:3] == ["method", "125 rows", "250 rows"]
+    assert len(made.shown) == 1

@@ -199,6 +199,18 @@ def test_every_number_of_training_rows_trains_every_method(base):
     assert len(whole) == 3 * len([p for p in base.experiments["layernorm"] if p.scope is None])
 
 
+def test_a_method_may_train_on_fewer_rows_alone(base):
+    other = plan(by_method={"layernorm": {"train_rows": [100, 50]}})
+    new = new_runs(base, other)
+    assert {planned.method for planned in new} == {"layernorm"}
+    assert {planned.train_rows for planned in new} == {100, 50}
+    assert all(planned.fraction is None and planned.spec.recipe.epochs == 2 for planned in new)
+    assert set(base.runs) < set(other.runs)
+    # More rows than all other methods have would leave these out of the tables.
+    many = plan(train_rows=100, by_method={"layernorm": {"train_rows": ["all", 100, 50]}})
+    assert {p.train_rows for p in many.experiments["layernorm"]} == {100, 50}
+
+
 def test_fractions_train_on_the_largest_number_of_rows(base):
     made = plan(train_rows=[100, 10]).experiments["layernorm"]
     assert {p.train_rows for p in made if p.scope is not None} == {100}
