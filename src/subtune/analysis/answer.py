@@ -204,6 +204,8 @@ def _lower(words: str) -> str:
 def next_step(answer: Answer) -> str:
     """Return a sentence that says what to do next. The first one that applies is returned."""
     candidate, full = answer.candidate, _name(answer.full)
+    if not (answer.full or answer.is_finished):
+        return "Full fine-tuning has no score yet: the same command with more minutes goes on."
     if not answer.full:
         how = "try smaller learning rates" if answer.full_diverged else "add `full`"
         return f"Full fine-tuning has no score: {how}, or more minutes."

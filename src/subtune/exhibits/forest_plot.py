@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 # A panel's width and a row's height in inches, and the height of titles and labels.
 PANEL_WIDTH, ROW_HEIGHT, AROUND = 3.8, 0.2, 0.95
-# The most methods of a panel, and the most letters of a name.
-MOST_ROWS, LONGEST_NAME = 16, 22
+# The most methods of a panel, the rows for which a panel at least has space, and the most letters
+# of a name.
+MOST_ROWS, FEWEST_ROWS, LONGEST_NAME = 16, 3, 22
 # The looks of what is compared. A marker is filled if the method is sure to be within the margin.
 LOOKS: dict[str, dict[str, Any]] = {
     "method": {"color": "#0072b2", "marker": "o", "markersize": 5},
@@ -79,7 +80,7 @@ def draw_forest(panels: Sequence[tuple[str, pd.DataFrame]]) -> "Figure":
         return empty_figure()
     columns = min(2, len(panels))
     lines = [panels[start : start + columns] for start in range(0, len(panels), columns)]
-    most = [max(len(rows) for _, rows in line) for line in lines]
+    most = [max(FEWEST_ROWS, *(len(rows) for _, rows in line)) for line in lines]
     heights = [AROUND + ROW_HEIGHT * count for count in most]
     figure = new_figure(PANEL_WIDTH * columns, sum(heights))
     grid = {"height_ratios": heights}

@@ -264,6 +264,8 @@ def test_an_answer_says_that_folds_are_missing(folds):
     row = answer_of(table, row_scores=numbers_of(table, 0.3, rows=80))
     said = "Some folds are missing: the same command with more minutes goes on."
     assert row["next"] == said and row[["more_seeds", "more_rows"]].isna().all()
+    row = answer_of(table[table["method"] != "full"], row_scores=numbers_of(table, 0.3, rows=80))
+    assert row["next"].startswith("Full fine-tuning has no score yet: the same command")
 
 
 def of_two_models(scores, other, across=True):

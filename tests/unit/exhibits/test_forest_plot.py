@@ -111,7 +111,10 @@ def test_sixteen_methods_are_drawn_and_long_names_stay_within_the_figure():
     assert max(box.x1 for box in boxes) <= figure.bbox.width
 
 
-def test_a_panel_without_full_shows_what_there_is():
+def test_a_panel_without_full_shows_what_there_is(recwarn):
+    alone = draw_front(results({"rte": "RTE"}, chosen=runs({"bitfit": [0.8]})))
+    alone.draw_without_rendering()
+    assert names(alone.axes[0]) == ["BitFit"] and not list(recwarn)
     [panel] = panels_of(runs({"bitfit": [0.8] * 3, "layernorm": [0.7] * 3}))
     assert names(panel) == ["LayerNorm", "BitFit"] and "of BitFit" in panel.get_xlabel()
 
