@@ -2,13 +2,16 @@
 
 import fcntl
 import os
+import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import nbformat
@@ -19,7 +22,8 @@ from transformers import AutoModelForSequenceClassification
 
 import subtune
 from subtune import cli
-from subtune.comparison import loop
+from subtune.comparison import first_configuration, loop
+from subtune.comparison.settings import Times
 from subtune.comparison.workers import Workers
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
@@ -310,6 +314,75 @@ def test_a_call_that_is_refused_gets_one_line_and_leaves_nothing(asked, said, tm
     with pytest.raises(SubtuneError, match=said):
         subtune.compare(**{"train": TRAIN, "dev": TRAIN, "results": tmp_path / "new"} | asked)
     assert not any(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory, tiny_bert):
+    """A comparison of two models on a sample of a table with authors, and its lines."""
+    folder, lines = tmp_path_factory.mktemp("sampled"), []
+    copied = shutil.copytree(tiny_bert, folder / "other")
+    pairs = [*product(TRAIN.itertuples(), TRAIN["sentence"])]
+    rows = [
+        {"text": f"{row.sentence} {other}", "label": row.label, "author": f"author {n % 60}"}
+        for n, (row, other) in enumerate(random.Random(0).choices(pairs, k=1200))
+    ]
+    table = folder / "days.csv"
+    pd.DataFrame(rows).to_csv(table, index=False)
+    predictions = pd.Series([row["label"] for row in rows], name="oracle")
+    with pytest.MonkeyPatch.context() as patch:
+        # As if 500 rows took all of the time.
+        patch.setattr(
+            first_configuration,
+            "estimate_times",
+            lambda config, size: Times(all=1 if size.train_rows <= 500 else 10**9, first=1),
+        )
+        options = {"text": "text", "group": "author", "model": [tiny_bert, copied, "/no/model"]}
+        found = subtune.compare(
+            table,
+            minutes=10,
+            predictions=predictions,
+            results=folder / "results",
+            say=lines.append,
+            **options,
+        )
+    return found, lines
+
+
+@pytest.mark.nightly
+def test_a_sample_answers_for_two_models_and_for_predictions_of_the_user(sampled):
+    answer, lines = sampled
+    said = "\n".join(lines)
+    assert "model /no/model is left out" in said
+    assert re.search(
+        r"^(4[5-9]\d|5[0-5]\d) of 1,200 rows, by class: .* in each of 2 div", said, re.M
+    )
+    models = {*answer.summary["model"]}
+    assert "other" in models and len(models) == 2
+    oracle = answer.summary.set_index("method").loc["oracle"]
+    assert (
+        (oracle["score"] == 1).all() if isinstance(oracle, pd.DataFrame) else oracle["score"] == 1
+    )
+
+
+@pytest.mark.nightly
+def test_authors_of_a_sample_are_on_one_side_of_a_division(sampled):
+    answer, _ = sampled
+    sample = pd.read_json(answer.results / "sample" / "train.jsonl", lines=True)
+    store = answer.results / "runs"
+    for run in answer.runs["run"]:
+        judged = {*records.read_predictions(store, run)["idx"]}
+        inside = sample.index.isin(judged)
+        assert {*sample["author"][inside]}.isdisjoint(sample["author"][~inside])
+
+
+@pytest.mark.nightly
+def test_a_refit_trains_on_the_rows_of_the_whole_table_that_fit(sampled, tmp_path, capfd):
+    answer, _ = sampled
+    methods = answer.summary.query("trained > 0")["method"]
+    answer.export(methods.iloc[0], tmp_path / "all", minutes=100)
+    assert "once more, on 1,200 of 1,200 rows" in capfd.readouterr().err
+    answer.export(methods.iloc[0], tmp_path / "few", minutes=1e-6)
+    assert re.search(r"on the \d{3} of 1,200 rows that were drawn", capfd.readouterr().err)
 
 
 def test_python_files_of_the_folder_are_not_imported(tmp_path):

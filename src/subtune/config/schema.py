@@ -107,7 +107,7 @@ class OwnTask(Section):
     is a number"""
     group: ColumnName | None = None
     """column whose value rows of one author, patient or thread share: with `folds`, these rows are
-    in one fold. A row with an empty cell is a group of its own"""
+    in one fold, in place of rows with equal texts. A row with an empty cell is its own group"""
     metrics: Annotated[tuple[Metric, ...], DISTINCT] = ()
     """metrics, the deciding one first; default for tokens and spans: the usual ones"""
     predictions: dict[MethodName, ColumnsOfPredictions] = {}

@@ -176,8 +176,8 @@ def row_encoder(
         if apart:
             encoded["row"] = [number for number in numbers for _ in task.text]
         if groups:
-            rows = encoded.get("row", numbers)
-            encoded[GROUP] = [groups[number - numbers[0]] for number in rows]
+            group_of = dict(zip(numbers, groups, strict=True))
+            encoded[GROUP] = [group_of[number] for number in encoded.get("row", numbers)]
         if not has_token_types(config):
             del encoded["token_type_ids"]
         largest = max(max(ids, default=0) for ids in encoded["input_ids"])

@@ -10,7 +10,7 @@ import pandas as pd
 
 from subtune.core.files import write_text
 from subtune.tasks import TaskSpec
-from subtune.tasks.examples import GROUP, connect_rows
+from subtune.tasks.examples import GROUP
 from subtune.tasks.task_kind import Columns
 
 # Numbers are drawn from this many ranges with about as many rows.
@@ -22,8 +22,8 @@ WHOLE = "drawn_from.json"
 def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) -> np.ndarray:
     """Draw rows so that each label, or range of numbers, keeps its share.
 
-    Rows with equal texts, or of the same group, are drawn together, so the number of rows may
-    differ by the size of such a set.
+    Rows with equal texts or, if the task has groups, of the same group are drawn together, so the
+    number of rows may differ by the size of such a set.
 
     Args:
         task: the task.
@@ -42,9 +42,7 @@ def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) 
         strata = labels.argsort(kind="stable").argsort() * RANGES // len(labels)
     else:
         strata = task.of_kind.strata(labels)
-    rows = pd.DataFrame(
-        {"stratum": strata, "set": connect_rows(texts, columns.get(GROUP) or texts)}
-    )
+    rows = pd.DataFrame({"stratum": strata, "set": columns.get(GROUP) or texts})
     rows = rows.loc[among].sample(frac=1, random_state=0)
     # A set counts for the stratum of its first row.
     sets = rows.groupby("set", sort=False).agg(stratum=("stratum", "first"), size=("set", "size"))

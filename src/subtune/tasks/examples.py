@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -94,10 +94,10 @@ class Examples:
         return np.unique(self.row)
 
     @property
-    def row_groups(self) -> np.ndarray:
-        """The group of each row; without groups, each row is one."""
+    def row_groups(self) -> np.ndarray | None:
+        """The group of each row, or None if the task has no groups."""
         if GROUP not in self._split.column_names:
-            return self.row_numbers
+            return None
         return np.array(self.column(GROUP))[np.searchsorted(self.row, self.row_numbers)]
 
     @property
@@ -175,32 +175,13 @@ def split_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, E
     return train.select(train.indices_of_rows(others)), train.select(train.indices_of_rows(judging))
 
 
-def connect_rows(texts: Iterable[Hashable], groups: Iterable[Hashable]) -> np.ndarray:
-    """Return the number of each row's set ``[n]``: rows with an equal text or group share a set.
-
-    Sets are numbered in the order of their first rows.
-    """
-    # Importing these takes a second.
-    import pandas as pd
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    by_text, by_group = (pd.Series([*keys]).factorize()[0] for keys in (texts, groups))
-    if len({*by_group}) == len(by_group):
-        return by_text
-    edges = np.ones(len(by_text)), (by_text, by_group + by_text.max() + 1)
-    nodes = by_text.max() + by_group.max() + 2
-    sets = connected_components(coo_array(edges, shape=(nodes, nodes)))[1]
-    return pd.factorize(sets[by_text])[0]
-
-
 # Dividing many rows takes a minute, and the runs of a job ask for every fold.
 @lru_cache(maxsize=4)
 def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
     """Return the indices of each fold's rows in the training split, in ascending order.
 
-    Rows with the same token ids are in the same fold, and so are those of the same group. Every
-    fold has about the same share of each label, or of small, medium and large numbers.
+    Rows with the same token ids are in the same fold or, if the task has groups, rows of the same
+    group. Every fold has about the same share of each label, or of small, medium and large numbers.
     """
     # Importing these takes a second.
     import pandas as pd
@@ -208,7 +189,9 @@ def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> li
 
     settings = {"n_splits": folds, "shuffle": True, "random_state": partition}
     ids = pd.Series([ids.tobytes() for ids in train.inputs["input_ids"]])
-    texts = connect_rows(ids.groupby(train.row).agg(tuple), train.row_groups)
+    # The number of each row's text, or of its group.
+    sets = ids.groupby(train.row).agg(tuple) if train.row_groups is None else train.row_groups
+    texts = pd.Series(sets).factorize()[0]
     if task.of_kind.head != "sequence_classification":
         parts = GroupKFold(**settings).split(texts, groups=texts)
     else:
