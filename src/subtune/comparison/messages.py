@@ -13,7 +13,7 @@ from subtune.comparison.user_table import LabelColumns, is_number, label_names, 
 from subtune.config.fields import SearchOfRates
 from subtune.config.schema import Experiment
 from subtune.core.errors import listed, plural, shown
-from subtune.data.table_files import sheet_names
+from subtune.data.excel_files import sheet_names
 from subtune.models.model_files import unknown_lines
 
 # The most columns or classes in a line, and the most texts that are listed.

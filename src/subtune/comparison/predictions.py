@@ -8,8 +8,9 @@ import pandas as pd
 
 from subtune.comparison.user_table import make_name, read_user_table
 from subtune.core.errors import SubtuneError, cut, listed
+from subtune.data.cells import cell_text
 from subtune.data.predictions import parse_predictions
-from subtune.data.table_files import cell_text, is_file
+from subtune.data.table_files import is_file
 from subtune.methods import is_built_in
 from subtune.tasks import TaskSpec
 from subtune.tasks.task import KINDS

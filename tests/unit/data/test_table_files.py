@@ -19,7 +19,8 @@ from openpyxl.styles import PatternFill
 
 from subtune.core.errors import SubtuneError
 from subtune.data.corpora import conll_sentences, conllu_sentences, read_questions
-from subtune.data.table_files import NO_ZIP, drop_unlabelled_rows, json_rows, read_rows
+from subtune.data.excel_files import NO_ZIP
+from subtune.data.table_files import drop_unlabelled_rows, json_rows, read_rows
 from subtune.tasks import TASKS
 
 ROWS = [{"text": "one", "label": "1"}, {"text": "two\nlines", "label": "0"}]

@@ -1,0 +1,144 @@
+"""Tables in Excel files."""
+
+import io
+import itertools
+import re
+import warnings
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import IO, Any
+from xml.etree import ElementTree
+
+from subtune.core.errors import SubtuneError, one_line, one_of, shown
+from subtune.data.cells import cell_text, require_names, require_unique_columns
+from subtune.tasks.task_kind import PlacedRow
+
+# The first bytes of Excel files from before 2007, and of Excel files with a password.
+NO_ZIP = b"\xd0\xcf\x11\xe0"
+# The XML tags of an Excel sheet's formulas and merged cells.
+FORMULA_OR_MERGED = re.compile(rb"<(\w+:)?(f|mergeCell)\b")
+
+
+def sheet_names(path: Path) -> list[str]:
+    """Return the names of an Excel file's sheets. No cell is read."""
+    from openpyxl.reader.excel import ExcelReader
+
+    with (
+        one_line(f"{path}: expected a readable .xlsx file"),
+        warnings.catch_warnings(action="ignore"),
+    ):
+        reader = ExcelReader(path, read_only=True)
+        with reader.archive:
+            reader.read_manifest()
+            reader.read_workbook()
+            return [sheet.name for sheet, _ in reader.parser.find_sheets()]
+
+
+def excel_rows(
+    path: Path, columns: Collection[str], sheet: str | None = None
+) -> Iterator[PlacedRow]:
+    """Read the rows of a sheet below the header, which is the first row that is not empty.
+
+    Args:
+        path: the file.
+        columns: the columns that are read, which may not be repeated.
+        sheet: the name of the sheet; default: the first.
+
+    Raises:
+        SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
+            errors, formulas without a value, or a repeated column.
+    """
+    book = _open_workbook(path, data_only=True)
+    names = [of_book.title for of_book in book.worksheets]
+    if sheet is not None and sheet not in names:
+        raise SubtuneError(f"{path}: sheet: {one_of(sheet, names)}")
+    name = sheet or names[0]
+    found, place = book[name], f"{path}: sheet {shown(name)}"
+    with one_line(f"{path}: expected a readable .xlsx file"):
+        _require_values(found, place)
+        # The size that a file states counts cells that have a format and nothing else.
+        found.reset_dimensions()
+        header: list[str | None] = []
+        for number, cells in enumerate(found.iter_rows(), start=1):
+            # A single name may be a title above the names.
+            width = max(len(header), 2) if header else None
+            texts = [_excel_text(cell, place) for cell in cells[:width]]
+            if not any(texts):
+                continue
+            if header:
+                require_names(header, texts, f"{place}: row {number}")
+                by_column = itertools.zip_longest(header, texts)
+                yield f"row {number}", {column: cell for column, cell in by_column if column}
+            else:
+                # A format alone may reach far beyond the last name.
+                header = texts[: 1 + max(n for n, text in enumerate(texts) if text)]
+                require_unique_columns(columns, header, f"{place}: row {number}")
+
+
+def _excel_text(cell: Any, place: str) -> str | None:
+    """Return a cell's text, or None if it is empty. Excel may write a line end as its code."""
+    if cell.data_type == "e":
+        raise SubtuneError(
+            f"{place}: {cell.coordinate}: found the error {cell.value}, expected a value"
+        )
+    text = cell_text(cell.value) or ""
+    return text.replace("_x000D_", "\r").replace("_x000A_", "\n") or None
+
+
+def _require_values(sheet: Any, place: str) -> None:
+    """Refuse merged cells, and formulas that no program has computed."""
+    # In openpyxl, only worksheets that are held in memory tell this.
+    with sheet._get_source() as source:
+        if not _holds_tag(source, FORMULA_OR_MERGED):
+            return
+    with sheet._get_source() as source:
+        formula = value = None
+        for _, element in ElementTree.iterparse(source):
+            match element.tag.rpartition("}")[2]:
+                case "f":
+                    formula = element
+                case "v":
+                    value = element.text
+                case "c":
+                    # The value of a formula may be an empty text.
+                    if formula is not None and not value and element.get("t") != "str":
+                        raise SubtuneError(
+                            f"{place}: {element.get('r')}: found a formula whose value was never "
+                            "computed, expected a value; open the file in a spreadsheet program "
+                            "and save it"
+                        )
+                    formula = value = None
+                case "row":
+                    element.clear()
+                case "mergeCell":
+                    raise SubtuneError(
+                        f"{place}: found the merged cells {element.get('ref')}, expected a cell "
+                        "for each row; unmerge them"
+                    )
+
+
+def _holds_tag(source: IO[bytes], tag: re.Pattern[bytes]) -> bool:
+    """Return whether XML has a tag. This is much faster than parsing it."""
+    end = b""
+    while part := source.read(2**20):
+        if tag.search(end + part):
+            return True
+        end = part[-40:]
+    return False
+
+
+def _open_workbook(path: Path, **how: bool) -> Any:
+    """Open an Excel file, whose rows are then read one by one."""
+    # Importing openpyxl takes a while.
+    import openpyxl
+
+    with one_line(f"{path}: expected a readable .xlsx file"):
+        content = path.read_bytes()
+        if content.startswith(NO_ZIP):
+            raise ValueError("this one has a password, or is of Excel before 2007")
+        # openpyxl warns of styles and other parts that nobody reads here.
+        with warnings.catch_warnings(action="ignore"):
+            book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, **how)
+        if not book.worksheets:
+            raise ValueError("found no sheet; save a Strict Open XML file as Excel Workbook")
+        return book
