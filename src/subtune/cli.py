@@ -195,8 +195,8 @@ def look(
         test: a file of test rows
         json: print JSON, for programs
     """
-    from subtune.comparison.first_configuration import look_at_tables
     from subtune.comparison.messages import look_lines
+    from subtune.comparison.own_task import look_at_tables
 
     paths = {"train": train, "validation": dev, "test": test}
     facts, *_ = look_at_tables(paths, replace(options, kind=kind.kind))

@@ -1,0 +1,214 @@
+"""The task of a user's tables: its columns, models and rows."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subtune.comparison import DEFAULTS, Options, TableOptions
+from subtune.comparison.look import (
+    Facts,
+    describe_lengths,
+    describe_tables,
+    require_labels,
+)
+from subtune.comparison.predictions import join_predictions, list_predictions
+from subtune.comparison.settings import (
+    StartingModel,
+    find_starting_models,
+    possible_windows,
+)
+from subtune.comparison.user_table import (
+    UserTable,
+    guess_label_columns,
+    guess_text_columns,
+    label_names,
+    label_order,
+    make_task_name,
+    read_user_table,
+    require_labels_as_text,
+    require_texts,
+)
+from subtune.core.errors import SubtuneError, one_of
+from subtune.core.files import Layout
+from subtune.data import sources
+from subtune.data.sample import (
+    draw_dev_set,
+    write_drawn_rows,
+)
+from subtune.data.table_files import drop_unlabelled_rows
+from subtune.tasks import Task
+from subtune.tasks.sentences import parse_number
+from subtune.tasks.task import TEST, TaskSize
+from subtune.tasks.task_kind import Columns
+
+
+class Look(NamedTuple):
+    """A user's tables, the facts about them, and the models.
+
+    Attributes:
+        facts: the facts.
+        tables: the table of each split.
+        models: the models, by their names in the configuration.
+        counts: the numbers of tokens of training texts, in ascending order.
+        problems: why each model that cannot be used is left out, by the user's name for it.
+    """
+
+    facts: Facts
+    tables: dict[str, UserTable]
+    models: dict[str, StartingModel]
+    counts: np.ndarray
+    problems: dict[str, str]
+
+
+def look_at_tables(paths: Mapping[str, Path | None], options: TableOptions) -> Look:
+    """Read a user's tables, and collect facts about them.
+
+    Args:
+        paths: the file of each split, or None.
+        options: the user's options.
+
+    Raises:
+        SubtuneError: a table cannot be read, a column cannot be guessed or is missing, or no model
+            can be used.
+    """
+    tables = {
+        split: read_user_table(path, options.encoding, options.sheet)
+        for split, path in paths.items()
+        if path
+    }
+    train, named = tables["train"], options.label
+    text = tuple(column for column in (options.text, options.text2) if column)
+    require_texts(train, text)
+    if isinstance(named, str) and "," in named and named not in train.columns:
+        named = [name.strip() for name in named.split(",")]
+    label = named if isinstance(named, str) else tuple(named or ())
+    label = label or guess_label_columns(train)
+    require_labels_as_text(train, label_names(label))
+    text = text or guess_text_columns(train, label_names(label))
+    for column in (*text, *label_names(label), *filter(None, [options.group])):
+        for table in tables.values():
+            if column not in table.columns:
+                known = one_of(column, table.columns)
+                raise SubtuneError(f"{table.path}: no such column: {known}")
+    cells = (train.cells(column) for column in text)
+    texts = [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
+    models, problems = find_starting_models(options.model, texts)
+    [first, *_] = models.values()
+    counts, unknown = first.token_counts(texts)
+    longest = min(model.longest_text for model in models.values())
+    window = possible_windows(counts, longest)[0]
+    lengths = describe_lengths(counts, window, bool(first.directory), unknown)
+    guessed = tuple(n for n in ("text", "label", "sheet", "kind") if getattr(options, n) is None)
+    facts = describe_tables(tables, text, label, lengths, options.kind, guessed)
+    return Look(facts, tables, models, counts, problems)
+
+
+class ChosenRows(NamedTuple):
+    """The rows of a task.
+
+    Attributes:
+        task: the task.
+        files: the file of each split.
+        rows: the cells of the labelled rows of each split.
+        columns: the columns that the task's kind reads from them.
+        numbers: the numbers of the rows of each split that may be used. A drawn dev set has the
+            rows of the training table.
+    """
+
+    task: Task
+    files: dict[str, str]
+    rows: dict[str, list[dict[str, Any]]]
+    columns: dict[str, Columns]
+    numbers: dict[str, np.ndarray]
+
+    def write(self, numbers: Mapping[str, np.ndarray], folder: Path) -> "ChosenRows":
+        """Write some rows of each split to new files."""
+        files = write_drawn_rows(self.rows, numbers, folder)
+        return self._replace(task=self.task.replaced(encoding=None, sheet=None), files=files)
+
+
+def choose_rows(look: Look, options: Options, results: str, dev_share: float | None) -> ChosenRows:
+    """Return the rows of some tables, with the predictions that the user brings."""
+    task = make_task(look.facts, options)
+    files = {split: part.path for split, part in look.facts.parts.items()}
+    by_split = sources.user_task_files(files, task, may_lack="validation")
+    columns = sources.read_columns(task, by_split)
+    judging = look.tables[look.facts.judges]
+    brought = list_predictions(options.predictions, judging.columns)
+    for predictions in brought:
+        taken = [system for system, _ in task.predictions]
+        joined = join_predictions(predictions, judging.rows, task.kind, task.labels, taken)
+        task = task.replaced(
+            predictions=(*task.predictions, (joined.system, joined.columns)),
+        )
+        for name, cells in joined.cells.items():
+            for (_, row), cell in zip(judging.rows, cells, strict=True):
+                row[name] = cell
+    rows = {split: _labelled_rows(table, look.facts) for split, table in look.tables.items()}
+    numbers = {split: np.arange(len(cells)) for split, cells in rows.items()}
+    if dev_share:
+        numbers = draw_dev_set(task, columns["train"], dev_share)
+        rows["validation"], columns["validation"] = rows["train"], columns["train"]
+    chosen = ChosenRows(task, files, rows, columns, numbers)
+    is_new = dev_share or brought
+    return chosen.write(numbers, Path(Layout(results).rows())) if is_new else chosen
+
+
+def _labelled_rows(table: UserTable, facts: Facts) -> list[dict[str, Any]]:
+    """Return the rows that tasks read: without those that have no label."""
+    rows = table.rows
+    if facts.kind != "multilabel":
+        rows, _ = drop_unlabelled_rows(rows, *label_names(facts.label))
+    return [cells for _, cells in rows]
+
+
+def make_task(facts: Facts, options: Options) -> Task:
+    """Return the task of some tables.
+
+    Raises:
+        SubtuneError: nothing can be learnt from the labels, or the columns do not make a task.
+    """
+    require_labels(facts)
+    label, kind, parts = facts.label, facts.kind, facts.parts
+    train, dev = parts["train"].labels, parts.get("validation", parts["train"]).labels
+    words = sorted({*train, *dev}, key=label_order) if isinstance(label, str) else label
+    if kind == "classification" and len(words) == 2 and parse_number(words[1]) is None:
+        # F1 of two classes is F1 of the last one. The rarer one is the harder to find.
+        words = sorted(words, key=lambda word: -train.get(word, 0))
+    metrics = DEFAULTS.metrics[kind]
+    if kind == "classification":
+        even = sum(train.values()) / len(words)
+        # Always predicting a class that is most of the rows scores well by accuracy.
+        if max(train.values()) > DEFAULTS.imbalance * even:
+            metrics = DEFAULTS.metrics["unbalanced"]
+    name = make_task_name(Path(facts.parts["train"].path))
+    return Task(
+        name=name,
+        title=name,
+        text=facts.text,
+        label=label,
+        labels=None if kind == "regression" else tuple(words),
+        kind=kind,
+        metrics=tuple(metrics),
+        evaluation=("validation", TEST) if TEST in parts else ("validation",),
+        encoding=options.encoding,
+        sheet=options.sheet,
+        group=options.group,
+    )
+
+
+def count_folds(train: str, size: TaskSize) -> int:
+    """Return the number of folds that the training rows can be divided into.
+
+    Raises:
+        SubtuneError: the rows cannot be divided.
+    """
+    folds = size.most_folds(DEFAULTS.seeds)
+    if folds < 2 and size.scarcest:
+        raise SubtuneError(
+            f"{train}: found too few {size.scarcest[0]}, expected at least two, one to train on "
+            "and one to evaluate on"
+        )
+    return folds
