@@ -46,7 +46,11 @@ def list_predictions(given: Any, columns: Collection[str]) -> list[Any]:
     if is_list and not all(isinstance(one, str) for one in given):
         are_values = all(isinstance(one, int | float | str) for one in given)
         return [given] if are_values else [*given]
-    if is_list and all(one in columns or is_file(one) or Path(one).suffix for one in given):
+
+    def is_system(one: str) -> bool:
+        return {*one.split(",")} <= {*columns} or is_file(one) or bool(Path(one).suffix)
+
+    if is_list and all(map(is_system, given)):
         return [*given]
     return [given]
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from subtune.comparison.predictions import join_predictions
+from subtune.comparison.predictions import join_predictions, list_predictions
 from subtune.tasks.task_kind import number_rows
 from tests.helpers.messages import refused
 
@@ -85,3 +85,11 @@ def test_a_system_has_not_the_name_of_a_method_or_of_another_system(tmp_path):
     assert joined(pd.Series(["bad", "good"], name="full")).system == "full-predictions"
     rows = [*number_rows([{"text": "a", "gpt": "bad"}])]
     assert join_predictions("gpt", rows, *CLASSES, taken=["gpt"]).system == "gpt-predictions"
+
+
+def test_each_word_of_the_option_is_a_system():
+    assert list_predictions(["gpt", "p_bad,p_good"], ["gpt", "p_bad", "p_good"]) == [
+        "gpt",
+        "p_bad,p_good",
+    ]
+    assert list_predictions(["bad", "good"], ["gpt"]) == [["bad", "good"]]
