@@ -84,6 +84,12 @@ def answer_of(table, task="rte", row_scores=NO_ROWS):
             "Nothing needs training: embeddings score 0.900 against 0.900 (> 99 %).",
         ),
         (
+            {"full": [0.9] * 3, "tf-idf": [0.9] * 3},
+            "train",
+            "TF-IDF",
+            "Nothing needs training: TF-IDF scores 0.900 against 0.900 (> 99 %).",
+        ),
+        (
             {"full": [0.5] * 3, "embeddings": [0.81] * 3, "bitfit": [0.7] * 3},
             "train",
             "Embeddings",
@@ -105,7 +111,7 @@ def answer_of(table, task="rte", row_scores=NO_ROWS):
         "likely",
         "diverged",
         *("beaten", "best"),
-        *("nothing", "a better floor"),
+        *("nothing", "words alone", "a better floor"),
         "classifier",
         "unknown",
     ],
