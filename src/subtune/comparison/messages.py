@@ -144,7 +144,7 @@ def _deciding_lines(facts: Facts) -> Iterator[str]:
     for column, (values, share) in facts.deciding.items():
         exceptions = "" if share == 1 else f" in {share:.1%} of the rows"
         advice = ""
-        if facts.judges == "train":
+        if facts.judges == "train" and "group" in facts.guessed:
             keeps = "keeps the rows of each value together"
             advice = f"; if new texts have other values: --group {shlex.quote(column)} {keeps}"
         yield (

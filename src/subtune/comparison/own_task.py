@@ -100,7 +100,9 @@ def look_at_tables(paths: Mapping[str, Path | None], options: TableOptions) -> L
     longest = min(model.longest_text for model in models.values())
     window = possible_windows(counts, longest)[0]
     lengths = describe_lengths(counts, window, bool(first.directory), unknown)
-    guessed = tuple(n for n in ("text", "label", "sheet", "kind") if getattr(options, n) is None)
+    guessed = tuple(
+        n for n in ("text", "label", "sheet", "kind", "group") if getattr(options, n) is None
+    )
     facts = describe_tables(tables, text, label, lengths, options.kind, guessed)
     return Look(facts, tables, models, counts, problems)
 

@@ -1,5 +1,6 @@
 """Facts about tables before training, and labels that are refused."""
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -203,7 +204,7 @@ def by_author(labels, authors, more=()):
     splits = {"train": table(rows, ("text", "label", "the author"))}
     for name in more:
         splits[name] = table(rows, ("text", "label", "the author"), name)
-    return describe_tables(splits, ("text",), "label", LENGTHS)
+    return describe_tables(splits, ("text",), "label", LENGTHS, guessed=("group",))
 
 
 def test_a_column_that_decides_the_label_is_named():
@@ -212,6 +213,8 @@ def test_a_column_that_decides_the_label_is_named():
     line = "column 'the author' decides the label: each of its 6 values has one label"
     advice = "; if new texts have other values: --group 'the author' keeps the rows of each value "
     assert [*look_lines(found)][-2] == f"{line}{advice}together"
+    grouped = dataclasses.replace(found, guessed=())
+    assert line in [*look_lines(grouped)]
     with_dev = by_author("ab" * 30, [f"author {n % 6}" for n in range(60)], ["validation"])
     assert line in [*look_lines(with_dev)]
     nearly = by_author("ab" * 29 + "bb", [f"author {n % 6}" for n in range(60)])
@@ -316,7 +319,7 @@ def test_the_command_prints_lines_or_json(tmp_path, capsys, monkeypatch, tiny_be
     assert "9 of the 9 dev rows are also in the training file" in printed
     assert cli.main(["look", "train.csv", "--label", "label", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["guessed"] == ["text", "sheet", "kind"]
+    assert found["guessed"] == ["text", "sheet", "kind", "group"]
     assert found["parts"]["train"]["labels"] == {"x": 5, "y": 4}
     assert found["constant"] == pytest.approx(5 / 9)
     assert (found["lengths"]["are_counted"], found["lengths"]["max_length"]) == (True, 8)
