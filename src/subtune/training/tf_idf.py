@@ -93,7 +93,10 @@ def fit(examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int
         split: regression.predict_logits(read_texts(examples[split], task))
         for split in filter(examples.__contains__, task.evaluation)
     }
+    fitted = {"classifier.weight": regression.weight, "classifier.bias": regression.bias}
     result = Result(regression.weight.size + regression.bias.size)
+    # Nothing but a classifier is trained.
+    result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     logits = regression.logits(features)
     return end_fit(result, task, examples, index, recipe, logits, computed, started)
 

@@ -179,7 +179,10 @@ def test_folds_are_those_of_runs_that_train(name, tiny_bert, tmp_path):
     for both in zip(trained, fitted, strict=True):
         idx, again = (records.read_predictions(tmp_path / "runs", spec.id)["idx"] for spec in both)
         assert idx.tolist() == again.tolist()
-        assert records.read_outcome(tmp_path / "runs", both[1].id).get("share_read") is None
+        outcome = records.read_outcome(tmp_path / "runs", both[1].id)
+        assert outcome.get("share_read") is None
+        changes = records.read_changes(tmp_path / "runs", both[1].id)
+        assert outcome["trainable"] == changes["size"].sum() > 0
 
 
 LABELS = {
