@@ -29,6 +29,7 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
         "encoding": None,
         "sheet": None,
         "merge_labels": False,
+        "group": None,
     },
     spec.DataSpec: {"data_version": 1},
     spec.TokensSpec: {"doc_stride": None, "apart": False, "tokens_version": 1},
