@@ -118,8 +118,8 @@ def judged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
         ``trained``; ``title``, the method's title, with its model if there are several;
         ``is_full``.
     """
-    # Tables of earlier versions lack these columns.
-    later = {"encoder_size": 0, "planned": 0, "across_models": False, "share_read": np.nan}
+    # Tables of earlier versions lack these columns; each of their methods has a model.
+    later = {"encoder_size": 1, "planned": 0, "across_models": False, "share_read": np.nan}
     judged = chosen.assign(**{name: chosen.get(name, value) for name, value in later.items()})
     judged = judged[judged["judges"]]
     trainable = judged[judged["encoder_size"].notna()]
@@ -131,7 +131,8 @@ def judged_runs(chosen: pd.DataFrame) -> pd.DataFrame:
     has_model = (judged["encoder_size"].fillna(0) > 0) & (models != judged["model"])
     judged = judged.assign(
         models=models,
-        trained=trained_beside_classifier(judged),
+        # A method without a model has a classifier alone.
+        trained=trained_beside_classifier(judged).mask(judged["encoder_size"] == 0, 0),
         title=title.where(~has_model, title + " of " + judged["model"]),
         is_full=(judged["method"] == "full") & judged["scope"].isna(),
     )
