@@ -234,7 +234,7 @@ def choose(tmp_path, layout):
     def choose(specs, best_epochs, value=0.5):
         chosen = pd.DataFrame({"run": [spec.id for spec in specs], "best_epoch": best_epochs})
         about = {"model": "tiny", "task": "sst2", "method": "bitfit", "fraction": 1.0}
-        about |= {"scope": None, "train_rows": 20, "decides": True, "value": value}
+        about |= {"scope": None, "train_rows": 20, "decides": True, "value": value, "seconds": 1.0}
         path = tmp_path / Layout(".").data("mine", "chosen")
         path.parent.mkdir(parents=True, exist_ok=True)
         chosen.assign(**about).to_parquet(path, index=False)
@@ -248,7 +248,7 @@ def test_a_run_that_is_not_of_cross_validation_is_exported_itself(plain, layout)
 
 def test_a_refit_has_the_chosen_rate_and_the_median_epoch(folds, choose, layout):
     choose(folds, [1, 2, 2])
-    method, spec = find_refit(layout, folds[1].id)
+    method, spec, _ = find_refit(layout, folds[1].id)
     expected = folds[0].recipe.replaced(fold=None, refit=2)
     assert (method, spec.seed, spec.recipe) == ("bitfit", 0, expected)
 
