@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
+from subtune.comparison.first_configuration import EXPERIMENT
 from subtune.comparison.next_runs import FULL, Method, Progress, next_runs
 from subtune.comparison.recorded_results import AnswerSoFar, find_answer_so_far, write_results
 from subtune.comparison.workers import LONGEST_WAIT, Ended, Workers, end_in_words
@@ -280,9 +281,12 @@ def _find_answer(state: Loop) -> None:
 
 def _line(state: Loop) -> str:
     """Return a line about the time, the runs, and the answer so far."""
-    recorded = {run.id for run in state.progress.find_recorded().values()}
+    found = state.progress.find_recorded()
+    recorded = {run.id for run in found.values()}
     times = map(tqdm.format_interval, (state.clock.passed, state.clock.seconds))
-    line = f"{' of '.join(times)}  {len(recorded)} of {len(state.planned)} runs"
+    # Floors on fewer rows are not counted.
+    keys = {run.key for run in state.context.plan.runs_on_most_rows(EXPERIMENT)}
+    line = f"{' of '.join(times)}  {len(keys & found.keys())} of {len(keys)} runs"
     tried = {
         search.run.with_learning_rate(rate).id
         for id, search in state.context.plan.searches.items()

@@ -44,7 +44,7 @@ FISHER_BATCH = 16
 FIT_SECONDS = 2
 # TF-IDF takes this many seconds for each letter of texts that are read, and of those to which a
 # regression is fitted, and at most `LONGEST_FIT` for the fit (`subtune.training.tf_idf.MOST_WORK`).
-LETTER_READ, LETTER_FITTED, LONGEST_FIT, LETTERS_PER_TOKEN = 4e-6, 6e-6, 120, 4
+LETTER_READ, LETTER_FITTED, LONGEST_FIT, LETTERS_PER_TOKEN = 4e-6, 6e-6, 30, 4
 # A job asks for this many times the estimated time.
 TIME_MARGIN = 2
 # Minutes of a job that schedulers start soon, because it fits into gaps.
