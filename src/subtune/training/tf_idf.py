@@ -33,8 +33,8 @@ FEATURES = 100_000
 # The inverse penalty of logistic regression. Of 1, 10 and 100, it is best or close to it on SST-2
 # and CoLA, with 1,000 and with 5,000 rows.
 INVERSE_PENALTY = 10
-# A regression is fitted to so many rows that ``letters * (READING + k)`` is at most this limit, which
-# is half a minute on one core. Reading a letter takes as long as `READING` regressions on it.
+# A regression is fitted to so many rows that ``letters * (READING + k)`` is at most this:
+# half a minute on a core. Reading a letter takes as long as `READING` regressions on it.
 MOST_WORK, READING = 2.5e8, 35
 # The code for a task with classes, in three lines.
 SCIKIT_LEARN = (
