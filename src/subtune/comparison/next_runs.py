@@ -82,9 +82,10 @@ def next_runs(
     1. For the model with the best floor: full fine-tuning and each method once, at its middle
        learning rate.
     2. The other learning rates of the methods.
-    3. Their other seeds or folds in turn, once the method's learning rate is found; and floors.
-    4. The same for the next model.
-    5. Methods that can hardly be the answer.
+    3. Their other seeds or folds in turn, once the method's learning rate is found.
+    4. Floors on fewer training rows.
+    5. The same for the next model.
+    6. Methods that can hardly be the answer.
 
     Args:
         unlikely: the methods that can hardly be the answer. Full fine-tuning is never one of them.
@@ -110,8 +111,12 @@ def next_runs(
             model += len(order)
         search = progress.searches[planned.search] if planned.search else None
         if isinstance(planned.spec.recipe, Fit):
-            is_floor = position == 0 and planned.spec.recipe.train_rows is None
-            add((0,) if is_floor else (model, 3, position, after), planned.spec, planned)
+            rank: Rank = (model, 3, position, after)
+            if planned.spec.recipe.train_rows is not None:
+                rank = (model, 4, position, after)
+            elif position == 0:
+                rank = (0,)
+            add(rank, planned.spec, planned)
         elif position == 0:
             middle = (
                 planned.spec.with_learning_rate(_middle_rate(search)) if search else planned.spec
