@@ -319,22 +319,20 @@ def _reductions(
         `shortest` in the defaults.
     """
     *longer, last = [window for window in windows if window > DEFAULTS.shortest_window] or windows
-    every, fewer = DEFAULTS.shorter
+    usual, short, fewer_methods = DEFAULTS.shorter
     for window in longer:
-        yield rows, window, DEFAULTS.seeds, every
+        yield rows, window, DEFAULTS.seeds, usual
     for seeds in range(DEFAULTS.seeds, DEFAULTS.fewest_seeds - 1, -1):
-        yield rows, last, seeds, every
-    samples = [number for number in DEFAULTS.samples if fewest_rows <= number < rows]
+        yield rows, last, seeds, usual
+    samples = [rows, *(number for number in DEFAULTS.samples if fewest_rows <= number < rows)]
     few = [number for number in samples if number < DEFAULTS.samples_of_every_method]
-    for number in samples:
-        if number not in few:
-            yield number, last, DEFAULTS.fewest_seeds, every
-    for number in few or [rows]:
-        yield number, last, DEFAULTS.fewest_seeds, fewer
-    least = samples[-1] if samples else rows
+    for number in [rows, *samples[1 : len(samples) - len(few)]]:
+        yield number, last, DEFAULTS.fewest_seeds, short
+    for number in few:
+        yield number, last, DEFAULTS.fewest_seeds, fewer_methods
     for window in dict.fromkeys((last, windows[-1])):
         for shortest in DEFAULTS.shortest:
-            yield least, window, DEFAULTS.fewest_seeds, shortest
+            yield samples[-1], window, DEFAULTS.fewest_seeds, shortest
 
 
 def possible_windows(counts: np.ndarray, longest: int) -> list[int]:
