@@ -354,7 +354,7 @@ def test_a_sample_answers_for_two_models_and_for_predictions_of_the_user(sampled
     said = "\n".join(lines)
     assert "model /no/model is left out" in said
     assert re.search(
-        r"^(4[5-9]\d|5[0-5]\d) of 1,200 rows, by class: .* in each of 2 div", said, re.M
+        r"^(4[5-9]\d|5[0-5]\d) of 1,200 rows, by class: .* in each of 5 div", said, re.M
     )
     models = {*answer.summary["model"]}
     assert "other" in models and len(models) == 2

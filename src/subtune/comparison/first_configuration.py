@@ -62,6 +62,7 @@ def write_first_configuration(
     target: Path,
     results: str | None = None,
     dev_share: float | None = None,
+    seeds: int | None = None,
 ) -> Iterator[str]:
     """Write a configuration, and yield lines about the tables and the choices.
 
@@ -74,6 +75,7 @@ def write_first_configuration(
         target: the path of the configuration.
         results: directory of the results; default: the task's name, below results.
         dev_share: the share of the training rows that are drawn as the dev set.
+        seeds: the number of seeds or folds; default: as many as there is time for.
 
     Raises:
         SubtuneError: a table cannot be trained on, something cannot be guessed, or the
@@ -102,14 +104,18 @@ def write_first_configuration(
         split: draw_rows(task, rows.columns[split], count, numbers[split])
         for split, count in chosen.count_rows(numbers).items()
     }
+    experiment = chosen.experiment
+    if seeds:
+        planned = tuple(range(min(seeds, folds or seeds)))
+        experiment = experiment.model_copy(update={"seeds": planned})
     if "validation" not in numbers:
-        yield from messages.fold_lines(facts, folds or 0, len(chosen.experiment.seeds))
-    yield from messages.sample_lines(numbers, drawn, chosen.experiment)
-    yield messages.run_line(chosen.experiment)
+        yield from messages.fold_lines(facts, folds or 0, len(experiment.seeds))
+    yield from messages.sample_lines(numbers, drawn, experiment)
+    yield messages.run_line(experiment)
     [first, *_] = models.values()
-    lengths = describe_lengths(look.counts, chosen.experiment.max_length, bool(first.directory))
+    lengths = describe_lengths(look.counts, experiment.max_length, bool(first.directory))
     usual = choices[0].experiment
-    yield from messages.reduction_lines(usual, chosen.experiment, lengths, options.minutes)
+    yield from messages.reduction_lines(usual, experiment, lengths, options.minutes)
     yield from messages.time_lines(first, times, options.minutes)
     if any(len(drawn[split]) < len(numbers[split]) for split in numbers):
         whole = WholeTable(
@@ -121,7 +127,7 @@ def write_first_configuration(
         folder = Path(Layout(results).sample())
         rows = rows.write(drawn, folder)
         write_whole_table(folder, whole)
-    experiment = add_smaller_floors(chosen.experiment, len(drawn["train"]))
+    experiment = add_smaller_floors(experiment, len(drawn["train"]))
     config = _make_config(results, rows, models, timed, experiment)
     text = _render(config, rows.task, models, timed, target, len(drawn["train"]), lengths)
     with one_line(f"--to: cannot write {target}"), target.open("x", encoding="utf-8") as file:

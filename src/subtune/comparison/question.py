@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from subtune.comparison import Options, loop, with_options
+from subtune.comparison import DEFAULTS, Options, loop, with_options
 from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
 from subtune.comparison.results import CONFIGURATION, Comparison, load
 from subtune.comparison.splits import (
@@ -203,7 +203,9 @@ def _configure(place: Path, question: Question, say: Say) -> None:
     paths = write_splits(question.splits, place, place / question.name)
     kept = question.identity | {"minutes": question.options.minutes}
     target, options = place / CONFIGURATION, question.options
-    lines = write_first_configuration(paths, options, target, str(place), question.dev_share)
+    lines = write_first_configuration(
+        paths, options, target, str(place), question.dev_share, DEFAULTS.seeds
+    )
     _say_all(lines, say)
     kept["configuration"] = hash_text(target.read_text("utf-8"))
     write_text(place / ASKED, f"{json.dumps(kept, indent=2, default=str)}\n")
