@@ -40,6 +40,8 @@ FEW, MANY = 8, 32
 BATCHES = (8, 16, 32)
 # The share of the time that each measurement has, unless a single step takes longer.
 SHARE = 1 / 12
+# A precision is not tried if a text takes this many times as long as in fp32.
+MOST_TIMES = 2
 # bf16 must save at least this share of a step.
 GAIN = 0.05
 
@@ -158,16 +160,20 @@ class Timer:
 
     def evaluation(self, precision: Precision) -> None:
         """Time a pass without training, over as many texts as there is time for."""
+        texts = int(np.clip(self.share / self.one_text(precision), 1, len(self.examples)))
+        self.forward = self._pass(texts, precision) / texts
 
-        def seconds(texts: int) -> float:
-            some, started = self.examples.select(np.arange(texts)), time.monotonic()
-            split_logits(self.encoder, some, precision)
-            return time.monotonic() - started
-
+    def one_text(self, precision: Precision) -> float:
+        """Return the seconds of a pass over one text."""
         # The first pass also allocates memory.
-        seconds(1)
-        texts = int(np.clip(self.share / seconds(1), 1, len(self.examples)))
-        self.forward = seconds(texts) / texts
+        self._pass(1, precision)
+        return self._pass(1, precision)
+
+    def _pass(self, texts: int, precision: Precision) -> float:
+        """Return the seconds of a pass over some texts."""
+        some, started = self.examples.select(np.arange(texts)), time.monotonic()
+        split_logits(self.encoder, some, precision)
+        return time.monotonic() - started
 
     def step(
         self, kind: Trains, method: str, batch_size: int, precision: Precision
@@ -264,6 +270,9 @@ def _time_kinds(
         try:
             if precision == "fp32":
                 timer.evaluation(precision)
+            elif tried and timer.one_text(precision) > MOST_TIMES * timer.one_text("fp32"):
+                # Processors without bf16 imitate it; a step would take many seconds.
+                continue
             tried[precision] = timer.step(first, method, FEW, precision)
         except Exception as error:  # a model's own code may fail in one precision
             errors.append(error)
