@@ -81,9 +81,9 @@ def next_runs(
        fold.
     1. For the model with the best floor: full fine-tuning and each method once, at its middle
        learning rate.
-    2. The other learning rates of the methods.
+    2. The other learning rates of the methods, and then floors on fewer training rows.
     3. Their other seeds or folds in turn, once the method's learning rate is found.
-    4. Floors on fewer training rows.
+    4. Floors on fewer training rows, on the other seeds or folds.
     5. The same for the next model.
     6. Methods that can hardly be the answer.
 
@@ -113,7 +113,7 @@ def next_runs(
         if isinstance(planned.spec.recipe, Fit):
             rank: Rank = (model, 3, position, after)
             if planned.spec.recipe.train_rows is not None:
-                rank = (model, 4, position, after)
+                rank = (model, 4, position, after) if position else (model, 2, 1, after)
             elif position == 0:
                 rank = (0,)
             add(rank, planned.spec, planned)
