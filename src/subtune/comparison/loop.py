@@ -24,7 +24,7 @@ from subtune.core.ids import content_id
 from subtune.plan.cost import Cost
 from subtune.runs.records import list_run_ids, read_outcome
 from subtune.runs.spec import Fit, PlannedRun
-from subtune.steps import dataset, model, tokens
+from subtune.steps import dataset, fisher, model, ranking, tokens
 from subtune.steps.context import Context
 from subtune.steps.jobs import Job, files
 
@@ -98,7 +98,8 @@ class Loop:
     @cached_property
     def makers(self) -> dict[str, Job]:
         """The job that makes each file that training reads, by its path."""
-        made = chain(*(step.jobs(self.context) for step in (dataset, model, tokens)))
+        steps = (dataset, model, tokens, fisher, ranking)
+        made = chain(*(step.jobs(self.context) for step in steps))
         return {path: job for job in made for path in files(job.outputs)}
 
     def log(self, *parts: str) -> Path:
@@ -119,13 +120,14 @@ class Loop:
         Each trains runs that share steps, or makes a file that training reads.
         """
         on_gpu, makers = self.context.config.assumptions.on_gpu, self.makers
+        ranked = self.context.plan.ranked
         started = {run.spec.id for job in running for run in _runs_of(job)}
         for _, runs in next_runs(self.progress, self.answer.unlikely):
             groups: dict[Hashable, list[PlannedRun]] = {}
             for run in runs:
                 # Each regression is a job.
                 is_fit = isinstance(run.spec.recipe, Fit)
-                shared = run.spec.id if is_fit else run.spec.step_key({}, on_gpu)
+                shared = run.spec.id if is_fit else run.spec.step_key(ranked, on_gpu)
                 if run.spec.id not in started:
                     groups.setdefault(shared, []).append(run)
             for group in groups.values():
@@ -148,8 +150,13 @@ class Loop:
 
     def _makers_for(self, run: PlannedRun) -> list[Job]:
         """Return the jobs that make what a run reads."""
-        jobs = [self.makers[path] for path in files(self.context.computing_inputs(run.spec))]
-        return [*jobs, *(self.makers[path] for job in jobs for path in files(job.inputs))]
+        jobs = list[Job]()
+        paths = files(self.context.training_inputs([run]))
+        while paths:
+            made = [self.makers[path] for path in paths]
+            jobs += made
+            paths = [path for job in made for path in files(job.inputs)]
+        return jobs
 
 
 def _runs_of(job: Job) -> list[PlannedRun]:

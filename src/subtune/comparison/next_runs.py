@@ -102,7 +102,7 @@ def next_runs(
 
     for planned in progress.planned:
         method = planned.model_name, planned.method
-        own = *method, planned.train_rows
+        own = *method, planned.train_rows, planned.fraction, planned.scope
         position = positions[own] = positions.get(own, -1) + 1
         if method in progress.left_out:
             continue

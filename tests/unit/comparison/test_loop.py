@@ -28,7 +28,7 @@ def made(*models: str) -> Loop:
     """A call that knows its plan, and that all runs need the tokens."""
     found = progress(models=models)
     plan = SimpleNamespace(experiments={"mine": found.planned}, searches=found.searches)
-    context = SimpleNamespace(plan=plan, computing_inputs=lambda run: {"tokens": "t"})
+    context = SimpleNamespace(plan=plan, training_inputs=lambda runs: {"tokens": "t"})
     state = Loop(context, Clock(0, 60))
     state.makers = {"t": TOKENS}
     return state

@@ -52,6 +52,26 @@ def test_then_the_other_folds_train_at_the_best_rate():
     ]
 
 
+def test_floors_on_fewer_rows_come_after_the_rates_and_then_after_the_folds():
+    found = progress(MIDDLE | FLOORS)
+    floors = [run for run in found.planned if run.method == "embeddings"]
+    fewer = [
+        run.replaced(
+            spec=run.spec.replaced(recipe=run.spec.recipe.replaced(train_rows=2)), train_rows=2
+        )
+        for run in floors
+    ]
+    both = found._replace(planned=[*found.planned, *fewer])
+    assert described(next_runs(both))[-2:] == ["embeddings/0", "embeddings/1"]
+    tuned = both._replace(scores=TUNED | FLOORS)
+    assert described(next_runs(tuned)) == [
+        "embeddings/0",
+        "full@0.001/1",
+        "bitfit@0.001/1 layernorm@0.001/1",
+        "embeddings/1",
+    ]
+
+
 def test_a_method_that_can_hardly_be_the_answer_is_last():
     found = described(next_runs(progress(TUNED | FLOORS), {("a", "bitfit"), ("a", "full")}))
     assert found == ["full@0.001/1", "layernorm@0.001/1", "bitfit@0.001/1"]
