@@ -5,8 +5,10 @@ up. `subtune.comparison.next_runs` decides what comes next.
 import contextlib
 import math
 import sys
+import threading
 import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -21,6 +23,7 @@ from subtune.comparison.recorded_results import AnswerSoFar, find_answer_so_far,
 from subtune.comparison.workers import LONGEST_WAIT, Ended, Workers, end_in_words
 from subtune.core.errors import SubtuneError, listed
 from subtune.core.ids import content_id
+from subtune.core.process import stop_requests
 from subtune.plan.cost import Cost
 from subtune.runs.records import list_run_ids, read_outcome
 from subtune.runs.spec import Fit, PlannedRun
@@ -188,26 +191,29 @@ def train_and_judge(context: Context, clock: Clock, workers: Workers) -> None:
     state.read_scores()
     if not [*state.next_jobs()]:
         _say(f"all {len(state.planned)} runs were recorded before")
-    interrupt = None
-    try:
-        _train(state, workers)
-    except KeyboardInterrupt as error:
-        interrupt = error
+    # An interrupt in the middle of an import would be another error.
+    is_main = threading.current_thread() is threading.main_thread()
+    with stop_requests() if is_main else nullcontext(lambda: None) as stopping:
+        _train(state, workers, stopping)
+        interrupted = bool(stopping())
+    if interrupted:
         _say("stopping: what is there is judged; another interrupt ends this at once")
     workers.stop(SECONDS_TO_STOP)
     state.read_scores()
     if not state.progress.find_recorded():
-        raise interrupt or SubtuneError(
+        if interrupted:
+            raise KeyboardInterrupt
+        raise SubtuneError(
             "--minutes: the time is over before a method has a run; the same call with more "
             "minutes goes on from here"
         )
     write_results(context, state.progress, state.log("tables"))
 
 
-def _train(state: Loop, workers: Workers) -> None:
-    """Train all runs, or those for which there is time."""
+def _train(state: Loop, workers: Workers, stopping: Callable[[], str | None]) -> None:
+    """Train all runs, or those for which there is time before ``stopping`` returns a signal."""
     clock, next_line, answered = state.clock, float(SECONDS_BETWEEN_LINES), 0
-    while clock.passed < state.seconds_of_training:
+    while clock.passed < state.seconds_of_training and not stopping():
         _start(state, workers)
         if not workers.running:
             return

@@ -98,7 +98,7 @@ def test_a_second_interrupt_ends_the_call(monkeypatch, lines):
     context = made("a").context
     monkeypatch.setattr(Loop, "read_scores", lambda state: None)
     monkeypatch.setattr(Loop, "next_jobs", lambda state: [TOKENS])
-    monkeypatch.setattr(loop, "_train", interrupt)
+    monkeypatch.setattr(loop, "_train", lambda *_: signal.raise_signal(signal.SIGINT))
     workers = SimpleNamespace(stop=interrupt)
     with pytest.raises(KeyboardInterrupt):
         loop.train_and_judge(context, Clock(0, 60), workers)
