@@ -219,7 +219,7 @@ def answer(completed, results):
 
 def test_the_notebook_shows_the_answer(notebook):
     shown = notebook.cells[2].outputs[0].data["text/html"]
-    assert "full" in shown and "data:image/png;base64" in shown
+    assert "Full" in shown and "data:image/png;base64" in shown
     assert "image/png" in notebook.cells[-1].outputs[0].data
     # What it has committed was made by the same cells.
     committed = nbformat.read(ROOT / "examples" / "compare.ipynb", as_version=4)

@@ -162,8 +162,8 @@ def _marks(row: Mapping[str, Any]) -> list[str]:
 
 def _against(row: Mapping[str, Any], methods: pd.DataFrame) -> dict[str, str]:
     """Return the column that names a method's reference, unless all references are full."""
-    names = methods["reference"].dropna().str.partition(" of ")[0]
-    if set(names) <= {method_title("full"), ""}:
+    names = {str(name).partition(" of ")[0] for name in methods["reference"].dropna()}
+    if names <= {method_title("full"), ""}:
         return {}
     is_compared = not pd.isna(row["difference"])
     return {"against": row["reference"] if is_compared else EMPTY}

@@ -157,7 +157,8 @@ def _latex(table: pd.DataFrame, bold: pd.DataFrame, note: str, wide: Mapping[str
     lines = [PREAMBLE, rf"\resizebox{{{NO_WIDER}}}{{!}}{{%"]
     lines.append(latex.to_latex(hrules=True, column_format=columns).strip() + "}")
     if note:
-        lines.append(rf"\par\smallskip{{\footnotesize {note}\par}}")
+        escaped = note.replace("%", r"\%").replace("`", "").replace("_", r"\_")
+        lines.append(rf"\par\smallskip{{\footnotesize {escaped}\par}}")
     return "\n".join(lines).translate(LATEX) + "\n"
 
 

@@ -142,10 +142,13 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
         for name, brought in asked["predictions"].items()
     }
     brought, brought_rows = score_brought_predictions(chosen, store, columns, predictions)
+    if len(brought):
+        # Two models of the same files have the same runs.
+        row_scores = pd.concat([row_scores, brought_rows]).drop_duplicates("run")
     return {
         "scores": every,
         "chosen": pd.concat([chosen, brought], ignore_index=True) if len(brought) else chosen,
-        "row_scores": pd.concat([row_scores, brought_rows]) if len(brought) else row_scores,
+        "row_scores": row_scores,
         "sizes": run_scores.in_every_metric(best, store, columns),
         "learning_curves": chosen_runs.learning_curves(every, store),
         "changes": parameters.component_changes(chosen, store),
