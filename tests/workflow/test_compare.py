@@ -173,6 +173,7 @@ def notebook(completed, results, tiny_bert):
     return notebook
 
 
+@pytest.mark.nightly
 def test_snakemake_finds_the_runs_recorded_and_makes_the_same_tables(completed, results):
     before, summary = recorded(results), (results / "summary.csv").read_text()
     snakemake(results, "-c2")
