@@ -29,6 +29,7 @@ from subtune.comparison.settings import (
     Choice,
     StartingModel,
     Times,
+    count_training_rows,
     estimate_times,
     find_learning_rates,
     list_choices,
@@ -84,8 +85,9 @@ def write_first_configuration(
     look = look_at_tables(paths, options)
     facts, models = look.facts, look.models
     yield from messages.look_lines(facts)
-    results = results or f"results/{make_task(facts, options).name}"
-    rows = choose_rows(look, options, results, dev_share)
+    task = make_task(facts, options)
+    results = results or f"results/{task.name}"
+    rows = choose_rows(look, task, options.predictions, results, dev_share)
     task, numbers = rows.task, rows.numbers
     yield f"metrics: {', '.join(task.metrics)}"
     size, folds = measure_columns(task, rows.columns), None
@@ -207,7 +209,7 @@ def add_smaller_floors(experiment: Experiment, rows: int) -> Experiment:
 
     Their scores show what more labels would add, at little cost.
     """
-    train_rows = rows - (rows // experiment.folds if experiment.folds else 0)
+    train_rows = count_training_rows(rows, experiment.folds)
     numbers = tuple(int(share * train_rows) for share in DEFAULTS.shares)
     if min(numbers) < DEFAULTS.fewest_rows_of_share:
         return experiment
@@ -276,7 +278,7 @@ def _render(
     flow = partial(yaml.safe_dump, default_flow_style=True)
     environment.filters |= {"quoted": quote_yaml, "flow": flow, "command": run_command}
     experiment = config.experiments[EXPERIMENT]
-    train_rows = rows - (rows // experiment.folds if experiment.folds else 0)
+    train_rows = count_training_rows(rows, experiment.folds)
     others = [name for name in task.of_kind.metrics if name not in task.metrics]
     if task.outputs != 2:
         # F1 is of two classes.

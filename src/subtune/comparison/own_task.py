@@ -131,17 +131,26 @@ class ChosenRows(NamedTuple):
         return self._replace(task=self.task.replaced(encoding=None, sheet=None), files=files)
 
 
-def choose_rows(look: Look, options: Options, results: str, dev_share: float | None) -> ChosenRows:
-    """Return the rows of some tables, with the predictions that the user brings."""
-    task = make_task(look.facts, options)
+def choose_rows(
+    look: Look, task: Task, predictions: Any, results: str, dev_share: float | None
+) -> ChosenRows:
+    """Return the rows of a task, with the predictions that the user brings.
+
+    Args:
+        look: the tables.
+        task: their task.
+        predictions: the argument of `list_predictions`.
+        results: the directory of the results.
+        dev_share: the share of the training rows that are drawn as the dev set, if one is asked.
+    """
     files = {split: part.path for split, part in look.facts.parts.items()}
     by_split = sources.user_task_files(files, task, may_lack="validation")
     columns = sources.read_columns(task, by_split)
     judging = look.tables[look.facts.judges]
-    brought = list_predictions(options.predictions, judging.columns)
-    for predictions in brought:
+    brought = list_predictions(predictions, judging.columns)
+    for one in brought:
         taken = [system for system, _ in task.predictions]
-        joined = join_predictions(predictions, judging.rows, task.kind, task.labels, taken)
+        joined = join_predictions(one, judging.rows, task.kind, task.labels, taken)
         task = task.replaced(
             predictions=(*task.predictions, (joined.system, joined.columns)),
         )

@@ -275,7 +275,7 @@ def list_choices(
     """
     found, folds = [], fixed.get("folds")
     for number, max_length, seeds, shorter in _reductions(rows, fewest_rows, windows):
-        train_rows = number - (number // folds if folds else 0)
+        train_rows = count_training_rows(number, folds)
         size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
         fewest, batch_size = math.ceil(shorter["epochs"] * size["epochs"]), least_batch
         while train_rows * fewest < batch_size * DEFAULTS.fewest_steps:
@@ -302,6 +302,11 @@ def list_choices(
         more = best.model_copy(update={"by_method": dict.fromkeys(longer, own)})
         found.insert(0, Choice(more, rows))
     return found
+
+
+def count_training_rows(rows: int, folds: int | None) -> int:
+    """Return how many of a table's rows a run trains on, without those of its fold."""
+    return rows - (rows // folds if folds else 0)
 
 
 def write_rates(rates: tuple[float, ...]) -> SearchOfRates | tuple[float, ...] | None:

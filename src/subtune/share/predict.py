@@ -84,16 +84,15 @@ def _with_more_rows(layout: Layout, spec: RunSpec, number: int) -> tuple[RunSpec
         return spec, "the rows of all folds"
     task = data.task.replaced(encoding=whole.encoding, sheet=whole.sheet)
     path = Path(whole.path)
-    columns = read_columns(task, {"train": path})["train"]
-    chosen = draw_rows(task, columns, number, np.arange(len(columns["label"])))
     few = len(read_columns(data.task, {"train": folder / "train.jsonl"})["train"]["label"])
-    if len(chosen) <= few:
+    if min(number, whole.rows) <= few:
         return spec, f"the {few:,} of {whole.rows:,} rows that were drawn"
+    placed = [*task_reader(task).read(task, path, True)]
+    columns = task.of_kind.from_rows(task, placed, labelled=True, source=whole.path)
+    chosen = draw_rows(task, columns, number, np.arange(len(placed)))
     # The task's columns of a row, without those that it does not read.
     names = task.columns_read(labelled=True)
-    rows = [
-        {name: row[name] for name in names} for _, row in task_reader(task).read(task, path, True)
-    ]
+    rows = [{name: row[name] for name in names} for _, row in placed]
     files = write_drawn_rows(
         {f"train-{len(chosen)}": rows}, {f"train-{len(chosen)}": chosen}, folder
     )
