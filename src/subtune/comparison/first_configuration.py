@@ -4,6 +4,7 @@ import math
 import shlex
 import shutil
 import sys
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,7 @@ import jinja2
 import yaml
 
 from subtune.comparison import DEFAULTS, Options, messages
-from subtune.comparison.look import (
-    Lengths,
-    describe_lengths,
-)
+from subtune.comparison.look import Lengths, describe_lengths
 from subtune.comparison.own_task import (
     ChosenRows,
     Look,
@@ -41,11 +39,7 @@ from subtune.config.schema import Config, Experiment, MethodSettings, OwnTask
 from subtune.core import process
 from subtune.core.errors import one_line
 from subtune.core.files import Layout
-from subtune.data.sample import (
-    WholeTable,
-    draw_rows,
-    write_whole_table,
-)
+from subtune.data.sample import WholeTable, draw_rows, write_whole_table
 from subtune.data.sources import measure_columns
 from subtune.tasks import Task
 from subtune.tasks.task import TaskSize
@@ -100,7 +94,8 @@ def write_first_configuration(
         problems = model.problems_by_method(DEFAULTS.methods, task).items()
         yield from (f"method {method}{where} is left out: {why}" for method, why in problems)
     choices, timed = _time_choices(look, rows, options, folds)
-    config = _make_config(results, rows, models, timed, choices[0].experiment)
+    usual = choices[0][0].experiment
+    config = _make_config(results, rows, models, timed, usual)
     chosen, times = _choose_in_time(config, choices, look, rows, size, options.minutes)
     drawn = {
         split: draw_rows(task, rows.columns[split], count, numbers[split])
@@ -116,7 +111,6 @@ def write_first_configuration(
     yield messages.run_line(experiment)
     [first, *_] = models.values()
     lengths = describe_lengths(look.counts, experiment.max_length, bool(first.directory))
-    usual = choices[0].experiment
     yield from messages.reduction_lines(usual, experiment, lengths, options.minutes)
     yield from messages.time_lines(first, times, options.minutes)
     if any(len(drawn[split]) < len(numbers[split]) for split in numbers):
@@ -138,8 +132,8 @@ def write_first_configuration(
 
 def _time_choices(
     look: Look, rows: ChosenRows, options: Options, folds: int | None
-) -> "tuple[list[Choice], MeasuredPace]":
-    """Return settings, the best first, and the pace of this machine."""
+) -> "tuple[list[list[Choice]], MeasuredPace]":
+    """Return settings, as `list_choices` does, and the pace of this machine."""
     # Importing torch takes seconds.
     from subtune.comparison.pace import measure_pace
 
@@ -156,25 +150,37 @@ def _time_choices(
 
 def _choose_in_time(
     config: Config,
-    choices: Sequence[Choice],
+    choices: Sequence[Sequence[Choice]],
     look: Look,
     rows: ChosenRows,
     size: TaskSize,
     minutes: float,
 ) -> tuple[Choice, Times | None]:
-    """Return the first settings that end in time, or else the last, and their times."""
-    for chosen in choices:
+    """Return the first settings that end in time, or else the last, and their times.
+
+    Args:
+        choices: lists of settings, whose times fall within each list.
+    """
+
+    def estimate(chosen: Choice) -> Times | None:
         counts = chosen.count_rows(rows.numbers)
         estimated = size.replaced(
             tokens=look.counts.clip(max=chosen.experiment.max_length).mean(),
             train_rows=counts["train"],
             evaluation_rows=sum(counts.values()) - counts["train"],
         )
-        config = config.model_copy(update={"experiments": {EXPERIMENT: chosen.experiment}})
-        times = estimate_times(config, estimated)
-        if times is None or times.all <= 60 * minutes:
-            break
-    return chosen, times
+        update = {"experiments": {EXPERIMENT: chosen.experiment}}
+        return estimate_times(config.model_copy(update=update), estimated)
+
+    def ends_in_time(chosen: Choice) -> bool:
+        times = estimate(chosen)
+        return times is None or times.all <= 60 * minutes
+
+    for reduction in choices:
+        if ends_in_time(reduction[-1]):
+            chosen = reduction[bisect_left(reduction, True, key=ends_in_time)]
+            return chosen, estimate(chosen)
+    return choices[-1][-1], estimate(choices[-1][-1])
 
 
 def _choose_methods(

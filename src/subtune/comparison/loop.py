@@ -231,14 +231,21 @@ def _train(state: Loop, workers: Workers, stopping: Callable[[], str | None]) ->
 
 
 def _start(state: Loop, workers: Workers) -> None:
-    """Give a job to each free worker. A job whose worker ended before runs alone."""
+    """Give a job to each free worker.
+
+    A job whose worker ended before runs alone. Files that training reads are made one after the
+    other, which takes less time than the imports of another worker.
+    """
     while workers.free:
         running = {job.id for job in workers.running}
         waiting = (job for job in state.next_jobs(workers.running) if job.id not in running)
         job = next(waiting, None)
-        if job is None or (
-            workers.running and not state.ended_early.isdisjoint({job.id, *running})
-        ):
+        if job is None:
+            return
+        others = (other.step for other in workers.running if other.step != "train")
+        if job.step != "train" and any(others):
+            return
+        if running and not state.ended_early.isdisjoint({job.id, *running}):
             return
         workers.start(job, state.log(job.step, job.id))
 

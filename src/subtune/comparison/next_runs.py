@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from subtune.runs.learning_rates import best_rate, next_rates, recorded_scores
+from subtune.runs.learning_rates import best_rate, first_rates, next_rates, recorded_scores
 from subtune.runs.spec import Fit, PlannedRun, RunSpec, SearchSpec
 
 # The method that others are compared with, which trains first.
@@ -81,8 +81,9 @@ def next_runs(
        fold.
     1. For the model with the best floor: full fine-tuning and each method once, at its middle
        learning rate.
-    2. The other learning rates of the methods, and then floors on fewer training rows.
-    3. Their other seeds or folds in turn, once the method's learning rate is found.
+    2. The learning rates beside the middle one, and then floors on fewer training rows.
+    3. The other seeds or folds in turn of methods whose learning rate is found. With the first of
+       them, the further learning rates of methods whose best rate has no worse one on each side.
     4. Floors on fewer training rows, on the other seeds or folds.
     5. The same for the next model.
     6. Methods that can hardly be the answer.
@@ -126,8 +127,10 @@ def next_runs(
             add((model, 3, position, after), planned.spec, planned)
             continue
         tried = progress.tried_rates(search.id)
+        begun = {*first_rates(search)} <= {*tried}
         for rate in next_rates(search, tried):
-            add((model, 2, 0, after), search.run.with_learning_rate(rate), planned)
+            rank = (model, 3, 1, after) if begun else (model, 2, 0, after)
+            add(rank, search.run.with_learning_rate(rate), planned)
         if not next_rates(search, tried):
             run = planned.spec.with_learning_rate(best_rate(search, tried))
             add((model, 3, position, after), run, planned)

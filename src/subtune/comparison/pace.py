@@ -20,7 +20,6 @@ import torch
 from subtune.comparison.settings import StartingModel
 from subtune.config.schema import Pace, Trains
 from subtune.core import process
-from subtune.core.errors import SubtuneError
 from subtune.core.process import StoppedError, is_out_of_memory
 from subtune.data.load import row_encoder
 from subtune.methods import METHODS
@@ -284,16 +283,15 @@ def _time_kinds(
         precision = "bf16"
     if precision == "bf16":
         timer.evaluation(precision)
-    others = [kind for kind in kinds if kind != first]
     found = {first: tried[precision]}
-    try:
-        found |= {kind: timer.step(kind, kinds[kind], FEW, precision) for kind in others}
-        for kind, method in kinds.items():
-            found[kind] |= timer.step(kind, method, MANY, precision)
-    except SubtuneError:
-        if precision == "fp32" or "fp32" not in tried:
-            raise
-        # The first method trains in bf16, but another one does not.
-        return _time_kinds(timer, kinds, ("fp32",))
+    others = [(kind, FEW) for kind in kinds if kind != first]
+    for kind, size in (*others, *((kind, MANY) for kind in kinds)):
+        try:
+            found[kind] = found.get(kind, {}) | timer.step(kind, kinds[kind], size, precision)
+        except Exception:  # as above
+            if precision == "bf16" and "fp32" in tried:
+                # The first method trains in bf16, but another one does not.
+                return _time_kinds(timer, kinds, ("fp32",))
+            # The method is left out when its training fails, with one line.
     times = {kind: by_size for kind, by_size in found.items() if by_size}
     return times | {"evaluation": {1: timer.forward}}, precision, milliseconds

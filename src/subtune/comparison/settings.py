@@ -258,11 +258,11 @@ def list_choices(
     rates: Mapping[str, tuple[float, ...]],
     fixed: Mapping[str, Any],
     least_batch: int = 1,
-) -> list[Choice]:
-    """Return settings for a table and a model, the best first and the quickest last.
+) -> list[list[Choice]]:
+    """Return settings for a table and a model, the best first.
 
-    In the first ones, methods with few parameters train for more epochs than the other methods.
-    Then follow the reductions of `_reductions`, each with fewer and fewer epochs.
+    Each list is one of the reductions of `_reductions`, with fewer and fewer epochs. In the first
+    ones of the first list, methods with few parameters train for more epochs than the others.
 
     Args:
         rows: the number of rows of the training table.
@@ -273,7 +273,7 @@ def list_choices(
         least_batch: the smallest batch that uses the machine well; if it leaves fewer than
             `fewest_steps` steps, batches are smaller.
     """
-    found, folds = [], fixed.get("folds")
+    found, folds = list[list[Choice]](), fixed.get("folds")
     for number, max_length, seeds, shorter in _reductions(rows, fewest_rows, windows):
         train_rows = count_training_rows(number, folds)
         size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
@@ -295,12 +295,12 @@ def list_choices(
             warmup=DEFAULTS.warmup,
         )
         epochs = range(size["epochs"], fewest - 1, -1)
-        found += [Choice(shortest.model_copy(update={"epochs": n}), number) for n in epochs]
-    best, longer = found[0].experiment, [m for m in rates if m in DEFAULTS.longer["methods"]]
+        found.append([Choice(shortest.model_copy(update={"epochs": n}), number) for n in epochs])
+    best, longer = found[0][0].experiment, [m for m in rates if m in DEFAULTS.longer["methods"]]
     for times in reversed(DEFAULTS.longer["times"]):
         own = MethodSettings(epochs=times * best.epochs)
         more = best.model_copy(update={"by_method": dict.fromkeys(longer, own)})
-        found.insert(0, Choice(more, rows))
+        found[0].insert(0, Choice(more, rows))
     return found
 
 

@@ -27,7 +27,7 @@ def next_rates(spec: SearchSpec, scores: Mapping[float, float]) -> list[float]:
     Args:
         scores: the score of each rate that was trained; NaN if it diverged.
     """
-    if missing := [rate for rate in _first(spec) if rate not in scores]:
+    if missing := [rate for rate in first_rates(spec) if rate not in scores]:
         return missing
     rates, best = sorted({*spec.rates, *scores}), best_rate(spec, scores)
     place = rates.index(best)
@@ -48,7 +48,7 @@ def best_rate(spec: SearchSpec, scores: Mapping[float, float]) -> float:
     Among equal scores, a rate with which the search began comes first, then one near to these, then
     the smaller one. A search therefore leaves a rate only for a better one.
     """
-    first = _first(spec)
+    first = first_rates(spec)
 
     def rank(rate: float) -> tuple[float, float, float]:
         if math.isnan(scores[rate]):
@@ -59,7 +59,7 @@ def best_rate(spec: SearchSpec, scores: Mapping[float, float]) -> float:
     return max(scores, key=rank)
 
 
-def _first(spec: SearchSpec) -> Sequence[float]:
+def first_rates(spec: SearchSpec) -> Sequence[float]:
     """Return the rates with which a search begins: the middle one and its neighbours."""
     middle = len(spec.rates) // 2
     return spec.rates[middle - 1 : middle + 2]

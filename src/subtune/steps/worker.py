@@ -44,7 +44,7 @@ def main() -> None:
         if "HF_HUB_OFFLINE" in os.environ:
             os.environ["HF_HOME"] = private
         # What takes seconds is imported while no job has come.
-        for library in ("datasets", "torch", "transformers"):
+        for library in ("subtune.training.recorded_runs", "sklearn.linear_model"):
             import_module(library)
         while order := orders.get():
             answer = _answer(Job(**order["job"]), Path(order["log"]))

@@ -39,9 +39,12 @@ def test_then_come_the_other_rates_and_no_other_fold_before_a_rate_is_found():
     ]
 
 
-def test_a_search_goes_on_at_its_edge():
-    rising = TUNED | {score_id("full", 0, 1e-2): 0.9}
-    assert described(next_runs(progress(rising | FLOORS)))[0] == "full@0.1/0"
+def test_a_search_goes_on_at_its_edge_while_other_methods_train_on_their_second_fold():
+    rising = TUNED | {score_id("bitfit", 0, 1e-2): 0.9}
+    assert described(next_runs(progress(rising | FLOORS))) == [
+        "full@0.001/1",
+        "bitfit@0.1/0 layernorm@0.001/1",
+    ]
 
 
 def test_then_the_other_folds_train_at_the_best_rate():

@@ -99,6 +99,18 @@ def test_a_precision_in_which_a_method_fails_is_not_chosen(tiny_bert, monkeypatc
     assert found.precision == chosen
 
 
+def test_a_method_that_fails_in_every_precision_has_no_pace(tiny_bert, monkeypatch):
+    def step(self, kind, method, batch_size, precision):
+        if method != "full":
+            raise SubtuneError("no such parameter")
+        return {batch_size: 1.0}
+
+    monkeypatch.setattr(pace.Timer, "step", step)
+    model = find_starting_model(str(tiny_bert))
+    found = measure_pace(model, TASKS["sst2"], columns("sst2", 100), 32, METHODS, 1)
+    assert {*found.pace} == {"matrices", "evaluation"}
+
+
 def test_a_precision_that_the_processor_imitates_is_not_tried(tiny_bert, monkeypatch):
     tried = []
 
