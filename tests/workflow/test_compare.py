@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from subtune import cli
 from subtune.comparison import first_configuration, loop
 from subtune.comparison.settings import Times
 from subtune.comparison.workers import Workers
+from subtune.config.checks import read_config
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.steps.snakemake_calls import snakemake_command
@@ -281,6 +283,15 @@ def test_another_margin_trains_nothing(undone, answer):
     assert undone(margin=0.99) == set()
 
 
+def test_predictions_that_come_later_train_nothing_and_are_compared(undone, answer):
+    by_hand = TRAIN["label"].rename("by hand")
+    assert undone(predictions=by_hand) == set()
+    [file] = (answer.results / "predictions").iterdir()
+    assert pd.read_json(file, lines=True)["prediction"].tolist() == by_hand.tolist()
+    [task] = read_config(answer.results / "comparison.yaml").tasks.values()
+    assert task.predictions == {"by-hand": str(file)}
+
+
 def test_a_model_may_be_relative_to_the_folder_of_a_call(undone, tiny_bert, monkeypatch):
     """The calls that were stopped had another current folder."""
     monkeypatch.chdir(tiny_bert.parent)
@@ -337,21 +348,22 @@ def sampled(tmp_path_factory, tiny_bert):
             "estimate_times",
             lambda config, size: Times(all=1 if size.train_rows <= 500 else 10**9, first=1),
         )
-        options = {"text": "text", "group": "author", "model": [tiny_bert, copied, "/no/model"]}
-        found = subtune.compare(
+        call = partial(
+            subtune.compare,
             table,
+            text="text",
+            group="author",
+            model=[tiny_bert, copied, "/no/model"],
             minutes=10,
-            predictions=predictions,
             results=folder / "results",
             say=lines.append,
-            **options,
         )
-    return found, lines
+        return call(predictions=predictions), lines, call
 
 
 @pytest.mark.nightly
 def test_a_sample_answers_for_two_models_and_for_predictions_of_the_user(sampled):
-    answer, lines = sampled
+    answer, lines, _ = sampled
     said = "\n".join(lines)
     assert "model /no/model is left out" in said
     assert re.search(
@@ -367,7 +379,7 @@ def test_a_sample_answers_for_two_models_and_for_predictions_of_the_user(sampled
 
 @pytest.mark.nightly
 def test_authors_of_a_sample_are_on_one_side_of_a_division(sampled):
-    answer, _ = sampled
+    answer, *_ = sampled
     sample = pd.read_json(answer.results / "sample" / "train.jsonl", lines=True)
     store = answer.results / "runs"
     for run in answer.runs["run"]:
@@ -378,12 +390,25 @@ def test_authors_of_a_sample_are_on_one_side_of_a_division(sampled):
 
 @pytest.mark.nightly
 def test_a_refit_trains_on_the_rows_of_the_whole_table_that_fit(sampled, tmp_path, capfd):
-    answer, _ = sampled
+    answer, *_ = sampled
     methods = answer.summary.query("trained > 0")["method"]
     answer.export(methods.iloc[0], tmp_path / "all", minutes=100)
     assert "once more, on 1,200 of 1,200 rows" in capfd.readouterr().err
     answer.export(methods.iloc[0], tmp_path / "few", minutes=1e-6)
     assert re.search(r"on the \d{3} of 1,200 rows that were drawn", capfd.readouterr().err)
+
+
+@pytest.mark.nightly
+def test_predictions_after_a_comparison_are_compared_without_training(sampled):
+    answer, _, call = sampled
+    runs = {path.name for path in (answer.results / "runs").iterdir()}
+    table = pd.read_csv(answer.results.parent / "days.csv")
+    opposite = table["label"].map({"weather": "other", "other": "weather"}).rename("opposite")
+    assert not opposite.isna().any()
+    again = call(predictions=[opposite, table["label"].rename("same")])
+    scores = again.summary.groupby("method")["score"].first()
+    assert (scores["opposite"], scores["same"]) == (0, 1)
+    assert {path.name for path in (answer.results / "runs").iterdir()} == runs
 
 
 def test_python_files_of_the_folder_are_not_imported(tmp_path):

@@ -117,12 +117,15 @@ def write_first_configuration(
         whole = WholeTable(
             str(Path(rows.files["train"]).resolve()),
             len(numbers["train"]),
+            {split: chosen_rows.tolist() for split, chosen_rows in drawn.items()},
             task.encoding,
             task.sheet,
         )
         folder = Path(Layout(results).sample())
         rows = rows.write(drawn, folder)
         write_whole_table(folder, whole)
+    predictions = rows.write_predictions(drawn[rows.judges], Path(Layout(results).predictions()))
+    rows = rows._replace(task=rows.task.replaced(predictions=tuple(predictions.items())))
     experiment = add_smaller_floors(experiment, len(drawn["train"]))
     config = _make_config(results, rows, models, timed, experiment)
     text = _render(config, rows.task, models, timed, target, len(drawn["train"]), lengths)

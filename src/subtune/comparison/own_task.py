@@ -1,6 +1,6 @@
 """The task of a user's tables: its columns, models and rows."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from subtune.comparison.look import (
     describe_tables,
     require_labels,
 )
-from subtune.comparison.predictions import join_predictions, list_predictions
+from subtune.comparison.predictions import check_predictions, list_predictions
 from subtune.comparison.settings import (
     StartingModel,
     find_starting_models,
@@ -35,13 +35,14 @@ from subtune.core.files import Layout
 from subtune.data import sources
 from subtune.data.sample import (
     draw_dev_set,
+    read_whole_table,
     write_drawn_rows,
 )
 from subtune.data.table_files import drop_unlabelled_rows
 from subtune.tasks import Task
 from subtune.tasks.sentences import parse_number
 from subtune.tasks.task import TEST, TaskSize
-from subtune.tasks.task_kind import Columns
+from subtune.tasks.task_kind import Cells, Columns, PlacedRow
 
 
 class Look(NamedTuple):
@@ -117,6 +118,8 @@ class ChosenRows(NamedTuple):
         columns: the columns that the task's kind reads from them.
         numbers: the numbers of the rows of each split that may be used. A drawn dev set has the
             rows of the training table.
+        predictions: of each system that the user brings, the cells with its predictions of the
+            rows that give the scores.
     """
 
     task: Task
@@ -124,11 +127,23 @@ class ChosenRows(NamedTuple):
     rows: dict[str, list[dict[str, Any]]]
     columns: dict[str, Columns]
     numbers: dict[str, np.ndarray]
+    predictions: dict[str, list[Cells]]
+
+    @property
+    def judges(self) -> str:
+        """The split whose rows give the scores."""
+        return next(s for s in (TEST, "validation", "train") if s in self.numbers)
 
     def write(self, numbers: Mapping[str, np.ndarray], folder: Path) -> "ChosenRows":
         """Write some rows of each split to new files."""
         files = write_drawn_rows(self.rows, numbers, folder)
         return self._replace(task=self.task.replaced(encoding=None, sheet=None), files=files)
+
+    def write_predictions(self, numbers: Iterable[int], folder: Path) -> dict[str, str]:
+        """Write the predictions of some rows, and return the file of each system."""
+        numbers = [*numbers]
+        drawn = dict.fromkeys(self.predictions, numbers)
+        return write_drawn_rows(self.predictions, drawn, folder)
 
 
 def choose_rows(
@@ -147,32 +162,44 @@ def choose_rows(
     by_split = sources.user_task_files(files, task, may_lack="validation")
     columns = sources.read_columns(task, by_split)
     judging = look.tables[look.facts.judges]
-    brought = list_predictions(predictions, judging.columns)
-    for one in brought:
-        taken = [system for system, _ in task.predictions]
-        joined = join_predictions(one, judging.rows, task.kind, task.labels, taken)
-        task = task.replaced(
-            predictions=(*task.predictions, (joined.system, joined.columns)),
-        )
-        for name, cells in joined.cells.items():
-            for (_, row), cell in zip(judging.rows, cells, strict=True):
-                row[name] = cell
-    rows = {split: _labelled_rows(table, look.facts) for split, table in look.tables.items()}
+    labelled = {split: _labelled_rows(table, look.facts) for split, table in look.tables.items()}
+    kept, brought = {place for place, _ in labelled[look.facts.judges]}, dict[str, list[Cells]]()
+    for one in list_predictions(predictions, judging.columns):
+        system, predicted = check_predictions(one, judging.rows, task, [*brought])
+        brought[system] = [
+            {"row": place} | cells
+            for (place, _), cells in zip(judging.rows, predicted, strict=True)
+            if place in kept
+        ]
+    rows = {split: [cells for _, cells in placed] for split, placed in labelled.items()}
     numbers = {split: np.arange(len(cells)) for split, cells in rows.items()}
     if dev_share:
         numbers = draw_dev_set(task, columns["train"], dev_share)
         rows["validation"], columns["validation"] = rows["train"], columns["train"]
-    chosen = ChosenRows(task, files, rows, columns, numbers)
-    is_new = dev_share or brought
-    return chosen.write(numbers, Path(Layout(results).rows())) if is_new else chosen
+    chosen = ChosenRows(task, files, rows, columns, numbers, brought)
+    return chosen.write(numbers, Path(Layout(results).rows())) if dev_share else chosen
 
 
-def _labelled_rows(table: UserTable, facts: Facts) -> list[dict[str, Any]]:
+def write_predictions(
+    paths: Mapping[str, Path | None], options: Options, results: str, dev_share: float | None
+) -> dict[str, str]:
+    """Write a user's predictions for the rows of an earlier call, and return each system's file.
+
+    The arguments are those of `subtune.comparison.first_configuration.write_first_configuration`.
+    """
+    look, layout = look_at_tables(paths, options), Layout(results)
+    task = make_task(look.facts, options)
+    rows = choose_rows(look, task, options.predictions, results, dev_share)
+    whole = read_whole_table(Path(layout.sample()))
+    numbers = whole.drawn[rows.judges] if whole else rows.numbers[rows.judges]
+    return rows.write_predictions(numbers, Path(layout.predictions()))
+
+
+def _labelled_rows(table: UserTable, facts: Facts) -> list[PlacedRow]:
     """Return the rows that tasks read: without those that have no label."""
-    rows = table.rows
-    if facts.kind != "multilabel":
-        rows, _ = drop_unlabelled_rows(rows, *label_names(facts.label))
-    return [cells for _, cells in rows]
+    if facts.kind == "multilabel":
+        return table.rows
+    return drop_unlabelled_rows(table.rows, *label_names(facts.label))[0]
 
 
 def make_task(facts: Facts, options: Options) -> Task:

@@ -15,8 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
+
 from subtune.comparison import DEFAULTS, Options, loop, with_options
 from subtune.comparison.first_configuration import EXPERIMENT, write_first_configuration
+from subtune.comparison.own_task import write_predictions
 from subtune.comparison.results import CONFIGURATION, Comparison, load
 from subtune.comparison.splits import (
     Rows,
@@ -62,9 +65,8 @@ class Question(NamedTuple):
     def identity(self) -> dict[str, Any]:
         """The values on which the runs depend. Another identity needs another directory."""
         chosen = vars(self.options) | {"dev": self.dev_share}
-        # A later call may have another time and another margin.
-        del chosen["minutes"], chosen["margin"]
-        chosen["predictions"] = _identify_predictions(self.options.predictions)
+        # A later call may have another time, another margin and predictions.
+        del chosen["minutes"], chosen["margin"], chosen["predictions"]
         if self.options.model and len(self.options.model) == 1:
             [chosen["model"]] = self.options.model
         kept = {name: value for name, value in chosen.items() if value is not None}
@@ -201,25 +203,37 @@ def _name_models(models: Any) -> list[str] | None:
 def _configure(place: Path, question: Question, say: Say) -> None:
     """Write the rows that are no files yet, the question, and a configuration."""
     paths = write_splits(question.splits, place, place / question.name)
-    kept = question.identity | {"minutes": question.options.minutes}
     target, options = place / CONFIGURATION, question.options
     lines = write_first_configuration(
         paths, options, target, str(place), question.dev_share, DEFAULTS.seeds
     )
     _say_all(lines, say)
-    kept["configuration"] = hash_text(target.read_text("utf-8"))
-    write_text(place / ASKED, f"{json.dumps(kept, indent=2, default=str)}\n")
+    _note(place, question, options.minutes, options.predictions, target.read_text("utf-8"))
     _say_all([f"{target} has these settings"], say)
 
 
+def _note(
+    place: Path, question: Question, minutes: float, predictions: Any, configuration: str
+) -> None:
+    """Note a question, and what a configuration without edits was written for."""
+    noted = question.identity | {
+        "minutes": minutes,
+        "predictions": _identify_predictions(predictions),
+        "configuration": hash_text(configuration),
+    }
+    write_text(place / ASKED, f"{json.dumps(noted, indent=2, default=str)}\n")
+
+
 def _continue(place: Path, question: Question, say: Say) -> None:
-    """Prepare an earlier call's results for this call, which may have another time and margin.
+    """Prepare an earlier call's results for this call.
+
+    It may have another time, another margin, and predictions.
 
     Raises:
         SubtuneError: the earlier call had another question, or its results have been moved.
     """
-    before = json.loads((place / ASKED).read_text())
-    planned, minutes = before.pop("minutes", math.inf), question.options.minutes
+    before, options = json.loads((place / ASKED).read_text()), question.options
+    planned, brought = before.pop("minutes", math.inf), before.pop("predictions", None)
     written_as, path = before.pop("configuration", None), place / CONFIGURATION
     asked = question.identity
     before = {name: value for name, value in before.items() if value is not None}
@@ -228,14 +242,15 @@ def _continue(place: Path, question: Question, say: Say) -> None:
             f"--results: {place} has the results of a call with other {listed(differing)}; name "
             "another directory"
         )
-    written = read_config(place / CONFIGURATION)
+    written = read_config(path)
     if Path(written.results) != place:
         raise SubtuneError(
             f"--results: {place} was {written.results} before; move it back to continue, or "
             "open it with subtune.load"
         )
     text = path.read_text("utf-8")
-    if planned < minutes and hash_text(text) == written_as:
+    is_unedited = hash_text(text) == written_as
+    if planned < options.minutes and is_unedited:
         # More minutes may use more rows. Runs that are planned again are not trained again.
         path.unlink()
         try:
@@ -243,17 +258,38 @@ def _continue(place: Path, question: Question, say: Say) -> None:
         except BaseException:
             write_text(path, text)
             raise
-    elif planned < minutes:
+        if brought and options.predictions is None:
+            _say_all(["--predictions: this call has none, so none are compared"], say)
+        return
+    if planned < options.minutes:
         line = f"{path} was planned for {planned:g} minutes or edited: it stays as it is"
         _say_all([line], say)
-    if read_config(path).experiments[EXPERIMENT].margin != question.options.margin:
-        # Comments stay, and no run depends on the margin.
-        margin = question.options.margin
-        line, new = r"(?m)^( +margin: )[^ \n]+", rf"\g<1>{margin}"
-        text, changes = re.subn(line, new, path.read_text("utf-8"))
-        if changes != 1:
-            raise SubtuneError(f"{path}: found {changes} lines with a margin, expected one")
-        write_text(path, text)
+    # Comments stay. No run depends on the margin or on predictions.
+    new = text
+    if written.experiments[EXPERIMENT].margin != options.margin:
+        new = _set_value(new, "margin", options.margin, path)
+    if options.predictions is not None and brought != _identify_predictions(options.predictions):
+        paths = write_splits(question.splits, place, place / question.name)
+        files = write_predictions(paths, options, str(place), question.dev_share)
+        new, brought = _set_value(new, "predictions", files, path), options.predictions
+    if new != text:
+        write_text(path, new)
+        if is_unedited:
+            _note(place, question, planned, brought, new)
+
+
+def _set_value(text: str, key: str, value: object, path: Path) -> str:
+    """Return the text of a configuration with another value on the only line with a key.
+
+    Raises:
+        SubtuneError: there is no such line, or there are several.
+    """
+    flow = yaml.safe_dump({key: value}, default_flow_style=True, width=math.inf, sort_keys=False)
+    line = re.compile(rf"(?m)^( +){key}: .*?(  #.*)?$")
+    new, changes = line.subn(lambda found: f"{found[1]}{flow.strip()[1:-1]}{found[2] or ''}", text)
+    if changes != 1:
+        raise SubtuneError(f"{path}: found {changes} lines with `{key}`, expected one")
+    return new
 
 
 def _say_all(lines: Iterable[str], say: Say) -> None:

@@ -159,13 +159,6 @@ LabelColumns = Annotated[
     | Annotated[tuple[ColumnName, ...], Field(min_length=2), DISTINCT, Tag(LIST)],
     Discriminator(lambda given: LIST if isinstance(given, list | tuple) else COLUMN),
 ]
-ColumnsOfPredictions = Annotated[
-    tuple[ColumnName, ...],
-    BeforeValidator(lambda given: [given] if isinstance(given, str | int) else given),
-    Field(min_length=1),
-    DISTINCT,
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-]
 LabelWords = Annotated[tuple[str, ...], Field(min_length=2), DISTINCT]
 Names = Annotated[tuple[str, ...], Field(min_length=1), DISTINCT]
 _NUMBER_OF_ROWS = {"anyOf": [{"type": "integer", "minimum": 1}, {"const": ALL_ROWS}]}

@@ -15,7 +15,6 @@ from subtune.config.fields import (
     RESULTS,
     SEARCHED,
     ColumnName,
-    ColumnsOfPredictions,
     Count,
     FromZero,
     KindName,
@@ -110,10 +109,11 @@ class OwnTask(Section):
     in one fold, in place of rows with equal texts. A row with an empty cell is its own group"""
     metrics: Annotated[tuple[Metric, ...], DISTINCT] = ()
     """metrics, the deciding one first; default for tokens and spans: the usual ones"""
-    predictions: dict[MethodName, ColumnsOfPredictions] = {}
-    """predictions that you bring, such as an LLM's: for each system, by your name for it, a column
-    of labels or numbers in the file whose rows give the scores, or a list of columns, one for each
-    label, with probabilities. They are compared with the methods on the same rows"""
+    predictions: dict[MethodName, str] = {}
+    """predictions that you bring, such as an LLM's: for each system, by your name for it, a file.
+    It has a row for each labelled row of the file whose rows give the scores, and a column
+    `prediction` of labels or numbers, or a column of probabilities for each label. They are
+    compared with the methods on the same rows"""
     title: Annotated[str, Field(pattern=LINE)] | None = None
     """name in tables and figures; default: the task's key"""
 

@@ -50,6 +50,10 @@ class Layout:
         """Return the folder of rows that `compare` and `init` drew from larger tables."""
         return f"{self.results}/sample"
 
+    def predictions(self) -> str:
+        """Return the folder of the predictions that a user passed to `compare` or `init`."""
+        return f"{self.results}/predictions"
+
     def hub_cache(self) -> str:
         return f"{self.results}/hub"
 

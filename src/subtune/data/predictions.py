@@ -1,8 +1,8 @@
 """Predictions that a user brings for a task's rows: an LLM's, an old system's, an annotator's.
 
-A system's predictions are one column with a label, several labels or a number in each row, or one
-column for each label with its probability. They take the form of logits, so that metrics read them
-as they read a run's.
+A system's predictions are a file with a row for each labelled row: one column with a label, several
+labels or a number, or one column for each label with its probability. They take the form of logits,
+so that metrics read them as they read a run's.
 
 Shapes: ``n`` rows, ``o`` outputs of the task.
 """
@@ -12,34 +12,73 @@ from pathlib import Path
 
 import numpy as np
 
-from subtune.core.errors import SubtuneError, one_of, shown
+from subtune.core.errors import SubtuneError, listed, one_of, shown
 from subtune.data.sources import task_reader
+from subtune.data.table_files import read_rows
 from subtune.tasks import TaskSpec
 from subtune.tasks.sentences import Regression, parse_labels, plain_label
 from subtune.tasks.task_kind import Cells, PlacedRow
 
 # A label of a multi-label task is predicted if its probability is higher.
 THRESHOLD = 0.5
+# Usual names of a column with predictions, and beginnings of a column's name before its label.
+USUAL = ("prediction", "predictions", "predicted", "pred", "answer", "output", "label", "score")
+BEFORE_LABEL = ("", "probability_", "prob_", "p_")
 
 
 def read_predictions(
-    task: TaskSpec, path: Path, systems: Mapping[str, Sequence[str]]
+    task: TaskSpec, path: Path, systems: Mapping[str, str]
 ) -> dict[str, np.ndarray]:
     """Return the predictions of several systems for the labelled rows of a file, each ``[n, o]``.
 
     Args:
         task: the task, whose reader leaves out the same rows as for training.
         path: the file.
-        systems: each system's columns, as in `parse_predictions`.
+        systems: the file of each system's predictions.
 
     Raises:
-        SubtuneError: the file lacks a column, or a row has no prediction of the task.
+        SubtuneError: a file of predictions has another number of rows or no known column, or a row
+            has no prediction of the task.
     """
-    rows = [*task_reader(task).read(task, path, True)]
-    return {
-        system: parse_predictions(task, rows, columns, str(path))
-        for system, columns in systems.items()
-    }
+    number = sum(1 for _ in task_reader(task).read(task, path, True))
+    found = {}
+    for system, file in systems.items():
+        rows = [*read_rows(Path(file))]
+        if len(rows) != number:
+            raise SubtuneError(
+                f"{file}: found {len(rows):,} rows, expected {number:,}, one for each labelled row "
+                f"of {path}"
+            )
+        columns = find_columns([*rows[0][1]], task.labels, file)
+        found[system] = parse_predictions(task, rows, columns, file)
+    return found
+
+
+def find_columns(columns: Sequence[str], labels: Sequence[str] | None, source: str) -> list[str]:
+    """Return the usual column of predictions, or one for each label, or the only column.
+
+    Args:
+        columns: the columns of a file of predictions.
+        labels: the label words in order; None for numbers.
+        source: the beginning of messages, such as a file.
+
+    Raises:
+        SubtuneError: there is no such column.
+    """
+    for name in USUAL:
+        for column in columns:
+            if column.strip().casefold() == name:
+                return [column]
+    for before in BEFORE_LABEL if labels else ():
+        named = [f"{before}{label}" for label in labels or ()]
+        if {*named} <= {*columns}:
+            return named
+    if len(columns) == 1:
+        return [*columns]
+    raise SubtuneError(
+        f"{source}: found columns {listed(columns)}, expected one named {USUAL[0]!r}"
+        + (", or one for each label" if labels else "")
+    )
 
 
 def parse_predictions(

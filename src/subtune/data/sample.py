@@ -64,12 +64,14 @@ class WholeTable(NamedTuple):
     Attributes:
         path: its file.
         rows: the number of its labelled rows that may train.
+        drawn: the numbers of the drawn rows of each split, in the order of the sample.
         encoding: the encoding of a text file.
         sheet: the sheet of an Excel file.
     """
 
     path: str
     rows: int
+    drawn: dict[str, list[int]]
     encoding: str | None
     sheet: str | None
 

@@ -32,6 +32,7 @@ SCORE_TABLES = (
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each experiment."""
     from subtune import papers
+    from subtune.core.files import hash_files
     from subtune.plan.inputs import judging_file
     from subtune.tasks.task import list_score_columns
 
@@ -55,7 +56,10 @@ def jobs(context: "Context") -> Iterator[Job]:
                 if "parameter_changes" in exhibit.needs.tables
             ],
             "predictions": {
-                task.name: {"task": task.spec().written(), "systems": dict(task.predictions)}
+                task.name: {
+                    "task": task.spec().written(),
+                    "systems": {system: hash_files(Path(f)) for system, f in task.predictions},
+                }
                 for task in tasks
                 if task.predictions
             },
@@ -65,7 +69,10 @@ def jobs(context: "Context") -> Iterator[Job]:
         inputs = context.finished_inputs(context.plan.find_sweeps(name)) | {"models": models}
         # Runs, which are in the spec, have ids that depend on the content of these files.
         files = {
-            task.name: str(judging_file(context.config, task, experiment.folds))
+            task.name: {
+                "rows": str(judging_file(context.config, task, experiment.folds)),
+                "systems": dict(task.predictions),
+            }
             for task in tasks
             if task.predictions
         }
@@ -136,8 +143,8 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     predictions = {
         name: read_predictions(
             TaskSpec.model_validate(brought["task"]),
-            Path(job.resources["files"][name]),
-            brought["systems"],
+            Path(job.resources["files"][name]["rows"]),
+            job.resources["files"][name]["systems"],
         )
         for name, brought in asked["predictions"].items()
     }

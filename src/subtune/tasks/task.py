@@ -192,14 +192,13 @@ class Task(TaskSpec):
         title: the name in tables and figures.
         test: the splits whose rows are predicted.
         size: the size of a built-in task, which is known before any download.
-        predictions: the systems whose predictions a user brings, each with its columns of the
-            files.
+        predictions: the systems whose predictions a user brings, each with its file.
     """
 
     title: str
     test: tuple[str, ...] = ("test",)
     size: TaskSize | None = None
-    predictions: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    predictions: tuple[tuple[str, str], ...] = ()
 
     def spec(self) -> TaskSpec:
         """Return the part of the task that affects results."""

@@ -3,23 +3,31 @@
 import pandas as pd
 import pytest
 
-from subtune.comparison.predictions import join_predictions, list_predictions
+from subtune.comparison.predictions import check_predictions, list_predictions
+from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import number_rows
 from tests.helpers.messages import refused
 
 ROWS = [
-    ("line 2", {"text": "a", "label": "bad", "old": "good"}),
-    ("line 3", {"text": "b", "label": "good", "old": "good"}),
+    ("line 2", {"text": "a", "label": "bad", "old": "good", "p_bad": "0.1", "p_good": "0.9"}),
+    ("line 3", {"text": "b", "label": "good", "old": "good", "p_bad": "0.2", "p_good": "0.8"}),
 ]
-CLASSES = ("classification", ["bad", "good"])
+CLASSES = TaskSpec(name="mine", text=("text",), labels=("bad", "good"), metrics=("accuracy",))
+NUMBERS = TaskSpec(name="mine", text=("text",), kind="regression", metrics=("pearsonr",))
 
 
-def joined(given, kind="classification", labels=("bad", "good")):
-    return join_predictions(given, ROWS, kind, labels)
+def checked(given, task=CLASSES):
+    return check_predictions(given, ROWS, task)
 
 
-def test_a_column_of_the_table_stays_where_it_is():
-    assert joined("old") == ("old", ("old",), {})
+def test_a_column_of_the_table_is_a_system():
+    assert checked("old") == ("old", [{"prediction": "good"}, {"prediction": "good"}])
+
+
+def test_columns_of_the_table_are_probabilities_of_the_labels():
+    found = checked("p_good,p_bad")
+    assert found.system == "p_good-p_bad"
+    assert found.rows[0] == {"p_bad": "0.1", "p_good": "0.9"}
 
 
 @pytest.mark.parametrize(
@@ -34,57 +42,54 @@ def test_a_column_of_the_table_stays_where_it_is():
 def test_a_file_has_a_usual_column_or_a_single_one(text, tmp_path):
     path = tmp_path / "gpt 4.csv"
     path.write_text(text)
-    system, columns, cells = joined(path)
-    assert (system, [*cells.values()]) == ("gpt-4", [["good", "bad"]])
-    assert columns == tuple(cells)
-    assert {*columns}.isdisjoint(ROWS[0][1])
+    assert checked(path) == ("gpt-4", [{"prediction": "good"}, {"prediction": "bad"}])
 
 
 @pytest.mark.parametrize("before", ["", "p_", "probability_"])
 def test_a_file_may_have_a_column_for_each_label(before, tmp_path):
     path = tmp_path / "old.csv"
     path.write_text(f"{before}good,{before}bad\n0.9,0.1\n0.2,0.8\n")
-    _, columns, cells = joined(str(path))
-    assert columns == (f"old {before}bad", f"old {before}good")
-    assert [*cells.values()] == [["0.1", "0.8"], ["0.9", "0.2"]]
+    first, second = checked(str(path)).rows
+    assert [*first.items()] == [(f"{before}bad", "0.1"), (f"{before}good", "0.9")]
+    assert [*second.values()] == ["0.8", "0.2"]
 
 
 @pytest.mark.parametrize("given", [[1.5, 2.0], pd.Series([1.5, 2.0], index=[7, 3], name="mine")])
 def test_numbers_in_memory_are_taken_in_their_order(given):
-    system, _, cells = joined(given, "regression", None)
+    system, rows = checked(given, NUMBERS)
     assert system == getattr(given, "name", "predictions")
-    assert [*cells.values()] == [["1.5", "2"]]
+    assert rows == [{"prediction": "1.5"}, {"prediction": "2"}]
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "place", "found"),
+    ("text", "task", "place", "found"),
     [
         ("prediction\ngood\n", CLASSES, "", "found 1 rows, expected 2, one for each row"),
         ("prediction\ngood\nfine\n", CLASSES, "line 3: prediction: ", "found 'fine', expected one"),
         ("prediction\ngood\n0.3\n", CLASSES, "line 3: prediction: ", "found '0.3', expected one"),
         ("a,prediction\n1,good\n1,\n", CLASSES, "line 3: prediction: ", "found nothing"),
-        ("score\n1\ngood\n", ("regression", None), "line 3: label: ", "expected a number"),
+        ("score\n1\ngood\n", NUMBERS, "line 3: label: ", "expected a number"),
         ("a,b\ngood,bad\ngood,bad\n", CLASSES, "", "found columns a, b, expected one named"),
     ],
 )
 def test_predictions_that_do_not_fit_the_rows_are_refused_with_their_line(
-    text, kind, place, found, tmp_path
+    text, task, place, found, tmp_path
 ):
     path = tmp_path / "gpt.csv"
     path.write_text(text)
     with refused(f"{path}: {place}", found):
-        joined(path, *kind)
+        checked(path, task)
 
 
 def test_a_missing_file_is_refused():
     with refused("--predictions: found no file or column 'gtp.csv'", "expected one"):
-        joined("gtp.csv")
+        checked("gtp.csv")
 
 
 def test_a_system_has_not_the_name_of_a_method_or_of_another_system(tmp_path):
-    assert joined(pd.Series(["bad", "good"], name="full")).system == "full-predictions"
+    assert checked(pd.Series(["bad", "good"], name="full")).system == "full-predictions"
     rows = [*number_rows([{"text": "a", "gpt": "bad"}])]
-    assert join_predictions("gpt", rows, *CLASSES, taken=["gpt"]).system == "gpt-predictions"
+    assert check_predictions("gpt", rows, CLASSES, taken=["gpt"]).system == "gpt-predictions"
 
 
 def test_each_word_of_the_option_is_a_system():
