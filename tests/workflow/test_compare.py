@@ -389,6 +389,16 @@ def test_authors_of_a_sample_are_on_one_side_of_a_division(sampled):
 
 
 @pytest.mark.nightly
+def test_a_suspect_label_has_its_row_in_the_whole_table(sampled):
+    answer, *_ = sampled
+    path = answer.results / "experiments" / "mine" / "suspects.csv"
+    suspects = pd.read_csv(path)
+    texts = pd.read_csv(answer.results.parent / "days.csv")["text"]
+    assert suspects["text"].tolist() == texts[suspects["row"] - 1].tolist()
+    assert suspects["row"].max() > 600
+
+
+@pytest.mark.nightly
 def test_a_refit_trains_on_the_rows_of_the_whole_table_that_fit(sampled, tmp_path, capfd):
     answer, *_ = sampled
     methods = answer.summary.query("trained > 0")["method"]

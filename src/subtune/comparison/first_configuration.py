@@ -39,7 +39,7 @@ from subtune.config.schema import Config, Experiment, MethodSettings, OwnTask
 from subtune.core import process
 from subtune.core.errors import one_line
 from subtune.core.files import Layout
-from subtune.data.sample import WholeTable, draw_rows, write_whole_table
+from subtune.data.sample import draw_rows
 from subtune.data.sources import measure_columns
 from subtune.tasks import Task
 from subtune.tasks.task import TaskSize
@@ -114,16 +114,7 @@ def write_first_configuration(
     yield from messages.reduction_lines(usual, experiment, lengths, options.minutes)
     yield from messages.time_lines(first, times, options.minutes)
     if any(len(drawn[split]) < len(numbers[split]) for split in numbers):
-        whole = WholeTable(
-            str(Path(rows.files["train"]).resolve()),
-            len(numbers["train"]),
-            {split: chosen_rows.tolist() for split, chosen_rows in drawn.items()},
-            task.encoding,
-            task.sheet,
-        )
-        folder = Path(Layout(results).sample())
-        rows = rows.write(drawn, folder)
-        write_whole_table(folder, whole)
+        rows = rows.write(drawn, Path(Layout(results).sample()))
     predictions = rows.write_predictions(drawn[rows.judges], Path(Layout(results).predictions()))
     rows = rows._replace(task=rows.task.replaced(predictions=tuple(predictions.items())))
     experiment = add_smaller_floors(experiment, len(drawn["train"]))

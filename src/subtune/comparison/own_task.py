@@ -34,9 +34,11 @@ from subtune.core.errors import SubtuneError, one_of
 from subtune.core.files import Layout
 from subtune.data import sources
 from subtune.data.sample import (
+    WholeTable,
     draw_dev_set,
     read_whole_table,
     write_drawn_rows,
+    write_whole_table,
 )
 from subtune.data.table_files import drop_unlabelled_rows
 from subtune.tasks import Task
@@ -135,8 +137,16 @@ class ChosenRows(NamedTuple):
         return next(s for s in (TEST, "validation", "train") if s in self.numbers)
 
     def write(self, numbers: Mapping[str, np.ndarray], folder: Path) -> "ChosenRows":
-        """Write some rows of each split to new files."""
+        """Write some rows of each split to new files, with a note about where they are from."""
         files = write_drawn_rows(self.rows, numbers, folder)
+        whole = WholeTable(
+            path=str(Path(self.files["train"]).resolve()),
+            rows=len(self.numbers["train"]),
+            drawn={split: chosen.tolist() for split, chosen in numbers.items()},
+            encoding=self.task.encoding,
+            sheet=self.task.sheet,
+        )
+        write_whole_table(folder, whole)
         return self._replace(task=self.task.replaced(encoding=None, sheet=None), files=files)
 
     def write_predictions(self, numbers: Iterable[int], folder: Path) -> dict[str, str]:

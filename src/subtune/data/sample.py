@@ -59,12 +59,13 @@ def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np
 
 
 class WholeTable(NamedTuple):
-    """The table from which the training rows of some results were drawn.
+    """The table from which the rows of some results were drawn.
 
     Attributes:
-        path: its file.
+        path: the file with its training rows.
         rows: the number of its labelled rows that may train.
-        drawn: the numbers of the drawn rows of each split, in the order of the sample.
+        drawn: the numbers of the drawn rows of each split among its labelled rows, in the order of
+            the sample.
         encoding: the encoding of a text file.
         sheet: the sheet of an Excel file.
     """
@@ -77,12 +78,12 @@ class WholeTable(NamedTuple):
 
 
 def write_whole_table(folder: Path, whole: WholeTable) -> None:
-    """Note the table from which a sample's training rows were drawn."""
+    """Note the table from which a sample was drawn."""
     write_text(folder / WHOLE, f"{json.dumps(whole._asdict())}\n")
 
 
 def read_whole_table(folder: Path) -> WholeTable | None:
-    """Return the table from which a sample's training rows were drawn; None without a sample."""
+    """Return the table from which the rows in a folder were drawn; None if they were not drawn."""
     path = folder / WHOLE
     return WholeTable(**json.loads(path.read_text("utf-8"))) if path.is_file() else None
 

@@ -30,6 +30,7 @@ INDEX = "exhibits.json"
 def jobs(context: "Context") -> Iterator[Job]:
     """Yield a job for each experiment."""
     from subtune.papers import find_paper
+    from subtune.plan.inputs import judging_file
 
     plan, paths = context.plan, context.paths
     for name, experiment in context.config.experiments.items():
@@ -43,8 +44,14 @@ def jobs(context: "Context") -> Iterator[Job]:
             "datasets": [] if experiment.paper else [*map(paths.dataset, _datasets(plan, name))],
         }
         outputs: Paths = {"folder": paths.exhibits(name)}
-        store = {"store": paths.records()}
-        yield Job("exhibits", name, _describe_experiment(context, name), inputs, outputs, store)
+        tasks = context.config.all_tasks()
+        judging = {
+            task: str(judging_file(context.config, tasks[task], experiment.folds))
+            for task in experiment.tasks
+            if task in context.config.tasks
+        }
+        places = {"store": paths.records(), "judging": judging}
+        yield Job("exhibits", name, _describe_experiment(context, name), inputs, outputs, places)
 
 
 def _datasets(plan: "Plan", name: str) -> list[str]:
@@ -100,7 +107,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 
     paper, folder = papers.find_paper(job.spec["paper"]), Path(outputs["folder"])
     (folder / "data").mkdir(parents=True)
-    results = read_results(paper, job.spec, job.inputs, Path(job.resources["store"]))
+    results = read_results(paper, job.spec, job.inputs, job.resources)
     for name in results.tables.keys() - {*SCORE_TABLES}:
         results[name].to_csv(folder / _data_file(name), index=False)
     write_exhibits(exhibits_with_data(paper, results), folder)
@@ -113,7 +120,7 @@ def _data_file(name: str) -> str:
 
 
 def read_results(
-    paper: "Paper", spec: Mapping[str, Any], inputs: Paths, store: Path
+    paper: "Paper", spec: Mapping[str, Any], inputs: Paths, resources: Mapping[str, Any]
 ) -> "ExperimentResults":
     """Return an experiment's results, with all tables that its exhibits and claims need.
 
@@ -121,7 +128,8 @@ def read_results(
         paper: the experiment's paper.
         spec: the job's spec.
         inputs: the job's inputs.
-        store: the directory of run records.
+        resources: the job's ``store``, the directory of run records, and ``judging``: by task, the
+            user's file whose rows give the scores.
     """
     import pandas as pd
 
@@ -133,7 +141,7 @@ def read_results(
     from subtune.exhibits.output import ExperimentResults
     from subtune.exhibits.score_tables import compare_with_printed
 
-    tasks = spec["tasks"]
+    tasks, store = spec["tasks"], Path(resources["store"])
     wanted = list_made_tables(paper, tasks)
     tables = {name: read_table(inputs[name]) for name in SCORE_TABLES}
     if tables["sizes"].groupby("task")["train_rows"].nunique().max() < 2:
@@ -147,7 +155,8 @@ def read_results(
     if "train_scores" in wanted:
         made["train_scores"] = train_and_dev(tables["chosen"], store)
     if not paper.name:
-        made |= failure_tables(tables, store, dict(zip(tasks, inputs["datasets"], strict=True)))
+        datasets = dict(zip(tasks, inputs["datasets"], strict=True))
+        made |= failure_tables(tables, store, datasets, resources["judging"])
     if inputs["test_scores"]:
         returned = read_test_scores(Path(inputs["test_scores"]))
         returned = returned[returned["experiment"] == spec["experiment"]]
@@ -173,7 +182,10 @@ def read_results(
 
 
 def failure_tables(
-    tables: "Mapping[str, pd.DataFrame]", store: Path, datasets: Mapping[str, str]
+    tables: "Mapping[str, pd.DataFrame]",
+    store: Path,
+    datasets: Mapping[str, str],
+    judging: Mapping[str, str],
 ) -> "dict[str, pd.DataFrame]":
     """Return the tables about where methods fail and what more labels would add, if not empty.
 
@@ -181,13 +193,16 @@ def failure_tables(
         tables: ``scores``, ``chosen`` and ``row_scores``.
         store: the directory of run records.
         datasets: the directory of the rows of each task.
+        judging: by task, the user's file whose rows give the scores.
     """
+    import numpy as np
     import pandas as pd
 
     from subtune.analysis import failures
     from subtune.analysis.chosen_runs import choose_rates
     from subtune.analysis.more_labels import estimate_gains
     from subtune.data.load import read_splits
+    from subtune.data.sample import read_whole_table
 
     found: dict[str, list[pd.DataFrame]] = {}
     for each in failures.read_predicted(tables["chosen"], tables["row_scores"], store):
@@ -199,7 +214,11 @@ def failure_tables(
                 found.setdefault("confusion", []).append(failures.count_confusions(each))
         if each.is_named:
             rows = read_splits(Path(datasets[each.task.name]))[each.split]
-            found.setdefault("suspects", []).append(failures.find_suspects(each, rows.to_dict()))
+            suspects = failures.find_suspects(each, rows.to_dict())
+            file = judging.get(each.task.name)
+            if file and (whole := read_whole_table(Path(file).parent)):
+                suspects["row"] = np.array(whole.drawn[each.split])[suspects["row"] - 1] + 1
+            found.setdefault("suspects", []).append(suspects)
     made = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
     made["more_labels"] = estimate_gains(choose_rates(tables["scores"]), tables["row_scores"])
     return {name: table for name, table in made.items() if len(table)}
