@@ -321,7 +321,7 @@ def _reductions(
 
     Yields:
         The number of rows, `max_length`, the number of seeds or folds, and an entry of `shorter` or
-        `shortest` in the defaults.
+        `shortest`, or `last_of_all`, in the defaults.
     """
     *longer, last = [window for window in windows if window > DEFAULTS.shortest_window] or windows
     usual, short, fewer_methods = DEFAULTS.shorter
@@ -333,11 +333,12 @@ def _reductions(
     few = [number for number in samples if number < DEFAULTS.samples_of_every_method]
     for number in [rows, *samples[1 : len(samples) - len(few)]]:
         yield number, last, DEFAULTS.fewest_seeds, short
-    for number in few:
-        yield number, last, DEFAULTS.fewest_seeds, fewer_methods
-    for window in dict.fromkeys((last, windows[-1])):
-        for shortest in DEFAULTS.shortest:
-            yield samples[-1], window, DEFAULTS.fewest_seeds, shortest
+    few = few or samples[-1:]
+    for settings in (fewer_methods, *DEFAULTS.shortest):
+        for number in few:
+            yield number, last, DEFAULTS.fewest_seeds, settings
+    for settings in (*DEFAULTS.shortest, DEFAULTS.last_of_all):
+        yield samples[-1], windows[-1], DEFAULTS.fewest_seeds, settings
 
 
 def possible_windows(counts: np.ndarray, longest: int) -> list[int]:
