@@ -95,7 +95,7 @@ def interrupted(early, results, tiny_bert):
     """What a call said that Ctrl-C stopped, and its exit status."""
     with started(results, tiny_bert) as call:
         call.send_signal(signal.SIGINT)
-        said, lines = call.communicate(timeout=60)
+        said, lines = call.communicate(timeout=120)
     assert is_unlocked(results)
     return call.returncode, said, lines
 
