@@ -333,9 +333,8 @@ def _reductions(
     few = [number for number in samples if number < DEFAULTS.samples_of_every_method]
     for number in [rows, *samples[1 : len(samples) - len(few)]]:
         yield number, last, DEFAULTS.fewest_seeds, short
-    few = few or samples[-1:]
-    for settings in (fewer_methods, *DEFAULTS.shortest):
-        for number in few:
+    for number in few or samples[-1:]:
+        for settings in (fewer_methods, *DEFAULTS.shortest):
             yield number, last, DEFAULTS.fewest_seeds, settings
     for settings in (*DEFAULTS.shortest, DEFAULTS.last_of_all):
         yield samples[-1], windows[-1], DEFAULTS.fewest_seeds, settings
