@@ -170,14 +170,14 @@ def _x_limits(rows: pd.DataFrame) -> tuple[float, float]:
     """Return the limits of the axis of scores.
 
     They show all methods, and the ends of intervals that are not far away. A floor or a brought
-    prediction that is so far away that differences between methods would be invisible is outside.
+    prediction that is so much worse that differences between methods would be invisible is outside.
     """
     margin, centre = rows[["margin", "centre"]].iloc[0]
     methods = rows.loc[rows["kind"].isin(["method", "reference"]), "score"]
     low = min([*methods, centre - 1.5 * margin])
     high = max([*methods, centre + 0.5 * margin])
     span = high - low
-    near = rows.loc[rows["score"].between(low - span, high + span), "score"]
+    near = rows.loc[rows["score"] >= low - span, "score"]
     low, high = min([low, *near]), max([high, *near])
     ends = (rows["centre"] + rows["low"]).dropna(), (rows["centre"] + rows["high"]).dropna()
     low = min(low, max(low - 0.4 * span, ends[0].min())) if len(ends[0]) else low

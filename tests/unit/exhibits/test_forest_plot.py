@@ -91,6 +91,11 @@ def test_a_floor_far_away_is_a_number_at_the_edge():
     assert "◂ 0.300" in texts(panel) and panel.get_xlim()[0] > 0.5
 
 
+def test_a_floor_that_is_far_better_is_drawn():
+    [panel] = panels_of(runs(SCORES | {"frozen": [1.9] * 3}))
+    assert panel.get_xlim()[1] > 1.9 and not any("◂" in text for text in texts(panel))
+
+
 def test_each_model_has_a_panel_with_the_same_reference():
     table = of_two_models({"full": [0.9] * 3, "layernorm": [0.85] * 3}, {"full": [0.87] * 3})
     small, large = panels_of(table)
