@@ -39,6 +39,7 @@ from subtune.config.schema import Config, Experiment, MethodSettings, OwnTask
 from subtune.core import process
 from subtune.core.errors import one_line
 from subtune.core.files import Layout
+from subtune.core.gpus import hold_gpu
 from subtune.data.sample import draw_rows
 from subtune.data.sources import measure_columns
 from subtune.tasks import Task
@@ -135,7 +136,9 @@ def _time_choices(
     windows = possible_windows(look.counts, min(m.longest_text for m in look.models.values()))
     seconds = min(DEFAULTS.timing["seconds"], DEFAULTS.timing["share"] * 60 * options.minutes)
     [first, *_] = look.models.values()
-    timed = measure_pace(first, rows.task, rows.columns["train"], windows[0], rates, seconds)
+    texts = rows.columns["train"]
+    with hold_gpu(partial(print, file=sys.stderr)):
+        timed = measure_pace(first, rows.task, texts, windows[0], rates, seconds)
     fixed["precision"] = timed.precision
     fewest = DEFAULTS.rows_per_class * len(look.facts.parts["train"].labels)
     number = len(rows.numbers["train"])

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from subtune.core.errors import SubtuneError
+from subtune.core.gpus import count_gpus
 
 # Importing torch takes a second, which planning does not wait for.
 if TYPE_CHECKING:
@@ -186,10 +187,8 @@ def device_name(device: "torch.device") -> str:
 
 
 def count_jobs_at_once() -> int:
-    """Return how many jobs train at the same time: one on a GPU, else one per core."""
-    import torch
-
-    return 1 if torch.cuda.is_available() else count_cores()
+    """Return how many jobs train at the same time: one on each GPU, else one on each core."""
+    return min(count_gpus(), count_cores()) or count_cores()
 
 
 def processor_name() -> str:

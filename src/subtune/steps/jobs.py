@@ -9,12 +9,15 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from subtune.core.errors import one_line
 from subtune.core.files import drafts, hash_text, write_text
+from subtune.core.gpus import hold_gpu
+from subtune.core.process import report
 
 # The environment variable with the paths of a call's plans as JSON: one for each workflow module.
 # Snakemake passes it to jobs, on a cluster too. A job parses the configuration again, and without
@@ -22,6 +25,8 @@ from subtune.core.files import drafts, hash_text, write_text
 OFFERED = "SUBTUNE_PLAN"
 # A path or a list of paths, by name.
 Paths = dict[str, Any]
+# The steps whose jobs compute on a GPU, if there is one.
+COMPUTING = ("fisher", "search", "train", "test_predictions")
 # The modules of the steps. A step's jobs come after those that make their inputs.
 STEPS = (
     "dataset",
@@ -83,8 +88,9 @@ def run_job(job: Job, threads: int = 1) -> None:
 
     Outputs are written under temporary names and then renamed, so an output is whole or absent.
     Lines about the work go to `subtune.core.process.report`; `subtune.core.process.job_log` sends
-    them to a log. While a job trains, `subtune.core.process.SIGNALS` ask it to stop: it writes a
-    checkpoint, from which the job continues the next time.
+    them to a log. A job that computes holds a GPU, if there is one. While a job trains,
+    `subtune.core.process.SIGNALS` ask it to stop: it writes a checkpoint, from which the job
+    continues the next time.
 
     Args:
         threads: the number of threads of a job that computes.
@@ -93,7 +99,8 @@ def run_job(job: Job, threads: int = 1) -> None:
         StoppedError: training was asked to stop.
         SubtuneError: an input cannot be used, or an output cannot be written.
     """
-    with drafts(job.outputs) as outputs:
+    gpu = hold_gpu(report) if job.step in COMPUTING else nullcontext()
+    with drafts(job.outputs) as outputs, gpu:
         import_module(f"subtune.steps.{job.step}").run(job, outputs, threads)
 
 

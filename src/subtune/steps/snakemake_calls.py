@@ -17,7 +17,8 @@ from typing import NamedTuple, NoReturn
 
 from subtune.core.errors import SubtuneError, cut, listed, one_line, printable
 from subtune.core.files import Layout
-from subtune.core.process import count_cores, count_jobs_at_once
+from subtune.core.gpus import count_gpus
+from subtune.core.process import count_cores
 
 # Snakemake's options for the number of jobs at once.
 PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
@@ -68,7 +69,7 @@ def offer_library(folder: Path) -> None:
 def call_snakemake(arguments: Sequence[str]) -> NoReturn:
     """Replace this process by Snakemake with this workflow.
 
-    By default, Snakemake uses all cores and, if there is one, the GPU. A profile of the workflow
+    By default, Snakemake uses all cores and GPUs. A profile of the workflow
     can be given by its name.
 
     Raises:
@@ -85,9 +86,8 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
             words[place] = str(profile)
     if not any(word.startswith(PARALLEL) for word in words):
         # With `=`, no target is read as an option's value.
-        cores = count_cores()
-        gpu = ["--resources=gpu=1"] if count_jobs_at_once() < cores else []
-        words = [f"--cores={cores}", *gpu, *words]
+        gpus = [f"--resources=gpu={count_gpus()}"] if count_gpus() else []
+        words = [f"--cores={count_cores()}", *gpus, *words]
     command = snakemake_command(*words)
     os.execv(command[0], command)
 

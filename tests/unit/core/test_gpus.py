@@ -1,0 +1,115 @@
+"""GPUs of a machine, each of which one process holds. Names stand in for GPUs."""
+
+import fcntl
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+
+from subtune.core import gpus
+from subtune.core.gpus import hold_gpu, hold_one
+from tests.helpers.messages import refused
+
+# Holds one of the GPUs that are named, says which, and ends with its standard input.
+HOLDER = """
+import sys
+from subtune.core.gpus import hold_one
+with hold_one(sys.argv[1:], lambda number: None, lambda line: None) as number:
+    print(number, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(gpus, "WAIT", 0.01)
+
+
+@pytest.fixture
+def start():
+    """A function that starts a process which holds one of some GPUs."""
+    started = []
+
+    def start(names):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        started.append(subprocess.Popen([sys.executable, "-c", HOLDER, *names], **pipes))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+
+
+def held(names, use=lambda number: None, report=lambda line: None) -> int:
+    with hold_one(names, use, report) as number:
+        return number
+
+
+def test_eight_processes_hold_eight_gpus(start):
+    names = [f"GPU-{number}" for number in range(8)]
+    processes = [start(names) for _ in names]
+    assert sorted(int(process.stdout.readline()) for process in processes) == [*range(8)]
+
+
+def test_a_gpu_that_is_in_use_is_waited_for(start):
+    other, lines = start(["GPU-a"]), []
+    assert other.stdout.readline() == "0\n"
+
+    def report(line):
+        lines.append(line)
+        other.stdin.close()
+
+    assert held(["GPU-a"], report=report) == 0
+    assert lines == ["waiting for a free GPU: all 1 are in use by jobs of subtune"]
+
+
+def test_a_process_that_is_killed_frees_its_gpu(start):
+    other = start(["GPU-a"])
+    assert other.stdout.readline() == "0\n"
+    other.kill()
+    began = time.monotonic()
+    assert held(["GPU-a"]) == 0
+    assert time.monotonic() - began < 10
+
+
+def test_a_gpu_that_fails_is_left_for_another_one():
+    lines = []
+
+    def use(number):
+        if number == 0:
+            raise RuntimeError("CUDA error: all CUDA-capable devices are busy or unavailable\nmore")
+
+    assert held(["GPU-a", "GPU-b"], use, lines.append) == 1
+    assert lines == [
+        "GPU GPU-a: CUDA error: all CUDA-capable devices are busy or unavailable; another one is "
+        "tried"
+    ]
+
+
+def test_without_any_gpu_that_works_a_job_ends_in_one_line():
+    def use(number):
+        raise RuntimeError("CUDA error")
+
+    with refused("GPU GPU-a: ", "none works"):
+        held(["GPU-a"], use)
+
+
+def test_a_folder_without_locks_is_named(monkeypatch, tmp_path):
+    def fail(*of):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with refused(f"TMPDIR: {tmp_path}/subtune-gpus: ", "No locks available"):
+        held(["GPU-a"])
+
+
+def test_without_gpus_nothing_is_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpus, "count_gpus", lambda: 0)
+    with hold_gpu(print):
+        assert not [*tmp_path.iterdir()]
