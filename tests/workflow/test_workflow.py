@@ -1,6 +1,7 @@
 """The workflow as a user runs it: an experiment end to end, and the jobs that each change plans."""
 
 import os
+import random
 import re
 import shlex
 import shutil
@@ -61,6 +62,20 @@ def test_nothing_is_to_be_done_after_a_run_even_if_the_clock_was_ahead(finished_
         hour_later = path.lstat().st_mtime + 3600
         os.utime(path, (hour_later, hour_later), follow_symlinks=False)
     assert "Nothing to be done" in copied.run(copied.config, "-n")
+
+
+def test_copied_results_with_other_times_only_remake_what_is_made_of_records(
+    finished_project, tmp_path
+):
+    """As after `scp -r results`, which keeps no times and leaves Snakemake's notes behind."""
+    copied = finished_project.copy(tmp_path / "project")
+    shutil.rmtree(copied.directory / ".snakemake")
+    paths = [*(copied.directory / "results").rglob("*")]
+    random.Random(0).shuffle(paths)
+    for number, path in enumerate(paths):
+        os.utime(path, (number, number), follow_symlinks=False)
+    made_of_records = {"scores", "exhibits", "summary", "runs", "report_page"}
+    assert {*copied.planned(copied.config)} <= made_of_records | {"test_predictions", "submission"}
 
 
 def test_a_changed_setting_remakes_what_depends_on_it(project):

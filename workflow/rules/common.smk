@@ -98,6 +98,14 @@ def needs(name, input_name):
     return lookup_job(name, lambda job, attempt: job.inputs[input_name])
 
 
+def needs_made(name, input_name):
+    """Return the function of `needs`, for a job whose id is a hash of all that decides its outputs.
+
+    If an input has a new time, as after a copy of the results, Snakemake does not do the job again.
+    """
+    return ancient(needs(name, input_name))
+
+
 def spec_hash(name):
     """Return the function that looks up the hash of a job's spec.
 

@@ -3,8 +3,8 @@
 
 rule fisher:
     input:
-        tokens=needs("fisher/{fisher}", "tokens"),
-        model=needs("fisher/{fisher}", "model"),
+        tokens=needs_made("fisher/{fisher}", "tokens"),
+        model=needs_made("fisher/{fisher}", "model"),
     output:
         entries=PATHS.fisher_entries("{fisher}"),
         sums=PATHS.fisher_sums("{fisher}"),
@@ -28,7 +28,7 @@ rule fisher:
 
 rule ranking:
     input:
-        fishers=needs("ranking/{ranking}", "fishers"),
+        fishers=needs_made("ranking/{ranking}", "fishers"),
     output:
         PATHS.ranking("{ranking}"),
     log:

@@ -37,8 +37,8 @@ rule model:
 
 rule tokens:
     input:
-        rows=needs("tokens/{tokens}", "rows"),
-        model=needs("tokens/{tokens}", "model"),
+        rows=needs_made("tokens/{tokens}", "rows"),
+        model=needs_made("tokens/{tokens}", "model"),
     output:
         directory(PATHS.tokens("{tokens}")),
     log:

@@ -7,10 +7,10 @@
 # A job has one or several searches; each finds the learning rate for all seeds and folds of a method.
 rule search:
     input:
-        tokens=needs("search/{searches}", "tokens"),
-        model=needs("search/{searches}", "model"),
-        rankings=needs("search/{searches}", "rankings"),
-        texts=needs("search/{searches}", "texts"),
+        tokens=needs_made("search/{searches}", "tokens"),
+        model=needs_made("search/{searches}", "model"),
+        rankings=needs_made("search/{searches}", "rankings"),
+        texts=needs_made("search/{searches}", "texts"),
     output:
         PATHS.searches("{searches}"),
     log:
@@ -32,11 +32,11 @@ rule search:
 
 rule train:
     input:
-        tokens=needs("train/{sweep}", "tokens"),
-        model=needs("train/{sweep}", "model"),
-        rankings=needs("train/{sweep}", "rankings"),
-        texts=needs("train/{sweep}", "texts"),
-        searches=needs("train/{sweep}", "searches"),
+        tokens=needs_made("train/{sweep}", "tokens"),
+        model=needs_made("train/{sweep}", "model"),
+        rankings=needs_made("train/{sweep}", "rankings"),
+        texts=needs_made("train/{sweep}", "texts"),
+        searches=needs_made("train/{sweep}", "searches"),
     output:
         PATHS.sweep("{sweep}"),
     log:
