@@ -62,7 +62,7 @@ bench: install
 check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/snakefmt --check Snakefile workflow/rules
+	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
@@ -77,7 +77,7 @@ docs: install
 format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/snakefmt Snakefile workflow/rules
+	$(BIN)/snakefmt Snakefile workflow
 
 schema: install
 	$(BIN)/python -c 'import json; from subtune.config.schema import Config; print(json.dumps(Config.model_json_schema(), indent=2))' > config.schema.json

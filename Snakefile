@@ -3,7 +3,7 @@
 
 from snakemake.utils import min_version
 
-min_version("9.0")
+min_version("9.27")
 
 
 if "experiments" not in config:

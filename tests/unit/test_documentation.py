@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 from docs._ext import api_pages, offline, settings
 
 from tests.helpers.project import ROOT
@@ -35,6 +36,12 @@ def test_the_page_of_settings_has_every_one_with_its_meaning_and_default():
         for name, setting in part["properties"].items():
             [*rows] = re.findall(rf"^\| `{name}` \| .*$", text, re.M)
             assert any(setting.get("description", "") in row for row in rows), name
+
+
+def test_the_workflow_catalog_finds_the_configuration_and_its_schema():
+    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    assert schema == json.loads((ROOT / "config.schema.json").read_text())
+    assert (ROOT / "config/config.yaml").read_text() == (ROOT / "config.yaml").read_text()
 
 
 @pytest.mark.parametrize(

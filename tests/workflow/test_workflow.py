@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -42,6 +43,16 @@ def test_everything_comes_out(finished_project, folder):
         assert (folder / f"figure{number}.pdf").read_bytes().startswith(b"%PDF")
     # 2 tasks × (3 methods + 3 scopes)
     assert len(finished_project.records()) == 12
+
+
+def test_snakemakes_report_has_tables_figures_and_the_page(finished_project, tmp_path):
+    report = tmp_path / "report.zip"
+    finished_project.run(finished_project.config, "--report", str(report))
+    with zipfile.ZipFile(report) as archive:
+        page = archive.read("report/report.html").decode()
+    for name in ("table1.csv", "figure1.png"):
+        assert f'"results/experiments/layernorm/{name}"' in page
+    assert '"results/report.html"' in page and '"results/front.png"' in page
 
 
 def test_a_task_called_global_is_a_task(folder):

@@ -16,7 +16,13 @@ rule exhibits:
         models=needs("exhibits/{experiment}", "models"),
         datasets=needs("exhibits/{experiment}", "datasets"),
     output:
-        directory(PATHS.exhibits("{experiment}")),
+        report(
+            directory(PATHS.exhibits("{experiment}")),
+            patterns=["{name,[^/]+}.png", "{name,[^/]+}.csv"],
+            caption="../report/exhibit.rst",
+            category="{experiment}",
+            labels={"exhibit": "{name}"},
+        ),
     log:
         PATHS.log("{experiment}", "exhibits"),
     localrule: True
@@ -36,8 +42,16 @@ rule summary:
         row_scores=needs("summary/summary", "row_scores"),
     output:
         answers=[PATHS.summary("answers", ending) for ending in ("csv", "md", "tex")],
-        front=[PATHS.summary("front", ending) for ending in ("png", "pdf")],
-        summary=[PATHS.summary("summary", ending) for ending in ("csv", "md", "tex")],
+        front=report(
+            [PATHS.summary("front", ending) for ending in ("png", "pdf")],
+            caption="../report/summary.rst",
+            category="All experiments",
+        ),
+        summary=report(
+            [PATHS.summary("summary", ending) for ending in ("csv", "md", "tex")],
+            caption="../report/summary.rst",
+            category="All experiments",
+        ),
     log:
         PATHS.log("summary"),
     localrule: True
@@ -59,7 +73,7 @@ rule report_page:
         scores=needs("report_page/report", "scores"),
         learning_curves=needs("report_page/report", "learning_curves"),
     output:
-        PATHS.report(),
+        report(PATHS.report(), caption="../report/page.rst", category="All experiments"),
     log:
         PATHS.log("report"),
     localrule: True

@@ -6,12 +6,10 @@ rule fisher:
         tokens=needs_made("fisher/{fisher}", "tokens"),
         model=needs_made("fisher/{fisher}", "model"),
     output:
-        entries=PATHS.fisher_entries("{fisher}"),
-        sums=PATHS.fisher_sums("{fisher}"),
+        multiext(PATHS.fisher("{fisher}"), entries=".safetensors", sums=".csv"),
     log:
         PATHS.log("fisher", "{fisher}"),
-    benchmark:
-        PATHS.benchmark("fisher", "{fisher}")
+    cache: True
     priority: BEFORE_TRAINING
     conda:
         COMPUTES

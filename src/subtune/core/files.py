@@ -65,11 +65,15 @@ class Layout:
         """Return the file that `compare` holds locked while it runs."""
         return f"{self.results}/.lock"
 
+    def fisher(self, fisher: str) -> str:
+        """Return the path of Fisher information without its file's ending."""
+        return f"{self.results}/fisher/{fisher}"
+
     def fisher_entries(self, fisher: str) -> str:
-        return f"{self.results}/fisher/{fisher}.safetensors"
+        return f"{self.fisher(fisher)}.safetensors"
 
     def fisher_sums(self, fisher: str) -> str:
-        return f"{self.results}/fisher/{fisher}.csv"
+        return f"{self.fisher(fisher)}.csv"
 
     def ranking(self, ranking: str) -> str:
         return f"{self.results}/masks/{ranking}.safetensors"
