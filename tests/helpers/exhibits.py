@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from subtune import papers
-from subtune.analysis.run_scores import NO_ROWS
+from subtune.analysis.run_scores import no_rows
 from subtune.exhibits.output import ExperimentResults
 from subtune.papers.shared import all_exhibits
 from subtune.tasks.metrics import TITLES
@@ -29,7 +29,7 @@ def results(
     titles: Mapping[str, str], paper: str | None = None, **tables: Any
 ) -> ExperimentResults:
     """Return tables with the tasks' titles, which are also those of the columns."""
-    tables = {"row_scores": NO_ROWS, **tables}
+    tables = {"row_scores": no_rows(), **tables}
     tasks = {
         name: {"title": title, "columns": {name: title}, "metrics": TITLES}
         for name, title in titles.items()

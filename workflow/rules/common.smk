@@ -6,19 +6,13 @@ import re
 import sys
 import tempfile
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
 from snakemake.cli import get_argument_parser, get_profile_dir
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
-
-from subtune.config import parse_yaml
-from subtune.core.errors import SubtuneError
-from subtune.core.files import Layout
-from subtune.core.process import ensure_user_name
-from subtune.steps.jobs import offer_plan, read_plan, write_plan
-from subtune.steps.snakemake_calls import CallEvents, offer_library
 
 # The directory of the clone or package. If another workflow includes this one, `workflow.basedir` is the
 # other workflow's.
@@ -28,6 +22,20 @@ if re.search("[{}]", str(HERE)):
         f"{HERE}: found a folder with braces in its name, which Snakemake takes for wildcards; "
         "move this workflow to another folder"
     )
+# Snakemake's environment may have nothing but Snakemake: planning needs no other package.
+if find_spec("subtune") is None:
+    sys.path.append(str(HERE / "src"))
+from subtune.core.absent_packages import stand_in_for_absent_packages
+
+stand_in_for_absent_packages()
+
+from subtune.config import parse_yaml
+from subtune.core.errors import SubtuneError
+from subtune.core.files import Layout
+from subtune.core.process import ensure_user_name
+from subtune.steps.jobs import offer_plan, read_plan, write_plan
+from subtune.steps.snakemake_calls import CallEvents, offer_library
+
 # Snakemake puts this path into shell commands as it is, and its directory in quotation marks. If
 # this file is included again, the path is already escaped.
 sys.executable = re.sub(r"(?<!\\)([^\w@%+=:,./\\-])", r"\\\1", sys.executable)

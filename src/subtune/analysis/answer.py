@@ -16,7 +16,7 @@ from subtune.analysis.candidates import (
     judged_runs,
 )
 from subtune.analysis.intervals import Study
-from subtune.analysis.run_scores import NO_ROWS
+from subtune.analysis.run_scores import no_rows
 from subtune.methods import method_title
 
 ALL_TASKS = "all tasks"
@@ -65,12 +65,13 @@ class Answer:
     is_finished: bool
 
 
-def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[Answer]:
+def find_answers(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> list[Answer]:
     """Return an answer per task, and one for all tasks if there are several.
 
     The models of a paper's experiment have an answer each. If experiments have different margins,
     the smallest counts.
     """
+    row_scores = no_rows() if row_scores is None else row_scores
     pseudo_values, found = row_scores.set_index("run"), []
     for models, runs_of_models in judged_runs(chosen).groupby("models", sort=False):
         questions = [*runs_of_models.groupby(QUESTION, sort=False)]

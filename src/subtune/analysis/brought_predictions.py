@@ -14,7 +14,7 @@ import pandas as pd
 
 from subtune.analysis.chosen_runs import whole_methods
 from subtune.analysis.run_scores import (
-    NO_ROWS,
+    ROW_COLUMNS,
     make_masked_metric,
     read_judged_predictions,
     score_parts,
@@ -69,4 +69,4 @@ def score_brought_predictions(
                 rows.append(row | NO_RUN | about)
                 parts += score_parts(run, score, predicted)
     table = pd.DataFrame(rows, columns=[*chosen]).astype(chosen.dtypes)
-    return set_types(table, "scores"), pd.DataFrame(parts, columns=NO_ROWS.columns)
+    return set_types(table, "scores"), pd.DataFrame(parts, columns=[*ROW_COLUMNS])

@@ -27,7 +27,7 @@ from subtune.analysis.chosen_runs import (
     trained_beside_classifier,
 )
 from subtune.analysis.intervals import Interval, Study
-from subtune.analysis.run_scores import NO_ROWS, PART_COLUMNS
+from subtune.analysis.run_scores import PART_COLUMNS, no_rows
 from subtune.analysis.tables import order_columns, set_types
 
 # The lowest chance at which a method is sure to be within the margin.
@@ -306,12 +306,13 @@ def _over(studies: Sequence[Study], judged_by: str) -> str:
     return over
 
 
-def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.DataFrame:
+def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return a row per model, task and method, with scores in each task's judging column.
 
     `columns.csv` explains the columns. Methods are sorted by score, the highest first. A method
     that diverged has no score.
     """
+    row_scores = no_rows() if row_scores is None else row_scores
     pseudo_values, rows = row_scores.set_index("run"), []
     for question, runs in judged_runs(chosen).groupby(QUESTION, sort=False):
         reference, full, compared, _ = compare_with_reference(runs, pseudo_values)

@@ -31,9 +31,15 @@ PLATEAU = 0.01
 EPOCH_PARTS = 5
 # Columns of `row_scores`, one for each part of the rows.
 PART_COLUMNS = [str(part) for part in range(intervals.JACKKNIFE_PARTS)]
-NO_ROWS = pd.DataFrame(columns=["run", "rows", *PART_COLUMNS])
+# The columns of the table of `row_scores`.
+ROW_COLUMNS = ("run", "rows", *PART_COLUMNS)
 # Processors add in different orders; a wrong prediction changes a score by far more.
 TOLERANCE = 1e-9
+
+
+def no_rows() -> pd.DataFrame:
+    """Return the table of `row_scores` without runs."""
+    return pd.DataFrame(columns=[*ROW_COLUMNS])
 
 
 def collect_scores(
@@ -286,7 +292,7 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
         parts_of_runs += score_parts(
             row["run"], make_masked_metric(task, row["metric"], table), table
         )
-    return pd.DataFrame(parts_of_runs, columns=NO_ROWS.columns)
+    return pd.DataFrame(parts_of_runs, columns=[*ROW_COLUMNS])
 
 
 def read_judged_predictions(

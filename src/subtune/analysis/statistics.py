@@ -23,11 +23,15 @@ import pandas as pd
 
 from subtune.analysis.chosen_runs import by_method, trained_beside_classifier, whole_methods
 
-NOTHING = pd.Series(dtype=float)
 CELL = ["model", "column", "seed"]
 # The fewest pairs for a rank correlation.
 FEWEST_PAIRS = 3
 SIGNIFICANCE = 0.05
+
+
+def no_values() -> pd.Series:
+    """Return the numbers of a claim for which there are no runs."""
+    return pd.Series(dtype=float)
 
 
 # Statistics that most claims share.
@@ -81,7 +85,7 @@ def minus_printed(
         for method, other in pairs.items()
         if method in wide and other in quoted
     }
-    return pd.concat(differences, names=["method"]).dropna() if differences else NOTHING
+    return pd.concat(differences, names=["method"]).dropna() if differences else no_values()
 
 
 def minus_on_rows(
@@ -96,7 +100,7 @@ def minus_on_rows(
     rows = _with_several_sizes(sizes, metric)
     at_end = rows.groupby(["model", "column"])["train_rows"].transform(end)
     rows = rows[rows["train_rows"] == at_end]
-    return NOTHING if rows.empty else minus(rows, first, second)
+    return no_values() if rows.empty else minus(rows, first, second)
 
 
 def parameters_of_families(
@@ -146,7 +150,7 @@ def changes_to_largest_other(
     means = mean_changes(changes, method)
     compared = [name for name in match_names(means, others) if name not in names]
     if not set(names) <= set(means) or not compared:
-        return NOTHING
+        return no_values()
     return np.log(means[list(names)].min(axis=1) / means[compared].max(axis=1)).dropna()
 
 
@@ -172,7 +176,7 @@ def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
 def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
     """Return the best learning rates of a family, per model, task and method."""
     if "learning_rate" not in chosen:
-        return NOTHING
+        return no_values()
     rows = whole_methods(chosen).dropna(subset=["learning_rate"])
     rows = rows[np.isfinite(rows["value"])]
     rows = rows[rows["method"].isin(match_names(rows["method"].unique(), methods))]

@@ -17,6 +17,7 @@ import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,13 +44,16 @@ DTYPES = {
 }
 
 
-_TEXT = read_package_text("subtune.analysis", "columns.csv")
-COLUMNS = pd.read_csv(io.StringIO(_TEXT), dtype=str, keep_default_na=False)
+@cache
+def _read_columns() -> pd.DataFrame:
+    text = read_package_text("subtune.analysis", "columns.csv")
+    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
 
 
 def columns_of(name: TableName) -> pd.DataFrame:
     """Return the declarations of a table's columns, in the table's order: rows of `columns.csv`."""
-    return COLUMNS[COLUMNS["table"] == name]
+    columns = _read_columns()
+    return columns[columns["table"] == name]
 
 
 def _types_of(name: TableName) -> dict[str, str]:

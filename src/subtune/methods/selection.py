@@ -39,7 +39,7 @@ class Whole:
 class Indices:
     """A tensor that trains in part: the indices of its trained entries after flattening, sorted."""
 
-    flat: np.ndarray
+    flat: np.ndarray | range
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ class DiffPruning(AbstractSelection):
             raise SubtuneError("diff_pruning.share: expected at least one entry of the model")
         ends = [int(self.diff_pruning.share * end) for end in accumulate(sizes.values())]
         counts = zip(sizes, ends, [0, *ends], strict=False)
-        return {name: Indices(np.arange(end - before)) for name, end, before in counts}
+        return {name: Indices(range(end - before)) for name, end, before in counts}
 
     def describe(self) -> str:
         return f"the {self.diff_pruning.share:.2%} of all entries that Diff pruning keeps"

@@ -8,7 +8,7 @@ import pytest
 
 from subtune.analysis import candidates, intervals
 from subtune.analysis.answer import ALL_TASKS
-from subtune.analysis.run_scores import NO_ROWS, PART_COLUMNS
+from subtune.analysis.run_scores import PART_COLUMNS, no_rows
 from subtune.exhibits.answer_tables import answers_table
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import results
@@ -38,7 +38,8 @@ def runs(scores, task="rte", fraction=1.0, scope=None):
     )
 
 
-def answer_of(table, task="rte", row_scores=NO_ROWS):
+def answer_of(table, task="rte", row_scores=None):
+    row_scores = no_rows() if row_scores is None else row_scores
     titles = {name: name for name in table["task"]}
     rows = answers_table(results(titles, chosen=table, row_scores=row_scores)).table
     return rows[rows["task"] == task].iloc[0]

@@ -10,12 +10,12 @@ from subtune.analysis.chosen_runs import whole_methods
 from subtune.analysis.statistics import (
     CELL,
     FEWEST_PAIRS,
-    NOTHING,
     best_rates,
     match_names,
     mean_changes,
     method_scores,
     minus,
+    no_values,
     rank_correlation,
 )
 from subtune.exhibits.figures import draw_scores_by_size
@@ -129,7 +129,7 @@ def minus_by_task_size(
     sizes = rows.reindex(task_of.reindex(wide.columns)).to_numpy()
     has_rows = ~np.isnan(sizes)
     if has_rows.sum() < FEWEST_PAIRS:
-        return NOTHING
+        return no_values()
     known = wide.loc[:, has_rows].dropna()
     return known.apply(lambda row: rank_correlation(sizes[has_rows], row), axis=1)
 
@@ -142,7 +142,7 @@ def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: 
     means = mean_changes(changes, method)
     compared = [other for other in match_names(means, others) if other != name]
     if name not in means or not compared:
-        return NOTHING
+        return no_values()
     return (means[name] / means[compared].mean(axis=1)).dropna()
 
 
@@ -159,7 +159,7 @@ def measure_minus(
         second: like ``first``.
     """
     if measure not in table:
-        return NOTHING
+        return no_values()
     if "decides" in table:
         rows = whole_methods(table[table["decides"]])
     else:
@@ -176,7 +176,7 @@ def rate_to_printed(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) ->
     `minus_printed` does not fit: it compares scores.
     """
     ours, papers = best_rates(chosen, method), best_rates(printed, method)
-    return NOTHING if ours.empty or papers.empty else np.log(ours / papers).dropna()
+    return no_values() if ours.empty or papers.empty else np.log(ours / papers).dropna()
 
 
 PAPER = Paper(

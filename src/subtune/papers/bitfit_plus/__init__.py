@@ -8,12 +8,12 @@ import pandas as pd
 from subtune.analysis.chosen_runs import by_method, whole_methods
 from subtune.analysis.statistics import (
     FEWEST_PAIRS,
-    NOTHING,
     drop_diverged,
     mean_changes,
     method_scores,
     minus,
     minus_printed,
+    no_values,
     rank_correlation,
     split_families,
 )
@@ -72,7 +72,7 @@ def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.S
     means = by_method(rows).dropna().mean()
     averages = [means.reindex(family).dropna() for family in (firsts, seconds)]
     if any(average.empty for average in averages):
-        return NOTHING
+        return no_values()
     return minus(rows, *(re.escape(str(average.idxmax())) for average in averages))
 
 
@@ -105,7 +105,7 @@ def change_and_score(
     means, scores = mean_changes(changes, method), method_scores(chosen)
     methods = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]
     if len(methods) < FEWEST_PAIRS:
-        return NOTHING
+        return no_values()
     changed = pd.DataFrame({m: means[list(parts[m])].mean(axis=1) for m in methods})
     averages = scores[methods].dropna().groupby(level=["model", "seed"]).mean()
     return pd.Series(

@@ -7,7 +7,7 @@ import pandas as pd
 
 from subtune.analysis.chosen_runs import masked_runs
 from subtune.analysis.parameters import component_ranking
-from subtune.analysis.statistics import CELL, NOTHING, method_scores, minus, rank_correlations
+from subtune.analysis.statistics import CELL, method_scores, minus, no_values, rank_correlations
 from subtune.exhibits.figures import draw_scores_by_fraction
 from subtune.exhibits.finding_tables import component_table, kruskal_wallis_table
 from subtune.exhibits.heat_maps import (
@@ -114,7 +114,7 @@ def mask_minus(
     """
     masks = masked_runs(chosen).groupby([*CELL, "fraction", "scope"])["value"].mean().unstack()
     if masks.empty:
-        return NOTHING
+        return no_values()
     whole = method_scores(chosen).drop(columns=masks.columns, errors="ignore")
     wide = masks.join(whole).reindex(columns=[first, second])
     if fraction is not None:
@@ -138,10 +138,10 @@ def to_largest_other(
         value: the column: ``share`` of information, or ``change``.
     """
     if value not in table:
-        return NOTHING
+        return no_values()
     wide = table.groupby(["task", "component"])[value].mean().unstack()
     if component not in wide:
-        return NOTHING
+        return no_values()
     others = wide.drop(columns=[component, *without], errors="ignore")
     return np.log(wide[component] / others.max(axis=1)).dropna()
 

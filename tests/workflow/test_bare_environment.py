@@ -1,0 +1,70 @@
+"""Planning in an environment that has nothing but Snakemake, as on many login nodes."""
+
+import re
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+
+import pytest
+
+from tests.helpers.project import ROOT, SNAKEMAKE, job_counts, printed
+
+pytestmark = pytest.mark.nightly
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory) -> list[str]:
+    """Snakemake in an environment of its own."""
+    folder = tmp_path_factory.mktemp("bare") / "environment"
+    venv.create(folder, with_pip=True)
+    [pinned] = re.findall(r"^snakemake==\S+$", (ROOT / "requirements.lock").read_text(), re.M)
+    python = folder / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", pinned], check=True)
+    return [str(python), "-m", "snakemake"]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """The files of this repository, without environments and results."""
+    folder = tmp_path_factory.mktemp("clone") / "subtune"
+    names = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
+    for name in filter(None, names.split("\0")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
+    return folder
+
+
+def test_the_workflow_is_linted(bare, clone):
+    assert "Congratulations" in printed([*bare, "--lint"], clone)
+
+
+def test_the_papers_are_planned_as_everywhere(bare, clone):
+    here = job_counts(printed([*SNAKEMAKE, "-n"], clone))
+    assert here["train"] > 100
+    shutil.rmtree(clone / "results")
+    assert job_counts(printed([*bare, "-n"], clone)) == here
+
+
+def test_tables_models_and_results_of_ones_own_are_read(bare, finished_project, tmp_path):
+    copied = finished_project.copy(tmp_path / "project")
+    copied.snakemake = bare
+    shutil.copytree(ROOT / "src", copied.directory / "src")
+    shutil.rmtree(copied.directory / "results" / "plans")
+    assert "Nothing to be done" in copied.run(copied.config, "-n")
+    copied.run(copied.config, "--report", str(tmp_path / "report.zip"))
+    with zipfile.ZipFile(tmp_path / "report.zip") as archive:
+        assert '"results/front.png"' in archive.read("report/report.html").decode()
+
+
+def test_what_only_the_hub_knows_is_said_to_need_its_package(bare, clone):
+    call = subprocess.run(
+        [*bare, "-n", "--configfile", "examples/any-model.yaml"],
+        cwd=clone,
+        capture_output=True,
+        text=True,
+    )
+    assert call.returncode == 1
+    assert "huggingface_hub: not installed in Snakemake's environment" in call.stderr
+    assert sys.prefix not in call.stderr
