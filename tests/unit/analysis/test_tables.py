@@ -109,8 +109,9 @@ def test_a_row_has_all_that_decides_a_run_and_its_record(store):
 
 
 def test_a_column_that_is_not_declared_is_refused(store, monkeypatch):
-    others = tables.COLUMNS[tables.COLUMNS["column"] != "spec.tokens.doc_stride"]
-    monkeypatch.setattr(tables, "COLUMNS", others)
+    columns = tables._read_columns()
+    others = columns[columns["column"] != "spec.tokens.doc_stride"]
+    monkeypatch.setattr(tables, "_read_columns", lambda: others)
     with pytest.raises(SubtuneError, match=r"no row of runs for spec\.tokens\.doc_stride"):
         table_of_runs(store, planned(store))
 
