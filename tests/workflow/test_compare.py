@@ -284,9 +284,10 @@ def test_another_margin_trains_nothing(undone, answer):
 
 
 def test_predictions_that_come_later_train_nothing_and_are_compared(undone, answer):
-    by_hand = TRAIN["label"].rename("by hand")
-    assert undone(predictions=by_hand) == set()
-    [file] = (answer.results / "predictions").iterdir()
+    by_hand, folder = TRAIN["label"].rename("by hand"), answer.results / "predictions"
+    for systems in ([by_hand, by_hand.rename("again")], by_hand):
+        assert undone(predictions=systems) == set()
+    file = folder / "by-hand.jsonl"
     assert pd.read_json(file, lines=True)["prediction"].tolist() == by_hand.tolist()
     [task] = read_config(answer.results / "comparison.yaml").tasks.values()
     assert task.predictions == {"by-hand": str(file)}

@@ -25,16 +25,15 @@ if re.search("[{}]", str(HERE)):
 # Snakemake's environment may have nothing but Snakemake: planning needs no other package.
 if find_spec("subtune") is None:
     sys.path.append(str(HERE / "src"))
-from subtune.core.absent_packages import stand_in_for_absent_packages
+from subtune.core.absent_packages import absent_packages
 
-stand_in_for_absent_packages()
-
-from subtune.config import parse_yaml
-from subtune.core.errors import SubtuneError
-from subtune.core.files import Layout
-from subtune.core.process import ensure_user_name
-from subtune.steps.jobs import offer_plan, read_plan, write_plan
-from subtune.steps.snakemake_calls import CallEvents, offer_library
+with absent_packages():
+    from subtune.config import parse_yaml
+    from subtune.core.errors import SubtuneError
+    from subtune.core.files import Layout
+    from subtune.core.process import ensure_user_name
+    from subtune.steps.jobs import offer_plan, read_plan, write_plan
+    from subtune.steps.snakemake_calls import CallEvents, offer_library
 
 # Snakemake puts this path into shell commands as it is, and its directory in quotation marks. If
 # this file is included again, the path is already escaped.
@@ -64,7 +63,8 @@ def plan_configuration():
     return plan
 
 
-PLAN = plan_configuration() if workflow.is_main_process else read_plan(config)
+with absent_packages():
+    PLAN = plan_configuration() if workflow.is_main_process else read_plan(config)
 SETTINGS, PATHS = PLAN.settings, Layout(PLAN.settings["results"])
 # Each experiment has a job that makes its exhibits.
 EXPERIMENTS = [*PLAN.jobs["exhibits"]]

@@ -278,7 +278,14 @@ def _render(
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    flow = partial(yaml.safe_dump, default_flow_style=True)
+    # A value stays on its line.
+    flow = partial(
+        yaml.safe_dump,
+        default_flow_style=True,
+        width=math.inf,
+        sort_keys=False,
+        allow_unicode=True,
+    )
     environment.filters |= {"quoted": quote_yaml, "flow": flow, "command": run_command}
     experiment = config.experiments[EXPERIMENT]
     train_rows = count_training_rows(rows, experiment.folds)

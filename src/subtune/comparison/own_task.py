@@ -191,16 +191,21 @@ def choose_rows(
 
 
 def write_predictions(
-    paths: Mapping[str, Path | None], options: Options, results: str, dev_share: float | None
+    paths: Mapping[str, Path | None],
+    options: Options,
+    results: str,
+    dev_share: float | None,
+    judging: Path,
 ) -> dict[str, str]:
     """Write a user's predictions for the rows of an earlier call, and return each system's file.
 
-    The arguments are those of `subtune.comparison.first_configuration.write_first_configuration`.
+    ``judging`` is the file whose rows give the scores. The other arguments are those of
+    `subtune.comparison.first_configuration.write_first_configuration`.
     """
     look, layout = look_at_tables(paths, options), Layout(results)
     task = make_task(look.facts, options)
     rows = choose_rows(look, task, options.predictions, results, dev_share)
-    whole = read_whole_table(Path(layout.sample()))
+    whole = read_whole_table(judging.parent)
     numbers = whole.drawn[rows.judges] if whole else rows.numbers[rows.judges]
     return rows.write_predictions(numbers, Path(layout.predictions()))
 

@@ -57,8 +57,9 @@ def check_predictions(
     """Return a system's predictions for the rows of a table.
 
     Args:
-        predictions: the name of a column of the table, or of several between commas; a file, or a
-            DataFrame, with a row for each row of the table; a Series or a list.
+        predictions: the name of a column of the table, or of one for each label, in the order of
+            the labels, between commas; a file, or a DataFrame, with a row for each row of the
+            table; a Series or a list.
         rows: the rows of the table.
         task: their task.
         taken: the names of other systems.
@@ -70,8 +71,6 @@ def check_predictions(
     columns = predictions.split(",") if isinstance(predictions, str) else []
     if columns and {*columns} <= {*rows[0][1]}:
         name, source, table = predictions, "the table", rows
-        if len(columns) > 1:
-            columns = find_columns(columns, task.labels, source)
     else:
         name, source, table = _read_rows(predictions)
         columns = find_columns([*table[0][1]], task.labels, source)
@@ -82,8 +81,8 @@ def check_predictions(
     system = make_name(name, taken, "predictions")
     if is_built_in(system):
         system += "-predictions"
-    # A column of the table may have any name.
-    names = ["prediction"] if len(columns) == 1 else columns
+    # Columns of the table may have any names.
+    names = ["prediction"] if len(columns) == 1 else task.labels or ()
     named = [*zip(names, columns, strict=True)]
     return CheckedPredictions(system, [{n: row[c] for n, c in named} for _, row in table])
 

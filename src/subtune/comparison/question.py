@@ -39,6 +39,7 @@ from subtune.core.errors import SubtuneError, listed, one_line
 from subtune.core.files import Layout, hash_files, hash_text, write_text
 from subtune.core.ids import content_id
 from subtune.data.table_files import is_directory, is_file
+from subtune.plan.inputs import judging_file
 from subtune.steps.context import preflight
 
 # The file in the results with the first call's question.
@@ -183,11 +184,14 @@ def _identify_predictions(given: Any) -> Any:
     if given is None:
         return None
     if isinstance(given, str | Path):
-        return hash_files(Path(given)) if is_file(given) else str(given)
+        name = Path(given).stem
+        return f"{name} {hash_files(Path(given))}" if is_file(given) else str(given)
     if isinstance(given, list | tuple):
         return [*map(_identify_predictions, given)]
-    is_table = hasattr(given, "to_json")
-    return hash_text(given.to_json()) if is_table else str(given)
+    if hasattr(given, "columns"):
+        return hash_text(given.to_json())
+    values = hash_text(json.dumps([*map(str, given)])) if isinstance(given, Iterable) else given
+    return f"{getattr(given, 'name', None)} {values}"
 
 
 def _name_models(models: Any) -> list[str] | None:
@@ -208,18 +212,19 @@ def _configure(place: Path, question: Question, say: Say) -> None:
         paths, options, target, str(place), question.dev_share, DEFAULTS.seeds
     )
     _say_all(lines, say)
-    _note(place, question, options.minutes, options.predictions, target.read_text("utf-8"))
+    written_as = hash_text(target.read_text("utf-8"))
+    _note(place, question, options.minutes, options.predictions, written_as)
     _say_all([f"{target} has these settings"], say)
 
 
 def _note(
-    place: Path, question: Question, minutes: float, predictions: Any, configuration: str
+    place: Path, question: Question, minutes: float, predictions: Any, written_as: str | None
 ) -> None:
-    """Note a question, and what a configuration without edits was written for."""
+    """Note a question, and the hash of its configuration as it was written, without edits."""
     noted = question.identity | {
         "minutes": minutes,
         "predictions": _identify_predictions(predictions),
-        "configuration": hash_text(configuration),
+        "configuration": written_as,
     }
     write_text(place / ASKED, f"{json.dumps(noted, indent=2, default=str)}\n")
 
@@ -268,14 +273,21 @@ def _continue(place: Path, question: Question, say: Say) -> None:
     new = text
     if written.experiments[EXPERIMENT].margin != options.margin:
         new = _set_value(new, "margin", options.margin, path)
-    if options.predictions is not None and brought != _identify_predictions(options.predictions):
+    given = _identify_predictions(options.predictions)
+    is_new = given is not None and given != brought
+    if is_new:
+        # Nothing is written if there is no place for it.
+        _set_value(new, "predictions", {}, path)
         paths = write_splits(question.splits, place, place / question.name)
-        files = write_predictions(paths, options, str(place), question.dev_share)
-        new, brought = _set_value(new, "predictions", files, path), options.predictions
-    if new != text:
+        experiment = written.experiments[EXPERIMENT]
+        task = written.all_tasks()[experiment.tasks[0]]
+        judging = judging_file(written, task, experiment.folds)
+        files = write_predictions(paths, options, str(place), question.dev_share, judging)
+        new = _set_value(new, "predictions", files, path)
+    if new != text or is_new:
         write_text(path, new)
-        if is_unedited:
-            _note(place, question, planned, brought, new)
+        noted = options.predictions if is_new else brought
+        _note(place, question, planned, noted, hash_text(new) if is_unedited else written_as)
 
 
 def _set_value(text: str, key: str, value: object, path: Path) -> str:

@@ -6,6 +6,8 @@ to be used.
 """
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -76,8 +78,18 @@ class _Finder(MetaPathFinder, Loader):
         """Do nothing: a stand-in has every name."""
 
 
-def stand_in_for_absent_packages() -> None:
-    """Let modules import those of `PACKAGES` that are absent from this process's environment."""
-    absent = {name for name in PACKAGES if find_spec(name) is None}
-    if absent:
-        sys.meta_path.append(_Finder(absent))
+@contextmanager
+def absent_packages() -> Iterator[None]:
+    """Let modules import absent ones of `PACKAGES` in this block.
+
+    Outside of it, Snakemake sees again which packages are there.
+    """
+    finder = _Finder({name for name in PACKAGES if find_spec(name) is None})
+    sys.meta_path.append(finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name, module in [*sys.modules.items()]:
+            if isinstance(module, _AbsentModule):
+                del sys.modules[name]

@@ -17,7 +17,7 @@ from subtune.core.errors import SubtuneError
 
 # Seconds between two looks for a free GPU.
 WAIT = 0.5
-# Slurm gives each of its jobs GPUs of its own.
+# The number of a job of Slurm, which gives each of its jobs GPUs of its own.
 SLURM = "SLURM_JOB_ID"
 
 
@@ -29,13 +29,16 @@ def count_gpus() -> int:
 
 
 @contextmanager
-def hold_gpu(report: Callable[[str], object]) -> Iterator[None]:
+def hold_gpu(
+    report: Callable[[str], object], check: Callable[[], object] = lambda: None
+) -> Iterator[None]:
     """Wait for a free GPU, and compute on it in this block. Without GPUs, nothing happens.
 
-    In a job of Slurm with one GPU, this GPU is used at once, even if other jobs share it.
+    In Slurm, processes of one job wait for each other. Jobs do not, as they may share a GPU.
 
     Args:
         report: a function that gets lines about GPUs that are in use or fail.
+        check: a function that is called while this waits, and may raise an error.
 
     Raises:
         SubtuneError: no GPU works, or the folder for temporary files has no locks.
@@ -43,20 +46,27 @@ def hold_gpu(report: Callable[[str], object]) -> Iterator[None]:
     import torch
 
     number = count_gpus()
-    if not number or (number == 1 and SLURM in os.environ):
+    if not number:
         yield
         return
     # The GPU's own name or that of its MIG part, whatever CUDA_VISIBLE_DEVICES calls it.
     names = [str(torch.cuda.get_device_properties(n).uuid) for n in range(number)]
-    with hold_one(names, torch.cuda.set_device, report):
-        yield
-        gc.collect()
-        torch.cuda.empty_cache()
+    if SLURM in os.environ:
+        names = [f"{name}-in-job-{os.environ[SLURM]}" for name in names]
+    with hold_one(names, torch.cuda.set_device, report, check):
+        try:
+            yield
+        finally:
+            gc.collect()
+            torch.cuda.empty_cache()
 
 
 @contextmanager
 def hold_one(
-    names: Sequence[str], use: Callable[[int], object], report: Callable[[str], object]
+    names: Sequence[str],
+    use: Callable[[int], object],
+    report: Callable[[str], object],
+    check: Callable[[], object] = lambda: None,
 ) -> Iterator[int]:
     """Wait for a free GPU, and hold it in this block.
 
@@ -65,6 +75,7 @@ def hold_one(
         use: a function that begins to compute on the GPU with a number; if it fails, another GPU is
             tried.
         report: a function that gets lines about GPUs that are in use or fail.
+        check: a function that is called while this waits, and may raise an error.
 
     Yields:
         The GPU's number among ``names``.
@@ -86,6 +97,7 @@ def hold_one(
         if working and not is_waiting:
             report(f"waiting for a free GPU: all {len(working)} are in use by jobs of subtune")
             is_waiting = True
+        check()
         time.sleep(WAIT)
     raise SubtuneError(f"GPU {', '.join(names)}: none works; CUDA_VISIBLE_DEVICES= uses the CPU")
 
@@ -97,8 +109,13 @@ def _lock(name: str, held: ExitStack) -> bool:
     folder.mkdir(exist_ok=True)
     if folder.stat().st_uid == os.getuid():
         folder.chmod(0o1777)
-    file = held.enter_context(os.fdopen(os.open(folder / name, os.O_RDONLY | os.O_CREAT, 0o644)))
     try:
+        try:
+            number = os.open(folder / name, os.O_RDONLY)
+        except FileNotFoundError:
+            # In a shared folder, Linux may refuse to create what another user has created.
+            number = os.open(folder / name, os.O_RDONLY | os.O_CREAT, 0o644)
+        file = held.enter_context(os.fdopen(number))
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False

@@ -55,7 +55,7 @@ def read_predictions(
 
 
 def find_columns(columns: Sequence[str], labels: Sequence[str] | None, source: str) -> list[str]:
-    """Return the usual column of predictions, or one for each label, or the only column.
+    """Return a column for each label, or the usual column of predictions, or the only column.
 
     Args:
         columns: the columns of a file of predictions.
@@ -65,14 +65,14 @@ def find_columns(columns: Sequence[str], labels: Sequence[str] | None, source: s
     Raises:
         SubtuneError: there is no such column.
     """
-    for name in USUAL:
-        for column in columns:
-            if column.strip().casefold() == name:
-                return [column]
     for before in BEFORE_LABEL if labels else ():
         named = [f"{before}{label}" for label in labels or ()]
         if {*named} <= {*columns}:
             return named
+    for name in USUAL:
+        for column in columns:
+            if column.strip().casefold() == name:
+                return [column]
     if len(columns) == 1:
         return [*columns]
     raise SubtuneError(

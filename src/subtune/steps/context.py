@@ -116,6 +116,8 @@ class Context:
                 # A test file that is added later changes its folder.
                 official = self.config.directories.get(rows.task.name) or self.config.glue_dir
                 found |= {Path(str(official)), *(path.parent for path in paths)}
+        for task in self.config.tasks.values():
+            found |= {*map(Path, task.predictions.values())}
         for model, spec in self.plan.models.items():
             if spec.source == "files":
                 directory = Path(self.plan.locations[model])

@@ -8,8 +8,9 @@ this module, so it imports nothing that takes time.
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 from subtune.core.errors import one_line
 from subtune.core.files import drafts, hash_text, write_text
 from subtune.core.gpus import hold_gpu
-from subtune.core.process import report
+from subtune.core.process import StoppedError, report, stop_requests
 
 # The environment variable with the paths of a call's plans as JSON: one for each workflow module.
 # Snakemake passes it to jobs, on a cluster too. A job parses the configuration again, and without
@@ -99,9 +100,17 @@ def run_job(job: Job, threads: int = 1) -> None:
         StoppedError: training was asked to stop.
         SubtuneError: an input cannot be used, or an output cannot be written.
     """
-    gpu = hold_gpu(report) if job.step in COMPUTING else nullcontext()
-    with drafts(job.outputs) as outputs, gpu:
+    with drafts(job.outputs) as outputs, ExitStack() as held:
+        if job.step in COMPUTING:
+            with stop_requests() as stopping:
+                held.enter_context(hold_gpu(report, partial(_require_no_request, stopping)))
+                _require_no_request(stopping)
         import_module(f"subtune.steps.{job.step}").run(job, outputs, threads)
+
+
+def _require_no_request(stopping: Callable[[], str | None]) -> None:
+    if number := stopping():
+        raise StoppedError(f"stopped by {number} before it had a GPU")
 
 
 class PlannedJobs(NamedTuple):

@@ -24,10 +24,17 @@ def test_a_column_of_the_table_is_a_system():
     assert checked("old") == ("old", [{"prediction": "good"}, {"prediction": "good"}])
 
 
-def test_columns_of_the_table_are_probabilities_of_the_labels():
-    found = checked("p_good,p_bad")
-    assert found.system == "p_good-p_bad"
-    assert found.rows[0] == {"p_bad": "0.1", "p_good": "0.9"}
+def test_columns_of_the_table_are_probabilities_in_the_order_of_the_labels():
+    found = checked("p_bad,p_good")
+    assert found.system == "p_bad-p_good"
+    assert found.rows[0] == {"bad": "0.1", "good": "0.9"}
+
+
+def test_a_label_that_is_a_usual_name_has_a_column_of_its_own(tmp_path):
+    path = tmp_path / "gpt.csv"
+    path.write_text("answer,question\n0.1,0.9\n0.8,0.2\n")
+    task = CLASSES.replaced(labels=("question", "answer"))
+    assert checked(path, task).rows[0] == {"question": "0.9", "answer": "0.1"}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +57,7 @@ def test_a_file_may_have_a_column_for_each_label(before, tmp_path):
     path = tmp_path / "old.csv"
     path.write_text(f"{before}good,{before}bad\n0.9,0.1\n0.2,0.8\n")
     first, second = checked(str(path)).rows
-    assert [*first.items()] == [(f"{before}bad", "0.1"), (f"{before}good", "0.9")]
+    assert first == {"bad": "0.1", "good": "0.9"}
     assert [*second.values()] == ["0.8", "0.2"]
 
 

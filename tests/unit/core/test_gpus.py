@@ -10,6 +10,7 @@ import pytest
 
 from subtune.core import gpus
 from subtune.core.gpus import hold_gpu, hold_one
+from subtune.core.process import StoppedError
 from tests.helpers.messages import refused
 
 # Holds one of the GPUs that are named, says which, and ends with its standard input.
@@ -98,6 +99,20 @@ def test_without_any_gpu_that_works_a_job_ends_in_one_line():
 
     with refused("GPU GPU-a: ", "none works"):
         held(["GPU-a"], use)
+
+
+def test_a_wait_ends_when_the_job_is_asked_to_stop(start):
+    other = start(["GPU-a"])
+    assert other.stdout.readline() == "0\n"
+
+    def stop():
+        raise StoppedError("stopped")
+
+    with (
+        pytest.raises(StoppedError),
+        hold_one(["GPU-a"], lambda number: None, lambda line: None, stop),
+    ):
+        pass
 
 
 def test_a_folder_without_locks_is_named(monkeypatch, tmp_path):
