@@ -79,7 +79,7 @@ def results(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def early(results, tiny_bert):
-    """The answer and the lines of a call that is over when nine runs are recorded."""
+    """The answer and the lines of a call that has time for nine runs, less those of its tables."""
     lines: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         # A clock that goes on by a minute with every run.
@@ -131,7 +131,8 @@ def completed(killed, results, tiny_bert):
 
 def test_at_the_end_of_the_time_what_is_there_is_judged(early):
     answer, lines, runs, _ = early
-    assert len(runs) >= 9
+    # At most a fifth of the time is kept for tables.
+    assert len(runs) >= 8
     assert answer.endswith(".") and len(answer.splitlines()) == 1
     assert any(re.match(r"[\d:]+ of [\d:]+  \d+ of \d+ runs.*; so far: \S", line) for line in lines)
 
