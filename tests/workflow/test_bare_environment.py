@@ -4,7 +4,6 @@ import re
 import shutil
 import subprocess
 import venv
-import zipfile
 
 import pytest
 import yaml
@@ -45,16 +44,6 @@ def test_the_papers_are_planned_as_everywhere(bare, clone):
     assert here["train"] > 100
     shutil.rmtree(clone / "results")
     assert job_counts(printed([*bare, "-n"], clone)) == here
-
-
-def test_finished_results_are_reported(bare, finished_project, tmp_path):
-    copied = finished_project.copy(tmp_path / "project")
-    copied.snakemake = bare
-    shutil.copytree(ROOT / "src", copied.directory / "src")
-    assert "Nothing to be done" in copied.run(copied.config, "-n")
-    copied.run(copied.config, "--report", str(tmp_path / "report.zip"))
-    with zipfile.ZipFile(tmp_path / "report.zip") as archive:
-        assert '"results/front.png"' in archive.read("report/report.html").decode()
 
 
 @pytest.mark.parametrize(
