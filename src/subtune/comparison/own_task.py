@@ -1,6 +1,6 @@
 """The task of a user's tables: its columns, models and rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -149,9 +149,8 @@ class ChosenRows(NamedTuple):
         write_whole_table(folder, whole)
         return self._replace(task=self.task.replaced(encoding=None, sheet=None), files=files)
 
-    def write_predictions(self, numbers: Iterable[int], folder: Path) -> dict[str, str]:
+    def write_predictions(self, numbers: Collection[int], folder: Path) -> dict[str, str]:
         """Write the predictions of some rows, and return the file of each system."""
-        numbers = [*numbers]
         drawn = dict.fromkeys(self.predictions, numbers)
         return write_drawn_rows(self.predictions, drawn, folder)
 

@@ -35,6 +35,7 @@ from subtune.comparison.splits import (
 from subtune.comparison.workers import Workers
 from subtune.config import parse_config_file
 from subtune.config.checks import check_config, read_config
+from subtune.config.schema import Config
 from subtune.core.errors import SubtuneError, listed, one_line
 from subtune.core.files import Layout, hash_files, hash_text, write_text
 from subtune.core.ids import content_id
@@ -276,18 +277,31 @@ def _continue(place: Path, question: Question, say: Say) -> None:
     given = _identify_predictions(options.predictions)
     is_new = given is not None and given != brought
     if is_new:
-        # Nothing is written if there is no place for it.
-        _set_value(new, "predictions", {}, path)
-        paths = write_splits(question.splits, place, place / question.name)
-        experiment = written.experiments[EXPERIMENT]
-        task = written.all_tasks()[experiment.tasks[0]]
-        judging = judging_file(written, task, experiment.folds)
-        files = write_predictions(paths, options, str(place), question.dev_share, judging)
-        new = _set_value(new, "predictions", files, path)
+        new = _set_predictions(new, written, place, question)
     if new != text or is_new:
         write_text(path, new)
         noted = options.predictions if is_new else brought
         _note(place, question, planned, noted, hash_text(new) if is_unedited else written_as)
+
+
+def _set_predictions(text: str, written: Config, place: Path, question: Question) -> str:
+    """Write the predictions of a call, and return the text of the configuration with their files.
+
+    Args:
+        text: the text of the configuration.
+        written: the configuration.
+        place: the directory of the results.
+        question: the question of the call.
+    """
+    # Nothing is written if there is no place for it.
+    _set_value(text, "predictions", {}, place / CONFIGURATION)
+    paths = write_splits(question.splits, place, place / question.name)
+    experiment = written.experiments[EXPERIMENT]
+    task = written.all_tasks()[experiment.tasks[0]]
+    judging = judging_file(written, task, experiment.folds)
+    options, dev_share = question.options, question.dev_share
+    files = write_predictions(paths, options, str(place), dev_share, judging)
+    return _set_value(text, "predictions", files, place / CONFIGURATION)
 
 
 def _set_value(text: str, key: str, value: object, path: Path) -> str:
