@@ -102,6 +102,8 @@ def run_job(job: Job, threads: int = 1) -> None:
     """
     with drafts(job.outputs) as outputs, ExitStack() as held:
         if job.step in COMPUTING:
+            # These imports take seconds, in which another job may use the GPU.
+            import_module("subtune.training.recorded_runs")
             with stop_requests() as stopping:
                 held.enter_context(hold_gpu(report, partial(_require_no_request, stopping)))
                 _require_no_request(stopping)
