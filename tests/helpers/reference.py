@@ -13,6 +13,8 @@ from transformers import (
     PretrainedConfig,
 )
 
+from subtune.models import forward
+from subtune.models.encoder import Encoder
 from subtune.models.families import (
     FAMILIES,
     MEAN_CLASSIFICATION,
@@ -20,6 +22,8 @@ from subtune.models.families import (
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
+from subtune.models.operations import DropoutMasks, PerRun
+from subtune.models.packing import Packed
 
 CLASSES = {
     SEQUENCE_CLASSIFICATION: AutoModelForSequenceClassification,
@@ -84,3 +88,26 @@ def padded(inputs: Mapping[str, list]) -> dict[str, Tensor]:
 def rows_at(inputs: Mapping[str, list], index: np.ndarray) -> dict[str, list]:
     """Some of a split's rows."""
     return {name: [rows[example] for example in index] for name, rows in inputs.items()}
+
+
+def slopes_with_dropout(model: Encoder, packed: Packed, step: float = 0.05) -> tuple[float, float]:
+    """Return the slope of a loss by its gradient, and by the loss after a step to each side.
+
+    All passes draw the same dropout. The values of the first layer take the steps.
+    """
+    name = "encoder.layer.0.attention.self.value.weight"
+    matrix, generator = model.parameters[name], torch.Generator().manual_seed(0)
+    direction = torch.randn(matrix.shape, generator=generator).to(matrix)
+    direction *= step / direction.norm()
+
+    def loss(weight: Tensor) -> Tensor:
+        masks = DropoutMasks(7, model.device)
+        computed = forward.logits(model, packed, {name: PerRun(weight[None])}, masks)
+        factors = torch.linspace(-1, 2, computed.numel(), device=model.device)
+        return (computed.flatten() * factors).sum()
+
+    leaf = matrix.clone().requires_grad_()
+    [gradient] = torch.autograd.grad(loss(leaf), leaf)
+    with torch.no_grad():
+        sides = loss(matrix + direction) - loss(matrix - direction)
+    return (gradient * direction).sum().item(), sides.item() / 2

@@ -396,8 +396,8 @@ def test_a_suspect_label_has_its_row_in_the_whole_table(sampled):
     path = answer.results / "experiments" / "mine" / "suspects.csv"
     suspects = pd.read_csv(path)
     texts = pd.read_csv(answer.results.parent / "days.csv")["text"]
+    assert len(suspects)
     assert suspects["text"].tolist() == texts[suspects["row"] - 1].tolist()
-    assert suspects["row"].max() > 600
 
 
 @pytest.mark.nightly

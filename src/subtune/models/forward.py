@@ -3,15 +3,16 @@
 Runs share a weight, or each run has its own (`subtune.models.operations`). All runs read the same
 batch under the same dropout masks, so their states are equal up to the first weight that differs.
 Before that weight ``k`` is 1, and from that weight on it is the number of runs. Except for
-rounding, a run's result does not depend on the others. On a GPU, attention draws each run's own
-dropout masks. This module computes packed families, `subtune.models.transformers_pass` all others.
+rounding, a run's result does not depend on the others. In bfloat16 on a GPU, attention draws each
+run's own dropout masks. This module computes packed families,
+`subtune.models.transformers_pass` all others.
 
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
 ``h`` hidden size, ``i`` inputs, ``o`` outputs.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -30,7 +31,7 @@ from subtune.models.operations import (
     stacked_linear,
     to_product_dtype,
 )
-from subtune.models.packing import WORDS, Bucket, Packed, mean_per_example
+from subtune.models.packing import WORDS, Bucket, Packed, bucket_of_all, mean_per_example
 
 # A function that gets a module's name, input and output.
 Watch = Callable[[str, Tensor, Tensor], None]
@@ -73,6 +74,9 @@ def logits(
         from subtune.models.transformers_pass import transformers_logits
 
         return transformers_logits(encoder, batch, trained, masks)
+    p = encoder.config.attention_probs_dropout_prob
+    if masks is not None and p and not batch.buckets and not _has_flash_attention(batch.ids.device):
+        batch = replace(batch, buckets=(bucket_of_all(batch, encoder.config.num_attention_heads),))
     forward = _Pass(encoder, trained or {}, batch, masks, watch)
     x = _read_states(forward)
     for layer in encoder.family.heads[encoder.head]:
@@ -80,6 +84,16 @@ def logits(
         x = _linear(forward, layer.module, x)
         x = activation(layer.activation)(x)
     return mean_per_example(x, batch) if encoder.averages else x
+
+
+def _has_flash_attention(device: torch.device) -> bool:
+    """Return whether jagged attention may drop weights.
+
+    Torch's other kernel, for float32 and old GPUs, takes a jagged batch for one without keys when
+    it draws dropout. Its backward pass then drops other weights than its forward pass.
+    """
+    is_short = torch.is_autocast_enabled(device.type)
+    return is_short and device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def hidden_states(encoder: Encoder, batch: Packed) -> Tensor:

@@ -134,8 +134,9 @@ class DropoutMasks:
 
     On a CPU these masks are cheap; torch's own masks take a fifth of a training step. Sixteen
     random bits decide whether a value is kept, so the probability is exact to 1/65536. On a GPU,
-    the kernels of attention draw a mask for each run from torch's default generator. All other
-    masks have a generator of their own, so that they do not depend on the number of runs.
+    flash attention, which computes bfloat16, draws a mask for each run from torch's default
+    generator. All other masks have a generator of their own, so that they do not depend on the
+    number of runs.
     """
 
     def __init__(self, seed: int, device: torch.device):

@@ -22,6 +22,7 @@ Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that
 one bucket ``m`` examples, ``s`` tokens, ``l`` tokens of the longest example.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +30,7 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from subtune.models.encoder import Encoder
 from subtune.tasks.examples import IGNORED, Examples
@@ -286,6 +288,27 @@ def make_bucket(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], 
         heads=heads,
         padding=tensor(padding.repeat(heads, axis=0)[:, None]),
         places=tensor(np.ravel_multi_index(index, (len(lengths), heads, longest)).ravel()),
+    )
+
+
+def bucket_of_all(batch: Packed, heads: int) -> Bucket:
+    """Return one bucket with all examples of a batch, and with its tail as one more example.
+
+    It is made on the batch's device, and its shape depends on the batch's shape alone.
+    """
+    tokens, device, longest = len(batch.ids), batch.ids.device, batch.longest
+    lengths = functional.pad(batch.starts, (0, 1), value=tokens).diff()
+    is_padding = torch.arange(longest, device=device) >= lengths[:, None]
+    padding = torch.zeros(is_padding.shape, device=device).masked_fill(is_padding, -math.inf)
+    positions = torch.arange(tokens, device=device) - batch.starts.index_select(0, batch.example)
+    rows = batch.example[:, None] * heads + torch.arange(heads, device=device)
+    return Bucket(
+        examples=len(batch.starts),
+        tokens=tokens,
+        longest=longest,
+        heads=heads,
+        padding=padding[:, None].expand(-1, heads, -1).reshape(-1, 1, longest),
+        places=(rows * longest + positions[:, None]).flatten(),
     )
 
 

@@ -3,6 +3,7 @@
 import copy
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -26,7 +27,7 @@ from subtune.models.families import (
 )
 from subtune.models.forward import bucket_attention, hidden_states, jagged_attention, pad, unpad
 from subtune.models.operations import DropoutMasks, PerRun
-from subtune.models.packing import make_bucket, pack
+from subtune.models.packing import bucket_of_all, make_bucket, pack
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from tests.helpers import examples, reference
@@ -59,10 +60,11 @@ def inputs(model):
     }
 
 
-def batch(model, index=ALL):
+def batch(model, index=ALL, fixed_shape=False):
     token_types = inputs(model).get("token_type_ids")
     reads, labels, _ = HEAD_INPUTS[model.head]
-    return pack(examples.packable(ROWS, labels, token_types, reads), np.array(index), model)
+    rows = examples.packable(ROWS, labels, token_types, reads)
+    return pack(rows, np.array(index), model, fixed_shape)
 
 
 def theirs_of(model, parameters, mask=None):
@@ -352,3 +354,18 @@ def test_examples_attend_as_if_they_were_alone(first_only, lengths):
     torch.testing.assert_close(in_bucket, expected, rtol=1e-4, atol=1e-5)
     jagged = jagged_attention(query, key, value, HEADS, starts, max(lengths), 0.0)
     torch.testing.assert_close(jagged, expected, rtol=1e-4, atol=1e-5)
+    # On a GPU, the last of them is the tail.
+    example = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    packed = SimpleNamespace(ids=example, example=example, starts=starts, longest=max(lengths) + 2)
+    in_one = bucket_attention(query, key, value, bucket_of_all(packed, HEADS), None, 0.0)
+    torch.testing.assert_close(in_one, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_gradient_is_that_of_the_loss_with_the_same_dropout(model):
+    """Also for batches of a GPU, which have no buckets."""
+    model = with_dropout(model, 0.3)
+    found, expected = reference.slopes_with_dropout(model, batch(model))
+    assert found == pytest.approx(expected, rel=5e-3)
+    on_a_gpu = replace(batch(model, fixed_shape=True), buckets=())
+    found, expected = reference.slopes_with_dropout(model, on_a_gpu)
+    assert found == pytest.approx(expected, rel=5e-3)

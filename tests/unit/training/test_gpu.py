@@ -7,19 +7,23 @@ import pytest
 import torch
 
 from subtune.core.process import StoppedError
-from subtune.models.encoder import Encoder, load_encoder
+from subtune.models.encoder import Encoder, load_encoder, with_new_classifier
 from subtune.models.families import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION
+from subtune.models.forward import jagged_attention
+from subtune.models.packing import pack
 from subtune.models.peft import inject_peft
 from subtune.runs.spec import ModelSpec
 from subtune.tasks import TASKS
 from subtune.training import embeddings, recipe
 from subtune.training.checkpoints import Checkpoints, Keeper
+from subtune.training.evaluation import autocast
 from subtune.training.fisher_information import fisher_information
 from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import Run, train
 from subtune.training.training_step import Graphs
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
+from tests.helpers.reference import slopes_with_dropout
 from tests.unit.training.results import assert_close_values, member
 
 pytestmark = [
@@ -155,6 +159,27 @@ def test_a_graph_draws_the_dropout_of_steps_without_it(
     found = trained(model, unscored, members)
     assert len(replays) > 5
     assert_same_values(found, without_graphs(model, unscored, members))
+
+
+def test_on_a_gpu_the_gradient_is_that_of_the_loss_with_the_same_dropout(model, rows):
+    model = with_dropout(with_new_classifier(model.to(GPU), 0), 0.3)
+    packed = pack(rows["train"], np.arange(12), model, True)
+    with autocast(GPU, "fp32"):
+        found, expected = slopes_with_dropout(model, packed)
+    assert found == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_jagged_attention_drops_the_same_weights_in_both_passes(dtype):
+    """Attention is linear in its values, so its product with itself is its slope."""
+    generator = torch.Generator(GPU).manual_seed(0)
+    query, key, value = torch.randn(3, 2, 90, 64, device=GPU, generator=generator).to(dtype)
+    value.requires_grad_()
+    starts = torch.tensor([0, 7, 27, 60], device=GPU)
+    found = jagged_attention(query, key, value, 2, starts, 33, 0.3)
+    [gradient] = torch.autograd.grad(found, value, found.detach())
+    slope = (gradient.double() * value.double()).sum()
+    torch.testing.assert_close(slope, found.double().square().sum(), rtol=0.02, atol=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)

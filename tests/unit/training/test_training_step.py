@@ -167,7 +167,7 @@ def double(tiny_bert, monkeypatch):
     """A BERT in float64 with dropout, which trains with batches as on a GPU."""
     recorded_graphs.train_with_batches_of_a_gpu(monkeypatch)
     read = in_double(load_encoder(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs))
-    read.config.hidden_dropout_prob = 0.1
+    read.config.hidden_dropout_prob = read.config.attention_probs_dropout_prob = 0.1
     return read
 
 
