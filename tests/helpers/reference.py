@@ -95,7 +95,8 @@ def slopes_with_dropout(model: Encoder, packed: Packed, step: float = 0.05) -> t
 
     All passes draw the same dropout. The values of the first layer take the steps.
     """
-    name = "encoder.layer.0.attention.self.value.weight"
+    of_values = ("self.value.weight", "self.qkv.weight")
+    name = next(name for name in model.parameters if name.endswith(of_values))
     matrix, generator = model.parameters[name], torch.Generator().manual_seed(0)
     direction = torch.randn(matrix.shape, generator=generator).to(matrix)
     direction *= step / direction.norm()

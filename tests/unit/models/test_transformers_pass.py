@@ -24,6 +24,7 @@ from subtune.models.packing import pack
 from subtune.models.peft import inject_peft
 from tests.helpers import examples
 from tests.helpers.peft_types import selection_of
+from tests.helpers.reference import slopes_with_dropout
 
 ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 9, 3], [2, 9, 8, 7, 5, 3]]
 LABELS = [1, 0, 1, 0]
@@ -74,6 +75,13 @@ def leaves_of(weights):
 
 def gradients_of(predicted, leaves):
     return torch.autograd.grad(predicted.square().sum(), leaves, materialize_grads=True)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_gradient_is_that_of_the_loss_with_the_same_dropout(family, model_of):
+    model = model_of(family)
+    found, expected = slopes_with_dropout(model, batch_of(model))
+    assert found == pytest.approx(expected, rel=5e-3)
 
 
 class NoCopy(TorchDispatchMode):

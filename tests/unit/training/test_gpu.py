@@ -1,5 +1,6 @@
 """Training on a GPU, compared with training on a CPU."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -161,9 +162,15 @@ def test_a_graph_draws_the_dropout_of_steps_without_it(
     assert_same_values(found, without_graphs(model, unscored, members))
 
 
-def test_on_a_gpu_the_gradient_is_that_of_the_loss_with_the_same_dropout(model, rows):
-    model = with_dropout(with_new_classifier(model.to(GPU), 0), 0.3)
-    packed = pack(rows["train"], np.arange(12), model, True)
+@pytest.mark.parametrize("family", ["bert", "modernbert", "gpt2"])
+def test_on_a_gpu_the_gradient_is_that_of_the_loss_with_the_same_dropout(
+    family, copied, directory_of
+):
+    config = json.loads((directory_of(family) / "config.json").read_text())
+    dropout = {name: 0.3 for name in config if "dropout" in name or name.endswith("pdrop")}
+    directory = copied(family, **dropout)
+    model = with_new_classifier(load_encoder(directory, SEQUENCE_CLASSIFICATION, 2).to(GPU), 0)
+    packed = pack(rows_of("sst2", directory)["train"], np.arange(12), model, True)
     with autocast(GPU, "fp32"):
         found, expected = slopes_with_dropout(model, packed)
     assert found == pytest.approx(expected, rel=0.02)
