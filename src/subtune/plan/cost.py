@@ -45,6 +45,9 @@ FIT_SECONDS = 2
 # TF-IDF takes this many seconds for each letter of texts that are read, and of those to which a
 # regression is fitted, and at most `LONGEST_FIT` for the fit (`subtune.training.tf_idf.MOST_WORK`).
 LETTER_READ, LETTER_FITTED, LONGEST_FIT, LETTERS_PER_TOKEN = 4e-6, 6e-6, 30, 4
+# A GPU captures the step of runs side by side for so many shapes of batches. A capture and the
+# ordinary step before it take so many seconds per layer (MiniLM and BERT-base on an H200).
+SHAPES, CAPTURE = 8, 0.03
 # A job asks for this many times the estimated time.
 TIME_MARGIN = 2
 # Minutes of a job that schedulers start soon, because it fits into gaps.
@@ -247,6 +250,9 @@ class Estimates:
         kind = STEP_KINDS[run.spec.work(self.plan.ranked)]
         size = Cost(bytes=self._trained_bytes(run) + judged * BYTES_OF_A_PREDICTION)
         trained = self._steps_cost(kind, steps, examples * recipe.epochs, tokens, beside)
+        if self.plan.config.assumptions.on_gpu:
+            layers = self.dimensions[tokens.tokenizer].num_hidden_layers
+            trained += Cost(seconds=min(steps, SHAPES) * CAPTURE * layers / beside)
         return trained + self._evaluation_cost(judged * recipe.epochs, tokens) + size
 
     def _fit_cost(self, run: PlannedRun, judged: int) -> Cost:
