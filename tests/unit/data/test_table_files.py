@@ -197,7 +197,7 @@ REFUSED = [
     ),
     (
         "xlsx",
-        lambda path: pd.DataFrame([["My list"], ["text", "label"], ["a", "b"]]).to_excel(
+        lambda path: pd.DataFrame([["My list", None], ["text", "label"], ["a", "b"]]).to_excel(
             path, index=False, header=False
         ),
         "sheet 'Sheet1': row 2: found cells in columns without a name, expected the names of",

@@ -103,7 +103,9 @@ PRINTED = pd.concat(
 )
 
 
-@pytest.mark.parametrize("row", PRINTED.itertuples(), ids=lambda row: f"{row.source}-{row.method}")
+@pytest.mark.parametrize(
+    "row", [*PRINTED.itertuples()], ids=lambda row: f"{row.source}-{row.method}"
+)
 def test_counts_are_those_that_the_papers_print(row, models):
     model = {row.model: models[row.model]}
     selection = {row.method: find_selection(row.method, {}, row.model)}

@@ -145,7 +145,9 @@ def test_a_table_keeps_its_columns(results, tmp_path, capfd):
     assert [*table[["id", "sentence"]].itertuples(index=False, name=None)] == rows
     assert set(table["prediction"]) <= set(TASKS["sst2"].labels)
     assert table.iloc[0, 2:].tolist() == table.iloc[2, 2:].tolist()
-    assert table.filter(like="probability_").astype(float).sum(1).to_numpy() == pytest.approx(1)
+    assert table.filter(like="probability_").astype(float).sum(axis=1).to_numpy() == pytest.approx(
+        1
+    )
     (tmp_path / "other.jsonl").write_text('{"review": "a good film,\\nreally"}\n')
     columns = ("--text", "review", "--to", tmp_path / "other.csv")
     assert call(results, tmp_path / "other.jsonl", *columns) == 0

@@ -66,7 +66,7 @@ def model_of_peft(directory, base, settings):
     return peft.get_peft_model(theirs, config, autocast_adapter_dtype=False)
 
 
-@pytest.mark.parametrize(("family", "of_type"), cases(SORTS))
+@pytest.mark.parametrize(("family", "of_type"), [*cases(SORTS)])
 def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, monkeypatch):
     if (family, of_type) in SKIPPED:
         pytest.skip(REFUSED)
@@ -104,7 +104,7 @@ def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, m
     assert alone == (of_type in ALONE), lines
 
 
-@pytest.mark.parametrize(("family", "of_type"), cases(SORTS))
+@pytest.mark.parametrize(("family", "of_type"), [*cases(SORTS)])
 def test_a_plan_knows_what_trains_without_weights(of_type, family, directory):
     if (family, of_type) in SKIPPED:
         pytest.skip(REFUSED)
