@@ -73,7 +73,7 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
     can be given by its name.
 
     Raises:
-        SubtuneError: there is no space for temporary files.
+        SubtuneError: there is no space for temporary files, or Python may not be started.
     """
     with one_line("TMPDIR"):
         temporary = tempfile.gettempdir()
@@ -89,7 +89,8 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
         gpus = [f"--resources=gpu={count_gpus()}"] if count_gpus() else []
         words = [f"--cores={count_cores()}", *gpus, *words]
     command = snakemake_command(*words)
-    os.execv(command[0], command)
+    with one_line(f"cannot start {command[0]}"):
+        os.execv(command[0], command)
 
 
 class Failure(NamedTuple):

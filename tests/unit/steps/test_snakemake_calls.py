@@ -1,10 +1,12 @@
 """Calls of Snakemake, and the lines about failed jobs."""
 
 import logging
+import os
 import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -52,6 +54,14 @@ def test_a_call_without_space_for_temporary_files_gets_one_line(tmp_path, monkey
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=2**16))
     assert cli.main(["run", "mine.yaml", "-n"]) == 1
     assert re.fullmatch(r"TMPDIR: \S+ is full; free some space or .*\n", capsys.readouterr().err)
+
+
+def test_a_python_that_may_not_be_started_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(os, "execv", Mock(side_effect=PermissionError(13, "Permission denied")))
+    assert cli.main(["run", "-n"]) == 1
+    assert re.fullmatch(
+        r"cannot start \S*python\S*: .*Permission denied\n", capsys.readouterr().err
+    )
 
 
 @pytest.fixture
