@@ -115,3 +115,9 @@ def save_tokenizer(directory: Path) -> None:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     tokenizer.save(str(directory / "tokenizer.json"))
+
+
+def dropout_fields(directory: Path, p: float) -> dict[str, float]:
+    """Return all fields of a model's configuration that are probabilities of dropout, as ``p``."""
+    names = json.loads((directory / "config.json").read_text())
+    return {name: p for name in names if "dropout" in name or name.endswith("pdrop")}

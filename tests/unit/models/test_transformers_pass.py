@@ -1,6 +1,5 @@
 """Transformers' own pass: batches of fixed shape, runs side by side, what a CUDA graph can hold."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +22,7 @@ from subtune.models.operations import DropoutMasks, LowRankUpdate, PerRun
 from subtune.models.packing import pack
 from subtune.models.peft import inject_peft
 from tests.helpers import examples
+from tests.helpers.families import dropout_fields
 from tests.helpers.peft_types import selection_of
 from tests.helpers.reference import slopes_with_dropout
 
@@ -45,8 +45,7 @@ def model_of(copied, directory_of):
     """A function from a family to a tiny model with dropout, and a classifier that is not zero."""
 
     def model_of(family, head=SEQUENCE_CLASSIFICATION):
-        config = json.loads((directory_of(family) / "config.json").read_text())
-        dropout = {name: 0.1 for name in config if "dropout" in name or name.endswith("pdrop")}
+        dropout = dropout_fields(directory_of(family), 0.1)
         return with_new_classifier(load_encoder(copied(family, **dropout), head, 2), 0)
 
     return model_of

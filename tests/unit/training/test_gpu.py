@@ -1,6 +1,5 @@
 """Training on a GPU, compared with training on a CPU."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +22,7 @@ from subtune.training.groups import train_side_by_side
 from subtune.training.recipe import Run, train
 from subtune.training.training_step import Graphs
 from tests.helpers import examples
+from tests.helpers.families import dropout_fields
 from tests.helpers.peft_types import selection_of
 from tests.helpers.reference import slopes_with_dropout
 from tests.unit.training.results import assert_close_values, member
@@ -166,9 +166,7 @@ def test_a_graph_draws_the_dropout_of_steps_without_it(
 def test_on_a_gpu_the_gradient_is_that_of_the_loss_with_the_same_dropout(
     family, copied, directory_of
 ):
-    config = json.loads((directory_of(family) / "config.json").read_text())
-    dropout = {name: 0.3 for name in config if "dropout" in name or name.endswith("pdrop")}
-    directory = copied(family, **dropout)
+    directory = copied(family, **dropout_fields(directory_of(family), 0.3))
     model = with_new_classifier(load_encoder(directory, SEQUENCE_CLASSIFICATION, 2).to(GPU), 0)
     packed = pack(rows_of("sst2", directory)["train"], np.arange(12), model, True)
     with autocast(GPU, "fp32"):
