@@ -1,5 +1,11 @@
-"""The form of every message about a user's mistake: *place: found …, expected …*."""
+"""The form of messages about a user's mistake, and a list of everything that users can read.
 
+    python -m tests.helpers.messages
+
+prints all texts of three words or more in the library's code, except docstrings, with their files.
+"""
+
+import ast
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from subtune.core.errors import SubtuneError
+from tests.helpers.project import ROOT
 
 # A message ends with what was expected, or after a semicolon with what to do.
 ADVICE = re.compile(r"expected \S|; \S")
@@ -36,3 +43,32 @@ def refused(place: str, found: str) -> Iterator[None]:
     with pytest.raises(SubtuneError) as error:
         yield
     assert_message(str(error.value), place, found)
+
+
+def list_texts(code: str) -> Iterator[str]:
+    """Yield the texts of three words or more in a module's code. Values are shown as ``{value}``."""
+    nodes = [*ast.walk(ast.parse(code))]
+    seen = {node.value for node in nodes if isinstance(node, ast.Expr)}  # docstrings
+    for node in nodes:
+        text = None if node in seen else _join_text(node)
+        if text and len(text.split()) >= 3:
+            seen |= {*ast.walk(node)}
+            yield " ".join(text.split())
+
+
+def _join_text(node: ast.AST) -> str | None:
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=values):
+            return "".join(_join_text(value) or "" for value in values)
+        case ast.FormattedValue(value=value):
+            return f"{{{ast.unparse(value)}}}"
+    return None
+
+
+if __name__ == "__main__":
+    package = ROOT / "src" / "subtune"
+    for path in sorted(package.rglob("*.py")):
+        for text in list_texts(path.read_text()):
+            print(f"{path.relative_to(package)}: {text}")
