@@ -46,7 +46,7 @@ def refused(place: str, found: str) -> Iterator[None]:
 
 
 def list_texts(code: str) -> Iterator[str]:
-    """Yield the texts of three words or more in a module's code. Values are shown as ``{value}``."""
+    """Yield the texts of three words or more in a module's code, with ``{value}`` for values."""
     nodes = [*ast.walk(ast.parse(code))]
     seen = {node.value for node in nodes if isinstance(node, ast.Expr)}  # docstrings
     for node in nodes:
