@@ -1,14 +1,14 @@
-"""The workflow's steps, one file each: what its jobs need, make and ask for, and what a job does.
+"""The steps of the workflow, one module each: the jobs of a step, and what a job does.
 
-A *step* is a kind of work, such as `train`: the module ``subtune.steps.train`` has the functions
-``jobs``, which yields the step's jobs from a plan, and ``run``, which does one. Snakemake's rule
-has the same name. A *job* is one piece of a step's work, such as the runs of one sweep. (A training
-step is something else: one update of a model's parameters.)
+A *step* is a kind of job, such as `train`. Each module, such as ``subtune.steps.train``, defines
+two functions: ``jobs`` yields the jobs of the step from a plan, and ``run`` runs one job.
+Snakemake's rule has the same name. A *job* is one call of a step, which for example trains the runs
+of one sweep. (A *training step* is something else: one update of a model's parameters.)
 
-Who writes which file, in which process:
+Which process writes which file:
 
-* The process that a user starts plans the configuration, or reads the plan's file if nothing has
-  changed, and writes the plan's file (`subtune.steps.jobs`).
-* Each job's process reads its job from the plan's file, and writes the job's outputs.
-* Snakemake, or `compare`, decides which jobs have to run.
+* The process that a user starts plans the configuration and writes the plan file. If nothing has
+  changed, it reads the plan file instead (`subtune.steps.jobs`).
+* The process of each job reads its job from the plan file, and writes the outputs of the job.
+* Snakemake or `compare` decides which jobs have to run.
 """

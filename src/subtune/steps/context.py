@@ -1,4 +1,4 @@
-"""What the jobs of all steps are made from: a checked configuration, its plan, paths and costs."""
+"""The context from which all steps make their jobs: configuration, plan, paths and costs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from subtune.steps.jobs import STEPS, Job, Paths, PlannedJobs, files
 
 @dataclass(frozen=True)
 class Context:
-    """What steps make their jobs from.
+    """The context from which all steps make their jobs.
 
     Attributes:
-        config: a configuration with papers.
-        plan: its plan.
-        notes: lines for the user about the inputs, such as tables with many unknown tokens.
+        config: a checked configuration, with the settings of papers filled in.
+        plan: the plan of ``config``.
+        notes: messages to the user about the inputs, for example about unknown tokens in a table.
     """
 
     config: Config
@@ -45,18 +45,18 @@ class Context:
 
     @property
     def hub(self) -> dict[str, str]:
-        """The resource of a job that may download."""
+        """The resources of a job that may download files."""
         return {"hub_cache": self.config.hub_cache or self.paths.hub_cache()}
 
     def computing_inputs(self, run: RunSpec | FisherSpec) -> Paths:
-        """Return the inputs of a job that computes."""
+        """Return the inputs of a job that runs a model."""
         return {
             "tokens": self.paths.tokens(run.tokens.key),
             "model": self.paths.model(run.model.id),
         }
 
     def computing_resources(self, spec: RunSpec | FisherSpec, cost: Cost) -> dict[str, Any]:
-        """Return the resources of a job that computes."""
+        """Return the resources of a job that runs a model."""
         needed = {
             "mem_mb": self.estimates.job_memory(spec),
             "minutes": self.estimates.job_minutes(cost),
@@ -64,7 +64,7 @@ class Context:
         return needed | {"store": self.paths.records()}
 
     def training_inputs(self, runs: Sequence[PlannedRun]) -> Paths:
-        """Return the inputs of a job that trains planned runs."""
+        """Return the inputs of a job that trains ``runs``."""
         rankings = {run.spec.selection.ranking for run in runs}
         paths = [self.paths.ranking(id) for id in sorted(filter(None, rankings))]
         texts = {
@@ -75,10 +75,10 @@ class Context:
     def training_resources(
         self, runs: Sequence[PlannedRun], cost: Cost, checkpoints: str
     ) -> dict[str, Any]:
-        """Return the resources of a job that trains planned runs.
+        """Return the resources of a job that trains ``runs``.
 
-        ``scored_selections`` has the ids of selections whose runs are also scored on their training
-        rows.
+        ``scored_selections`` in the result lists the ids of the selections whose runs are also
+        scored on their training set.
         """
         scored = [run for run in runs if run.key in self.scored_on_training_rows]
         return self.computing_resources(runs[0].spec, cost) | {
@@ -88,7 +88,7 @@ class Context:
         }
 
     def finished_inputs(self, sweeps: Iterable[str]) -> Paths:
-        """Return the inputs of a job that reads runs: sweeps, and the rates that searches found."""
+        """Return the inputs of a job that reads finished sweeps and their searches."""
         sweeps = [*sweeps]
         return {
             "sweeps": [*map(self.paths.sweep, sweeps)],
@@ -97,7 +97,7 @@ class Context:
 
     @cached_property
     def scored_on_training_rows(self) -> set[str]:
-        """The keys of runs that are also scored on their training rows."""
+        """The keys of runs that are also scored on their training set."""
         found = (
             papers.scored_on_training_rows(self.config, self.plan, name)
             for name in self.config.experiments
@@ -105,7 +105,10 @@ class Context:
         return set().union(*found)
 
     def named_files(self) -> set[Path]:
-        """Return the files and model directories on which the plan depends, with pinned commits."""
+        """Return all files and directories on which the plan depends.
+
+        One of the files lists the pinned commits of hub repositories.
+        """
         found = {Path(self.paths.pinned())}
         if self.config.test_scores:
             found.add(Path(self.config.test_scores))
@@ -113,7 +116,7 @@ class Context:
             paths = {*find_files(self.config, rows.task, rows.source).values()}
             found |= paths
             if paths and rows.task.name not in self.config.tasks:
-                # A test file that is added later changes its folder.
+                # If a test file is added later, the directory's time changes.
                 official = self.config.directories.get(rows.task.name) or self.config.glue_dir
                 found |= {Path(str(official)), *(path.parent for path in paths)}
         for task in self.config.tasks.values():
@@ -126,11 +129,11 @@ class Context:
 
 
 def preflight(config: Config) -> Context:
-    """Plan a configuration with its papers, and check the files and models that it names.
+    """Plan a configuration, and check all files and models that it names.
 
     Raises:
-        SubtuneError: a file, model or tokenizer cannot be used, a tokenizer has no token for any
-            word of a table, or a row lacks one of the predictions that a task names.
+        SubtuneError: a file, model or tokenizer cannot be used, a tokenizer knows none of the
+            words in a table, or a file of predictions lacks a row.
     """
     config = papers.with_papers(config)
     plan, notes = make_plan(config), list[str]()
@@ -155,7 +158,7 @@ def preflight(config: Config) -> Context:
 
 
 def plan_jobs(context: Context) -> PlannedJobs:
-    """Return the jobs of all steps, what experiments ask for, and the settings of rules."""
+    """Return the jobs of all steps, the targets of each experiment, and settings for rules."""
     config, jobs = context.config, dict[str, dict[str, Job]]()
     targets: dict[str, list[str]] = {"all": []}
     for step in STEPS:

@@ -1,4 +1,4 @@
-"""The step `dataset`: the rows of one task."""
+"""The step `dataset`: read the examples of one task."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def jobs(context: "Context") -> Iterator[Job]:
-    """Yield a job for the rows of each task and source."""
+    """Yield a job for each task and source of examples."""
     from subtune.plan.inputs import find_files
 
     for key, rows in context.plan.datasets.items():
@@ -23,7 +23,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Read the rows of one task, and write all its splits as Arrow."""
+    """Read the examples of one task, and write all splits as Arrow files."""
     from subtune.data.load import load_rows
     from subtune.data.sources import require_unchanged_files
     from subtune.runs.spec import DataSpec

@@ -1,11 +1,10 @@
-"""The step `exhibits`: an experiment's tables and figures, in one folder.
+"""The step `exhibits`: write the tables and figures of an experiment into one directory.
 
-The folder has the tables and figures for which there are data, so nobody needs to know before a run
-which ones there will be. Its index lists them, for the report.
+The directory contains all tables and figures for which there are data. An index file lists them for
+the report, because they are not known before the job has run.
 
-A job of this step has the experiment's name as its id, which stays the same if a title changes. The
-job's spec therefore has everything that its exhibits show, except results of runs: Snakemake does
-the job again if a hash of the spec changes.
+The id of a job is the name of the experiment. Snakemake runs the job again if a hash of its spec
+changes, so the spec contains everything that tables and figures show, except the results of runs.
 """
 
 import json
@@ -40,7 +39,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             "test_scores": context.config.test_scores or [],
             "fisher_sums": [paths.fisher_sums(fisher.key) for fisher in fishers],
             "models": [paths.model(plan.model_ids[model]) for model in experiment.models],
-            # Texts of rows are shown only if no paper says what is shown.
+            # Texts of examples are only shown in experiments without a paper.
             "datasets": [] if experiment.paper else [*map(paths.dataset, _datasets(plan, name))],
         }
         outputs: Paths = {"folder": paths.exhibits(name)}
@@ -55,12 +54,12 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def _datasets(plan: "Plan", name: str) -> list[str]:
-    """Return the key of the rows of each of an experiment's tasks, in their order."""
+    """Return the dataset key of each task of an experiment, in the order of the tasks."""
     return [fisher.tokens.data.key for fisher in plan.experiment_fishers[name].values()]
 
 
 def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
-    """Return the spec of an experiment's job."""
+    """Return the spec of the job that makes an experiment's tables and figures."""
     from subtune.papers import find_paper
     from subtune.papers.shared import all_exhibits
     from subtune.tasks.task import list_score_columns
@@ -90,7 +89,7 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
             for model in experiment.models
             for method in experiment.methods_for(model)
         },
-        # A changed title or caption makes the exhibits again.
+        # If a title or caption changes, the job runs again.
         "exhibits": {
             exhibit.name: [exhibit.title, exhibit.caption] for exhibit in all_exhibits(paper)
         },
@@ -98,9 +97,9 @@ def _describe_experiment(context: "Context", name: str) -> dict[str, Any]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the tables and figures for which there are data, and the tables made for them.
+    """Write all tables and figures for which there are data, and the data that they show.
 
-    One job makes all, because most of the time is the start of Python and its libraries.
+    A single job makes all of them, because starting Python takes most of the time.
     """
     from subtune import papers
     from subtune.papers.shared import exhibits_with_data
@@ -114,22 +113,22 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 
 
 def _data_file(name: str) -> str:
-    """Return the file, within an experiment's folder, of a table that is made for exhibits."""
-    # Readers open the printed scores, so their table is beside its figure.
+    """Return the file name, in an experiment's directory, of the data of a table or figure."""
+    # Users open this table, so it is in the same directory as its figure.
     return "reproduction.csv" if name == "reproduction" else f"data/{name}.csv"
 
 
 def read_results(
     paper: "Paper", spec: Mapping[str, Any], inputs: Paths, resources: Mapping[str, Any]
 ) -> "ExperimentResults":
-    """Return an experiment's results, with all tables that its exhibits and claims need.
+    """Return the results of an experiment: the data of all its tables, figures and claims.
 
     Args:
-        paper: the experiment's paper.
+        paper: the paper that the experiment reproduces.
         spec: the job's spec.
         inputs: the job's inputs.
-        resources: the job's ``store``, the directory of run records, and ``judging``: by task, the
-            user's file whose rows give the scores.
+        resources: the job's resources: ``store``, the directory of run records, and ``judging``,
+            which maps tasks to the user's files on which scores are computed.
     """
     import pandas as pd
 
@@ -166,7 +165,7 @@ def read_results(
         made["reproduction"] = compare_with_printed(
             tables["chosen"], printed, made.get("test_scores")
         )
-    # Concatenating an empty table leaves columns without a type.
+    # Concatenation with an empty table turns columns into the type object.
     tables |= {name: table.infer_objects() for name, table in made.items()}
     if "claims" in wanted:
         rows = {"task": [*tasks], "rows": [facts["train_rows"] for facts in tasks.values()]}
@@ -187,13 +186,15 @@ def failure_tables(
     datasets: Mapping[str, str],
     judging: Mapping[str, str],
 ) -> "dict[str, pd.DataFrame]":
-    """Return the tables about where methods fail and what more labels would add, if not empty.
+    """Return tables that show where methods fail, and what more labels would gain.
+
+    Empty tables are left out.
 
     Args:
-        tables: ``scores``, ``chosen`` and ``row_scores``.
+        tables: the tables ``scores``, ``chosen`` and ``row_scores``.
         store: the directory of run records.
-        datasets: the directory of the rows of each task.
-        judging: by task, the user's file whose rows give the scores.
+        datasets: maps each task to the directory of its examples.
+        judging: maps tasks to the user's files on which scores are computed.
     """
     import numpy as np
     import pandas as pd
@@ -225,7 +226,7 @@ def failure_tables(
 
 
 def list_made_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:
-    """Return the tables that are made from an experiment's numbers, for the paper's exhibits."""
+    """Return the names of the tables that have to be computed for a paper's tables and figures."""
     from subtune.papers.paper import INFORMATION
 
     printed_tasks = {*paper.printed("scores")["task"]}
@@ -240,9 +241,9 @@ def list_made_tables(paper: "Paper", tasks: Collection[str]) -> list[str]:
 
 
 def write_exhibits(exhibits: "Iterable[tuple[Table, Any]]", folder: Path) -> None:
-    """Write tables and figures in all their formats, and the folder's index.
+    """Write tables and figures in all their formats, and the index file of the directory.
 
-    ``exhibits``: each with the results from which it is made.
+    ``exhibits``: pairs of a table or figure and the results that it shows.
     """
     from subtune.papers.shared import REPRODUCTION
 
@@ -267,13 +268,13 @@ def write_exhibit(exhibit: "Table", results: Any, paths: Sequence[str | Path]) -
 
 
 def describe_exhibit(exhibit: "Table", names: Sequence[str]) -> dict[str, Any]:
-    """Return what the report says of an exhibit, with the names of its files."""
+    """Return the name, title, caption and file names of a table or figure, for the report."""
     about = {"name": exhibit.name, "title": exhibit.title, "caption": exhibit.caption}
     return about | {"files": [*names]}
 
 
 def read_index(folder: Path) -> list[dict[str, Any]]:
-    """Return the exhibits in a folder: each one's name, title, caption, and the paths of files."""
+    """Read the index of a directory: name, title, caption and file paths of each exhibit."""
     entries = json.loads((folder / INDEX).read_text(encoding="utf-8"))
     return [
         entry | {"files": [str(folder / name) for name in entry["files"]], "target": str(folder)}

@@ -1,4 +1,4 @@
-"""The step `fisher`: Fisher information of one task, before any fine-tuning."""
+"""The step `fisher`: compute the Fisher information of one task, before fine-tuning."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def jobs(context: "Context") -> Iterator[Job]:
-    """Yield a job for each task of each experiment. Those that no other job needs are not done."""
+    """Yield a job for each task of each experiment.
+
+    A job only runs if another job needs its output.
+    """
     for key, fisher in context.plan.fishers.items():
         outputs = {
             "entries": context.paths.fisher_entries(key),
@@ -24,7 +27,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write Fisher information of one task: of vectors' entries, and sums of tensors."""
+    """Write the Fisher information of one task: of each entry of vectors, and summed per tensor."""
     import safetensors.numpy
 
     from subtune.data.load import read_splits
@@ -42,4 +45,4 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     )
     safetensors.numpy.save_file(information.entries, outputs["entries"])
     information.sums.to_csv(outputs["sums"], index=False)
-    report(f"{task.name}: Fisher information over {spec.rows or len(tokens)} rows")
+    report(f"{task.name}: Fisher information of {spec.rows or len(tokens)} examples")

@@ -1,8 +1,9 @@
-"""The jobs of a plan, and the file in which the process that plans passes them on.
+"""The jobs of a plan, and the plan file that passes them to other processes.
 
-A job has plain values, which a rule and a worker of `compare` read alike. The process that a user
-starts plans, or reads the file if nothing has changed, which is faster. Every job's process imports
-this module, so it imports nothing that takes time.
+Jobs consist of plain values, so that both Snakemake's rules and the workers of `compare` can read
+them. The process that a user starts writes the plan file. If nothing has changed since, it reads
+the file instead, which is faster. The process of every job imports this module, so this module
+must be quick to import.
 """
 
 import json
@@ -20,15 +21,15 @@ from subtune.core.files import drafts, hash_text, write_text
 from subtune.core.gpus import hold_gpu
 from subtune.core.process import StoppedError, report, stop_requests
 
-# The environment variable with the paths of a call's plans as JSON: one for each workflow module.
-# Snakemake passes it to jobs, on a cluster too. A job parses the configuration again, and without
-# the variable it would look for the plan of a configuration that was edited since the call began.
+# An environment variable: the paths of the plan files of a call as JSON, one for each workflow
+# module. Snakemake passes the variable to all jobs, also on a cluster. Jobs parse the configuration
+# again. If a user edits it in the meantime, the variable still names the plan file of the call.
 OFFERED = "SUBTUNE_PLAN"
 # A path or a list of paths, by name.
 Paths = dict[str, Any]
-# The steps whose jobs compute on a GPU, if there is one.
+# The steps whose jobs use a GPU, if there is one.
 COMPUTING = ("fisher", "search", "train", "test_predictions")
-# The modules of the steps. A step's jobs come after those that make their inputs.
+# The modules of the steps. Each step stands after the steps that make its inputs.
 STEPS = (
     "dataset",
     "model",
@@ -48,20 +49,19 @@ STEPS = (
 
 
 class Job(NamedTuple):
-    """One piece of a step's work: the values that decide its result, its files, and what it needs.
+    """One call of a step: the values that affect its result, its files, and its resources.
 
-    All values are plain JSON. Paths are relative to the folder of the call.
+    All values are plain JSON. Paths are relative to the working directory of the call.
 
     Attributes:
         step: a name in `STEPS`.
-        id: a content hash, or a name such as an experiment's.
-        spec: the values that decide the result, and names that tables show.
-        inputs: a path or a list of paths by name.
-        outputs: the same.
-        resources: what the job needs beside its inputs: ``mem_mb`` and ``minutes`` for a first
-            attempt, and places such as ``store`` and ``hub_cache``. If they change, no job is done
-            again: a run that is recorded stays without the scores on training rows for which
-            ``scored_selections`` asks.
+        id: a content hash, or a name, for example of an experiment.
+        spec: the values that affect the result, and names that tables show.
+        inputs: the input files; each name maps to a path or a list of paths.
+        outputs: the output files, in the same form.
+        resources: ``mem_mb`` and ``minutes`` of the first attempt, and paths such as ``store`` and
+            ``hub_cache``. A job does not run again if its resources change. For example, recorded
+            runs do not get training scores if ``scored_selections`` asks for them later.
     """
 
     step: str
@@ -73,36 +73,36 @@ class Job(NamedTuple):
 
     @property
     def spec_hash(self) -> str:
-        """A hash of the spec. A job whose id is a name runs again if it differs."""
+        """A hash of the spec. A job whose id is a name runs again if this hash changes."""
         return hash_text(json.dumps(self.spec, sort_keys=True))
 
 
 def files(paths: Paths) -> list[str]:
-    """Return all paths of a job's inputs or outputs, in their order."""
+    """Return all paths in the inputs or outputs of a job as one list."""
     return [
         path for value in paths.values() for path in ([value] if isinstance(value, str) else value)
     ]
 
 
 def run_job(job: Job, threads: int = 1) -> None:
-    """Do a job in this process, and write its outputs.
+    """Run a job in this process, and write its outputs.
 
-    Outputs are written under temporary names and then renamed, so an output is whole or absent.
-    Lines about the work go to `subtune.core.process.report`; `subtune.core.process.job_log` sends
-    them to a log. A job that computes holds a GPU, if there is one. While a job trains,
-    `subtune.core.process.SIGNALS` ask it to stop: it writes a checkpoint, from which the job
-    continues the next time.
+    Outputs are written under temporary names and then renamed, so that no output is ever
+    incomplete. The job reports its progress with `subtune.core.process.report`, which
+    `subtune.core.process.job_log` sends to a log file. A job that runs a model holds a GPU, if
+    there is one. The signals `subtune.core.process.SIGNALS` stop a training job: it writes a
+    checkpoint and continues from there the next time.
 
     Args:
-        threads: the number of threads of a job that computes.
+        threads: the number of CPU threads for a model.
 
     Raises:
-        StoppedError: training was asked to stop.
+        StoppedError: a signal stopped the training.
         SubtuneError: an input cannot be used, or an output cannot be written.
     """
     with drafts(job.outputs) as outputs, ExitStack() as held:
         if job.step in COMPUTING:
-            # These imports take seconds, in which another job may use the GPU.
+            # These imports take seconds. Another job may use the GPU meanwhile.
             import_module("subtune.training.recorded_runs")
             with stop_requests() as stopping:
                 held.enter_context(hold_gpu(report, partial(_require_no_request, stopping)))
@@ -116,15 +116,15 @@ def _require_no_request(stopping: Callable[[], str | None]) -> None:
 
 
 class PlannedJobs(NamedTuple):
-    """All jobs of a configuration, and the few settings that rules need.
+    """All jobs of a configuration, and the settings that Snakemake's rules need.
 
     Attributes:
-        jobs: jobs by step and id.
-        targets: the files and folders that each experiment asks for, by its name; ``all``: those of
-            every one.
-        settings: ``results``, ``environment``, ``container``, ``longest_job_hours``, and the
-            citations of experiments' ``papers``.
-        notes: lines for the user about the inputs, such as tables with many unknown tokens.
+        jobs: maps each step to its jobs, by id.
+        targets: maps each experiment's name to its output files and directories. ``all`` maps to
+            the outputs of all experiments.
+        settings: ``results``, ``environment``, ``container``, ``longest_job_hours``, and
+            ``papers``, which maps each experiment to the citation of its paper.
+        notes: messages to the user about the inputs, for example about unknown tokens in a table.
     """
 
     jobs: dict[str, dict[str, Job]]
@@ -133,13 +133,13 @@ class PlannedJobs(NamedTuple):
     notes: list[str]
 
     def job(self, name: str) -> Job:
-        """Return the job with a step and an id, as in ``train/cola-0123456789ab``."""
+        """Return the job with the name ``STEP/ID``, such as ``train/cola-0123456789ab``."""
         step, _, id = name.partition("/")
         return self.jobs[step][id]
 
 
 def plan_path(data: Mapping[str, Any]) -> Path:
-    """Return the plan's file: ``RESULTS/plans/ID.json``, where ID is a hash of the configuration.
+    """Return the path of the plan file: ``RESULTS/plans/ID.json``. ID is a hash of ``data``.
 
     Args:
         data: the parsed configuration.
@@ -149,12 +149,12 @@ def plan_path(data: Mapping[str, Any]) -> Path:
 
 
 def read_plan(data: Mapping[str, Any]) -> PlannedJobs:
-    """Return the plan of the call to which a job belongs.
+    """Read the plan file of the call that started this job.
 
-    If the configuration was edited since the call began, it is the last plan that the call offered.
+    If the configuration was edited after the call began, this is the last plan of the call.
 
     Args:
-        data: the configuration as the job has parsed it.
+        data: the configuration as parsed by the job.
     """
     own, offered = str(plan_path(data)), _offered_plans()
     path = own if own in offered or not offered else offered[-1]
@@ -162,7 +162,7 @@ def read_plan(data: Mapping[str, Any]) -> PlannedJobs:
 
 
 def offer_plan(data: Mapping[str, Any]) -> None:
-    """Name the plan of a parsed configuration to all later processes."""
+    """Pass the path of a configuration's plan file to all processes started from now on."""
     os.environ[OFFERED] = json.dumps([*_offered_plans(), str(plan_path(data))])
 
 
@@ -171,10 +171,10 @@ def _offered_plans() -> list[str]:
 
 
 def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
-    """Return the plan of a parsed configuration.
+    """Return the plan of a parsed configuration, and write it to the plan file.
 
-    The plan is made and written if there is none, or if a file that the configuration names or
-    subtune's own code has changed. Otherwise it is read.
+    The existing plan file is read instead if neither subtune's code nor any file that the
+    configuration names has changed since.
 
     Args:
         data: the parsed configuration (`subtune.config.parse_config_file`).
@@ -197,13 +197,13 @@ def write_plan(data: Mapping[str, Any]) -> PlannedJobs:
 
 
 def _read_if_current(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the content of a plan's file, or None if there is none or its origins changed."""
+    """Return the content of the plan file, or None if it is missing or out of date."""
     try:
         found = json.loads(plan_path(data).read_bytes())
         if found["code"] == _hash_code() and found["read"] == _read_states(found["read"]):
             return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        # The configuration has a mistake, or an earlier version of subtune wrote the plan.
+        # The configuration has a mistake, or another version of subtune wrote the plan file.
         return None
     return None
 
@@ -217,7 +217,7 @@ def _from_json(content: Mapping[str, Any]) -> PlannedJobs:
 
 
 def _read_states(paths: Iterable[str]) -> dict[str, list[int] | None]:
-    """Return the size and the time of change of files, or None for a file that is not there."""
+    """Return size and modification time (ns) of each file, or None if the file is missing."""
     states: dict[str, list[int] | None] = {}
     for path in paths:
         try:
@@ -230,7 +230,7 @@ def _read_states(paths: Iterable[str]) -> dict[str, list[int] | None]:
 
 
 def _hash_code() -> str:
-    """Return a hash of the states of subtune's own files, and of the place of its environment."""
+    """Return a hash of the states of subtune's own files and of the environment's path."""
     package = Path(__file__).parents[1]
     files = (str(path) for path in package.rglob("*.*") if "__pycache__" not in path.parts)
     return hash_text(f"{sys.prefix} {_read_states(sorted(files))}")

@@ -1,4 +1,4 @@
-"""The step `model`: the files of one pretrained model."""
+"""The step `model`: fetch the files of one pretrained model."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Put one pretrained model's files into a folder that loads without a network."""
+    """Copy or download a pretrained model into a directory that loads without a network."""
     from subtune.models.model_files import fetch_model
     from subtune.runs.spec import ModelSpec
 

@@ -1,4 +1,4 @@
-"""The step `ranking`: a ranking of single parameters by Fisher information, for masks."""
+"""The step `ranking`: rank single parameters by Fisher information, for masks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +19,9 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Rank entries by Fisher information, and write each entry's rank.
+    """Rank entries by Fisher information, and write the rank of each entry.
 
-    The first ⌈f·n⌉ of a ranking are the mask of fraction f.
+    The mask of a fraction ``f`` consists of the first ``ceil(f * n)`` of ``n`` ranked entries.
     """
     import safetensors.numpy
 

@@ -1,4 +1,4 @@
-"""The step `report_page`: one page with all tables, figures, costs and origins."""
+"""The step `report_page`: write one HTML page with all tables, figures, costs and sources."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ def jobs(context: "Context") -> Iterator[Job]:
     from subtune.steps.exhibits import describe_exhibit
 
     config, paths = context.config, context.paths
-    # The tables and figures over all experiments are shown only if there are several.
+    # The summary of all experiments is only shown if there are several.
     answer = [
         describe_exhibit(
             exhibit, [paths.summary(exhibit.name, ending) for ending in exhibit.endings]
@@ -44,7 +44,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the page, which opens without a network."""
+    """Write the page. It can be opened without a network."""
     import yaml
 
     from subtune.analysis.tables import read_table

@@ -1,4 +1,4 @@
-"""The step `runs`: the table of all runs."""
+"""The step `runs`: write the table of all runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the table of the runs of finished sweeps."""
+    """Write a table of all runs in finished sweeps."""
     from subtune.analysis.tables import join_run_ids
 
     finished = join_run_ids(job.spec["planned"], job.inputs["sweeps"], job.inputs["searches"])
@@ -36,10 +36,10 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 def write_table_of_runs(
     job: Job, finished: Sequence[Mapping[str, Any]], outputs: Mapping[str, str]
 ) -> None:
-    """Write the table of finished runs, and the meanings of its columns.
+    """Write the table of finished runs, and a table with the meaning of each column.
 
-    ``finished``: from `subtune.analysis.tables.join_run_ids`, of what the job's spec has as
-    ``planned``.
+    ``finished`` is the result of `subtune.analysis.tables.join_run_ids` for the runs that the
+    job's spec lists under ``planned``.
     """
     from subtune.analysis.tables import column_meanings, table_of_runs
 

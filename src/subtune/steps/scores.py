@@ -1,7 +1,8 @@
-"""The step `scores`: numbers of an experiment's runs.
+"""The step `scores`: compute the tables from which an experiment's tables and figures are made.
 
-Scores of all runs; scores at the best learning rates, on the most training rows and on every number
-of rows; pseudo-values of scores, for intervals; learning curves; and changes of parameters.
+They contain the scores of all runs, the scores at the best learning rates (with all training
+examples, and for each number of them), pseudo-values for intervals, learning curves, and changes
+of parameters.
 """
 
 from collections import Counter
@@ -41,7 +42,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         tasks = [context.config.all_tasks()[task] for task in experiment.tasks]
         columns = [asdict(column) for column in list_score_columns(tasks, paper.metrics)]
         for column in columns:
-            # Titles are left out because they change no score.
+            # Titles do not affect scores.
             del column["title"]
         spec = {
             "runs": _describe_runs(context.plan.experiments[name]),
@@ -49,7 +50,7 @@ def jobs(context: "Context") -> Iterator[Job]:
             "columns": columns,
             "paper": experiment.paper or "",
             "margin": experiment.margin,
-            # The methods and tasks whose changes of single parameters are drawn.
+            # Methods and tasks for which a figure shows the changes of single parameters.
             "drawn": [
                 [exhibit.needs.methods[0], exhibit.tasks[0]]
                 for exhibit in paper.exhibits
@@ -67,7 +68,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         outputs = {table: context.paths.data(name, table) for table in SCORE_TABLES}
         models = [context.paths.model(context.plan.model_ids[m]) for m in experiment.models]
         inputs = context.finished_inputs(context.plan.find_sweeps(name)) | {"models": models}
-        # Runs, which are in the spec, have ids that depend on the content of these files.
+        # The ids of runs, which are part of the spec, depend on the content of these files.
         files = {
             task.name: {
                 "rows": str(judging_file(context.config, task, experiment.folds)),
@@ -81,7 +82,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def _describe_runs(runs: "Sequence[PlannedRun]") -> list[dict[str, Any]]:
-    """Return what scores need of each run; ``planned`` is the number of its seeds or folds."""
+    """Describe each run for the job. ``planned`` is the number of its seeds or folds."""
     from subtune.analysis.chosen_runs import SETTING
 
     described = []
@@ -95,7 +96,7 @@ def _describe_runs(runs: "Sequence[PlannedRun]") -> list[dict[str, Any]]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the tables of the runs of finished sweeps."""
+    """Write the score tables of all runs in finished sweeps."""
     from subtune.analysis.tables import join_run_ids
 
     finished = join_run_ids(job.spec["runs"], job.inputs["sweeps"], job.inputs["searches"])
@@ -104,12 +105,12 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
 
 
 def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[str, "pd.DataFrame"]:
-    """Return the tables `SCORE_TABLES` of finished runs.
+    """Compute the tables `SCORE_TABLES` from finished runs.
 
-    ``finished``: from `subtune.analysis.tables.join_run_ids`.
+    ``finished`` is the result of `subtune.analysis.tables.join_run_ids`.
 
     Raises:
-        SubtuneError: recorded predictions do not give the recorded score.
+        SubtuneError: the score of recorded predictions differs from the recorded score.
     """
     import pandas as pd
 
@@ -138,7 +139,7 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     chosen = chosen_runs.with_verdicts(chosen_runs.on_most_rows(best), store, columns)
     chosen = chosen.assign(margin=asked["margin"])
     drawn = {(method, task) for method, task in asked["drawn"]}
-    # Outside papers, scores on fewer rows show what more labels would add.
+    # Scores on fewer examples show what more labels would gain. Papers do not need them.
     row_scores = run_scores.row_scores(chosen if asked["paper"] else best, store, columns)
     predictions = {
         name: read_predictions(
@@ -150,7 +151,7 @@ def make_score_tables(job: Job, finished: Sequence[Mapping[str, Any]]) -> dict[s
     }
     brought, brought_rows = score_brought_predictions(chosen, store, columns, predictions)
     if len(brought):
-        # Two models of the same files have the same runs.
+        # Two models with the same files share their runs.
         row_scores = pd.concat([row_scores, brought_rows]).drop_duplicates("run")
     return {
         "scores": every,

@@ -1,4 +1,4 @@
-"""The step `search`: learning rates that are searched, for all seeds and folds of methods."""
+"""The step `search`: search the learning rates of methods, once for all seeds and folds."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def jobs(context: "Context") -> Iterator[Job]:
-    """Yield a job for the searches that train together."""
+    """Yield a job for each set of searches that train together."""
     plan, paths = context.plan, context.paths
     for key, ids in plan.search_jobs.items():
         runs = [run for run in plan.runs.values() if run.search in ids]
@@ -26,7 +26,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Search for learning rates, and write each with every rate that was tried."""
+    """Search learning rates, and write the best one of each search with all that were tried."""
     from subtune.runs.learning_rates import find_learning_rates
     from subtune.runs.spec import SearchSpec
 

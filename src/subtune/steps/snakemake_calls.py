@@ -1,4 +1,4 @@
-"""Calls of Snakemake with this workflow: how one starts, and what it says at its end.
+"""Call Snakemake with this workflow, and summarise failures and answers at the end.
 
 The library does not import Snakemake. It reads the public events of Snakemake's logger.
 """
@@ -20,25 +20,25 @@ from subtune.core.files import Layout
 from subtune.core.gpus import count_gpus
 from subtune.core.process import count_cores
 
-# Snakemake's options for the number of jobs at once.
+# The options of Snakemake that set the number of parallel jobs.
 PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
-# The bytes that a call needs for temporary files, such as copies of the rules.
+# Bytes that a call needs for temporary files, such as copies of the rules.
 TEMPORARY_BYTES = 10 * 2**20
-# The most letters of a job's last line.
+# The last line of a log is cut to this number of characters.
 LAST_LETTERS = 500
-# The words of Slurm's plugin about a job that it could not submit.
+# What the Slurm plugin prints about a job that it could not submit.
 NOT_SUBMITTED = re.compile(
     r"(?s)(?:sbatch failed.*? was|submission failed.*? exception:)"
     r"(.+?)(?:\n *sbatch call|For further error details|$)"
 )
-# The plugin's and Snakemake's words about a job's end: Slurm's state, a signal, or missing files.
+# What the plugin and Snakemake print when a job ends: a Slurm state, a signal, or missing files.
 END = re.compile(r"(?:SLURM status is: '|died with <Signals\.|successfully, but )([\w ]+)")
-# The beginning of a line of `subtune.core.process.report`.
+# The prefix of lines that `subtune.core.process.report` writes.
 TIME_OF_DAY = re.compile(r"\d\d:\d\d:\d\d  (?:error: )?")
 
 
 def workflow_directory() -> Path:
-    """Return the directory of the Snakefile: a clone's top, or one inside the installed package."""
+    """Return the directory of the Snakefile: the repository, or a part of the installed package."""
     package = Path(__file__).parents[1]
     installed = package / "pipeline"
     return installed if installed.is_dir() else package.parents[1]
@@ -47,7 +47,7 @@ def workflow_directory() -> Path:
 def snakemake_command(*arguments: str) -> list[str]:
     """Return the command that calls Snakemake with this workflow.
 
-    Python modules and profiles in the current folder are not used.
+    Python modules and profiles in the working directory are ignored.
     """
     directory = workflow_directory()
     options = [f"--snakefile={directory / 'Snakefile'}"]
@@ -56,10 +56,10 @@ def snakemake_command(*arguments: str) -> list[str]:
 
 
 def offer_library(folder: Path) -> None:
-    """Put ``folder`` on the Python path of all later processes.
+    """Add ``folder`` to the Python path of all processes started from now on.
 
-    The environments of jobs do not have subtune. Python modules in their current folder are not
-    imported.
+    This is needed because subtune is not installed in the environments of jobs. Python modules in
+    the working directory of jobs are ignored.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
     before = os.environ.get("PYTHONPATH")
@@ -69,8 +69,7 @@ def offer_library(folder: Path) -> None:
 def call_snakemake(arguments: Sequence[str]) -> NoReturn:
     """Replace this process by Snakemake with this workflow.
 
-    By default, Snakemake uses all cores and GPUs. A profile of the workflow
-    can be given by its name.
+    By default, Snakemake uses all cores and GPUs. The workflow's own profiles can be given by name.
 
     Raises:
         SubtuneError: there is no space for temporary files, or Python may not be started.
@@ -85,7 +84,7 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
         if word == "--profile" and not Path(words[place]).exists() and profile.is_dir():
             words[place] = str(profile)
     if not any(word.startswith(PARALLEL) for word in words):
-        # With `=`, no target is read as an option's value.
+        # With `=`, Snakemake cannot read a target as the value of an option.
         gpus = [f"--resources=gpu={count_gpus()}"] if count_gpus() else []
         words = [f"--cores={count_cores()}", *gpus, *words]
     command = snakemake_command(*words)
@@ -94,7 +93,7 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
 
 
 class Failure(NamedTuple):
-    """A failed job: its rule and wildcards, its logs, and what Snakemake's executor said of it."""
+    """A failed job: rule and wildcards, log files, and the message of Snakemake's executor."""
 
     job: str
     logs: Sequence[str]
@@ -102,7 +101,7 @@ class Failure(NamedTuple):
 
 
 class CallEvents(logging.Handler):
-    """What a call makes, and which of its jobs fail, from the events of Snakemake's logger."""
+    """Collects output files and failed jobs of a call from the events of Snakemake's logger."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,11 +109,11 @@ class CallEvents(logging.Handler):
         self._logs: dict[int, Sequence[str]] = {}
         self._made: set[str] = set()
         self.failures: dict[int, Failure] = {}
-        # The last error of each thread. The thread then reports the local job that it ended.
+        # The last error of each thread. The thread then reports which local job failed.
         self._errors: dict[int | None, str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note an event; the names of events are those of Snakemake's `LogEvent`."""
+        """Handle an event. The event names are those of Snakemake's ``LogEvent``."""
         said, event = vars(record), getattr(record, "event", None)
         if event == "job_info":
             id = said["jobid"]
@@ -125,28 +124,28 @@ class CallEvents(logging.Handler):
             self.failures.pop(said["job_id"], None)
         elif event == "job_error":
             message = said["rule_msg"] or self._errors.pop(record.thread, "")
-            self._note(said["jobid"], said["log"], message)
+            self._add_failure(said["jobid"], said["log"], message)
         elif event == "error":
             message = record.getMessage()
             self._errors[record.thread] = message
             if found := re.search(r"Job (\d+) .*files are missing", message):
-                self._note(int(found[1]), self._logs.get(int(found[1]), ()), message)
+                self._add_failure(int(found[1]), self._logs.get(int(found[1]), ()), message)
 
-    def _note(self, id: int, logs: Sequence[str], said: str) -> None:
+    def _add_failure(self, id: int, logs: Sequence[str], said: str) -> None:
         self.failures[id] = Failure(self._names.get(id, f"job {id}"), logs, said)
 
     def print_failures(self) -> None:
-        """Print why jobs failed, after everything else that Snakemake prints."""
+        """Print why jobs failed, after all other output of Snakemake."""
         if self.failures:
             lines = failures_in_lines(self.failures.values())
             atexit.register(print, lines, file=sys.stderr)
 
     def print_answers(self, paths: Layout, papers: Mapping[str, str]) -> None:
-        """Print the answers that this call made, and how many claims of papers hold.
+        """Print the answers of this call, and how many claims of the papers hold.
 
         Args:
-            paths: the paths of the results.
-            papers: the citation of each experiment's paper, by the experiment's name.
+            paths: the layout of the results directory.
+            papers: maps the name of each experiment to the citation of its paper.
         """
         from subtune.exhibits.answer_tables import format_answers
         from subtune.exhibits.finding_tables import format_papers
@@ -167,9 +166,10 @@ class CallEvents(logging.Handler):
 
 
 def failures_in_lines(failures: Iterable[Failure]) -> str:
-    """Return one line for each reason, with the jobs that failed for it and the log of one.
+    """Return one line for each reason, with the jobs that failed for it and the log of the first.
 
-    The reason is the last line of a job's log, or why the job was not submitted.
+    The reason is the last line of the job's log, or the scheduler's message if the job could not be
+    submitted.
     """
     jobs: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for failure in sorted(failures):
@@ -181,9 +181,9 @@ def failures_in_lines(failures: Iterable[Failure]) -> str:
         logs, text = [Path(log) for log in failure.logs], ""
         if logs and logs[0].is_file():
             text = logs[0].read_text(encoding="utf-8", errors="replace").strip()
-        # If a job's own log is empty, the scheduler's log, which is the last one, may say more.
+        # If the job's log is empty, the scheduler's log, which is the last one, may say more.
         log = f" (log: {logs[0 if text else -1].resolve()})" if logs else ""
-        last = TIME_OF_DAY.sub("", (text or "its own log is empty").splitlines()[-1], count=1)
+        last = TIME_OF_DAY.sub("", (text or "the job's log is empty").splitlines()[-1], count=1)
         end = END.search(failure.said)
         reason = cut(last, LAST_LETTERS) + (f" ({end[1]})" if end else "")
         jobs[reason].append((failure.job, log))

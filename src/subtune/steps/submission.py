@@ -1,4 +1,4 @@
-"""The step `submission`: zip files for the GLUE server."""
+"""The step `submission`: write zip files for the GLUE server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def jobs(context: "Context") -> Iterator[Job]:
-    """Yield a job for each experiment with rows that the server scores."""
+    """Yield a job for each experiment with a test set that the server scores."""
     from subtune.exhibits.glue_server import list_submissions
 
     paths = context.paths

@@ -1,4 +1,4 @@
-"""The step `test_predictions`: predictions of the test rows that the GLUE server scores."""
+"""The step `test_predictions`: predict the test sets that the GLUE server scores."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def jobs(context: "Context") -> Iterator[Job]:
-    """Yield a job for each experiment with GLUE's rows, and model."""
+    """Yield a job for each model of each experiment on GLUE."""
     from subtune.exhibits.glue_server import list_submissions
 
     config, plan, paths = context.config, context.plan, context.paths
@@ -21,7 +21,7 @@ def jobs(context: "Context") -> Iterator[Job]:
         tasks = [*filter(config.is_submitted, experiment.tasks)]
         for model in experiment.models if list_submissions(config, experiment) else ():
             runs = [[*plan.runs_by_method(name, model, task).values()] for task in tasks]
-            # Any run of a task will do, because all methods share model and tokens.
+            # All methods share model and tokens, so any run of a task will do.
             firsts = [plan.runs[run].spec for run, *_ in runs]
             inputs = {
                 "chosen": paths.data(name, "chosen"),
@@ -37,7 +37,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Predict the test rows with a model's chosen runs, and write the logits, run by run."""
+    """Predict the test sets with the chosen runs of a model, and write the logits of each run."""
     import pandas as pd
 
     from subtune.analysis.chosen_runs import best_of_seeds
@@ -55,7 +55,7 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     for name, tokens in zip(job.spec["tasks"], job.inputs["tokens"], strict=True):
         runs = best.loc[best["task"] == name, "run"].unique()
         specs = [records.read_spec(store, run) for run in runs]
-        # A regression on embeddings reads other tokens.
+        # A regression on texts or embeddings does not read these tokens.
         specs = [spec for spec in specs if not isinstance(spec.recipe, Fit)]
         if specs:
             model = load_spec_encoder(specs[0], job.inputs["model"]).to(prepare_device(threads))

@@ -1,4 +1,4 @@
-"""The step `tokens`: the token ids of one task for one tokenizer."""
+"""The step `tokens`: tokenize the examples of one task."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,13 +9,13 @@ from subtune.steps.jobs import Job
 if TYPE_CHECKING:
     from subtune.steps.context import Context
 
-# Minutes, and megabytes beside the token ids, for which a job asks.
+# The resources of a job: minutes, and megabytes in addition to the token ids.
 MINUTES = 30
 MEMORY_MB = 1000
 
 
 def jobs(context: "Context") -> Iterator[Job]:
-    """Yield a job for the token ids of each task, length and tokenizer."""
+    """Yield a job for each combination of task, maximum length and tokenizer."""
     for key, tokens in context.plan.tokens.items():
         inputs = {
             "rows": context.paths.dataset(tokens.data.key),
@@ -28,7 +28,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Write the token ids of one task as an Arrow folder of splits."""
+    """Tokenize the examples of one task, and write all splits as Arrow files."""
     from subtune.data.load import read_splits, tokenize
     from subtune.runs.spec import TokensSpec
 

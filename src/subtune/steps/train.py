@@ -1,7 +1,7 @@
-"""The step `train`: the runs of one sweep, each of which leaves a record in the run store.
+"""The step `train`: train the runs of one sweep, and write a record of each run.
 
-Records and checkpoints are not outputs, so Snakemake does not delete them. A job that is called
-again trains only the runs that are not recorded, from their checkpoints if there are some.
+Records and checkpoints are not outputs of the job, so Snakemake does not delete them. If the job
+is called again, it only trains the runs without a record, and continues from their checkpoints.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -32,7 +32,7 @@ def jobs(context: "Context") -> Iterator[Job]:
 
 
 def run(job: Job, outputs: dict[str, str], threads: int) -> None:
-    """Train the runs of one sweep, and write a record of each and a table of them."""
+    """Train the runs of one sweep, write their records, and write a table of them."""
     import pandas as pd
 
     from subtune.runs import records
@@ -45,11 +45,11 @@ def run(job: Job, outputs: dict[str, str], threads: int) -> None:
     planned = [PlannedRun.model_validate(run) for run in job.spec["runs"]]
     runs = {run.key: run.with_found_rate(rates) for run in planned}
     missing = [spec for spec in runs.values() if not records.is_recorded(store, spec.id)]
-    report(f"{len(runs)} runs: {len(runs) - len(missing)} on record, {len(missing)} to train")
+    report(f"{len(runs)} runs: {len(runs) - len(missing)} recorded, {len(missing)} to train")
     with training(job, threads) as train:
         if missing:
             train([*runs.values()])
-    # `compare` trains a sweep or search in parts, which have no table.
+    # `compare` trains a sweep or a search in parts, without a table.
     if "sweep" in outputs:
         rows = [
             {"key": key, "run": spec.id} | records.read_outcome(store, spec.id)
@@ -66,16 +66,16 @@ def make_trainer(
     threads: int,
     scored_selections: Collection[str] = (),
 ) -> "Train":
-    """Return a function that trains runs of one model and task, and records them.
+    """Return a function that trains and records runs of one model on one task.
 
     Args:
-        inputs: the paths of the model, the token ids, the rankings and, if a run reads them, the
-            texts; all are read when the function is first called.
-        store: the directory of records.
-        checkpoints: the runs' checkpoints.
-        report: a function that gets lines about epochs and records.
-        threads: the number of threads.
-        scored_selections: ids of selections whose runs are also scored on their training rows.
+        inputs: paths of the model, the token ids, the rankings, and the texts of runs that need
+            texts. All are read at the first call of the returned function.
+        store: the directory of run records.
+        checkpoints: the checkpoints of the runs.
+        report: called with a line of text after each epoch and each record.
+        threads: the number of CPU threads.
+        scored_selections: ids of selections whose runs are also scored on their training set.
     """
     from subtune.data.load import read_examples
     from subtune.methods.single_entries import read_entry_values
@@ -101,9 +101,9 @@ def make_trainer(
 
 @contextmanager
 def training(job: Job, threads: int) -> "Iterator[Train]":
-    """Yield a job's function that trains and records runs, until a signal asks it to stop.
+    """Yield a function that trains and records the runs of a job until a signal stops it.
 
-    At the end without an error, the checkpoints are removed.
+    If the block ends without an error, the checkpoints are removed.
     """
     from subtune.training.checkpoints import Checkpoints
 

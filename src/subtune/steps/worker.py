@@ -1,9 +1,9 @@
-"""A worker of `subtune.compare`: does one job after another, and ends with its caller.
+"""A worker process of `subtune.compare`: runs one job after another until its caller ends.
 
-A line of standard input is JSON: a job, and the path of its log. The answer is a line of JSON:
-``error`` is the message of a failure or null, and ``stopped`` says whether the job was asked to
-stop. SIGUSR1 asks a job to stop. After SIGTERM, or if the caller is gone, the worker ends too. In
-each of these cases, a job that trains first writes a checkpoint.
+Each line of standard input is a JSON object with a job and the path of its log. The worker answers
+with a line of JSON: ``error`` is an error message or null, and ``stopped`` is true if the job was
+stopped by a signal. SIGUSR1 stops a job. SIGTERM, or the end of the caller, also ends the worker.
+A job that trains writes a checkpoint before it stops.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ from subtune.steps.jobs import Job
 
 
 def main() -> None:
-    """Do the jobs of standard input."""
-    # Libraries may print; only answers go to the caller.
+    """Run the jobs that arrive on standard input."""
+    # Libraries may print to standard output, which is reserved for answers.
     answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     orders: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
@@ -37,17 +37,17 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGUSR1, lambda *_: None)
-    threading.Thread(target=_read, args=(orders,), daemon=True).start()
-    # Libraries read the places of their caches when they are imported.
+    threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()
+    # Libraries read the paths of their caches when they are imported.
     with tempfile.TemporaryDirectory(prefix="subtune-") as private:
         os.environ["HF_DATASETS_CACHE"] = private
         if "HF_HUB_OFFLINE" in os.environ:
             os.environ["HF_HOME"] = private
-        # What takes seconds is imported while no job has come.
+        # These imports take seconds. They run before the first job arrives.
         for library in ("subtune.training.recorded_runs", "sklearn.linear_model"):
             import_module(library)
         while order := orders.get():
-            answer = _answer(Job(**order["job"]), Path(order["log"]))
+            answer = _run_order(Job(**order["job"]), Path(order["log"]))
             if ends:
                 break
             with contextlib.suppress(BrokenPipeError):
@@ -57,15 +57,15 @@ def main() -> None:
     signal.raise_signal(signal.SIGTERM)
 
 
-def _read(orders: SimpleQueue[dict[str, Any] | None]) -> None:
-    """Pass on the lines of standard input. At its end, the caller is gone."""
+def _read_orders(orders: SimpleQueue[dict[str, Any] | None]) -> None:
+    """Put the lines of standard input into a queue. When input ends, the caller has ended too."""
     for line in sys.stdin:
         orders.put(json.loads(line))
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _answer(job: Job, log: Path) -> dict[str, Any]:
-    """Do a job, and return the answer."""
+def _run_order(job: Job, log: Path) -> dict[str, Any]:
+    """Run a job, and return the answer."""
     from subtune.steps.jobs import run_job
 
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ ENDS = {
     "a mistake": ("10:00:00  on a\n10:00:01  error: no rows\n", "", "no rows (log: {own})"),
     "a traceback": ("Traceback:\n  a\nKeyError: 'b'\n\n", "", "KeyError: 'b' (log: {own})"),
     "killed": ("epoch 1\n", "died with <Signals.SIGKILL: 9>.", "epoch 1 (SIGKILL) (log: {own})"),
-    "early": ("", "SLURM status is: 'TIMEOUT'.", "its own log is empty (TIMEOUT) (log: {other})"),
+    "early": ("", "SLURM status is: 'TIMEOUT'.", "the job's log is empty (TIMEOUT) (log: {other})"),
     "no files": ("end\n", MISSING, "end (some output files are missing) (log: {own})"),
     "a long line": ("a" * 999, "", "a" * 497 + "... (log: {own})"),
     "refused": (
@@ -45,7 +45,7 @@ def test_jobs_that_failed_alike_are_in_one_line():
     failures = [Failure(f"train {name}", [], SBATCH.format("No")) for name in "dcab"]
     line = "train a, train b, train c and 1 other failed: not submitted, sbatch: error: No"
     assert failures_in_lines(failures) == line
-    assert failures_in_lines([Failure("a", [], "")]) == "a failed: its own log is empty"
+    assert failures_in_lines([Failure("a", [], "")]) == "a failed: the job's log is empty"
 
 
 def test_a_call_without_space_for_temporary_files_gets_one_line(tmp_path, monkeypatch, capsys):
