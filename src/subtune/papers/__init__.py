@@ -1,4 +1,4 @@
-"""The papers, one folder each, and what experiments take from the papers that they reproduce."""
+"""The papers, one package each, and the settings that experiments take from them."""
 
 import importlib
 import pkgutil
@@ -8,7 +8,7 @@ from subtune.core.errors import SubtuneError, one_of
 from subtune.papers.paper import Paper
 from subtune.plan.plan import Plan
 
-# The paper of an experiment that reproduces no paper.
+# Stands for the paper in experiments that reproduce none.
 NO_PAPER = Paper(name="", citation="")
 
 
@@ -18,19 +18,19 @@ def paper_names() -> list[str]:
 
 
 def find_paper(name: str | None) -> Paper:
-    """Return a paper by its name, or `NO_PAPER` without a name."""
+    """Return the paper with this name, or `NO_PAPER` if the name is empty or None."""
     if not name:
         return NO_PAPER
-    # Import by name, because a paper adds only its folder: no list names the papers.
+    # Papers are imported by name, so that a new paper only needs its own package.
     return importlib.import_module(f"{__name__}.{name}").PAPER
 
 
 def with_papers(config: Config) -> Config:
-    """Return the configuration; an experiment with the name of a paper reproduces this paper.
+    """Set ``paper`` in each experiment that is named after a paper, and check all papers.
 
     Raises:
-        SubtuneError: a paper is unknown, or an experiment has several models but its
-            paper shows the Fisher information of one.
+        SubtuneError: a paper is unknown, or an experiment with several models reproduces a paper
+            that shows the Fisher information of one model.
     """
     problems, named = [], {}
     for name, experiment in config.experiments.items():
@@ -42,9 +42,9 @@ def with_papers(config: Config) -> Config:
             problems.append(f"experiments.{name}.paper: {known}")
         elif len(experiment.models) > 1 and find_paper(experiment.paper).shows_information():
             problems.append(
-                f"experiments.{name}: found {len(experiment.models)} models, expected one: "
-                f"{experiment.paper} shows the Fisher information of one model; write an "
-                "experiment for each"
+                f"experiments.{name}.models: found {len(experiment.models)} models, expected one, "
+                f"because {experiment.paper} shows the Fisher information of one model; write one "
+                "experiment for each model"
             )
     if problems:
         raise SubtuneError("\n".join(problems))
@@ -52,7 +52,7 @@ def with_papers(config: Config) -> Config:
 
 
 def with_information(config: Config) -> set[str]:
-    """Return the names of experiments whose paper shows their model's Fisher information."""
+    """Return the names of the experiments whose tables or figures show Fisher information."""
     return {
         name
         for name, experiment in config.experiments.items()
@@ -61,10 +61,10 @@ def with_information(config: Config) -> set[str]:
 
 
 def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
-    """Return the keys of an experiment's runs that are also scored on their training rows.
+    """Return the keys of an experiment's runs that are also scored on their training set.
 
-    These are the runs of `Paper.scored_on_training_rows` with the most training rows, on all tasks
-    except `Paper.tasks_apart`.
+    These are the runs of the methods in `Paper.scored_on_training_rows` on the largest training
+    set, for all tasks except `Paper.tasks_apart`.
     """
     paper = find_paper(config.experiments[name].paper)
     return {

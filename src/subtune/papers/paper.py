@@ -1,4 +1,4 @@
-"""Declarations of papers: tables, figures, claims and printed numbers."""
+"""Declare a paper: its tables, figures, claims and printed numbers."""
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,14 +16,14 @@ from subtune.core.files import hash_files, read_package_yaml
 from subtune.exhibits.output import ExperimentResults
 from subtune.exhibits.score_tables import AVERAGE
 
-# Tables of the Fisher information of one model on every task.
+# Tables with the Fisher information of one model on each task.
 INFORMATION = (
     "component_shares",
     "parameter_information",
     "layernorm_information",
     "global_layernorm_information",
 )
-# Columns of the printed tables that every paper has, even if they are empty.
+# The columns of printed tables that may be missing. Missing tables are treated as empty.
 COUNTS = ["model", "method", "printed"]
 COLUMNS = {
     "scores":
@@ -34,16 +34,15 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Needs:
-    """What an experiment's results must have for a table or a figure.
+    """The results that a table or figure needs.
 
     Attributes:
-        methods: methods that were trained.
+        methods: all of these methods must have been trained.
         seeds: the minimum number of seeds.
-        questions: the minimum number of pairs of model and task.
-        fractions: whether masks were trained.
-        tables: tables of `ExperimentResults` that not every experiment has. If one is
-            ``parameter_changes``, the exhibit shows the changes of its only method on its only
-            task.
+        questions: the minimum number of combinations of a model and a task.
+        fractions: whether masks must have been trained.
+        tables: names of tables in `ExperimentResults` that only some experiments have. A figure
+            that needs ``parameter_changes`` has exactly one method and one task.
     """
 
     methods: tuple[str, ...] = ()
@@ -53,7 +52,7 @@ class Needs:
     tables: tuple[str, ...] = ()
 
     def are_met(self, results: ExperimentResults) -> bool:
-        """Return whether an experiment's results are enough. Runs that diverged count, too."""
+        """Check whether the results contain everything that is needed. Diverged runs count, too."""
         chosen = results["chosen"]
         return (
             {*self.methods} <= {*chosen["method"]}
@@ -69,13 +68,14 @@ class Table:
     """A table, written as CSV, Markdown and LaTeX.
 
     Attributes:
-        name: the name of its files; ``table2`` is shown as Table 2.
-        title: its heading.
-        caption: all explanations that a reader needs.
-        make: makes it from `ExperimentResults`, as a data frame or a `Styled` table.
-        needs: what the table needs of the results; an experiment without it lacks the table.
-        tasks: the tasks that the table shows. By default, it shows all tasks; a paper's own table
-            leaves out `Paper.tasks_apart`.
+        name: the stem of the file names. ``table2`` is shown as Table 2.
+        title: the heading.
+        caption: explains everything that a reader needs to know.
+        make: a function that takes `ExperimentResults` and returns a data frame or a `Styled`
+            table. For a `Figure`, it returns a matplotlib figure.
+        needs: the results that are needed. The table is left out if they are missing.
+        tasks: the tasks that are shown. By default all tasks, and in a paper's own tables all
+            except `Paper.tasks_apart`.
     """
 
     name: str
@@ -96,22 +96,21 @@ class Figure(Table):
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper as a table of contents.
+    """A paper: the tables and figures to reproduce, and its claims.
 
     Attributes:
-        name: its name in configurations, and of its folder.
-        citation: its name in the report.
-        exhibits: its tables and figures, in the paper's order.
-        claims: its claims.
-        metrics: by task, the metric that the paper shows if it is not the task's first. This metric
-            also chooses epochs and learning rates. Recorded predictions and changes still come from
-            the epoch that is best by the task's first metric.
-        scored_on_training_rows: methods whose runs are also scored on their training rows.
-        printed_data: by the name of one of our tables, the paper's table of the same numbers. A
-            ``value`` becomes a share of its task's sum.
-        printed_learning_rates: by method, the paper's table of its best learning rates.
-        tasks_apart: tasks with their own exhibits and claims; the paper's other exhibits and claims
-            leave them out.
+        name: the name in configurations, and of the paper's package.
+        citation: the name that is shown in the report.
+        exhibits: the tables and figures, in the order of the paper.
+        claims: the claims that are tested.
+        metrics: maps a task to the metric that the paper uses, if this is not the task's first
+            metric. It is used to choose epochs and learning rates. Recorded predictions and
+            changes still come from the best epoch by the task's first metric.
+        scored_on_training_rows: methods whose runs are also scored on their training set.
+        printed_data: maps the name of one of our tables to the paper's table with the same numbers.
+            Each ``value`` is divided by the sum over its task.
+        printed_learning_rates: maps a method to the paper's table of its best learning rates.
+        tasks_apart: tasks that are only used by tables, figures and claims of their own.
     """
 
     name: str
@@ -125,14 +124,14 @@ class Paper:
     tasks_apart: tuple[str, ...] = ()
 
     def shows_information(self) -> bool:
-        """Return whether the paper shows the Fisher information of an experiment's model."""
+        """Return whether any table or figure shows Fisher information."""
         return any({*exhibit.needs.tables} & {*INFORMATION} for exhibit in self.exhibits)
 
     def claims_on(self, tasks: Collection[str]) -> list[Claim]:
-        """Return the claims that an experiment with these tasks tests.
+        """Return the claims that can be tested on these tasks.
 
-        A claim about some of ``tasks_apart`` needs one of them; every other claim needs another
-        task.
+        A claim about ``tasks_apart`` needs one of these tasks. All other claims need at least one
+        other task.
         """
         apart, together = set(self.tasks_apart), set(tasks) - set(self.tasks_apart)
         claims = []
@@ -144,7 +143,7 @@ class Paper:
 
     @property
     def folder(self) -> Path:
-        """The folder of the paper's printed numbers, with one CSV file per table."""
+        """The directory of the paper's printed numbers, with one CSV file per table."""
         return Path(__file__).parent / self.name / "printed"
 
     def version(self) -> str:
@@ -153,16 +152,16 @@ class Paper:
         return hash_files(*sorted(paths))
 
     def printed(self, name: str) -> pd.DataFrame:
-        """Return one of the paper's tables, by the name of its file.
+        """Read one of the paper's tables. ``name`` is the stem of its file name.
 
-        The table ``scores`` has these columns:
+        The columns of the table ``scores``:
 
         * ``exhibit``, ``model``, ``split``, ``metric``
-        * ``method``: the name in `METHODS`, if there is one
+        * ``method``: the name in `METHODS` if the method is known there
         * ``params``: the number of trained parameters, as text
         * ``task``: MNLI is ``mnli_matched`` and ``mnli_mismatched``
-        * ``value``: the score, from 0 to 1
-        * ``is_average``: whether the score is a mean over the paper's tasks
+        * ``value``: the score as a number from 0 to 1
+        * ``is_average``: whether the score is the mean over the tasks of the paper
         """
         path = self.folder / f"{name}.csv"
         if name in COLUMNS and not path.is_file():
@@ -173,16 +172,16 @@ class Paper:
             return rows
         return rows.assign(
             value=rows["value"] / rows["scale"],
-            # Papers join methods with a plus sign, subtune with a comma.
+            # Papers combine methods with a plus sign, subtune with a comma.
             method=rows["method"].astype(str).str.replace(" + ", ",", regex=False),
             is_average=rows["metric"] == AVERAGE,
         ).drop(columns="scale")
 
     def tables_like_ours(self, *, averages: bool) -> dict[str, pd.DataFrame]:
-        """Return the paper's numbers in the form of our tables, by the names of our tables.
+        """Return the paper's numbers in the format of our tables. Keys are the names of our tables.
 
         Args:
-            averages: whether to return averages over tasks instead of scores of single tasks.
+            averages: return averages over tasks, instead of the scores of each task.
         """
         scores = self._scores_like_ours()
         wanted = scores[scores["is_average"] == averages]
@@ -195,7 +194,7 @@ class Paper:
         }
 
     def _scores_like_ours(self) -> pd.DataFrame:
-        """Return the paper's scores in the form of ``chosen``; also ``exhibit`` and ``split``."""
+        """Return the paper's scores in the format of ``chosen``, with ``exhibit`` and ``split``."""
         rows = self.printed("scores").rename(columns={"task": "column"})
         name = rows["column"].str
         rows = rows.assign(
@@ -215,9 +214,9 @@ class Paper:
         return rows.merge(printed_rates, on=[*keys, "task"], how="left")
 
     def _trained_parameters(self) -> pd.DataFrame:
-        """Return numbers of trained parameters: ``model``, ``method``, ``trainable``.
+        """Return the trained parameters of each ``model`` and ``method``, as ``trainable``.
 
-        If the paper prints no counts, the numbers are shares of the model.
+        If the paper prints percentages instead of counts, ``trainable`` is a fraction of the model.
         """
         table = self.printed("parameter_counts")
         table = table[~table["printed"].astype(str).str.endswith("%")]
@@ -235,9 +234,9 @@ def _parse_count(text: str) -> float:
 
 
 def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with each ``value`` divided by its task's sum, as ``share``.
+    """Replace the column ``value`` by ``share``: the value divided by the sum over its task.
 
-    Layers with a missing value are left out. A table without values is returned unchanged.
+    Layers with missing values are dropped. A table without ``value`` is returned unchanged.
     """
     if "value" not in rows:
         return rows
@@ -247,15 +246,15 @@ def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_claims(package: str, own: Mapping[str, Any] = MappingProxyType({})) -> tuple[Claim, ...]:
-    """Return the claims in a paper's ``claims.yaml``, in their order.
+    """Read the claims in the ``claims.yaml`` of a paper.
 
-    An entry has the fields of `Claim`. Instead of ``units`` and ``of``, it has a statistic's name
-    with a list of its arguments. Statistics are functions of `subtune.analysis.statistics` and of
-    the paper.
+    Each entry lists the fields of a `Claim`. Instead of ``units`` and ``of``, it contains the name
+    of a statistic and a list of arguments. Statistics are the functions in
+    `subtune.analysis.statistics` and in the paper's own module.
 
     Args:
-        package: the paper's package.
-        own: the names of the module with the paper's statistics.
+        package: the package of the paper.
+        own: the namespace of the module that defines the paper's own statistics.
     """
     every = {**vars(statistics), **own}
     functions = {name: value for name, value in every.items() if inspect.isfunction(value)}

@@ -1,4 +1,4 @@
-"""Tables and figures that every experiment has, and declarations that papers share."""
+"""The tables and figures of all experiments, and declarations that papers share."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -31,26 +31,29 @@ from subtune.papers.paper import Figure, Needs, Paper, Table
 
 SEVERAL_SEEDS = "one standard deviation over seeds, if there are several"
 DIVERGED = (
-    "Diverged means that at every learning rate the loss or a prediction of one seed was not "
-    "finite."
+    "Diverged: at every learning rate, the loss or a prediction was not finite for at least one "
+    "seed."
 )
 REMARKS = (
-    "At the edge: the best learning rate is the smallest or the largest of those tried, so a "
-    "better one may lie beyond it. Still rising: the last epoch is the best, and the score still "
-    "rose over the last third of the epochs, so more epochs may help. Fell: the best epoch is "
-    "before the last third, and the score has fallen since. Changes within the noise are ignored."
+    "At the edge: the best learning rate is the smallest or the largest that was tried, so a "
+    "better one may lie outside this range. Still rising: the last epoch is the best, and the "
+    "score rose over the last third of the epochs, so more epochs may help. Fell: the best epoch "
+    "is before the last third, and the score has decreased since then. Changes within the noise "
+    "are ignored."
 )
 COMPARED = (
-    "Scores at each method's best learning rate and epoch, ours above, the paper's below. The best "
-    "of each block of rows is bold; † marks methods that differ from full fine-tuning. " + DIVERGED
+    "Scores at the best learning rate and epoch of each method: ours above, the paper's below. The "
+    "best score of each block is bold. † marks methods that differ from full fine-tuning. "
+    + DIVERGED
 )
 
 
 def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
-    """Return a table of dev scores above those that a paper's exhibits print.
+    """Declare a table of dev scores, ours above those that the paper prints.
 
     Args:
-        options: options of `subtune.exhibits.score_tables.comparison_table`.
+        exhibits: the tables or figures of the paper that print the scores.
+        options: passed on to `subtune.exhibits.score_tables.comparison_table`.
     """
     return Table(
         name, title, COMPARED, lambda results: comparison_table(results, exhibits, **options)
@@ -58,7 +61,7 @@ def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -
 
 
 def test_scores(name: str, exhibits: Sequence[str]) -> Table:
-    """Return a table of the GLUE server's test scores above printed ones."""
+    """Declare a table of test scores from the GLUE server, ours above the paper's."""
     return Table(
         name,
         "Test scores",
@@ -69,23 +72,24 @@ def test_scores(name: str, exhibits: Sequence[str]) -> Table:
 
 
 def metrics_of_tasks(name: str) -> Table:
-    """Return a table of the tasks' metrics."""
+    """Declare a table that lists the metrics of each task."""
     return Table(
         name,
         "Metrics",
-        "Each task's metric, which also selects epoch and learning rate, and its other metrics.",
+        "The first metric of each task, by which epoch and learning rate are chosen, and its other "
+        "metrics.",
         make=metrics_table,
     )
 
 
 def changes(name: str, title: str, method: str, task: str) -> Figure:
-    """Return a heat map of a method's changes of each parameter of a layer, on one task."""
+    """Declare a heat map that shows how much a method changes each parameter on one task."""
     return Figure(
         name,
         title,
-        "Mean absolute change of a layer's biases and LayerNorm weights after fine-tuning "
-        "(BitFit, section 4). Each figure has its own scale. Layers count from 0. Parameters that "
-        "the method does not train are not shown.",
+        "Mean absolute change of the biases and LayerNorm weights in each layer after fine-tuning "
+        "(BitFit, section 4). Each figure has its own scale. Layers are numbered from 0. "
+        "Parameters that the method does not train are not shown.",
         make=lambda results: draw_parameter_changes(results, method, task),
         needs=Needs(methods=(method,), tables=("parameter_changes",)),
         tasks=(task,),
@@ -95,76 +99,79 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
 ANSWERS = Table(
     "answers",
     "What to train",
-    "The smallest method that loses at most the margin against the reference, for each task, and "
-    "for the mean over all tasks. A method is smaller if its encoder is smaller, or if it trains "
-    "less of an encoder of the same size. The reference is full fine-tuning of the model on which "
-    "it scores best, unless another method beats it by more than the margin with a probability of "
-    "95 % over several seeds. A method is enough if the probability to lose at most the margin is "
-    "at least 95 % over several seeds, or if no method reaches that, at least 50 %. Below: every "
-    "method, the smallest first, its loss against the reference, the loss that it does not exceed "
-    "with a probability of 95 %, and the probability that it is within the margin; methods with at "
-    "least 95 % over several seeds, and references that beat full, are bold. Probabilities are "
-    "over seeds and judging rows, both paired; with a single seed, over rows alone. They are not "
-    "corrected for comparing several methods. Parameters are counted without the classifier, which "
-    "every method trains.",
+    "The smallest method that loses at most the margin against the reference, for each task and "
+    "for the mean over all tasks. Methods are ordered by the size of the encoder and, for equal "
+    "encoders, by the number of trained parameters. The reference is full fine-tuning of the model "
+    "on which it scores best. There is one exception: a method that beats full fine-tuning by more "
+    "than the margin, with a probability of at least 95 % and several seeds. A method is enough if "
+    "it loses at most the margin with a probability of at least 95 % (several seeds). If no method "
+    "is, 50 % are sufficient. The lower table lists all methods, the smallest first: the loss "
+    "against the reference, an upper bound of the loss (95 %), and the probability that the loss "
+    "is within the margin. Methods with a probability of at least 95 % and several seeds are bold, "
+    "as are references that beat full fine-tuning. Probabilities are computed over paired seeds "
+    "and evaluation examples; with a single seed, over examples alone. They are not corrected for "
+    "multiple comparisons. Parameters are counted without the classifier, which every method "
+    "trains.",
     make=answers_table,
 )
 SUMMARY = Table(
     "summary",
     "What each method scores, and what it costs",
-    "Dev score (mean ± standard deviation over seeds) at each method's best learning rate, from "
-    "the highest to the lowest; in a paper's experiment at the best epoch, otherwise each row at "
-    "an epoch that other rows chose. The difference to the reference is paired by seed; its 95 "
-    "% interval is over seeds and dev rows, or with one seed over rows. Trained parameters are "
-    "counted without the classifier. The size on disk includes all changed values and the "
-    "classifier. Seconds are the time of training and evaluating one run; runs side by side share "
-    "the time. Seconds and the best epoch are medians over seeds. Methods are bold if no other is "
-    "better in both score and parameters. One answer: the method predicted the "
-    "same for every row. " + DIVERGED + " " + REMARKS,
+    "Dev score (mean ± standard deviation over seeds) at the best learning rate of each method, in "
+    "descending order. If the experiment reproduces a paper, scores are from the best epoch. "
+    "Otherwise each example is scored at an epoch that was chosen on other examples. The "
+    "difference from the reference is paired by seed; its 95 % interval is computed over seeds and "
+    "dev examples, or with one seed over examples. Trained parameters are counted without the "
+    "classifier. The size on disk includes all changed values and the classifier. Seconds: wall "
+    "time to train and evaluate one run. If runs train side by side, each gets an equal share. "
+    "Seconds and the best epoch are medians over seeds. Methods are bold if no other method is "
+    "better in both score and parameters. One answer: the method predicted the same for every "
+    "example. " + DIVERGED + " " + REMARKS,
     make=summary_table,
 )
 FRONT = Figure(
     "front",
-    "Every method's score, from the smallest method to the largest",
-    "Scores at each method's best learning rate, and the number of trained parameters, without "
-    "the classifier. The black line is the reference, and the band is the margin below it. A bar "
-    "is the 95 % interval of the difference to the reference, paired by seed and dev row, and is "
-    "placed at the reference's score. Points are filled if the method is within the margin with a "
-    "probability of at least 95 %, over several seeds; the last column is this probability. Grey "
-    "squares train nothing in the encoder. Orange diamonds are predictions that were brought. At "
-    "most sixteen methods of a panel are shown, and none that diverged.",
+    "Scores of all methods, from the smallest to the largest",
+    "Scores at the best learning rate of each method, and the number of trained parameters without "
+    "the classifier. The black line is the reference, and the band below it is the margin. Bars "
+    "show the 95 % interval of the difference from the reference, paired by seed and dev example, "
+    "relative to the reference's score. A point is filled if the method is within the margin with "
+    "a probability of at least 95 % and several seeds. The last column shows this probability. "
+    "Grey squares are methods that train nothing in the encoder. Orange diamonds are external "
+    "predictions. Each panel shows at most sixteen methods; diverged methods are left out.",
     make=draw_front,
 )
-# Exhibits that are also made from the runs of all experiments together.
+# Tables and figures that are also made for all experiments together.
 SUMMARIES = (ANSWERS, FRONT, SUMMARY)
 CLAIMS = Table(
     "claims",
     "Claims",
-    "The paper's claims, tested on these runs. The paper judges by a mean, a number of tasks, an "
-    "order or a test's p-value; the table does the same with these runs and with the printed "
-    "numbers. If printed numbers contradict the claim, the last column names them. The 95 % "
-    "interval of the mean is Student's, over units. If there are at least three seeds, a unit is a "
-    "seed's mean over all tasks; otherwise it is a task, and MNLI counts as two. Supported: the "
-    "whole interval agrees with the claim. Not supported: the whole interval contradicts the claim "
-    "by more than the margin. Undecided: all other cases, and fewer than three units. Differences "
-    f"of scores below {EQUIVALENCE_MARGINS['score']} do not count, except in claims about the best "
-    "method on a number of tasks and in claims that state an amount. Ratios within "
-    f"{100 * EQUIVALENCE_MARGINS['ratio']:g} % count as equal. Parameters are counted without the "
-    "classifier; a method that diverged counts as the worst.",
+    "The claims of the paper, tested on these runs. The paper supports a claim with a mean, a "
+    "number of tasks, an order, or the p-value of a test. The table applies the same criterion to "
+    "these runs and to the printed numbers. If printed numbers contradict the claim, the last "
+    "column names them. The 95 % interval of the mean is a t interval over units. With at least "
+    "three seeds, the units are seeds (each the mean over all tasks). Otherwise they are tasks, "
+    "and MNLI counts as two. Supported: the whole interval agrees with the claim. Not supported: "
+    "the whole interval contradicts the claim by more than the margin. Undecided: all other cases, "
+    "and fewer than three units. Score differences below "
+    f"{EQUIVALENCE_MARGINS['score']} do not count, except in claims about the best method on a "
+    "number of tasks and in claims that state an amount. Ratios within "
+    f"{100 * EQUIVALENCE_MARGINS['ratio']:g} % of 1 count as equal. Parameters are counted without "
+    "the classifier. A diverged method counts as the worst.",
     make=lambda results: claims_table(results["claims"]),
     needs=Needs(tables=("claims",)),
 )
 SCORES = Table(
     "scores",
     "Dev scores",
-    "Scores at each method's best learning rate. The best are bold; † marks methods that "
-    "differ from full fine-tuning. " + DIVERGED,
+    "Scores at the best learning rate of each method. The best scores are bold. † marks methods "
+    "that differ from full fine-tuning. " + DIVERGED,
     make=lambda results: comparison_table(results),
 )
 REPRODUCTION = Figure(
     "reproduction",
-    "Every printed score beside ours",
-    "Our score against the reported score, for every printed score that these runs have. Test "
+    "Printed scores and ours",
+    "Our score against the printed score, for all printed scores of methods that were run. Test "
     f"scores are included once you have entered them. Bars are {SEVERAL_SEEDS}.",
     make=draw_reproduction,
     needs=Needs(tables=("reproduction",)),
@@ -172,52 +179,52 @@ REPRODUCTION = Figure(
 PAIRED_TESTS = Table(
     "paired_tests",
     "Pairs of methods",
-    "Each pair of methods, paired by column: the mean difference (first minus second); the "
-    "two-sided p-value of Wilcoxon's signed-rank test, uncorrected and with Holm's correction for "
-    "all pairs.",
+    "Comparison of each pair of methods, paired by score column: the mean difference (first minus "
+    "second), and the two-sided p-value of Wilcoxon's signed-rank test, uncorrected and with "
+    "Holm's correction over all pairs.",
     make=lambda results: paired_tests(results["chosen"]),
     needs=Needs(questions=2),
 )
 CHOICES = Table(
     "choices",
     "What was chosen",
-    "The learning rate, the run and its best epoch for every score of the tables. The plateau is "
-    f"the searched rates whose scores are at most {PLATEAU} lower than the search's best. "
+    "The learning rate, run and best epoch behind every score in the tables. The plateau lists the "
+    f"learning rates whose scores are at most {PLATEAU} below the best one of the search. "
     + REMARKS,
     make=choices_table,
 )
 LEARNING_CURVES = Figure(
     "learning_curves",
     "Learning curves",
-    "Dev score by epoch, for each method at its best learning rate and with its best seed. The "
-    "curve of a diverged run ends where it diverged.",
+    "Dev score after each epoch, for the best learning rate and the best seed of each method. If a "
+    "run diverged, its curve ends there.",
     make=draw_learning_curves,
 )
 SIZES = Figure(
     "sizes",
-    "Score by number of training rows",
-    "Dev score by the number of training rows, at each method's best learning rate for that "
-    f"number. Larger training sets contain the smaller ones. Bands are {SEVERAL_SEEDS}. A line has "
-    "a gap where a run diverged.",
+    "Score by number of training examples",
+    "Dev score against the number of training examples, at the best learning rate of each method "
+    f"for this number. Larger training sets contain the smaller ones. Bands are {SEVERAL_SEEDS}. "
+    "A gap in a line means that a run diverged.",
     make=draw_scores_by_size,
     needs=Needs(tables=("sizes",)),
 )
 SCORES_BY_SIZE = Table(
     "scores_by_size",
-    "Scores by number of training rows",
-    "Dev scores in every metric. Each method has its best learning rate for that number of "
-    "training rows, by the metric of the other tables. The best of each row is bold; if the best "
-    "method changes between rows, curves cross.",
+    "Scores by number of training examples",
+    "Dev scores in all metrics, at the best learning rate of each method for this number of "
+    "training examples. Learning rates are chosen by the metric of the other tables. The best "
+    "score of each row is bold.",
     make=sizes_table,
     needs=Needs(tables=("sizes",)),
 )
-# This table is made with the zip files, so that other exhibits need not wait for them.
+# This table is made with the zip files, so that other tables do not wait for them.
 SUBMISSION = Table(
     "contents",
     "Files for the GLUE server",
-    "The origin of each file in each zip for the GLUE server: the run that predicted it, or the "
-    "reason why all its predictions are equal. Predictions come from the epoch that is best by "
-    "the task's first metric.",
+    "The files in each zip for the GLUE server: the run that made the predictions, or the reason "
+    "why all predictions of a file are the same. Predictions are from the best epoch by the task's "
+    "first metric.",
     make=lambda results: submission_table(results["submission"]),
 )
 
@@ -225,63 +232,60 @@ SUBMISSION = Table(
 CLASSES = Table(
     "classes",
     "Where it fails: labels",
-    "Precision, recall and F1 of each label, with 95 % intervals, for the method that the answer "
-    "names and for full fine-tuning. Rows: those with the label. All predictions are of rows on "
-    "which the run did not train; with several seeds, counts are means over seeds. Intervals are "
-    "over rows (Wilson).",
+    "Precision, recall and F1 of each label with 95 % Wilson intervals, for the method that the "
+    "answer names and for full fine-tuning. Rows: the number of examples with this label. All "
+    "predictions are for examples that the run was not trained on. With several seeds, counts are "
+    "means over seeds.",
     make=classes_table,
     needs=Needs(tables=("classes",)),
 )
 CONFUSION = Figure(
     "confusion",
     "Where it fails: which labels are confused",
-    "Numbers of rows by label and prediction, on which the run did not train. The shade is the "
-    f"share of the label's rows. Of more than {MOST_IN_MATRIX} labels, bars show the most frequent "
-    "confusions.",
+    "Number of examples for each label and prediction. The run was not trained on these examples. "
+    "The shade shows the share among the examples with the same label. With more than "
+    f"{MOST_IN_MATRIX} labels, bars show the most frequent confusions.",
     make=draw_confusion,
     needs=Needs(tables=("confusion",)),
 )
 SUSPECTS = Table(
     "suspects",
     "Where it fails: rows that disagree with their label",
-    "Look at these rows first: their label may be wrong. Probability: that of the label as it is "
-    "given, predicted by a run of the method that the answer names, which did not train on the "
-    "row; the mean over seeds. A label is listed if another label's probability is at least its "
-    "mean among the rows that have that label (confident learning), and the least probable labels "
-    "come first. For numbers, the largest residuals (prediction minus label) come first. Row: its "
-    "number among the rows with a label.",
+    "The labels of these rows may be wrong, so check them first. Probability: the predicted "
+    "probability of the given label (mean over seeds), from the method that the answer names. The "
+    "runs were not trained on these rows. A row is listed if the probability of another label is "
+    "at least as high as this label's average probability on the rows that have it (confident "
+    "learning). The least probable labels come first. For numbers, the largest residuals "
+    "(prediction minus label) come first. Row: the row's number among all rows with a label.",
     make=suspects_table,
     needs=Needs(tables=("suspects",)),
 )
 PREDICTED = Figure(
     "predicted",
     "Where it fails: predicted and true numbers",
-    "Predictions of rows on which the run did not train, against the rows' numbers, for the method "
-    "that the answer names and for full fine-tuning. On the line both are equal.",
+    "Predicted against true numbers, for the method that the answer names and for full "
+    "fine-tuning. The runs were not trained on these examples. On the line, both are equal.",
     make=draw_predicted,
     needs=Needs(tables=("predicted",)),
 )
 MORE_LABELS = Table(
     "more_labels",
     "Would more labels help?",
-    "Scores by number of training rows, for methods that train on several numbers, and what twice "
-    "as many rows would add, with a 95 % interval over seeds or folds and rows. A doubling is "
-    f"taken to add {RATIO:g} times as much as the doubling before. There is no sentence if half of "
-    f"the interval is wider than {WIDEST:g}.",
+    "Scores by number of training examples, for methods that were trained on several numbers of "
+    "them, and the estimated gain from doubling the number, with a 95 % interval over seeds or "
+    f"folds and examples. Each doubling is assumed to gain {RATIO:g} times as much as the one "
+    f"before. If the interval is wider than ±{WIDEST:g}, no estimate is given as text.",
     make=more_labels_table,
     needs=Needs(tables=("more_labels",)),
 )
-# For experiments that reproduce no paper.
+# Shown in experiments that reproduce no paper.
 FAILURES = (CLASSES, CONFUSION, SUSPECTS, PREDICTED, MORE_LABELS)
 
 
 def exhibits_with_data(
     paper: Paper, results: ExperimentResults
 ) -> Iterator[tuple[Table, ExperimentResults]]:
-    """Yield each table and figure for which an experiment has the results.
-
-    Each comes with the results of the tasks that it shows.
-    """
+    """Yield each table or figure whose needs are met, with the results of the tasks it shows."""
     for exhibit in all_exhibits(paper):
         if exhibit.tasks:
             tasks = [task for task in results.tasks if task in exhibit.tasks]
@@ -293,7 +297,7 @@ def exhibits_with_data(
 
 
 def all_exhibits(paper: Paper) -> list[Table]:
-    """Return all tables and figures of an experiment that reproduces a paper, in order."""
+    """Return all tables and figures of an experiment with this paper, in the report's order."""
     last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE]
     if not paper.name:
         return [ANSWERS, FRONT, *FAILURES, SUMMARY, SCORES, *last]

@@ -13,25 +13,25 @@ BIASES = ("b_q", "b_k", "b_v")
 EXHIBITS = (
     Table(
         "table1",
-        "Dev scores of the query's, the key's and the value's bias",
-        "Dev scores in every metric by the number of training rows, each method at its best "
-        "learning rate for that number. The best of each row is bold. The key's bias has no "
+        "Dev scores of the query, key and value biases",
+        "Dev scores in all metrics by the number of training examples, at the best learning rate "
+        "of each method for this number. The best score of each row is bold. The key bias has no "
         "gradient, so b_k scores like the classifier alone. The paper's scores are missing, "
-        "because its tables were not available. A notebook in the paper's repository has one run "
-        "per bias on 1,000 rows of SST-2, with BERT-base: 0.858 with b_v, 0.800 with b_q "
-        "and 0.772 with b_k. The code also trains the pooler's bias.",
+        "because its tables were not available. A notebook in the paper's repository shows one run "
+        "per bias on 1,000 examples of SST-2 with BERT-base: 0.858 with b_v, 0.800 with b_q "
+        "and 0.772 with b_k. Its code also trains the pooler's bias.",
         make=lambda results: sizes_table(results, BIASES),
         needs=Needs(methods=BIASES, tables=("sizes",)),
     ),
     Table(
         "choice_by_information",
         "The bias that Fisher information chooses",
-        "The three biases by Fisher information before fine-tuning, and by dev score for each "
-        "number of training rows, in the deciding metric. Information is the mean over a bias's "
-        "entries in all layers, as a share of the sum of the three. The last column is the best "
-        "score minus that of the bias with the most information: 0 if that choice is right. The "
-        "paper's code squares the gradient of a batch's mean loss; subtune squares the gradients "
-        "of single rows.",
+        "Fisher information of the three biases before fine-tuning, and their dev scores for each "
+        "number of training examples, in the first metric. Information is the mean over the "
+        "entries of a bias in all layers, as a share of the sum of the three. The last column is "
+        "the best score minus the score of the bias with the most information; 0 means that "
+        "Fisher information chose the best bias. The paper's code squares the gradient of a "
+        "batch's mean loss. subtune squares the gradient of each example.",
         make=lambda results: information_table(results, BIASES),
         needs=Needs(methods=BIASES, tables=("sizes", "parameter_information")),
     ),
@@ -41,13 +41,13 @@ EXHIBITS = (
 def minus_most_informed(
     sizes: pd.DataFrame, information: pd.DataFrame, method: str, methods: Sequence[str]
 ) -> pd.Series:
-    """Return the score of ``method`` minus that of the method with the most Fisher information.
+    """Subtract the score of the method with the most Fisher information from that of ``method``.
 
-    Scores are on the fewest rows. `minus_on_rows` does not fit: the second method differs between
-    tasks.
+    The scores are those on the fewest training examples. `minus_on_rows` cannot be used, because
+    the second method differs between tasks.
 
     Args:
-        methods: methods of one parameter each, which have the parameter's name.
+        methods: methods that train a single parameter and are named after it.
     """
     rows = information[information["parameter"].isin(methods)]
     most = rows.loc[rows.groupby("task")["information"].idxmax()].set_index("task")["parameter"]

@@ -33,18 +33,18 @@ from subtune.papers.shared import (
 
 PART_OF_SPEECH = ("ptb", "ud_ewt")
 SQUAD = ("squad",)
-# Methods of the figures on SQuAD and of the generalisation gap.
+# Methods in the figures on SQuAD and in the table of generalisation gaps.
 COMPARED_IN_DETAIL = ("full", "bitfit")
 
 
 def on_squad(name: str, metric: str, title: str) -> Figure:
-    """Return a figure of scores on SQuAD by the number of training examples, in one metric."""
+    """Declare a figure of SQuAD scores in one metric by the number of training examples."""
     return Figure(
         name,
         f"{title} on SQuAD by number of training examples",
-        f"{title} on SQuAD's dev set by the number of training examples, on a logarithmic axis, at "
-        f"each method's best learning rate for that number. Bands are {SEVERAL_SEEDS}. The paper "
-        "gives no numbers for its curves, so only ours are shown.",
+        f"{title} on SQuAD's dev set by the number of training examples (logarithmic axis), at the "
+        f"best learning rate of each method for this number. Bands are {SEVERAL_SEEDS}. The paper "
+        "prints no numbers for its curves, so only ours are shown.",
         make=lambda results: draw_scores_by_size(results, metric, COMPARED_IN_DETAIL),
         needs=Needs(methods=COMPARED_IN_DETAIL, tables=("sizes",)),
         tasks=SQUAD,
@@ -52,26 +52,24 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
 
 
 EXHIBITS = (
-    dev_scores(
-        "table1", "Dev scores, beside other methods and the paper's test scores", ["table1"]
-    ),
+    dev_scores("table1", "Dev scores, with other methods and the paper's test scores", ["table1"]),
     test_scores("table1_test", ["table1"]),
     dev_scores("table2", "Dev scores by model", ["table2"]),
-    changes("figure1", "Change of the biases, RTE", "bitfit", "rte"),
-    dev_scores("table3", "Parts of the biases, and random parameters", ["table3"]),
+    changes("figure1", "Changes in the biases, RTE", "bitfit", "rte"),
+    dev_scores("table3", "Subsets of the biases, and random parameters", ["table3"]),
     Table(
         "generalisation_gap",
-        "Generalisation gap: train minus dev",
-        "Train score, dev score, and the gap (train minus dev), at each method's best learning "
-        "rate and epoch. The last column has the accuracies that the text of section 4 of the "
-        "paper mentions; the paper has no such table. Runs whose records have no train score "
-        "are left out.",
+        "Generalisation gap",
+        "Training score, dev score, and the gap between them (training minus dev), at the best "
+        "learning rate and epoch of each method. The paper prints no such table; the last column "
+        "shows the accuracies in the text of its section 4. Runs without a recorded training "
+        "score are left out.",
         make=gap_table,
     ),
     replace(
         dev_scores("pos", "Part-of-speech tagging", ["pos"], printed_tasks=["ptb"]),
         caption=f"{COMPARED} The paper's scores are for the Penn Treebank (PTB), from the text of "
-        "section 4, which does not name the split. UD-EWT is another data set, with other "
+        "section 4, which does not name the split. UD-EWT is a different dataset, with other "
         "texts and more tags, for which the paper prints no scores.",
         tasks=PART_OF_SPEECH,
     ),
@@ -80,20 +78,20 @@ EXHIBITS = (
     Table(
         "table6",
         "Best learning rates",
-        "The learning rate with the best dev score, by task and model, beside the paper's.",
+        "The learning rate with the best dev score for each task and model: ours and the paper's.",
         make=lambda results: learning_rates_table(results, "table6", method="bitfit"),
     ),
-    changes("figure3", "Change of the biases, CoLA", "bitfit", "cola"),
-    changes("figure4", "Change of the biases, MRPC", "bitfit", "mrpc"),
-    changes("figure5", "Change of the biases, STS-B", "bitfit", "stsb"),
+    changes("figure3", "Changes in the biases, CoLA", "bitfit", "cola"),
+    changes("figure4", "Changes in the biases, MRPC", "bitfit", "mrpc"),
+    changes("figure5", "Changes in the biases, STS-B", "bitfit", "stsb"),
     on_squad("figure6", "f1", "F1"),
 )
 
 
 def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return the standard deviation over seeds of one method minus that of another.
+    """Subtract the standard deviation over seeds of the second method from that of the first.
 
-    `minus` does not fit: it compares means.
+    `minus` cannot be used, because it compares means.
     """
     wide = method_scores(chosen).reindex(columns=[first, second])
     spread = wide.dropna().groupby(level=["model", "column"]).std()
@@ -101,9 +99,10 @@ def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
 
 
 def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return, for each pair of models, the rank correlation of their `minus` over columns.
+    """Compute how well two models agree on the difference between two methods.
 
-    `minus` does not fit: the claim is about the likeness of models.
+    For each pair of models, this is the rank correlation of `minus` over score columns. `minus`
+    itself cannot be used, because the claim compares models.
     """
     wide = minus(chosen, first, second).groupby(level=["model", "column"]).mean().unstack("model")
     pairs = {f"{a}, {b}": wide[[a, b]].dropna() for a, b in combinations(wide, 2)}
@@ -115,12 +114,13 @@ def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Ser
 def minus_by_task_size(
     chosen: pd.DataFrame, train_rows: pd.DataFrame, first: str, second: str
 ) -> pd.Series:
-    """Return, per model and seed, how `minus` correlates with training rows over tasks (by rank).
+    """Compute the rank correlation over tasks of `minus` with the size of the training set.
 
-    `minus_by_rows` does not fit: each task has one number of training rows here.
+    There is one value for each model and seed. `minus_by_rows` cannot be used, because each task
+    has only one size here.
 
     Args:
-        train_rows: ``task`` and ``rows``.
+        train_rows: a table with the columns ``task`` and ``rows``.
     """
     deciding = chosen[chosen["decides"]]
     rows = train_rows.set_index("task")["rows"]
@@ -135,9 +135,9 @@ def minus_by_task_size(
 
 
 def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: str) -> pd.Series:
-    """Return, per model and task, a parameter's change divided by the mean change of others.
+    """Divide a parameter's change by the mean change of other parameters, per model and task.
 
-    `changes_to_largest_other` does not fit: a change of 0 has no logarithm.
+    `changes_to_largest_other` cannot be used, because a change of 0 has no logarithm.
     """
     means = mean_changes(changes, method)
     compared = [other for other in match_names(means, others) if other != name]
@@ -149,14 +149,15 @@ def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: 
 def measure_minus(
     table: pd.DataFrame, measure: str, first: str | float, second: str | float
 ) -> pd.Series:
-    """Return a method's values of a column minus those of another method.
+    """Subtract the values of a column of the second method from those of the first.
 
-    Diverged runs are left out. `minus` does not fit: it compares scores, and only methods.
+    Diverged runs are left out. `minus` cannot be used, because it only compares scores, and only
+    two methods.
 
     Args:
-        measure: the column, such as ``gap``.
-        first: a method, or a number.
-        second: like ``first``.
+        measure: the name of the column, such as ``gap``.
+        first: the name of a method, or a number.
+        second: the name of a method, or a number.
     """
     if measure not in table:
         return no_values()
@@ -171,9 +172,9 @@ def measure_minus(
 
 
 def rate_to_printed(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) -> pd.Series:
-    """Return the log ratio of a method's best learning rates to the printed ones of the same model.
+    """Compute ``log(ours / printed)`` of a method's best learning rates for each model and task.
 
-    `minus_printed` does not fit: it compares scores.
+    `minus_printed` cannot be used, because it compares scores.
     """
     ours, papers = best_rates(chosen, method), best_rates(printed, method)
     return no_values() if ours.empty or papers.empty else np.log(ours / papers).dropna()

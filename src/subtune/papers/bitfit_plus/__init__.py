@@ -21,8 +21,8 @@ from subtune.exhibits.finding_tables import variance_table
 from subtune.papers.paper import Needs, Paper, Table, read_claims
 from subtune.papers.shared import changes, dev_scores
 
-# Methods whose scores the paper quotes from another paper.
-QUOTED = {"full": "Full (of the BitFit paper)"}
+# Methods whose scores the paper cites from another paper.
+QUOTED = {"full": "Full (from the BitFit paper)"}
 EXHIBITS = (
     dev_scores(
         "figure3",
@@ -30,22 +30,22 @@ EXHIBITS = (
         ["figure3", "figure3 (original paper, in parentheses)"],
         quoted=QUOTED,
     ),
-    changes("figure4", "Change of the biases, RTE", "bitfit", "rte"),
-    changes("figure5", "Change of the biases, MRPC", "bitfit", "mrpc"),
-    changes("figure6", "Change of the biases, CoLA", "bitfit", "cola"),
+    changes("figure4", "Changes in the biases, RTE", "bitfit", "rte"),
+    changes("figure5", "Changes in the biases, MRPC", "bitfit", "mrpc"),
+    changes("figure6", "Changes in the biases, CoLA", "bitfit", "cola"),
     dev_scores(
         "figure7", "Ablations", ["figure3", "figure7 (averages quoted in the text)"], quoted=QUOTED
     ),
     Table(
         "repeat_variance",
         "Variance over seeds",
-        "Variance and standard deviation of dev scores over seeds. The paper repeats only "
-        "b_m2,b_q on RTE, three times, and finds a variance of 1.04 % in accuracy.",
+        "Variance and standard deviation of dev scores over seeds. The paper only repeats "
+        "b_m2,b_q on RTE, three times, and reports a variance of 1.04 % in accuracy.",
         make=variance_table,
         needs=Needs(seeds=2),
     ),
     *(
-        changes(f"figure{number}", f"Change, {method}, RTE", method, "rte")
+        changes(f"figure{number}", f"Changes, {method}, RTE", method, "rte")
         for number, method in (
             (8, "g_LN1"),
             (9, "g_LN2"),
@@ -61,10 +61,11 @@ EXHIBITS = (
 
 
 def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return `minus` of the best method of each of two families, by their means over columns.
+    """Compute `minus` for the best method of each of two families.
 
-    The second family excludes methods of the first. Columns that lack a method's score are left
-    out. `best_minus` does not fit: it chooses another best method for each column.
+    The best method has the highest mean over score columns. Columns without a score of every method
+    are left out, and the second family excludes the methods of the first. `best_minus` cannot be
+    used, because it chooses a best method for each column.
     """
     rows = whole_methods(chosen)
     firsts, seconds = split_families(rows["method"].unique(), first, second)
@@ -79,9 +80,10 @@ def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.S
 def distance_to_printed(
     chosen: pd.DataFrame, printed: pd.DataFrame, pairs: Mapping[str, str], exhibit: str, split: str
 ) -> pd.Series:
-    """Return the absolute value of `minus_printed`.
+    """Compute the absolute value of `minus_printed`.
 
-    `minus_printed` does not fit: in a mean over methods, differences with opposite signs cancel.
+    `minus_printed` itself cannot be used, because differences with opposite signs cancel in the
+    mean over methods.
     """
     return minus_printed(chosen, printed, pairs, exhibit, split).abs()
 
@@ -89,18 +91,19 @@ def distance_to_printed(
 def change_and_score(
     changes: pd.DataFrame, chosen: pd.DataFrame, method: str, parts: Mapping[str, Sequence[str]]
 ) -> pd.Series:
-    """Return the rank correlation, over methods, of changes and scores, with the sign reversed.
+    """Compute the negative rank correlation over methods between changes and scores.
 
-    A method's change is the mean change of its parameters when ``method`` trains all of them. Its
-    score is the mean over tasks. No shared statistic fits: they read either changes or scores.
+    The change of a method is the mean change of its parameters in a run of ``method``, which trains
+    all of them. The score is the mean over tasks. No shared statistic can be used, because they
+    read either changes or scores.
 
     Args:
-        method: the method whose changes are compared.
-        parts: the parameters that each method trains.
+        method: the method whose runs give the changes.
+        parts: maps each method to the names of the parameters that it trains.
 
     Returns:
-        One number per model, task with changes, and seed of the scores. If larger changes go with
-        higher scores, it is below 0.
+        One value for each model, task with changes, and seed of the scores. It is negative if
+        larger changes go with higher scores.
     """
     means, scores = mean_changes(changes, method), method_scores(chosen)
     methods = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]

@@ -21,17 +21,19 @@ from subtune.papers.shared import SEVERAL_SEEDS, dev_scores, metrics_of_tasks, t
 EXHIBITS = (
     Figure(
         "figure1",
-        "Change of each component in full fine-tuning",
-        "Mean absolute change (LayerNorm paper, Eq. 1) of every component in every layer after "
-        "full fine-tuning, one panel per task, on one logarithmic scale. Layers count from 0.",
+        "Changes of each component in full fine-tuning",
+        "Mean absolute change (LayerNorm paper, Eq. 1) of each component in each layer after full "
+        "fine-tuning. There is one panel for each task; all panels share a logarithmic scale. "
+        "Layers are numbered from 0.",
         make=draw_component_changes,
         needs=Needs(methods=("full",)),
     ),
     Table(
         "table1",
         "Components by Fisher information",
-        "Components by Fisher information before fine-tuning: averaged within each component, "
-        "divided by the task's sum, summed over tasks. The paper's rank is shown beside it.",
+        "Components ranked by Fisher information before fine-tuning. The information is averaged "
+        "within each component, divided by the sum over the components of a task, and summed over "
+        "tasks. A second column shows the rank in the paper.",
         make=lambda results: component_table(results, "table1"),
         needs=Needs(tables=("component_shares",)),
     ),
@@ -39,47 +41,48 @@ EXHIBITS = (
     test_scores("table3", ["table3"]),
     Table(
         "kruskal_wallis",
-        "BitFit against LayerNorm",
-        "P-values of the Kruskal–Wallis test between the scores of BitFit and of LayerNorm, "
-        "computed from these runs and from the paper's tables, and as the paper reports them.",
+        "BitFit compared with LayerNorm",
+        "P-values of the Kruskal–Wallis test of the scores of BitFit and LayerNorm: computed from "
+        "these runs, computed from the paper's tables, and as printed in the paper.",
         make=lambda results: kruskal_wallis_table(results, ["bitfit", "layernorm"]),
     ),
     Figure(
         "figure2",
-        "Dev score by trained fraction, masks of the task itself",
-        "Dev score against the trained fraction of LayerNorm, with each task's own mask. At 100 "
-        "%, all of LayerNorm trains.",
+        "Dev score by trained fraction, individual masks",
+        "Dev score against the trained fraction of the LayerNorm parameters, with a mask from the "
+        "task's own Fisher information. At 100 %, all LayerNorm parameters are trained.",
         make=lambda results: draw_scores_by_fraction(results, ["individual"]),
         needs=Needs(fractions=True),
     ),
     Figure(
         "figure3",
         "Fisher information of LayerNorm, by layer and task",
-        "Share of the task's LayerNorm Fisher information before fine-tuning, by layer, weights "
-        "beside biases. Below are the paper's numbers for BERT-large-cased. The paper does not "
-        "state their scale; they are neither shares nor relative to the largest value. The six "
-        "hatched cells cannot be read. Statistics of the paper's numbers omit layers with hatched "
-        "cells.",
+        "Share of each layer in the LayerNorm Fisher information of a task before fine-tuning, for "
+        "weights and biases. The lower panels show the paper's numbers for BERT-large-cased, whose "
+        "scale is not stated in the paper; they are neither shares nor relative to the largest "
+        "value. The six hatched cells are not legible. Statistics of the paper's numbers omit "
+        "layers with hatched cells.",
         make=draw_information,
         needs=Needs(tables=("layernorm_information",)),
     ),
     Figure(
         "figure4",
         "Global Fisher information of LayerNorm",
-        "Each layer's share of a task's LayerNorm Fisher information, separately for weights and "
-        "biases, summed over tasks: every column sums to the number of tasks. The paper's numbers, "
-        "beside ours, follow from its Figure 3 in the same way. (Global masks use weights "
-        "and biases together, as section 3.4 says.) Colours are multiples of an even share, on "
-        "one scale.",
+        "Share of each layer in the LayerNorm Fisher information of a task, separately for weights "
+        "and biases, summed over tasks. Every column sums to the number of tasks. The paper's "
+        "numbers are computed from its Figure 3 in the same way. (Global masks rank weights and "
+        "biases together, as in section 3.4.) Colours show multiples of an equal share, on one "
+        "scale.",
         make=draw_global_information,
         needs=Needs(tables=("global_layernorm_information",)),
     ),
     Figure(
         "figure5",
         "Dev score by trained fraction, three kinds of mask",
-        "Dev score against the trained fraction of LayerNorm, for masks from the task itself "
-        "(individual), from all tasks (global) and from all other tasks (cross-validated). In "
-        "addition to the paper's three curves, lines show all of LayerNorm and full fine-tuning. "
+        "Dev score against the trained fraction of the LayerNorm parameters, for masks from the "
+        "Fisher information of the task itself (individual), of all tasks (global), and of all "
+        "other tasks (cross-validated). In addition to the paper's three curves, horizontal lines "
+        "show two references: training all LayerNorm parameters, and full fine-tuning. "
         f"Bands are {SEVERAL_SEEDS}.",
         make=lambda results: draw_scores_by_fraction(
             results, ["individual", "global", "cv"], references=["layernorm", "full"]
@@ -91,9 +94,9 @@ EXHIBITS = (
 
 
 def minus_on_both(dev: pd.DataFrame, test: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return `minus` of dev scores and of test scores.
+    """Compute `minus` for dev scores and for test scores.
 
-    `minus` does not fit: it reads a single table.
+    `minus` itself cannot be used, because it reads a single table.
     """
     both = {"dev": minus(dev, first, second), "test": minus(test, first, second)}
     return pd.concat(both, names=["split"])
@@ -102,15 +105,15 @@ def minus_on_both(dev: pd.DataFrame, test: pd.DataFrame, first: str, second: str
 def mask_minus(
     chosen: pd.DataFrame, first: str, second: str, fraction: float | None = None
 ) -> pd.Series:
-    """Return the score of one kind of mask minus that of another.
+    """Subtract the score of the second kind of mask from that of the first.
 
-    `minus` does not fit: it leaves out masks.
+    `minus` cannot be used, because it leaves out masks.
 
     Args:
-        first: a kind of mask (``individual``, ``global`` or ``cv``), or a whole method.
-        second: like ``first``.
-        fraction: the masks with the nearest fraction are compared; default: the mean over all
-            fractions.
+        first: a scope of masks (``individual``, ``global`` or ``cv``), or a method without a mask.
+        second: the same for the second kind.
+        fraction: compare the masks with the nearest fraction. None: compare the mean scores over
+            all fractions.
     """
     masks = masked_runs(chosen).groupby([*CELL, "fraction", "scope"])["value"].mean().unstack()
     if masks.empty:
@@ -127,15 +130,15 @@ def mask_minus(
 def to_largest_other(
     table: pd.DataFrame, component: str, without: Collection[str], value: str = "share"
 ) -> pd.Series:
-    """Return how far a component is above all others: a log ratio for each task.
+    """Compute ``log(component / largest_other)`` for each task.
 
-    It is the component's mean over layers, divided by the largest such mean of another component.
-    The series is empty for a table of ranks. `changes_to_largest_other` does not fit: these tables
-    have components instead of parameters, and no methods.
+    Both are means over layers; ``largest_other`` is the largest mean of another component. The
+    result is empty if ``table`` only contains ranks. `changes_to_largest_other` cannot be used,
+    because these tables contain components instead of parameters, and no methods.
 
     Args:
-        without: components that are not compared.
-        value: the column: ``share`` of information, or ``change``.
+        without: components that are left out of the comparison.
+        value: the column to compare: ``share`` (of Fisher information) or ``change``.
     """
     if value not in table:
         return no_values()
@@ -147,13 +150,14 @@ def to_largest_other(
 
 
 def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) -> bool:
-    """Return whether a component has the most information over all tasks (Table 1).
+    """Check whether a component has the most Fisher information over all tasks (Table 1).
 
-    A statistic per task does not fit: Table 1 prints only an order over all tasks.
+    A statistic of each task cannot be used, because Table 1 only prints the order over all tasks.
 
     Args:
-        shares: from `component_shares`, or a ``rank`` per ``component``.
-        without: components that are not compared.
+        shares: the table ``component_shares``, or a table with the columns ``component`` and
+            ``rank``.
+        without: components that are left out of the comparison.
     """
     if "rank" in shares:
         order = shares.sort_values("rank")["component"]
@@ -163,25 +167,27 @@ def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) 
 
 
 def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> pd.Series:
-    """Return, per task, the rank correlation of layer numbers and values of LayerNorms.
+    """Compute the rank correlation of layer numbers and LayerNorm values for each task.
 
-    A difference does not fit: the claim is about a trend over layers.
+    A difference cannot be used, because the claim is about a trend over layers.
 
     Args:
-        layers: ``task``, ``layer``, the value and, if there are several components, ``component``.
-        value: the column: information or change.
+        layers: a table with the columns ``task``, ``layer``, ``value`` and, if ``component`` is
+            not None, ``component``.
+        value: the name of the column with Fisher information or changes.
     """
     rows = layers if component is None else layers[layers["component"] == component]
     return rank_correlations(rows.groupby(["task", "layer"])[value].sum(), "layer", ["task"])
 
 
 def bias_minus_weight(layers: pd.DataFrame) -> pd.Series:
-    """Return the biases' share of a task's LayerNorm information minus the weights' share.
+    """Compute ``bias - weight``, their shares of a task's LayerNorm Fisher information.
 
-    Layers without one of the two are left out. `minus` does not fit: the table has no methods.
+    Layers that lack one of the two are left out. `minus` cannot be used, because the table contains
+    no methods.
     """
     parts = layers.pivot(index=["task", "layer"], columns="part", values="share")
-    # Norms of some models have no biases.
+    # In some models, LayerNorm has no bias.
     parts = parts.reindex(columns=["weight", "bias"]).dropna()
     shares = parts.groupby(level="task").sum()
     return shares["bias"] - shares["weight"]

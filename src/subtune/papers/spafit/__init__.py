@@ -1,4 +1,4 @@
-"""SPAFIT: layers in three strata: frozen, biases, and LoRA with biases."""
+"""SPAFIT: three groups of layers, with frozen parameters, biases, and LoRA with biases."""
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,10 @@ EXHIBITS = (
     Table(
         "table1",
         "Methods and their parameters",
-        "The parameters that each method trains in addition to the classifier, their number in "
-        "millions, with a classifier of three labels, and the paper's count. Layers count from 0. "
-        "Full BitFit is the selection with the paper's count. The paper's description, the biases "
-        "of all layers, gives a hundredth of that count.",
+        "The parameters that each method trains besides the classifier, their number in millions "
+        "including a classifier for three labels, and the number in the paper. Layers are numbered "
+        "from 0. Full BitFit is the selection that matches the number in the paper. The paper "
+        "describes it as the biases of all layers, which are a hundredth of that number.",
         # The largest task has three labels.
         make=lambda results: parameters_table(results, labels=3),
     ),
@@ -24,9 +24,10 @@ EXHIBITS = (
 
 
 def rate_to(chosen: pd.DataFrame, methods: str, learning_rate: float) -> pd.Series:
-    """Return the log ratio of best learning rates to ``learning_rate``, per model, task and method.
+    """Compute ``log(best / learning_rate)`` for each model, task and method.
 
-    No shared statistic fits: they compare scores or numbers of parameters.
+    ``best`` is the best learning rate. No shared statistic can be used, because they compare scores
+    or parameter counts.
     """
     return np.log(best_rates(chosen, methods) / learning_rate)
 
