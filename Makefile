@@ -25,7 +25,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 # build of torch; for all other packages the hashes of their files are known.
 .venv/installed: pyproject.toml requirements.lock requirements.hashes
 	@case "$$PWD" in *[{}]*) \
-		echo "$$PWD: found a folder with braces in its name, which Snakemake takes for wildcards; move this clone to another folder"; \
+		echo "$$PWD: Snakemake reads braces in the name of a folder as wildcards; move this clone to another folder"; \
 		exit 1;; esac
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "subtune needs Python 3.11 or newer; try: make PYTHON=python3.12 …")'
 	$(PYTHON) -m venv .venv

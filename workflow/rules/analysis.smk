@@ -1,4 +1,4 @@
-# Numbers of the recorded runs. Their records are inputs of no rule, as they are outputs of none (train.smk).
+# Scores and other tables of recorded runs. Records are not inputs of rules, because they are not outputs of any (train.smk).
 
 
 rule scores:

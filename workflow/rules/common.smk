@@ -1,4 +1,4 @@
-# The plan of the configuration. The process that users start makes it once; jobs read it.
+# The plan of the configuration. The process that a user starts makes it; the processes of jobs read it.
 
 import fcntl
 import os
@@ -14,15 +14,15 @@ from snakemake.cli import get_argument_parser, get_profile_dir
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-# The directory of the clone or package. If another workflow includes this one, `workflow.basedir` is the
-# other workflow's.
+# The directory of the repository or package. If another workflow includes this one, `workflow.basedir` is
+# the directory of that workflow.
 HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
 if re.search("[{}]", str(HERE)):
     raise WorkflowError(
-        f"{HERE}: found a folder with braces in its name, which Snakemake takes for wildcards; "
+        f"{HERE}: Snakemake reads braces in the name of a folder as wildcards; "
         "move this workflow to another folder"
     )
-# Snakemake's environment may have nothing but Snakemake: planning needs no other package.
+# Planning needs no package except Snakemake, so subtune may not be installed.
 if find_spec("subtune") is None:
     sys.path.append(str(HERE / "src"))
 from subtune.core.absent_packages import absent_packages
@@ -35,8 +35,8 @@ with absent_packages():
     from subtune.steps.jobs import offer_plan, read_plan, write_plan
     from subtune.steps.snakemake_calls import CallEvents, offer_library
 
-# Snakemake puts this path into shell commands as it is, and its directory in quotation marks. If
-# this file is included again, the path is already escaped.
+# Snakemake inserts this path into shell commands without quotes. If this file is included again, the
+# path is already escaped.
 sys.executable = re.sub(r"(?<!\\)([^\w@%+=:,./\\-])", r"\\\1", sys.executable)
 # Without this variable, Snakemake's solver writes to /tmp even if that is full.
 os.environ.setdefault("TMPDIR", tempfile.gettempdir())
@@ -44,7 +44,7 @@ ensure_user_name()
 
 
 def plan_configuration():
-    """Return the plan. Refuse repeated keys in files of YAML, which Snakemake accepts."""
+    """Return the plan. Raise an error for repeated keys in YAML files, which Snakemake accepts."""
     profiles = get_argument_parser().parse_known_args()[0].profile or []
     places = [get_profile_dir(profile) for profile in profiles if profile != "none"]
     try:
@@ -66,12 +66,12 @@ def plan_configuration():
 with absent_packages():
     PLAN = plan_configuration() if workflow.is_main_process else read_plan(config)
 SETTINGS, PATHS = PLAN.settings, Layout(PLAN.settings["results"])
-# Each experiment has a job that makes its exhibits.
+# There is one job of the step `exhibits` for each experiment.
 EXPERIMENTS = [*PLAN.jobs["exhibits"]]
-# The priority of Fisher information and of its inputs: one mask may need the information of every task.
+# The priority of Fisher information and of its inputs, because one mask may need the information of all tasks.
 BEFORE_TRAINING = 1
 
-# Environments and containers have subtune's requirements; subtune's own code is in this directory.
+# Environments and containers contain the packages that subtune needs, but not subtune itself.
 offer_library(HERE / "src")
 CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{SETTINGS['environment']}.yaml"
 
@@ -89,17 +89,17 @@ wildcard_constraints:
 
 
 def lookup_job(name, value):
-    """Return a function with which Snakemake looks up a value of a job.
+    """Return a function that Snakemake calls to look up a value of a job.
 
     Args:
-        name: the job's step and id, which may have wildcards.
-        value: a function of the job and of the number of the attempt.
+        name: ``STEP/ID`` of the job. It may contain wildcards.
+        value: a function of the job and the number of the attempt.
     """
     return lambda w, attempt=1: value(PLAN.job(name.format(**dict(w.items()))), attempt)
 
 
 def needs(name, input_name):
-    """Return the function that looks up one of a job's inputs by its name.
+    """Return a function that looks up an input of a job by its name.
 
     Snakemake finds the rule that makes an input by its path.
     """
@@ -107,26 +107,27 @@ def needs(name, input_name):
 
 
 def needs_made(name, input_name):
-    """Return the function of `needs`, for a job whose id is a hash of all that decides its outputs.
+    """Return the function of `needs`, marked as `ancient`.
 
-    If an input has a new time, as after a copy of the results, Snakemake does not do the job again.
+    It is for jobs whose id is a hash of everything that affects their outputs. Snakemake does not
+    run them again if only the modification time of an input changes, as when results are copied.
     """
     return ancient(needs(name, input_name))
 
 
 def spec_hash(name):
-    """Return the function that looks up the hash of a job's spec.
+    """Return a function that looks up the hash of a job's spec.
 
-    Snakemake does a job again if one of its params changes. If a job's id is a hash, another spec
-    has other outputs, so only jobs whose id is a name need this param.
+    Snakemake runs a job again if one of its params changes. Only jobs whose id is a name need this
+    param: if the id is a hash, another spec leads to other output files.
     """
     return lookup_job(name, lambda job, attempt: job.spec_hash)
 
 
 def memory(name):
-    """Return the function that looks up the megabytes that a job asks for.
+    """Return a function that looks up the memory of a job in MB.
 
-    The second attempt asks for half as much again, later attempts for twice as much as the first.
+    The second attempt requests 1.5 times as much as the first, and later attempts twice as much.
     """
     return lookup_job(
         name,
@@ -135,10 +136,10 @@ def memory(name):
 
 
 def minutes(name):
-    """Return the function that looks up the minutes that a job asks for.
+    """Return a function that looks up the run time of a job in minutes.
 
-    Each attempt asks for twice as many as the one before, up to the longest job that the cluster
-    allows. A sweep that needs more time continues from its checkpoint.
+    Each attempt requests twice as much as the previous one, up to the limit of the cluster. A sweep
+    that needs more time continues from its checkpoint in the next attempt.
     """
     most = 60 * SETTINGS["longest_job_hours"]
     return lookup_job(
@@ -148,21 +149,21 @@ def minutes(name):
 
 
 def retries(step):
-    """Return how often a failed job is tried again; only a download can fail by chance."""
+    """Return how often a failed job is repeated. Only downloads are, because they may fail at random."""
     jobs = PLAN.jobs[step].values()
     return 2 if any(job.spec["source"] == "hub" for job in jobs) else 0
 
 
 def require_no_rule(experiment):
-    """Refuse an experiment with the name of a rule, because both would be the same target."""
+    """Raise an error if an experiment is named after a rule, because the target would be ambiguous."""
     if workflow.is_rule(experiment):
         raise WorkflowError(
-            f"experiments.{experiment}: found the name of a rule of the workflow, expected another"
+            f"experiments.{experiment}: this is the name of a rule of the workflow; rename the experiment"
         )
 
 
 def keep_comparisons_away():
-    """Hold the lock of `compare` together with other calls of Snakemake, until this one ends."""
+    """Hold a shared lock until this call ends, so that `compare` does not start in these results."""
     global LOCKED
     if exists(PATHS.lock()):
         LOCKED = open(PATHS.lock())

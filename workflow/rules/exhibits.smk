@@ -1,7 +1,7 @@
-# Tables, as CSV, Markdown and LaTeX, figures, as PNG and PDF, and one page with all of them.
+# Tables (CSV, Markdown, LaTeX), figures (PNG, PDF), and one page with all of them.
 
 
-# The folder has the tables and figures for which there are data.
+# The directory contains the tables and figures for which there are data.
 rule exhibits:
     input:
         scores=needs("exhibits/{experiment}", "scores"),
@@ -35,7 +35,7 @@ rule exhibits:
         "../scripts/step.py"
 
 
-# The answers, and a table and a figure of all experiments together.
+# The answers, and a table and a figure for all experiments together.
 rule summary:
     input:
         chosen=needs("summary/summary", "chosen"),

@@ -1,4 +1,4 @@
-# Fisher information of tasks, before any fine-tuning, and rankings of parameters by it.
+# Fisher information of each task before fine-tuning, and rankings of parameters by Fisher information.
 
 
 rule fisher:

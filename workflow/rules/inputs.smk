@@ -1,4 +1,4 @@
-# Inputs of runs: rows of every task, pretrained models, and token ids. Later jobs need no network.
+# Inputs of runs: the examples of each task, pretrained models, and token ids. Only these jobs use the network.
 
 
 rule dataset:

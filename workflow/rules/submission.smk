@@ -1,4 +1,4 @@
-# Zip files for the GLUE server. A zip file has one method's predictions on the test rows.
+# Zip files for the GLUE server, each with the predictions of one method on the test sets.
 
 
 rule test_predictions:
