@@ -153,7 +153,7 @@ AT_QUESTION = f"{AT_PARAGRAPH}.qas[0]"
 AT_ANSWER = f"{AT_QUESTION}.answers[0]"
 # Contents, and the message after the file's name.
 REFUSED = [
-    (b"", "found no JSON (EOF while parsing a value at line 1 column 0), expected a whole file"),
+    (b"", "not valid JSON (EOF while parsing a value at line 1 column 0)"),
     ({"version": "1.1"}, "data: found nothing, expected a value"),
     (changed(data=["Bees"]), "data[0]: found 'Bees', expected keys and values"),
     (of_paragraph(context=" \n"), f"{AT_PARAGRAPH}.context: found ' \\n', expected text"),
