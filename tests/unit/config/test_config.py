@@ -117,7 +117,7 @@ MISTAKES = {
         ("tasks.mood", {**MOOD, "label": ["bad", "good"]}, ".label",
          "found bad, good, expected one column"),
         ("tasks.mood", {**MOOD, "kind": "multilabel", "metrics": ["f1"]}, ".metrics",
-         "found f1, expected some of those of 'multilabel' tasks: f1_micro, f1_macro, accuracy"),
+         "found f1, expected metrics for 'multilabel' tasks: f1_micro, f1_macro, accuracy"),
     ],
     "another type": [
         ("selections.pooler", {"random": 3}, ".random", "found 3, expected keys and values"),
@@ -148,7 +148,7 @@ MISTAKES = {
         ("models.minilm", {"hub": "a/b", "path": "c"}, "",
          "found hub and path, expected exactly one of hub, path, package"),
         ("tasks.mood", {**MOOD, "labels": ["bad", "fair", "good"], "metrics": ["f1"]}, ".metrics",
-         "'f1' needs exactly two labels, found 3 labels, expected accuracy, f1_macro or "),
+         "'f1' requires exactly two labels, but there are 3; use accuracy, f1_macro or "),
         ("tasks.mood", {**MOOD, "label": "text"}, "", "found column 'text' as text and as label"),
         ("tasks.mood", {**MOOD, "files": {"train": "a.csv", "validation": "./a.csv"}}, ".files",
          "found a.csv, ./a.csv, expected a different file for each split"),

@@ -308,8 +308,8 @@ def plan_table(tmp_path):
 def test_weights_of_a_label_without_a_row_are_one_line(plan_table):
     task = TASK | {"labels": ["bad", "fair", "good"]}
     message = (
-        r"experiments.mine.class_weights: task 'mood': found label 'fair' in none of 20 rows to "
-        "train on, expected some with and some without it"
+        r"experiments.mine.class_weights: task 'mood': found label 'fair' in none of 20 "
+        "training examples, expected some examples with and some without this label"
     )
     with pytest.raises(SubtuneError, match=message):
         plan_table(task=task, class_weights="balanced")
