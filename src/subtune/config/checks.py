@@ -219,7 +219,7 @@ def _describe_errors(error: ValidationError) -> Iterator[str]:
         if problem["type"] == "extra_forbidden" and last in REMOVED:
             yield f"{key_path([*path, last])}: no longer a setting; {REMOVED[str(last)]}"
         elif problem["type"] == "extra_forbidden":
-            yield f"{key_path([*path, last])}: unknown key, {one_of(str(last), _keys_at(path))}"
+            yield f"{key_path([*path, last])}: unknown key, {one_of(str(last), _valid_keys(path))}"
         else:
             path += [] if str(last).startswith("[") else [last]
             yield ": ".join([*([key_path(path)] if path else []), _describe_problem(problem)])
@@ -238,7 +238,7 @@ def _describe_problem(problem: ErrorDetails) -> str:
     return problem_text(problem)
 
 
-def _keys_at(path: list) -> list[str]:
+def _valid_keys(path: list) -> list[str]:
     """Return the keys allowed at a path of the configuration."""
     sections: list[type[BaseModel]] = [Config]
     for step in path:

@@ -137,7 +137,7 @@ class SearchOfRates(Section):
     learning rate that it finds"""
 
 
-def _form_of_rates(given: Any) -> str:
+def _tag_of_rates(given: Any) -> str:
     """Return the tag for the form in which learning rates are given."""
     if isinstance(given, str):
         return WORD
@@ -146,7 +146,7 @@ def _form_of_rates(given: Any) -> str:
 
 LearningRates = Annotated[
     ListOfRates | SearchOfUsualRates | Annotated[SearchOfRates, Tag(SEARCH)],
-    Discriminator(_form_of_rates),
+    Discriminator(_tag_of_rates),
 ]
 # Snakemake converts an empty value of a profile to the text None.
 LearningRatesOfMethod = Annotated[

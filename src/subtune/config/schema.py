@@ -70,7 +70,7 @@ class ModelSource(Section):
     encoders"""
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def _require_one_source(self) -> Self:
         given = [name for name in ("hub", "path", "package") if getattr(self, name)]
         if len(given) != 1:
             raise ValueError(
@@ -122,7 +122,7 @@ class OwnTask(Section):
     """name in tables and figures; default: the task's key"""
 
     @model_validator(mode="after")
-    def _label_is_no_text(self) -> Self:
+    def _require_separate_label(self) -> Self:
         given = self.label or KINDS[self.kind_name].label
         for label in (given,) if isinstance(given, str) else given:
             if label in self.text:
@@ -265,7 +265,7 @@ class Experiment(Section):
     claims use the largest number, and so do fractions"""
 
     @model_validator(mode="after")
-    def _masks_have_one_model(self) -> Self:
+    def _require_one_model_for_masks(self) -> Self:
         if len(self.models) > 1 and self.fractions:
             raise ValueError(
                 f"found {len(self.models)} models with `fractions`, expected one model; write a "
@@ -397,7 +397,7 @@ class Config(Section):
     assumptions: Assumptions = Assumptions()
 
     @model_validator(mode="after")
-    def _source_has_its_directory(self) -> Self:
+    def _require_glue_dir(self) -> Self:
         if self.source == "tsv" and self.glue_dir is None:
             raise ValueError("glue_dir: missing, expected a directory because of `source: tsv`")
         return self

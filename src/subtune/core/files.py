@@ -162,7 +162,7 @@ def new_directory(target: Path) -> Iterator[Path]:
             written.
     """
     require_new(target)
-    draft = _draft_of(target)
+    draft = _make_draft_path(target)
     try:
         draft.mkdir(parents=True)
         yield draft
@@ -187,7 +187,7 @@ def write_text(path: Path, text: str) -> None:
     An existing file is replaced only after the whole text has been written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = _draft_of(path)
+    draft = _make_draft_path(path)
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)
 
@@ -202,19 +202,19 @@ def drafts(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
     """
     renamed: dict[Path, Path] = {}
 
-    def draft_of(output: str) -> str:
+    def make_draft(output: str) -> str:
         target = Path(output)
         target.parent.mkdir(parents=True, exist_ok=True)
         for draft in target.parent.glob(f".{'[0-9a-f]' * 32}.{escape(target.name)}"):
             with suppress(FileNotFoundError):
                 if draft.stat().st_mtime < time.time() - SECONDS_OF_DRAFTS:
-                    _remove(draft)
-        renamed[target] = _draft_of(target)
+                    _remove_path(draft)
+        renamed[target] = _make_draft_path(target)
         return str(renamed[target])
 
     try:
         yield {
-            name: draft_of(paths) if isinstance(paths, str) else [*map(draft_of, paths)]
+            name: make_draft(paths) if isinstance(paths, str) else [*map(make_draft, paths)]
             for name, paths in outputs.items()
         }
         for draft in renamed.values():
@@ -225,16 +225,16 @@ def drafts(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
             draft.replace(target)
     finally:
         for draft in renamed.values():
-            _remove(draft)
+            _remove_path(draft)
 
 
-def _draft_of(target: Path) -> Path:
+def _make_draft_path(target: Path) -> Path:
     """Return a new hidden path in the same directory and with the same suffix as ``target``."""
     # A process on another node may have the same process id.
     return target.with_name(f".{uuid4().hex}.{target.name}")
 
 
-def _remove(path: Path) -> None:
+def _remove_path(path: Path) -> None:
     """Remove a file or directory if it exists."""
     if path.is_dir():
         shutil.rmtree(path)
@@ -271,12 +271,12 @@ def hash_files(*paths: Path) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
         about = path.stat()
-        digest.update(_digest(path, about.st_size, about.st_mtime_ns))
+        digest.update(_digest_file(path, about.st_size, about.st_mtime_ns))
     return digest.hexdigest()
 
 
 @cache
-def _digest(path: Path, size: int, changed: int) -> bytes:
+def _digest_file(path: Path, size: int, changed: int) -> bytes:
     """Compute the digest of a file.
 
     ``size`` and ``changed`` (the modification time) are only keys of the cache: if the file

@@ -85,7 +85,7 @@ def hold_one(
     while working:
         for number, name in [*working.items()]:
             with ExitStack() as held:
-                if not _lock(name, held):
+                if not _try_lock_gpu(name, held):
                     continue
                 try:
                     use(number)
@@ -105,7 +105,7 @@ def hold_one(
     )
 
 
-def _lock(name: str, held: ExitStack) -> bool:
+def _try_lock_gpu(name: str, held: ExitStack) -> bool:
     """Try to lock the file of a GPU until ``held`` is closed.
 
     Returns:

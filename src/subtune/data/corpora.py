@@ -216,7 +216,7 @@ def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
         for question in paragraph.qas:
             place = f"question {shown(question.id)}"
             answers = (
-                _require_answers(question, paragraph.context, f"{path}: {place}")
+                _require_answers_in_context(question, paragraph.context, f"{path}: {place}")
                 if labelled
                 else []
             )
@@ -228,7 +228,7 @@ def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
             yield place, row | {"answers": accepted}
 
 
-def _require_answers(question: _Question, context: str, place: str) -> list[_Answer]:
+def _require_answers_in_context(question: _Question, context: str, place: str) -> list[_Answer]:
     """Return the answers of a question, after checking that the context contains them.
 
     Args:

@@ -56,14 +56,14 @@ def excel_rows(
     name = sheet or names[0]
     found, place = book[name], f"{path}: sheet {shown(name)}"
     with one_line(f"{path}: expected a readable .xlsx file"):
-        _require_values(found, place)
+        _require_plain_cells(found, place)
         # The size stated in a file includes cells that have only a format.
         found.reset_dimensions()
         header: list[str | None] = []
         for number, cells in enumerate(found.iter_rows(), start=1):
             # At least two cells are read, because a single name may be a title above the header.
             width = max(len(header), 2) if header else None
-            texts = [_excel_text(cell, place) for cell in cells[:width]]
+            texts = [_convert_excel_cell(cell, place) for cell in cells[:width]]
             if not any(texts):
                 continue
             if header:
@@ -76,7 +76,7 @@ def excel_rows(
                 require_unique_columns(columns, header, f"{place}: row {number}")
 
 
-def _excel_text(cell: Any, place: str) -> str | None:
+def _convert_excel_cell(cell: Any, place: str) -> str | None:
     """Convert a cell to text, or to None if it is empty.
 
     Escaped line ends (``_x000D_`` and ``_x000A_``) are decoded.
@@ -89,7 +89,7 @@ def _excel_text(cell: Any, place: str) -> str | None:
     return text.replace("_x000D_", "\r").replace("_x000A_", "\n") or None
 
 
-def _require_values(sheet: Any, place: str) -> None:
+def _require_plain_cells(sheet: Any, place: str) -> None:
     """Check that a sheet has no merged cells and that the values of all formulas are stored."""
     # openpyxl provides this information only for worksheets that are completely in memory.
     with sheet._get_source() as source:

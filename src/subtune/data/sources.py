@@ -156,7 +156,7 @@ def read_columns(
             for training or evaluation.
     """
     if source != "builtin":
-        return dict(_read_version(task, tuple(paths.items()), source, files_version(paths)))
+        return dict(_read_changed_columns(task, tuple(paths.items()), source, files_version(paths)))
     split_of = partial(task.of_kind.from_rows, task, source=f"mini task {task.name}")
     return {
         split: split_of(number_rows(rows), labelled=split in task.labelled_splits)
@@ -165,7 +165,7 @@ def read_columns(
 
 
 @lru_cache(maxsize=1)
-def _read_version(
+def _read_changed_columns(
     task: TaskSpec, paths: tuple[tuple[str, Path], ...], source: str, version: str
 ) -> dict[str, Columns]:
     """Read the splits for `read_columns`. ``version`` is a key of the cache for changed files."""
@@ -239,7 +239,7 @@ class Repository(NamedTuple):
         return self.files.format(task=folder, split=part)
 
 
-def _read_hub_sentence(row: Cells) -> Cells:
+def _convert_hub_sentence(row: Cells) -> Cells:
     """Return a sentence's words and tags, without contractions and omitted words.
 
     Contractions precede their parts and have no tag. The head of an omitted word is not a number.
@@ -261,7 +261,7 @@ REPOSITORIES = {
         UNIVERSAL_DEPENDENCIES,
         "en_ewt/{split}/*.parquet",
         "set `directories.ud_ewt` to a directory with the treebank's files",
-        row=_read_hub_sentence,
+        row=_convert_hub_sentence,
     ),
 }
 

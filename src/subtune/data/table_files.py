@@ -126,7 +126,7 @@ def delimited_rows(
                 require_names(header, cells, place)
                 if reader.line_num > first:
                     row_lines = lines[first - 1 : reader.line_num]
-                    _require_closed(row_lines, header, delimiter, is_row, place)
+                    _require_closed_quote(row_lines, header, delimiter, is_row, place)
                 by_column = zip(header, cells, strict=True)
                 # Spreadsheets may write empty columns, and pandas an index without a name.
                 yield f"line {first}", {name: cell for name, cell in by_column if name or cell}
@@ -165,7 +165,7 @@ def _require_width(cells: Sequence[str], header: Sequence[str], delimiter: str, 
     )
 
 
-def _require_closed(
+def _require_closed_quote(
     lines: Sequence[str],
     header: Sequence[str],
     delimiter: str,

@@ -54,13 +54,13 @@ class Examples:
         self._split, self._reads = split.with_format(None), reads
         arrow, numpy = (split.with_format(name) for name in ("arrow", "numpy"))
         self.inputs = {
-            name: _read_lists(arrow[name][:])
+            name: _convert_lists(arrow[name][:])
             for name in ("input_ids", "token_type_ids")
             if name in split.column_names
         }
         self.reads: Sequence[np.ndarray] | None = None
         if reads == "marked":
-            self.reads = _read_lists(arrow["reads"][:])
+            self.reads = _convert_lists(arrow["reads"][:])
         elif reads == "last":
             self.reads = [*(self.lengths - 1)[:, None]]
         elif reads == "all":
@@ -68,7 +68,7 @@ class Examples:
             positions = np.arange(self.lengths.max(initial=0))
             self.reads = [positions[:length] for length in self.lengths]
         marked = reads == "marked"
-        self.labels = _read_lists(arrow["label"][:]) if marked else np.asarray(numpy["label"][:])
+        self.labels = _convert_lists(arrow["label"][:]) if marked else np.asarray(numpy["label"][:])
         has_rows = "row" in split.column_names
         self.row = np.asarray(numpy["row"][:]) if has_rows else np.arange(len(split))
 
@@ -146,7 +146,7 @@ class Examples:
         return self._split[name][:]
 
 
-def _read_lists(column: Any) -> list[np.ndarray]:
+def _convert_lists(column: Any) -> list[np.ndarray]:
     """Convert an Arrow column of lists to arrays, which are views of one array."""
     lists = column.combine_chunks()
     numbers = lists.flatten().to_numpy().astype(np.int64)

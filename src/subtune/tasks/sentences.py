@@ -149,7 +149,7 @@ def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None
     return None
 
 
-def _known_labels(cell: Any, known: Collection[str]) -> list[str] | None:
+def _parse_known_labels(cell: Any, known: Collection[str]) -> list[str] | None:
     """Parse the labels in a cell with the separators that yield the largest share of known ones."""
 
     def known_share(words: list[str] | None) -> float:
@@ -187,7 +187,7 @@ class Sentences(TaskKind):
 
     def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
         """Read one or two texts and the label."""
-        texts = [self._require_text(row, column, place) for column in task.text]
+        texts = [self._read_text_cell(row, column, place) for column in task.text]
         if not "".join(texts).strip():
             raise SubtuneError(f"{place}: found no text, expected a text that is not empty")
         if no_character := NO_CHARACTER.search("".join(texts)):
@@ -197,7 +197,7 @@ class Sentences(TaskKind):
         several = isinstance(self.label_type, list)
         return (*texts, [NO_LABEL] * task.outputs if several else NO_LABEL)
 
-    def _require_text(self, row: Cells, column: str, place: str) -> str:
+    def _read_text_cell(self, row: Cells, column: str, place: str) -> str:
         """Return the text of a cell. A cell may be empty, because one text of a pair may be."""
         if isinstance(cell := row[column], str | None):
             return cell or ""
@@ -255,7 +255,7 @@ class Classification(Sentences):
         [column] = task.label_columns
         if row[column] not in (task.labels or ()):
             row = {column: parse_label(row[column])}
-        return label_number(self._require_text(row, column, place), task, place)
+        return label_number(self._read_text_cell(row, column, place), task, place)
 
     def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         return table.filter(like="logit_").to_numpy().argmax(axis=1), table["label"].to_numpy()
@@ -278,7 +278,7 @@ class Regression(Sentences):
 
     def read_label(self, task: TaskSpec, row: Cells, place: str) -> float:
         [column] = task.label_columns
-        text = self._require_text(row, column, place).strip()
+        text = self._read_text_cell(row, column, place).strip()
         score = parse_number(text)
         if score is None:
             raise SubtuneError(f"{place}: label: found {text!r}, expected a number such as 2.5")
@@ -322,7 +322,7 @@ class MultiLabel(Sentences):
         """Read a row's labels as a list with 0 or 1 for each label word."""
         if isinstance(task.label, str):
             cell, known = row[task.label], task.labels or ()
-            words = _known_labels(cell, label_numbers(known))
+            words = _parse_known_labels(cell, label_numbers(known))
             if words is None:
                 raise SubtuneError(
                     f"{place}: label: found {shown(cell)}, expected a list such as "

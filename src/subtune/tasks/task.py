@@ -92,7 +92,7 @@ class TaskSpec(Value):
         return (*self.text, *self.label_columns, *filter(None, [self.group]))
 
     @model_validator(mode="after")
-    def _fits_its_kind(self) -> Self:
+    def _validate_for_kind(self) -> Self:
         kind = self.of_kind
         if kind.has_label_words != (self.labels is not None):
             expected = "label words" if kind.has_label_words else "none"

@@ -87,16 +87,18 @@ class Tokens(TaskKind):
         @cache
         def encode_word(word: str) -> Encoding:
             # Some tokenizers recognise the start of a word only by a preceding space.
-            pieces = tokenizer.encode(f" {word}", add_special_tokens=False)
-            pieces.truncate(room)
-            return pieces if pieces.ids else _encode_unknown(tokenizer, word)
+            subwords = tokenizer.encode(f" {word}", add_special_tokens=False)
+            subwords.truncate(room)
+            return subwords if subwords.ids else _encode_unknown(tokenizer, word)
 
         examples = []
         for row, words, labels in zip(rows["idx"], rows["words"], rows["label"], strict=True):
-            pieces = [encode_word(word) for word in words]
-            for part in _fit_slices(list(map(len, pieces)), room):
-                whole = tokenizer.post_process(Encoding.merge(pieces[part], growing_offsets=False))
-                lengths = np.array([len(word) for word in pieces[part]])
+            subwords = [encode_word(word) for word in words]
+            for part in _split_words(list(map(len, subwords)), room):
+                whole = tokenizer.post_process(
+                    Encoding.merge(subwords[part], growing_offsets=False)
+                )
+                lengths = np.array([len(word) for word in subwords[part]])
                 reads = whole.sequence_ids.index(0) + lengths.cumsum() - lengths
                 example = {
                     "row": row,
@@ -137,7 +139,7 @@ class Tokens(TaskKind):
         return table["prediction"].to_numpy(), table["label"].to_numpy()
 
 
-def _fit_slices(lengths: Sequence[int], room: int) -> Iterator[slice]:
+def _split_words(lengths: Sequence[int], room: int) -> Iterator[slice]:
     """Split words into consecutive slices, each with at most ``room`` tokens.
 
     Args:
@@ -234,7 +236,7 @@ class Span(TaskKind):
                 places[inside] = np.reshape(window.offsets, (-1, 2))
                 label = [0, 0]
                 if texts:
-                    label = _answer_positions(places, starts[0], starts[0] + len(texts[0]))
+                    label = _find_answer_positions(places, starts[0], starts[0] + len(texts[0]))
                 row_cells = {"row": row, "context": context, "answers": texts}
                 window_cells = {
                     "input_ids": whole.ids,
@@ -274,7 +276,7 @@ class Span(TaskKind):
         windows = zip(ends - examples.lengths, ends, examples.row, *places, strict=True)
         for start, end, row, first, last in windows:
             inside = np.flatnonzero(np.asarray(first) != OUTSIDE)
-            score, begins, stops = _best_pair(logits[start:end][inside])
+            score, begins, stops = _find_best_span(logits[start:end][inside])
             if row not in best or score > best[row][0]:
                 span = (first[inside[begins]], last[inside[stops]]) if len(inside) else (0, 0)
                 best[row] = (score, *span)
@@ -308,7 +310,7 @@ class Span(TaskKind):
         return table["prediction"].tolist(), table["answers"].map(list).tolist()
 
 
-def _answer_positions(places: np.ndarray, start: int, end: int) -> list[int]:
+def _find_answer_positions(places: np.ndarray, start: int, end: int) -> list[int]:
     """Find the positions of the first and last token of an answer in a window.
 
     Both are 0 if the window does not contain the whole answer.
@@ -327,7 +329,7 @@ def _answer_positions(places: np.ndarray, start: int, end: int) -> list[int]:
     return [int(first), int(max(first, inside[ends >= end].min()))]
 
 
-def _best_pair(logits: np.ndarray) -> tuple[float, int, int]:
+def _find_best_span(logits: np.ndarray) -> tuple[float, int, int]:
     """Find the span with the highest sum of start and end logits.
 
     Args:
