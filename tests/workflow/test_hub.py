@@ -184,7 +184,7 @@ def test_a_branch_that_cannot_be_planned_is_one_line(reach, planned):
         planned()
     asked = f"models.tiny.revision: could not ask the hub for the commit of {MODEL} at main ("
     assert str(error.value).startswith(asked)
-    assert "name a commit (40 hexadecimal digits), or call once with" in str(error.value)
+    assert "write a commit (40 hexadecimal digits), or run this once with" in str(error.value)
     assert len(str(error.value).splitlines()) == 1
 
 

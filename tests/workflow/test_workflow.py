@@ -258,7 +258,7 @@ def test_a_duplicate_key_is_found_in_every_file_that_snakemake_reads(tmp_path, t
     with pytest.raises(AssertionError) as error:
         unrun.run(unrun.config, "-n", option, "twice.yaml")
     text = str(error.value)
-    assert "twice.yaml: line 3: found 'cores' a second time, the first is in line 2" in text
+    assert "twice.yaml: line 3: found 'cores' a second time (first in line 2)" in text
     assert "The configuration cannot be used:" in text and "Traceback" not in text
 
 

@@ -1,6 +1,7 @@
-"""The configuration, ``config.yaml``, as a parsed file.
+"""Parsing of configuration files.
 
-`subtune.config.schema` has its settings. Nothing here imports them, because that takes time.
+The settings are defined in `subtune.config.schema`, which this module does not import because the
+import takes time.
 """
 
 from collections.abc import Mapping
@@ -13,20 +14,25 @@ from subtune.core.errors import SubtuneError
 
 
 def parse_config_file(path: Path) -> Mapping[str, Any]:
-    """Return the content of a configuration file, or of ``config`` in a profile, unchecked.
+    """Parse a configuration file, without checking its settings.
+
+    If the file is a Snakemake profile, the value of its key ``config`` is returned.
 
     Raises:
-        SubtuneError: the file is missing, or not YAML with keys and values.
+        SubtuneError: the file is missing, or is not YAML with keys and values.
     """
     try:
         data = parse_yaml(path)
     except FileNotFoundError:
-        raise SubtuneError(f"found no configuration file {str(path)!r}") from None
+        raise SubtuneError(
+            f"{path}: no such file, expected a configuration file such as config.yaml"
+        ) from None
     except OSError as error:
         reason = str(error.strerror).lower()
         raise SubtuneError(f"{path}: {reason}, expected a file such as config.yaml") from None
     except yaml.YAMLError as error:
-        raise SubtuneError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        reason = " ".join(str(error).split())
+        raise SubtuneError(f"{path}: not valid YAML, expected keys and values: {reason}") from None
     if not isinstance(data, dict):
         kind = "nothing" if data is None else type(data).__name__
         raise SubtuneError(f"{path}: found {kind}, expected keys and values")
@@ -34,28 +40,28 @@ def parse_config_file(path: Path) -> Mapping[str, Any]:
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """A loader that refuses repeated keys. PyYAML itself takes the last."""
+    """A YAML loader that rejects repeated keys. PyYAML itself would use the last value."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        # Keys are compared before the mapping is constructed. Constructing it adds the keys that
-        # `<<` merges, and a key may override a merged one.
+        # The constructed mapping also contains keys merged with `<<`, and a key may override a
+        # merged one. Therefore keys are compared before construction.
         node = super().compose_mapping_node(anchor)
         line_of: dict[str, int] = {}
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             line = key.start_mark.line + 1
             if key.value in line_of:
                 raise SubtuneError(
-                    f"{self.name}: line {line}: found {key.value!r} a second time, the first is in "
-                    f"line {line_of[key.value]}, expected each key once"
+                    f"{self.name}: line {line}: found {key.value!r} a second time (first in line "
+                    f"{line_of[key.value]}), expected each key once"
                 )
             line_of[key.value] = line
         return node
 
 
 def parse_yaml(path: Path) -> Any:
-    """Parse a YAML file, and refuse repeated keys in a mapping and other encodings than UTF-8."""
+    """Parse a YAML file. Repeated keys and encodings other than UTF-8 are rejected."""
     with path.open(encoding="utf-8") as file:
         try:
             return yaml.load(file, Loader=_UniqueKeys)
         except UnicodeDecodeError as error:
-            raise SubtuneError(f"{path}: expected a file in UTF-8 ({error})") from None
+            raise SubtuneError(f"{path}: cannot decode ({error}), expected UTF-8") from None

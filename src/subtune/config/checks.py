@@ -1,7 +1,7 @@
-"""Checks of a whole configuration, before any work starts, and its mistakes as readable lines.
+"""Validation of a whole configuration before any job starts, with one line per error.
 
-Pydantic checks each section by itself. These checks compare sections: one may use a name that
-another must define.
+Pydantic validates each section separately. The functions here check that sections are consistent
+with each other, for example that the tasks of an experiment are defined.
 """
 
 import os
@@ -23,9 +23,9 @@ from subtune.methods.selection import require_whole
 from subtune.tasks import TASKS, Task
 from subtune.tasks.task import KINDS
 
-# Headings in tables of scores that are not titles of tasks.
+# Headings in tables of scores that a task may not have as its title.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
-# Settings of earlier versions, and what to write instead.
+# Settings of earlier versions, and the reason or replacement that the error message gives.
 REMOVED = {
     "figures": "all figures have one look",
     "million_examples_per_job": "`runs_per_job` limits a job",
@@ -39,7 +39,8 @@ def check_config(data: Mapping[str, Any]) -> Config:
     """Validate a parsed ``config.yaml``.
 
     Raises:
-        SubtuneError: one line per mistake: the key's path, what was found, what is allowed.
+        SubtuneError: the configuration has errors. The message has one line for each: the path of
+            the key, the value found and the allowed values.
     """
     try:
         config = Config.model_validate(data)
@@ -52,20 +53,20 @@ def check_config(data: Mapping[str, Any]) -> Config:
 
 
 def read_config(path: Path) -> Config:
-    """Read and validate a configuration file, or a profile with a configuration as ``config``.
+    """Read and validate a configuration file, or the key ``config`` of a Snakemake profile.
 
     Raises:
-        SubtuneError: the file is missing, not YAML, or not a valid configuration.
+        SubtuneError: the file is missing, is not YAML, or is not a valid configuration.
     """
     return check_config(parse_config_file(path))
 
 
 def _list_problems(config: Config) -> Iterator[str]:
-    """Yield one line per mistake in a configuration whose sections are each valid."""
+    """Yield a line for each inconsistency in a configuration whose sections are valid."""
     tasks = dict(TASKS)
     for name, definition in config.tasks.items():
         if name in TASKS:
-            yield f"tasks.{name}: found the name of a built-in task, expected a name of its own"
+            yield f"tasks.{name}: this is the name of a built-in task; choose another name"
         if len({*map(os.path.normpath, definition.files.values())}) < len(definition.files):
             found = ", ".join(definition.files.values())
             yield f"tasks.{name}.files: found {found}, expected a different file for each split"
@@ -75,7 +76,7 @@ def _list_problems(config: Config) -> Iterator[str]:
             yield f"tasks.{name}.{problem_text(error.errors()[0])}"
         yield from _check_predictions(config, name)
     for name in filter(is_built_in, config.selections):
-        yield f"selections.{name}: found the name of a built-in method, expected one of its own"
+        yield f"selections.{name}: this is the name of a built-in method; choose another name"
     for name, experiment in config.experiments.items():
         path = f"experiments.{name}"
         for key, names, known in (
@@ -85,8 +86,8 @@ def _list_problems(config: Config) -> Iterator[str]:
             ("by_model", experiment.by_model, experiment.models),
         ):
             yield from (f"{path}.{key}: {one_of(n, known)}" for n in names if n not in known)
-        own = [tasks[task] for task in experiment.tasks if task in tasks]
-        yield from _check_tasks(config, path, own)
+        known_tasks = [tasks[task] for task in experiment.tasks if task in tasks]
+        yield from _check_tasks(config, path, known_tasks)
         yield from _check_methods(config, path, experiment)
         if experiment.fractions:
             yield from _check_fractions(config, path, experiment)
@@ -95,20 +96,23 @@ def _list_problems(config: Config) -> Iterator[str]:
 
 
 def _check_predictions(config: Config, task: str) -> Iterator[str]:
-    """Yield a line per system whose predictions cannot be compared with methods."""
+    """Yield a line for each system whose predictions cannot be compared with methods."""
     kind = KINDS[config.tasks[task].kind_name]
     for system in config.tasks[task].predictions:
         key = f"tasks.{task}.predictions"
         if kind.reader != "tables":
-            yield f"{key}: found {system!r} for {kind.name}, expected none: only texts have them"
+            yield (
+                f"{key}: found {system!r}, but external predictions are not supported for "
+                f"{kind.name!r} tasks; remove them"
+            )
         elif is_built_in(system) or system in config.selections:
-            yield f"{key}: found the name of a method, {system!r}, expected one of its own"
+            yield f"{key}: {system!r} is the name of a method; choose another name"
 
 
 def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[str]:
-    """Yield a line per task that does not suit the tables or the source."""
+    """Yield a line for each task with a repeated title or without data from the ``source``."""
     headings = {*HEADINGS}
-    has_rows = {
+    has_data = {
         "hub": lambda name: name in REPOSITORIES or name not in OFFICIAL_NAMES,
         "tsv": lambda name: name not in OFFICIAL_NAMES,
         "builtin": lambda name: name in MINI_TASKS,
@@ -118,20 +122,20 @@ def _check_tasks(config: Config, path: str, tasks: Sequence[Task]) -> Iterator[s
         for _, title in task.columns():
             if title in headings:
                 yield (
-                    f"{path}.tasks: found {name!r} with the title {title!r}, expected a `title` "
-                    "that no other column of a table has"
+                    f"{path}.tasks: task {name!r} has the title {title!r}, which another column "
+                    "of its table has too; choose another `title`"
                 )
             headings.add(title)
-        if name in TASKS and name not in config.directories and not has_rows(name):
-            own = f"`directories.{name}`, the directory with its files"
+        if name in TASKS and name not in config.directories and not has_data(name):
+            directory = f"write the directory with the task's files as `directories.{name}`"
             yield (
-                f"{path}.tasks: found {name!r}, which `source: {config.source}` does not have, "
-                f"expected {own if name in OFFICIAL_NAMES else 'another source'}"
+                f"{path}.tasks: `source: {config.source}` does not provide {name!r}; "
+                f"{directory if name in OFFICIAL_NAMES else 'choose another source'}"
             )
 
 
 def _check_methods(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield a line per unknown method, and per method without learning rates on a task."""
+    """Yield a line for each unknown method, and for each method without learning rates."""
     methods = {"by_method": [*experiment.by_method], "methods": [*experiment.methods]}
     for model, settings in experiment.by_model.items():
         methods[f"by_model.{model}.methods"] = [*settings.methods]
@@ -150,19 +154,19 @@ def _check_methods(config: Config, path: str, experiment: Experiment) -> Iterato
 
 
 def _check_rates(path: str, experiment: Experiment, method: str, model: str) -> Iterator[str]:
-    """Yield a line for the first task on which a method has no learning rates."""
+    """Yield a line for the first task for which a method has no learning rates."""
     for task in experiment.tasks:
         if not experiment.rates_for(method, model, task):
             yield (
-                f"{path}: found no learning rates for task {task!r}, expected them under "
-                f"methods.{method}, by_task.{task}.learning_rates or learning_rates; `search` "
-                "finds one"
+                f"{path}: no learning rates for task {task!r}; list them under "
+                f"methods.{method}, by_task.{task}.learning_rates or learning_rates, or write "
+                "`search` there"
             )
             return
 
 
 def _check_fractions(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield a line per mistake in an experiment's masks."""
+    """Yield a line for each error in an experiment's ``fractions``."""
     assert experiment.fractions
     method = experiment.fractions.of
     try:
@@ -173,55 +177,56 @@ def _check_fractions(config: Config, path: str, experiment: Experiment) -> Itera
         yield from _check_rates(path, experiment, method, experiment.models[0])
     if "cv" in experiment.fractions.scopes and len(experiment.tasks) == 1:
         yield (
-            f"{path}.fractions.scopes: found 'cv' with one task, expected several tasks: "
-            "a cross-validated mask uses the information of all other tasks"
+            f"{path}.fractions.scopes: found 'cv' with one task, expected several tasks, because "
+            "a cross-validated mask uses the Fisher information of all other tasks"
         )
 
 
 def _check_folds(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield a line per setting that does not fit cross-validation."""
+    """Yield a line for each setting that cannot be combined with cross-validation."""
     folds, seeds = experiment.folds or 1, len(experiment.seeds)
     if seeds > folds and seeds % folds:
         yield (
-            f"{path}.folds: found {folds} with {seeds} seeds, expected a multiple of {folds} "
-            "seeds: each seed's run is scored on one fold, and all folds must be used equally often"
+            f"{path}.folds: found {folds} folds with {seeds} seeds, expected a multiple of {folds} "
+            "seeds, because each seed is scored on one fold and every fold must be used equally "
+            "often"
         )
     if experiment.fractions:
         yield (
-            f"{path}.folds: found {folds} with `fractions`, expected one of the two: "
-            "the Fisher information would include the rows that are scored"
+            f"{path}.folds: found {folds} with `fractions`, expected only one of the two, because "
+            "the Fisher information would include the examples that are scored"
         )
     for name in experiment.tasks:
         if name in config.tasks and "validation" in config.tasks[name].files:
             yield (
-                f"{path}.folds: found {folds} with tasks.{name}.files.validation, expected "
-                "one of the two: with folds, the training rows give the scores"
+                f"{path}.folds: found {folds} with tasks.{name}.files.validation, expected only "
+                "one of the two, because with folds the scores come from the training set"
             )
 
 
 def _describe_errors(error: ValidationError) -> Iterator[str]:
-    """Yield one line per mistake: the key's path, what was found, what was expected."""
+    """Yield one line for each error: the path of the key, the value found and the expected one."""
     problems = error.errors()
     places = [tuple(problem["loc"]) for problem in problems]
     for problem, place in zip(problems, places, strict=True):
-        # If a wrong item also makes its list too short, only the item is named.
+        # An invalid item may also make its list too short. Then only the item is reported.
         if any(other[: len(place)] == place and other != place for other in places):
             continue
-        # Steps that pydantic adds begin with "[". A user's unknown key may begin so too, but it is
-        # always the last step.
+        # Steps that pydantic adds begin with "[". An unknown key of the user may also begin with
+        # "[", but an unknown key is always the last step.
         *above, last = place or ("[",)
         path = [step for step in above if not str(step).startswith("[")]
         if problem["type"] == "extra_forbidden" and last in REMOVED:
             yield f"{key_path([*path, last])}: no longer a setting; {REMOVED[str(last)]}"
         elif problem["type"] == "extra_forbidden":
-            yield f"{key_path([*path, last])}: unknown key, {one_of(str(last), _keys_at(path))}"
+            yield f"{key_path([*path, last])}: unknown key, {one_of(str(last), _valid_keys(path))}"
         else:
             path += [] if str(last).startswith("[") else [last]
             yield ": ".join([*([key_path(path)] if path else []), _describe_problem(problem)])
 
 
 def _describe_problem(problem: ErrorDetails) -> str:
-    """Return what was found and what was expected, without the path."""
+    """Describe a validation error: the value found and the expected one, without the key."""
     value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
     if isinstance(value, bool):
         return f"found {value}, expected a number or text; in YAML yes, no and on need quotes"
@@ -233,18 +238,19 @@ def _describe_problem(problem: ErrorDetails) -> str:
     return problem_text(problem)
 
 
-def _keys_at(path: list) -> list[str]:
+def _valid_keys(path: list) -> list[str]:
     """Return the keys allowed at a path of the configuration."""
     sections: list[type[BaseModel]] = [Config]
     for step in path:
         fields = [section.model_fields.get(step) for section in sections]
-        inner = [model for field in fields if field for model in _models_in(field.annotation)]
-        # If a step is a user's name or a list index, the section stays the same.
+        inner = [model for field in fields if field for model in _find_models(field.annotation)]
+        # A step may be a name chosen by the user, or a list index. Then the section is the same.
         sections = inner or sections
     return list(dict.fromkeys(key for section in sections for key in section.model_fields))
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
+def _find_models(annotation: Any) -> list[type[BaseModel]]:
+    """Return the pydantic models in a type annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for part in get_args(annotation) for model in _models_in(part)]
+    return [model for part in get_args(annotation) for model in _find_models(part)]

@@ -32,18 +32,18 @@ HUB_MODELS = {
 }
 
 
-# Patterns of texts, with the words for them in messages.
+# Regular expressions for text settings, and their descriptions in error messages.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 METHOD_NAME = r"^\S+( \S+)*$"
 LINE = r"^\S.*$"
 RESULTS = r"^[^{}~\s][^{}\n]*$"
 REPOSITORY = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?$"
-# Snakemake hands an image's name to a shell as it is.
+# Snakemake passes the name of an image to a shell without quoting.
 IMAGE = r"^[A-Za-z0-9_./][A-Za-z0-9_./:@+-]*$"
 PATTERNS_IN_WORDS = {
     NAME: "a letter or digit, then letters, digits, '_', '.', '+', '-'",
-    METHOD_NAME: "words with one space between two",
-    LINE: "text in one line",
+    METHOD_NAME: "words separated by single spaces",
+    LINE: "a single line of text",
     RESULTS: "a path without braces, which does not begin with '~'",
     REPOSITORY: f"a repository's name, such as {HUB_MODELS['roberta-base']}",
     IMAGE: "an image's path or address of letters, digits and ./:@+-_",
@@ -57,28 +57,28 @@ def _require_distinct(values: tuple) -> tuple:
     return values
 
 
-# The constraint of lists without repeated values.
+# Constraint for lists that may not have repeated values.
 DISTINCT = AfterValidator(_require_distinct)
 
 
-def _one_of(name: str, allowed: Iterable[str]) -> str:
+def _require_one_of(name: str, allowed: Iterable[str]) -> str:
     if name not in allowed:
         raise ValueError(one_of(name, allowed))
     return name
 
 
 def _parse_row_numbers(given: Any) -> tuple[int | str, ...]:
-    """Return a list of numbers of training rows. One number is a list of one, None is `all`."""
+    """Parse the setting ``train_rows``: one number, or a list of numbers. None means ``all``."""
     numbers = given if isinstance(given, list | tuple) else [ALL_ROWS if given is None else given]
-    # Profiles and the command line give every value as text.
+    # Values from profiles and the command line are always text.
     numbers = [int(n) if isinstance(n, str) and n.isdecimal() else n for n in numbers]
     for number in numbers:
         if number != ALL_ROWS and not (isinstance(number, int) and number >= 1):
-            raise ValueError(f"found {number!r}, expected a number of rows from 1, or 'all'")
+            raise ValueError(f"found {number!r}, expected a number of rows (1 or more), or 'all'")
     return tuple(numbers)
 
 
-def _search(given: str) -> str:
+def _require_search(given: str) -> str:
     if given != "search":
         raise ValueError(f"found {cut(repr(given))}, expected a list of learning rates, or search")
     return given
@@ -86,73 +86,75 @@ def _search(given: str) -> str:
 
 Name = Annotated[str, Field(pattern=NAME, max_length=64)]
 METRICS = tuple(dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics))
-# A number is the position of a column in files without column names.
+# In files without column names, a number denotes the position of a column.
 ColumnName = Annotated[str, Field(coerce_numbers_to_str=True)]
 OfficialTask = Annotated[
     str,
-    AfterValidator(lambda name: _one_of(name, OFFICIAL_NAMES)),
+    AfterValidator(lambda name: _require_one_of(name, OFFICIAL_NAMES)),
     WithJsonSchema({"enum": [*OFFICIAL_NAMES]}),
 ]
 KindName = Annotated[
     str,
-    AfterValidator(lambda name: _one_of(name, KINDS)),
+    AfterValidator(lambda name: _require_one_of(name, KINDS)),
     WithJsonSchema({"enum": [*KINDS], "type": "string"}),
 ]
-Metric = Annotated[str, AfterValidator(lambda name: _one_of(name, METRICS))]
+Metric = Annotated[str, AfterValidator(lambda name: _require_one_of(name, METRICS))]
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 FromZero = Annotated[int, Field(ge=0, le=LARGEST)]
-# Names of methods are parts of file names, which have at most 255 letters.
+# File names contain the name of a method, and have at most 255 characters.
 MethodName = Annotated[str, Field(pattern=METHOD_NAME, max_length=200)]
 LearningRate = Annotated[float, Field(gt=0, lt=LEARNING_RATES_BELOW)]
-# Names for the forms of a value. Pydantic puts them into the path of a mistake.
+# Tags for the alternative forms of a value. Pydantic adds them to the location of an error.
 LIST, WORD, SEARCH, COLUMN = "[list]", "[word]", "[search]", "[column]"
 ListOfRates = Annotated[tuple[LearningRate, ...], Field(min_length=1), DISTINCT, Tag(LIST)]
-SearchOfUsualRates = Annotated[Literal["search"], BeforeValidator(_search), Tag(WORD)]
+SearchOfUsualRates = Annotated[Literal["search"], BeforeValidator(_require_search), Tag(WORD)]
 
 
-def _in_one_line(schema: dict[str, Any]) -> None:
-    """Join the lines of the settings' descriptions, which are their docstrings."""
+def _join_description_lines(schema: dict[str, Any]) -> None:
+    """Put each setting's description on one line. Descriptions are the settings' docstrings."""
     for setting in schema["properties"].values():
         if "description" in setting:
             setting["description"] = " ".join(setting["description"].split())
 
 
 class Section(BaseModel):
-    """A part of the configuration. It cannot change and refuses unknown keys."""
+    """A section of the configuration. It is immutable, and rejects unknown keys."""
 
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,
         use_attribute_docstrings=True,
-        json_schema_extra=_in_one_line,
+        json_schema_extra=_join_description_lines,
     )
 
 
 class SearchOfRates(Section):
-    """A search among learning rates."""
+    """A learning-rate search."""
 
     search: Annotated[tuple[LearningRate, ...], DISTINCT] = Field(min_length=2)
-    """learning rates with which the first seed begins its search for all seeds"""
+    """learning rates from which the search starts. The first seed searches, and all seeds use the
+    learning rate that it finds"""
 
 
-def _form(given: Any) -> str:
-    """Return the form of learning rates that the user meant."""
+def _tag_of_rates(given: Any) -> str:
+    """Return the tag for the form in which learning rates are given."""
     if isinstance(given, str):
         return WORD
     return SEARCH if isinstance(given, dict | SearchOfRates) else LIST
 
 
 LearningRates = Annotated[
-    ListOfRates | SearchOfUsualRates | Annotated[SearchOfRates, Tag(SEARCH)], Discriminator(_form)
+    ListOfRates | SearchOfUsualRates | Annotated[SearchOfRates, Tag(SEARCH)],
+    Discriminator(_tag_of_rates),
 ]
-# Snakemake's profiles give an empty value as the text None.
+# Snakemake converts an empty value of a profile to the text None.
 LearningRatesOfMethod = Annotated[
     LearningRates | None, BeforeValidator(lambda given: None if given == "None" else given)
 ]
 LearningRatesOfTask = Annotated[
     LearningRates | None,
-    Field(description="for methods and fractions without learning rates of their own"),
+    Field(description="learning rates of methods and fractions that have none of their own"),
 ]
 LabelColumns = Annotated[
     Annotated[ColumnName, Tag(COLUMN)]
@@ -173,12 +175,11 @@ NumbersOfRows = Annotated[
 
 
 class Rate(NamedTuple):
-    """A run's learning rate.
+    """The learning rate of a run, or a search for it.
 
     Attributes:
-        value: the learning rate.
-        searched: the rates with which a search begins, which finds another learning rate for the
-            run; empty without a search.
+        value: the learning rate; with a search, the smallest of ``searched``.
+        searched: the learning rates from which the search starts; empty without a search.
     """
 
     value: float

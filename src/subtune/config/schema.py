@@ -1,4 +1,4 @@
-"""The typed model of ``config.yaml``."""
+"""The settings of ``config.yaml``, as pydantic models."""
 
 from typing import Annotated, Literal, Self
 
@@ -40,13 +40,14 @@ from subtune.runs.spec import ClassWeights, Fold, Labels, Precision
 from subtune.tasks import TASKS, Task
 from subtune.tasks.task import KINDS, TEST, default_kind
 
-# Kinds of steps, by what they train. A step's time is estimated by its kind.
+# Kinds of training steps, by the parameters that are trained. The kind determines the estimated
+# time of a step.
 Trains = Literal[
     "nothing", "vectors", "entries", "low_rank", "matrices", "differences", "evaluation"
 ]
-# The default of `margin`.
+# The default value of `margin`.
 MARGIN = 0.02
-# The length of RoBERTa's shortest pair: four special tokens, and one token per text.
+# The length of the shortest pair of texts in RoBERTa: four special tokens and one token per text.
 SHORTEST = 6
 
 
@@ -54,21 +55,22 @@ class ModelSource(Section):
     """A model's source: the hub, a local directory or an installed Python package."""
 
     hub: Annotated[str, Field(pattern=REPOSITORY)] | None = None
-    """name of the model's repository on the hub"""
+    """name of the model's repository on the Hugging Face hub"""
     revision: str | None = Field(default=None, min_length=1)
     """commit, tag or branch on the hub; default: the main branch. The commit of a tag or branch is
-    looked up once and stored in `pinned.json` in the results"""
+    looked up once and stored in `pinned.json` in the results directory"""
     path: str | None = None
     """local directory with the model's files"""
     package: str | None = None
     """installed Python package that holds the model's files"""
     pooling: Literal["first", "mean"] | None = None
-    """what the classifier of a text reads: the first token, or the mean of all tokens; default: the
-    mean if the model comes from sentence-transformers and its files say so, else what transformers'
-    class reads, the first token in most encoders"""
+    """input of the classifier: the hidden state of the first token, or the mean over all tokens.
+    Default: `mean` if the model comes from sentence-transformers and its files specify mean
+    pooling; otherwise as in the model's class in transformers, which is the first token for most
+    encoders"""
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def _require_one_source(self) -> Self:
         given = [name for name in ("hub", "path", "package") if getattr(self, name)]
         if len(given) != 1:
             raise ValueError(
@@ -78,47 +80,49 @@ class ModelSource(Section):
 
 
 class OwnTask(Section):
-    """A task of the user's own: its files, columns, label words and metrics."""
+    """A user-defined task: files, columns, label words and metrics."""
 
     kind: KindName | None = None
     """default: `classification` if the task has `labels`, else `regression`"""
     files: dict[str, str]
-    """the file of each split: `train`, `validation`, and optionally `test`. With `test`,
-    `validation` only selects epochs and learning rates, and scores come from test rows. Texts: .csv
-    or .tsv, where a cell that begins with
-    a quotation mark is quoted; .jsonl; .json with a list; .xlsx or .parquet. Tokens: .conllu, whose
-    columns have names; .conll or .txt, whose columns are 1, 2, …; or .jsonl with lists. Spans:
-    .json in SQuAD's format"""
+    """file of each split: `train`, `validation`, and optionally `test`. With `test`, `validation`
+    only selects epochs and learning rates, and the scores are those on the test set. Formats for
+    texts: .csv or .tsv, where a cell that begins with a quotation mark is quoted; .jsonl; .json
+    with a list; .xlsx or .parquet. Formats for tokens: .conllu, whose columns have names; .conll or
+    .txt, whose columns are 1, 2, …; or .jsonl with lists. Format for spans: .json as in SQuAD"""
     encoding: str | None = None
-    """encoding of .csv, .tsv, .conll and .txt files; default: UTF-8, or UTF-16 if a file has a
-    byte-order mark"""
+    """encoding of .csv, .tsv, .conll and .txt files; default: UTF-16 if a file begins with the
+    byte-order mark of UTF-16, else UTF-8"""
     sheet: str | None = None
     """sheet of .xlsx files; default: the first"""
     text: Annotated[tuple[ColumnName, ...], DISTINCT] = ()
-    """one or two columns with texts; for tokens, the column with the words. Leave it out for spans,
-    whose format names `question` and `context`"""
+    """one or two columns with texts; for tokens, the column with the words. Leave `text` out for
+    spans, whose file format defines `question` and `context`"""
     label: LabelColumns | None = None
-    """column with the label; default: `label`, for spans `answers`. For a multi-label task a column
-    of lists, such as `["toxic", "insult"]` or `toxic;insult`, or a list of columns of 0 and 1"""
+    """column with the label; default: `label`, or `answers` for spans. In a multi-label task, a
+    column of lists, such as `["toxic", "insult"]` or `toxic;insult`, or a list of columns whose
+    cells are 0 or 1"""
     labels: LabelWords | None = None
-    """the label words in order; leave them out for regression and spans; default for several label
-    columns: their names. Files of texts may have numbers, from 0, in place of the words, if no word
-    is a number"""
+    """label words in order. Leave `labels` out for regression and spans. If `label` lists several
+    columns, the default is their names. Files of texts may contain numbers, from 0, instead of
+    label words, unless a label word contains a digit"""
     group: ColumnName | None = None
-    """column whose value rows of one author, patient or thread share: with `folds`, these rows are
-    in one fold, in place of rows with equal texts. A row with an empty cell is its own group"""
+    """column with the group of each row, such as its author, patient or thread. With `folds`, all
+    rows of a group are in the same fold; without groups, rows with equal texts are. A row with an
+    empty cell is a group of its own"""
     metrics: Annotated[tuple[Metric, ...], DISTINCT] = ()
-    """metrics, the deciding one first; default for tokens and spans: the usual ones"""
+    """metrics. The first one selects epochs and learning rates. Default for multi-label tasks,
+    tokens and spans: the usual metrics"""
     predictions: dict[MethodName, str] = {}
-    """predictions that you bring, such as an LLM's: for each system, by your name for it, a file.
-    It has a row for each labelled row of the file whose rows give the scores, and a column
-    `prediction` of labels or numbers, or a column of probabilities for each label. They are
-    compared with the methods on the same rows"""
+    """external predictions, such as those of an LLM, which are compared with the methods on the
+    same examples. Keys are your names for the systems, values are files. A file has one row for
+    each labelled row of the file on which methods are scored. It has a column `prediction` with
+    labels or numbers, or a column of probabilities for each label"""
     title: Annotated[str, Field(pattern=LINE)] | None = None
     """name in tables and figures; default: the task's key"""
 
     @model_validator(mode="after")
-    def _label_is_no_text(self) -> Self:
+    def _require_separate_label(self) -> Self:
         given = self.label or KINDS[self.kind_name].label
         for label in (given,) if isinstance(given, str) else given:
             if label in self.text:
@@ -132,7 +136,7 @@ class OwnTask(Section):
         return self.kind or default_kind(self.labels)
 
     def task(self, name: str) -> Task:
-        """Return the task with the defaults of its kind."""
+        """Build the task, with the defaults of its kind for settings that are left out."""
         kind = KINDS[self.kind_name]
         return Task(
             name=name,
@@ -151,19 +155,19 @@ class OwnTask(Section):
 
 
 class Fractions(Section):
-    """Train only the top fraction of a selection, by Fisher information."""
+    """Training of only those entries of a selection that have the highest Fisher information."""
 
     of: str = MASKED_METHOD
-    """method whose entries are ranked; its masks have its learning rates"""
+    """method whose entries are ranked; runs with its masks use the method's learning rates"""
     values: Annotated[tuple[Fraction, ...], DISTINCT] = Field(min_length=1)
-    """fractions of the entries to train, above 0 and at most 1"""
+    """fractions of the entries that are trained, above 0 and at most 1"""
     scopes: Annotated[tuple[Scope, ...], DISTINCT] = Field(default=SCOPES, min_length=1)
-    """tasks whose information decides: its own (`individual`), all (`global`), or all others
-    (`cv`); default: all three scopes"""
+    """tasks from which the Fisher information for a task's mask is estimated: the task itself
+    (`individual`), all tasks (`global`), or all other tasks (`cv`); default: all three scopes"""
 
 
 class TaskSettings(Section):
-    """Settings of one task that differ from the experiment's."""
+    """Settings that override those of the experiment for one task."""
 
     learning_rates: LearningRatesOfTask = None
     batch_size: Count | None = None
@@ -171,111 +175,117 @@ class TaskSettings(Section):
     epochs: Count | None = None
     """passes over the training set"""
     train_rows: NumbersOfRows | None = None
-    """number of training rows, `all`, or a list of them"""
+    """number of training examples, `all`, or a list of these"""
 
 
 class MethodSettings(Section):
-    """Settings of one method that differ from the experiment's and its tasks'."""
+    """Settings that override those of the experiment and its tasks for one method."""
 
     epochs: Count | None = None
-    """passes over the training set; few parameters need more passes than many"""
+    """passes over the training set; methods with few trained parameters need more passes"""
     train_rows: NumbersOfRows | None = None
-    """further numbers of training rows, smaller than the experiment's largest, on which only this
-    method trains; its scores show what more labels would add"""
+    """additional numbers of training examples for this method only, smaller than the experiment's
+    largest number. The scores show how much more labelled data would help"""
 
 
 class ModelSettings(Section):
-    """Methods that one model trains in addition to the experiment's."""
+    """Additional methods for one model."""
 
     methods: dict[MethodName, LearningRatesOfMethod] = Field(min_length=1)
-    """methods that only this model trains, or trains with other learning rates"""
+    """methods that are used with this model only, or with other learning rates for this model"""
 
 
 class Experiment(Section):
-    """A grid of runs: model × task × method × learning rate × seed, and the fractions."""
+    """A grid of runs: model × task × method × learning rate × seed, and optionally fractions."""
 
     paper: str | None = None
-    """paper whose tables and figures are made in addition to those of every experiment; default:
-    the paper with the experiment's name, if there is one"""
+    """paper whose tables and figures are created in addition to the general ones; default: the
+    paper with the name of the experiment, if there is one"""
     models: Names
     """names of models"""
     tasks: Names
     """names of tasks"""
     by_task: dict[str, TaskSettings] = {}
-    """settings of single tasks that differ from those below"""
+    """settings that override those below, by task"""
     by_method: dict[MethodName, MethodSettings] = {}
-    """settings of single methods and their fractions; they override those of `by_task`"""
+    """settings of a method and of its fractions, by method; they override those of `by_task`"""
     by_model: dict[str, ModelSettings] = {}
-    """methods that single models train in addition"""
+    """additional methods, by model"""
     methods: dict[MethodName, LearningRatesOfMethod] = Field(min_length=1)
-    """each method's learning rates on every task: a list, all of which are trained, or `search`,
-    which finds one; default: those of `by_task` or `learning_rates`. `embeddings` has none, and
-    runs only on tasks of classification and regression"""
+    """learning rates of each method, used for every task: a list, each of which is used for a run,
+    or `search`, which searches for one. Default: the learning rates of `by_task` or
+    `learning_rates`. `embeddings` has no learning rate, and supports only classification and
+    regression tasks"""
     learning_rates: LearningRatesOfTask = None
     fractions: Fractions | None = None
-    """train top fractions by Fisher information, too"""
+    """also train only the entries with the highest Fisher information"""
     fisher_rows: Count | None = None
     """number of training examples from which Fisher information is estimated; default: all"""
     seeds: Annotated[tuple[FromZero, ...], DISTINCT] = Field(default=(0,), min_length=1)
-    """one run per seed"""
+    """random seeds; there is one run for each"""
     folds: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
-    """cross-validation: the number of folds of the training rows. Each seed's run trains on all
-    folds but one, and is scored on that one instead of dev rows. After this many seeds, the next
-    ones divide the rows again. Default: runs are scored on dev rows"""
+    """number of folds for cross-validation on the training set. The run of each seed trains on all
+    folds except one, and is scored on that fold instead of the dev set. After as many seeds as
+    there are folds, the training set is split anew. Default: no cross-validation, runs are scored
+    on the dev set"""
     epochs: Count
     """passes over the training set"""
     batch_size: Count
     """examples per training step"""
     max_length: int = Field(default=128, ge=SHORTEST, le=512)
-    """largest number of tokens of an example; longer texts are cut, or split into examples"""
+    """maximum number of tokens of an example. Longer texts are truncated or, for tokens and spans,
+    split into several examples"""
     schedule: Literal["constant", "linear"] = "constant"
-    """learning rate after the warm-up: constant, or falls to 0"""
+    """learning-rate schedule after the warm-up: constant, or linear decay to 0"""
     warmup: float = Field(default=0.0, ge=0, lt=1)
-    """share of all steps in which the learning rate rises"""
+    """share of the training steps in which the learning rate increases linearly from 0"""
     weight_decay: float = Field(default=0.0, ge=0)
-    """AdamW's weight decay"""
+    """weight decay of AdamW"""
     labels: Labels = "raw"
-    """labels on which a regression trains: `raw`, or `standard`: standardised with the mean and
-    standard deviation of the training rows. Scores, predictions, losses and exported
-    models are in the labels' own unit"""
+    """labels for training a regression: `raw`, or `standard`, which standardises them with the mean
+    and standard deviation of the training set. Scores, predictions, losses and exported models are
+    always in the unit of the raw labels"""
     class_weights: ClassWeights | None = None
-    """`balanced`: the loss weights labels by the inverse of their frequency among the training
-    rows, rows/(labels × rows of the label); in a multi-label task, the weight of a label that a row
-    has is rows without it/rows with it. Default: all rows have the same weight"""
+    """`balanced`: the loss weights each label by its inverse frequency in the training set,
+    `examples / (labels × examples of the label)`. In a multi-label task, the positive examples of a
+    label have the weight `examples without the label / examples with the label`. Default: all
+    examples have the same weight"""
     patience: Count | None = None
-    """a run ends after this many epochs without a better score; default: it never ends early"""
+    """early stopping: a run ends after this number of epochs without a better score. Default: no
+    early stopping"""
     margin: float = Field(default=MARGIN, gt=0, lt=1)
-    """the acceptable loss of score against full fine-tuning; the answer names the smallest method
-    within it"""
+    """acceptable loss of score compared with full fine-tuning. The answer is the smallest method
+    within this margin"""
     precision: Precision = "fp32"
-    """number format of matrix products; `tf32` rounds their inputs to 10 bits of mantissa on GPUs
-    since Ampere, and is fp32 elsewhere"""
+    """precision of matrix products. `tf32` rounds their inputs to 10 bits of mantissa on GPUs of
+    the Ampere generation or later; on other devices, it is the same as `fp32`"""
     train_rows: NumbersOfRows = (ALL_ROWS,)
-    """number of training rows, `all`, or a list of them; every method trains on each. Smaller sets
-    are parts of larger ones, drawn by the run's seed. Tables and claims use the largest, and
-    fractions train on the largest only"""
+    """number of training examples, `all`, or a list of these; every method is trained on each.
+    Smaller training sets are subsets of larger ones, and are drawn with the run's seed. Tables and
+    claims use the largest number, and so do fractions"""
 
     @model_validator(mode="after")
-    def _masks_have_one_model(self) -> Self:
+    def _require_one_model_for_masks(self) -> Self:
         if len(self.models) > 1 and self.fractions:
             raise ValueError(
-                f"found {len(self.models)} models, expected one: masks belong to one model; write "
-                "an experiment for each"
+                f"found {len(self.models)} models with `fractions`, expected one model; write a "
+                "separate experiment for each model"
             )
         return self
 
     def methods_for(self, model: str) -> dict[str, LearningRates | None]:
-        """Return the methods that a model trains, with their learning rates on every task.
+        """Return the methods for a model and their learning rates.
 
-        The model's entries replace the experiment's. None means the task's learning rates.
+        The settings in ``by_model`` override those of the experiment. The value None means the
+        learning rates of the task.
         """
         settings = self.by_model.get(model)
         return self.methods | (settings.methods if settings else {})
 
     def rates_for(self, method: str, model: str, task: str) -> list[Rate]:
-        """Return the learning rates of a method: its own, or else those of the task.
+        """Return the learning rates of a method or, if the method has none, those of the task.
 
-        A search is one of them.
+        A search is returned as a single `Rate`.
         """
         own = self.methods_for(model).get(method)
         given = own or self.settings(task).learning_rates
@@ -287,10 +297,12 @@ class Experiment(Section):
         return [Rate(value) for value in given or ()]
 
     def list_row_numbers(self, rows: int, method: str = "") -> list[int]:
-        """Return the distinct numbers of training rows. Numbers above ``rows`` mean all rows.
+        """Return the distinct numbers of training examples.
 
-        With a method, its further numbers are returned, which are smaller than the experiment's
-        largest.
+        Args:
+            rows: the number of examples in the training set. Larger numbers are reduced to it.
+            method: if given, return only the additional numbers for this method. They are smaller
+                than the experiment's largest number.
         """
         own = self.by_method.get(method)
         given = ((own and own.train_rows) or ()) if method else self.train_rows
@@ -301,17 +313,17 @@ class Experiment(Section):
         return [n for n in numbers if n < max(others) and n not in others]
 
     def find_fold(self, seed: int) -> Fold | None:
-        """Return the fold on which a seed's runs are scored, by the seed's position in the list."""
+        """Return the fold on which the runs of a seed are scored, or None without folds."""
         if self.folds is None:
             return None
         partition, number = divmod(self.seeds.index(seed), self.folds)
         return Fold(of=self.folds, number=number, partition=partition)
 
     def settings(self, task: str, method: str = "") -> Self:
-        """Return the experiment after replacing settings by a task's, and then by a method's."""
+        """Return a copy with the settings of a task, and then those of a method, applied."""
         own = [*self.by_task.get(task, TaskSettings())]
         if settings := self.by_method.get(method):
-            # Its numbers of rows are further ones.
+            # The method's `train_rows` are additional numbers, and override nothing.
             own.append(("epochs", settings.epochs))
         return self.model_copy(update={name: value for name, value in own if value is not None})
 
@@ -320,26 +332,26 @@ class Pace(Section):
     """The time of a training step, without evaluations."""
 
     per_layer: float = Field(ge=0)
-    """milliseconds per layer of the model; runs side by side share them"""
+    """milliseconds per layer of the model. Runs that train together share this time"""
     per_teraflop: float = Field(ge=0)
-    """seconds per 10¹² operations of the batch's forward pass"""
+    """seconds per 10¹² floating-point operations in the forward pass of the batch"""
 
 
 class Assumptions(Section):
     """The machine assumed in time estimates. Results do not depend on the machine."""
 
     device: str = "H100"
-    """machine whose steps subtune has measured (H200, CPU core) or compares with these by data
-    sheets (H100, H100 tf32, A100), or any name if there is a `pace`. A name with the word `core` is
-    a CPU's; others are GPUs', on which runs share more"""
+    """machine: `H200` or `CPU core`, whose steps were timed; `H100`, `H100 tf32` or `A100`, whose
+    times are derived from these by data sheets; or any name if there is a `pace`. A name with the
+    word `core` denotes a CPU, any other name a GPU, on which runs share more"""
     pace: dict[Trains, Pace] = {}
-    """pace by what trains, as `subtune init` measures it; `nothing` is the classifier alone,
-    `differences` are some entries after all matrices, and `evaluation` trains nothing. What is
-    missing counts like the most similar"""
+    """pace by the kind of trained parameters, as measured by `subtune init`. `nothing` means that
+    only the classifier is trained, `differences` means some entries after all matrices, and
+    `evaluation` means no training. A missing kind is estimated from the most similar one"""
     start_minutes: float = Field(default=1.0, ge=0)
-    """minutes that every job takes before it trains"""
+    """minutes that a job needs before training starts"""
     longest_job_hours: Count = 24
-    """hours that the cluster allows one job; a longer sweep continues in a new job"""
+    """time limit of a job on the cluster, in hours. A longer sweep continues in a new job"""
 
     @property
     def on_gpu(self) -> bool:
@@ -348,45 +360,46 @@ class Assumptions(Section):
 
 
 class Config(Section):
-    """The whole configuration. Keys about jobs, machines and downloads do not affect results."""
+    """The whole configuration. Settings for jobs, machines and downloads do not affect results."""
 
     results: str = Field(default="results", pattern=RESULTS)
-    """directory of all results"""
+    """directory for all results"""
     source: Literal["hub", "tsv", "builtin"] = "hub"
-    """source of the GLUE tasks: the hub, the official files in `glue_dir`, or the mini tasks built
-    into subtune"""
+    """source of the GLUE tasks: the Hugging Face hub (`hub`), the official files in `glue_dir`
+    (`tsv`), or subtune's built-in mini tasks (`builtin`)"""
     hub_cache: str | None = None
-    """directory for downloads; default: `hub` in the results"""
+    """directory for downloads; default: `hub` in the results directory"""
     container: Annotated[str, Field(pattern=IMAGE)] | None = None
-    """image in which `--sdm apptainer` runs every job"""
+    """container image in which all jobs run with `--sdm apptainer`"""
     glue_dir: str | None = None
-    """directory with GLUE's official files, for the source `tsv`"""
+    """directory with GLUE's official files, required for `source: tsv`"""
     directories: dict[OfficialTask, Annotated[str, Field(min_length=1)]] = {}
-    """each task's directory with its official files, used with any `source`"""
+    """directory with the official files of a task, by task; used with any `source`"""
     test_scores: str | None = None
-    """CSV file with the scores that the GLUE server returned"""
+    """CSV file with the test scores returned by the GLUE server"""
     models: dict[Name, ModelSource] = {}
-    """models by your names for them"""
+    """models, by names of your choice"""
     tasks: dict[Name, OwnTask] = {}
-    """your own tasks by name"""
+    """your own tasks, by name"""
     selections: dict[Name, NamedSelection] = {}
-    """your own methods by name"""
+    """your own methods, by name"""
     experiments: dict[Name, Experiment] = Field(min_length=1)
-    """experiments by name"""
+    """experiments, by name"""
     runs_per_job: Count = 8
-    """largest number of runs that one job trains"""
+    """maximum number of runs in one job"""
     jobs_at_once: Count | None = None
-    """jobs that train at once on this machine: a job has the runs of one seed that share steps or,
-    on a CPU, one run that trains matrices. `runs_per_job` is ignored"""
+    """number of jobs that train at the same time on this machine. If set, `runs_per_job` is
+    ignored: a job contains the runs of one seed that share steps or, on a CPU, a single run that
+    trains matrices"""
     checkpoint_minutes: FromZero = 10
-    """minutes between checkpoints; an interrupted job repeats at most this time. 0 saves after
-    every step"""
+    """minutes between checkpoints. After an interruption, at most this much training is repeated. 0
+    means a checkpoint after every step"""
     assumptions: Assumptions = Assumptions()
 
     @model_validator(mode="after")
-    def _source_has_its_directory(self) -> Self:
+    def _require_glue_dir(self) -> Self:
         if self.source == "tsv" and self.glue_dir is None:
-            raise ValueError("glue_dir: found nothing, expected a directory with `source: tsv`")
+            raise ValueError("glue_dir: missing, expected a directory because of `source: tsv`")
         return self
 
     def all_models(self) -> dict[str, ModelSource]:
@@ -399,6 +412,6 @@ class Config(Section):
         return TASKS | {name: task.task(name) for name, task in self.tasks.items()}
 
     def is_submitted(self, task: str) -> bool:
-        """Return whether the GLUE server scores predictions of a task's test rows."""
+        """Return whether the GLUE server scores predictions on the test set of a task."""
         is_official = self.source != "builtin" and task not in self.tasks
         return is_official and task not in OFFICIAL_NAMES

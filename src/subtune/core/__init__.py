@@ -1,4 +1,4 @@
-"""Foundations that know nothing of models or tasks: errors, files, content ids, processes."""
+"""Basic utilities that do not depend on models or tasks: errors, files, content ids, processes."""
 
-# `pyproject.toml` reads it here, and every run record keeps it.
+# `pyproject.toml` reads the version from here, and every run record stores it.
 VERSION = "0.1.0"

@@ -1,8 +1,8 @@
-"""Stand-ins for packages that are absent where Snakemake plans.
+"""Stand-ins for packages that are not installed in Snakemake's environment.
 
-Snakemake's own environment may have nothing but Snakemake. Planning imports modules whose functions
-compute, and calls none of these functions. A stand-in lets such a module be imported, and refuses
-to be used.
+Snakemake's own environment may contain only Snakemake. Planning imports modules that use NumPy,
+pandas and other packages, but it never calls the functions that compute with them. A stand-in makes
+such an import succeed, and raises an error if the package is used.
 """
 
 import sys
@@ -16,20 +16,20 @@ from typing import Any, Never
 
 from subtune.core.errors import SubtuneError
 
-# The packages that modules of planning import, without those that Snakemake itself needs.
+# The packages that planning imports, except for those that Snakemake itself requires.
 PACKAGES = ("huggingface_hub", "numpy", "pandas", "pyarrow", "safetensors", "tokenizers")
 
 
 class Absent:
-    """A name of an absent package, which may stand in an annotation but cannot be called."""
+    """Stand-in for a name from an absent package. Annotations may use it, but calls raise."""
 
     def __init__(self, name: str):
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        return _find_attribute(self._name, name)
+        return _make_attribute(self._name, name)
 
-    def __call__(self, *of: Any, **named: Any) -> Never:
+    def __call__(self, *args: Any, **kwargs: Any) -> Never:
         package = self._name.split(".")[0]
         raise SubtuneError(
             f"{package}: not installed in Snakemake's environment, and planning this configuration "
@@ -46,22 +46,26 @@ class Absent:
         return self
 
 
-def _find_attribute(of: str, name: str) -> Any:
-    """Return a stand-in for an attribute: an exception that nothing raises, or an `Absent`."""
+def _make_attribute(owner: str, name: str) -> Any:
+    """Create a stand-in for the attribute ``owner.name``.
+
+    A name that ends with ``Error`` becomes an exception class that nothing raises, because
+    ``except`` accepts only exceptions. Every other name becomes an `Absent`.
+    """
     if name.startswith("__"):
         raise AttributeError(name)
-    return type(name, (Exception,), {}) if name.endswith("Error") else Absent(f"{of}.{name}")
+    return type(name, (Exception,), {}) if name.endswith("Error") else Absent(f"{owner}.{name}")
 
 
 class _AbsentModule(ModuleType):
     __path__: list[str] = []  # noqa: RUF012
 
     def __getattr__(self, name: str) -> Any:
-        return _find_attribute(self.__name__, name)
+        return _make_attribute(self.__name__, name)
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Finds the stand-ins of absent packages and of their modules."""
+    """Import hook that creates stand-ins for absent packages and their modules."""
 
     def __init__(self, packages: set[str]):
         self.packages = packages
@@ -75,14 +79,14 @@ class _Finder(MetaPathFinder, Loader):
         return _AbsentModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: a stand-in has every name."""
+        """Do nothing, because a stand-in creates its attributes when they are read."""
 
 
 @contextmanager
 def absent_packages() -> Iterator[None]:
-    """Let modules import absent ones of `PACKAGES` in this block.
+    """Let imports of packages in `PACKAGES` succeed in this block even if they are not installed.
 
-    Outside of it, Snakemake sees again which packages are there.
+    The stand-ins are removed at the end, so that Snakemake sees which packages are installed.
     """
     finder = _Finder({name for name in PACKAGES if find_spec(name) is None})
     sys.meta_path.append(finder)

@@ -1,4 +1,4 @@
-"""Errors for users: one line that says what is wrong, what was expected and what to do."""
+"""Errors for users: one line with the problem, the expected value and what to do."""
 
 import difflib
 import json
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-# The most characters of a name, and the most names of a list, that a message quotes.
+# Messages show at most this many characters of a name, and at most this many names of a list.
 LONGEST_NAME = 60
 MOST_NAMES = 300
-# The expected values, by the type of pydantic's error.
+# What a message calls the expected value, by the type of pydantic's error.
 EXPECTED = {
     "tuple_type": "a list",
     "dict_type": "keys and values",
@@ -23,9 +23,10 @@ EXPECTED = {
 
 
 class SubtuneError(Exception):
-    """A problem that the user can fix. Its text is shown without a traceback.
+    """A problem that the user can fix. Its message is shown without a traceback.
 
-    Control characters are escaped, because names of files and columns may have them.
+    Control characters in the message are escaped, because names of files and columns may contain
+    them.
     """
 
     def __str__(self) -> str:
@@ -33,7 +34,7 @@ class SubtuneError(Exception):
 
 
 def printable(text: str) -> str:
-    """Return text with escaped control characters, except for line breaks."""
+    """Escape the control characters of a text, except for line breaks."""
     return "".join(
         letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text
     )
@@ -41,10 +42,10 @@ def printable(text: str) -> str:
 
 @contextmanager
 def one_line(what: str) -> Iterator[None]:
-    """Turn any exception of a library into one line that begins with ``what``.
+    """Convert any exception in this block to a one-line error that begins with ``what``.
 
     Raises:
-        SubtuneError: the library has raised an exception.
+        SubtuneError: the block has raised an exception.
     """
     try:
         yield
@@ -56,7 +57,7 @@ def one_line(what: str) -> Iterator[None]:
 
 @contextmanager
 def locate_errors(place: str) -> Iterator[None]:
-    """Begin the line of an error with its place, such as a key of the configuration."""
+    """Prepend a place, such as a key of the configuration, to the message of a `SubtuneError`."""
     try:
         yield
     except SubtuneError as error:
@@ -65,14 +66,15 @@ def locate_errors(place: str) -> Iterator[None]:
 
 @contextmanager
 def explain_pydantic_errors(what: object) -> Iterator[None]:
-    """Turn pydantic's first error into one line: the place, and what was found and expected.
+    """Convert pydantic's first error in this block to one line with the place and the problem.
 
-    ``what`` is the beginning of the place, such as a file.
+    Args:
+        what: the beginning of the place, such as a file.
 
     Raises:
-        SubtuneError: pydantic has refused a value.
+        SubtuneError: pydantic has rejected a value.
     """
-    # Snakemake's jobs import this file but not pydantic.
+    # Snakemake's jobs import this file, but need no pydantic.
     from pydantic import ValidationError
 
     try:
@@ -85,18 +87,21 @@ def explain_pydantic_errors(what: object) -> Iterator[None]:
 
 
 def error_reason(error: Exception) -> str:
-    """Return a library's message: its first line, and the second if the first ends with a colon."""
+    """Return the first line of an exception's message.
+
+    If that line ends with a colon, the second line is included.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = " ".join(lines[:2] if lines and lines[0].endswith(":") else lines[:1])
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, KeyError):
-        return f"{said} is not known there"
+        return f"{said} is not a known name"
     return said or type(error).__name__
 
 
 def one_of(found: object, allowed: Iterable[str]) -> str:
-    """Return a message with what was found, what is allowed, and the allowed name nearest to it."""
+    """Format the end of a message: the value found, the allowed ones, and the most similar one."""
     names = list(allowed)
     near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.5)
     hint = f" (did you mean {cut(near[0])!r}?)" if near else ""
@@ -105,7 +110,7 @@ def one_of(found: object, allowed: Iterable[str]) -> str:
 
 
 def problem_text(problem: "ErrorDetails") -> str:
-    """Return what pydantic found and expected, without the path."""
+    """Describe a problem that pydantic found: the value and what was expected, without the key."""
     value, kind, context = problem["input"], problem["type"], problem.get("ctx", {})
     if kind == "too_short":
         return f"found {value!r}, expected at least {context['min_length']}"
@@ -114,14 +119,14 @@ def problem_text(problem: "ErrorDetails") -> str:
     if kind == "value_error":
         return str(context["error"])
     if kind == "json_invalid":
-        return f"found no JSON ({context['error']}), expected a whole file"
+        return f"not valid JSON ({context['error']}), expected a complete JSON file"
     message = problem["msg"].removeprefix("Input should be ").removeprefix("String should have ")
     expected = EXPECTED.get(kind, f"{message[0].lower()}{message[1:]}")
     return f"found {cut(repr(value))}, expected {expected}"
 
 
 def listed(names: Iterable[str], most: int = MOST_NAMES, joined: str = "or") -> str:
-    """Return the first ``most`` names in one line, and the number of the others."""
+    """Format the first ``most`` names as a comma-separated list, with the number of the others."""
     names = list(names)
     others = len(names) - most
     rest = f" {joined} {others:,} {'other' if others == 1 else 'others'}" if others > 0 else ""
@@ -129,25 +134,25 @@ def listed(names: Iterable[str], most: int = MOST_NAMES, joined: str = "or") -> 
 
 
 def plural(number: int, noun: str, more: str = "s") -> str:
-    """Return a number of things, as in ``1 class`` or ``1,200 classes``."""
+    """Format a number with its noun, as in ``1 class`` or ``1,200 classes``."""
     return f"{number:,} {noun}{'' if number == 1 else more}"
 
 
 def key_path(steps: Iterable[object]) -> str:
-    """Return the path of a key, such as ``models.minilm.path``."""
+    """Join the steps to a key with dots, such as ``models.minilm.path``."""
     return ".".join(_quote_name(cut(str(step))) for step in steps)
 
 
 def cut(text: str, most: int = LONGEST_NAME) -> str:
-    """Return the beginning of a long text; a short text stays as it is."""
+    """Shorten a text to ``most`` characters, with ``...`` at the end if it was longer."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def shown(value: Any) -> str:
-    """Return a value as messages show it: text in quotes, others as JSON; cut if it is long."""
+    """Format a value for a message: text in quotes, other values as JSON, shortened if long."""
     return repr(cut(value)) if isinstance(value, str) else cut(json.dumps(value))
 
 
 def _quote_name(name: str) -> str:
-    """Return a name as messages show it. Names from files may have control characters."""
+    """Format a name for a message, in quotes if it is empty or has control characters."""
     return cut(name) if name and name.isprintable() else repr(cut(name))

@@ -1,4 +1,4 @@
-"""Files: their places in a results directory, written completely or not at all, and hashed."""
+"""Paths in a results directory, writing files completely or not at all, and hashes of files."""
 
 import hashlib
 import os
@@ -19,16 +19,18 @@ from safetensors import SafetensorError
 
 from subtune.core.errors import SubtuneError, error_reason, listed
 
+# Drafts older than this come from processes that were killed, and are removed.
 SECONDS_OF_DRAFTS = 24 * 3600
-# A group of runs keeps the newest checkpoint and the one before it.
+# Each group of runs keeps its two newest checkpoints.
 CHECKPOINTS_KEPT = 2
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths as text, so that they may contain Snakemake's wildcards.
+    """The paths of all files in a results directory.
 
-    ``experiment`` is an experiment's name; the other arguments are keys and ids of a plan.
+    Paths are text, so that they may contain Snakemake's wildcards. The argument ``experiment`` is
+    the name of an experiment; the other arguments are keys and ids from a plan.
     """
 
     results: str
@@ -43,30 +45,30 @@ class Layout:
         return f"{self.results}/models/{model}"
 
     def rows(self) -> str:
-        """Return the folder of rows that `compare` and `init` divided or completed."""
+        """Return the directory of the tables that `compare` and `init` split or completed."""
         return f"{self.results}/rows"
 
     def sample(self) -> str:
-        """Return the folder of rows that `compare` and `init` drew from larger tables."""
+        """Return the directory of the samples that `compare` and `init` drew from larger tables."""
         return f"{self.results}/sample"
 
     def predictions(self) -> str:
-        """Return the folder of the predictions that a user passed to `compare` or `init`."""
+        """Return the directory of the predictions that a user passed to `compare` or `init`."""
         return f"{self.results}/predictions"
 
     def hub_cache(self) -> str:
         return f"{self.results}/hub"
 
     def pinned(self) -> str:
-        """Return the file with the commits of the hub's branches and tags."""
+        """Return the file with the commits to which branches and tags of the hub are pinned."""
         return f"{self.results}/pinned.json"
 
     def lock(self) -> str:
-        """Return the file that `compare` holds locked while it runs."""
+        """Return the file that `compare` locks while it runs."""
         return f"{self.results}/.lock"
 
     def fisher(self, fisher: str) -> str:
-        """Return the path of Fisher information without its file's ending."""
+        """Return the path of the files with Fisher information, without their extension."""
         return f"{self.results}/fisher/{fisher}"
 
     def fisher_entries(self, fisher: str) -> str:
@@ -79,7 +81,7 @@ class Layout:
         return f"{self.results}/masks/{ranking}.safetensors"
 
     def searches(self, job: str) -> str:
-        """Return the file with the learning rates that a job's searches found and tried."""
+        """Return the file with the learning rates that a job's searches tried and chose."""
         return f"{self.results}/searches/{job}.json"
 
     def records(self) -> str:
@@ -104,37 +106,39 @@ class Layout:
         return f"{self.results}/logs/{'/'.join(parts)}.log"
 
     def benchmark(self, *parts: str) -> str:
-        """Return the file in which Snakemake writes how long a job took."""
+        """Return the file in which Snakemake stores the duration of a job."""
         return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
 
     def data(self, experiment: str, name: str) -> str:
-        """Return a table of numbers of an experiment's runs, from which exhibits are made."""
+        """Return a table of an experiment's results, from which tables and figures are made."""
         return f"{self.results}/data/{experiment}/{name}.parquet"
 
     def test_predictions(self, experiment: str, model_name: str) -> str:
         return f"{self.results}/data/{experiment}/test/{model_name}.parquet"
 
     def exhibits(self, experiment: str) -> str:
-        """Return the folder of an experiment's tables and figures."""
+        """Return the directory of an experiment's tables and figures."""
         return f"{self.results}/experiments/{experiment}"
 
     def submission(self, experiment: str) -> str:
-        """Return the folder of an experiment's zip files for the GLUE server."""
+        """Return the directory of an experiment's zip files for the GLUE server."""
         return f"{self.results}/submission/{experiment}"
 
     def summary(self, name: str, ending: str) -> str:
-        """Return a table or figure of all experiments together."""
+        """Return the path of a table or figure that covers all experiments."""
         return f"{self.results}/{name}.{ending}"
 
 
 def find_results(named: Path | None) -> Path:
-    """Return the results directory that ``--results`` names; by default the only one here.
+    """Find the results directory.
 
-    It is ``results`` or, if that has no records, the directory below it that has some, such as
-    those of `subtune compare` and `subtune init`.
+    Args:
+        named: the value of ``--results``. With None, the directory is ``results`` or, if
+            ``results`` has no records, its only subdirectory with records. `subtune compare` and
+            `subtune init` write into such subdirectories.
 
     Raises:
-        SubtuneError: several directories below ``results`` have records.
+        SubtuneError: several subdirectories of ``results`` have records.
     """
     default = Path("results")
     below = [path.parent for path in sorted(default.glob("*/runs")) if path.is_dir()]
@@ -148,16 +152,17 @@ def find_results(named: Path | None) -> Path:
 
 @contextmanager
 def new_directory(target: Path) -> Iterator[Path]:
-    """Yield a hidden directory to write into.
+    """Yield a hidden directory to write to.
 
-    The directory is renamed to ``target`` once it is on the disk, and removed after an error.
+    At the end of the block, the directory is flushed to disk and renamed to ``target``. After an
+    error, the directory is removed.
 
     Raises:
         SubtuneError: ``target`` already exists, the disk is full, or the directory cannot be
             written.
     """
     require_new(target)
-    draft = _draft_of(target)
+    draft = _make_draft_path(target)
     try:
         draft.mkdir(parents=True)
         yield draft
@@ -171,42 +176,45 @@ def new_directory(target: Path) -> Iterator[Path]:
 
 
 def require_new(target: Path) -> None:
-    """Raise a `SubtuneError` if something has this name."""
+    """Raise a `SubtuneError` if a file or directory with this path exists."""
     if target.exists():
-        raise SubtuneError(f"{target} is there already; move it away or name another place")
+        raise SubtuneError(f"{target}: already exists; move it away or choose another path")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file and its directory. Until the text is written, the old file remains."""
+    """Write a text file, and create its directory.
+
+    An existing file is replaced only after the whole text has been written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = _draft_of(path)
+    draft = _make_draft_path(path)
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)
 
 
 @contextmanager
 def drafts(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
-    """Yield a hidden path for each output, and rename all of them once they are on the disk.
+    """Yield a hidden path (a draft) for each output, and rename the drafts at the end of the block.
 
-    A hidden path keeps its output's suffix, which decides the format of a table or figure. A killed
-    process leaves its drafts. They are removed after a day, because a younger draft may belong to
-    another process.
+    A draft has the suffix of its output, because the suffix selects the format of a table or
+    figure. A process that is killed leaves its drafts behind. Drafts are removed when they are a
+    day old; a younger draft may belong to a running process.
     """
     renamed: dict[Path, Path] = {}
 
-    def draft_of(output: str) -> str:
+    def make_draft(output: str) -> str:
         target = Path(output)
         target.parent.mkdir(parents=True, exist_ok=True)
         for draft in target.parent.glob(f".{'[0-9a-f]' * 32}.{escape(target.name)}"):
             with suppress(FileNotFoundError):
                 if draft.stat().st_mtime < time.time() - SECONDS_OF_DRAFTS:
-                    _remove(draft)
-        renamed[target] = _draft_of(target)
+                    _remove_path(draft)
+        renamed[target] = _make_draft_path(target)
         return str(renamed[target])
 
     try:
         yield {
-            name: draft_of(paths) if isinstance(paths, str) else [*map(draft_of, paths)]
+            name: make_draft(paths) if isinstance(paths, str) else [*map(make_draft, paths)]
             for name, paths in outputs.items()
         }
         for draft in renamed.values():
@@ -217,30 +225,30 @@ def drafts(outputs: Mapping[str, str | list[str]]) -> Iterator[Any]:
             draft.replace(target)
     finally:
         for draft in renamed.values():
-            _remove(draft)
+            _remove_path(draft)
 
 
-def _draft_of(target: Path) -> Path:
-    """Return a new hidden name beside a file or directory, with its suffix."""
+def _make_draft_path(target: Path) -> Path:
+    """Return a new hidden path in the same directory and with the same suffix as ``target``."""
     # A process on another node may have the same process id.
     return target.with_name(f".{uuid4().hex}.{target.name}")
 
 
-def _remove(path: Path) -> None:
-    """Remove a file or a folder, if there is one."""
+def _remove_path(path: Path) -> None:
+    """Remove a file or directory if it exists."""
     if path.is_dir():
         shutil.rmtree(path)
     path.unlink(missing_ok=True)
 
 
 def _flush_all(path: Path) -> None:
-    """Wait until a file, or a folder and all that is in it, is on the disk."""
+    """Flush a file to disk, or a directory with all its contents."""
     for part in (*path.rglob("*"), path):
         flush(part)
 
 
 def flush(path: Path) -> None:
-    """Wait until a file's content, or a directory's names, are on the disk."""
+    """Flush the content of a file, or the entries of a directory, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -254,34 +262,38 @@ def hash_text(text: str) -> str:
 
 
 def checksum(content: bytes) -> str:
-    """Return the hash of a file's content."""
+    """Return the BLAKE2b hash of the content of a file."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def hash_files(*paths: Path) -> str:
-    """Return the hash of the content of files, in the order given. Their paths do not matter."""
+    """Hash the contents of several files in the given order. Their paths do not affect the hash."""
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
         about = path.stat()
-        digest.update(_digest(path, about.st_size, about.st_mtime_ns))
+        digest.update(_digest_file(path, about.st_size, about.st_mtime_ns))
     return digest.hexdigest()
 
 
 @cache
-def _digest(path: Path, size: int, changed: int) -> bytes:
-    """Return the digest of a file. A file that changes has another size or time of change."""
+def _digest_file(path: Path, size: int, changed: int) -> bytes:
+    """Compute the digest of a file.
+
+    ``size`` and ``changed`` (the modification time) are only keys of the cache: if the file
+    changes, one of them differs, and the digest is computed again.
+    """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "blake2b").digest()
 
 
 def read_package_text(package: str, name: str) -> str:
-    """Return the text of a file in a package."""
+    """Read a text file of an installed package."""
     return (resources.files(package) / name).read_text(encoding="utf-8")
 
 
 @cache
 def read_package_yaml(package: str, name: str) -> Any:
-    """Return the content of a package's YAML file."""
-    # If libyaml is installed, its loader is ten times as fast.
+    """Read and parse a YAML file of an installed package."""
+    # The loader of libyaml, if it is installed, is ten times as fast.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(read_package_text(package, name), loader)

@@ -1,7 +1,7 @@
-"""The GPUs of this machine. Each job that computes holds one, so that no two jobs share one.
+"""GPU locks: each job uses a GPU of its own.
 
-A job holds a GPU by the lock of a file with the GPU's name. The system removes the lock when the
-process ends, even if it is killed.
+A job reserves a GPU by locking a file with the GPU's name. The operating system releases the lock
+when the process ends, even if the process is killed.
 """
 
 import fcntl
@@ -15,9 +15,9 @@ from pathlib import Path
 
 from subtune.core.errors import SubtuneError
 
-# Seconds between two looks for a free GPU.
+# Seconds between two attempts to find a free GPU.
 WAIT = 0.5
-# The number of a job of Slurm, which gives each of its jobs GPUs of its own.
+# The environment variable with the id of a Slurm job. Slurm itself assigns GPUs to its jobs.
 SLURM = "SLURM_JOB_ID"
 
 
@@ -32,16 +32,17 @@ def count_gpus() -> int:
 def hold_gpu(
     report: Callable[[str], object], check: Callable[[], object] = lambda: None
 ) -> Iterator[None]:
-    """Wait for a free GPU, and compute on it in this block. Without GPUs, nothing happens.
+    """Wait for a free GPU, and make it PyTorch's current device. Without GPUs, do nothing.
 
-    In Slurm, processes of one job wait for each other. Jobs do not, as they may share a GPU.
+    The GPU is reserved until the end of the block. In Slurm, only the processes of the same job
+    wait for each other. Different jobs do not, because Slurm may let them share a GPU.
 
     Args:
-        report: a function that gets lines about GPUs that are in use or fail.
-        check: a function that is called while this waits, and may raise an error.
+        report: a function that receives log lines about GPUs that are in use or fail.
+        check: a function that is called repeatedly while waiting. It may raise an error.
 
     Raises:
-        SubtuneError: no GPU works, or the folder for temporary files has no locks.
+        SubtuneError: no GPU works, or files cannot be locked in the directory for temporary files.
     """
     import torch
 
@@ -49,7 +50,7 @@ def hold_gpu(
     if not number:
         yield
         return
-    # The GPU's own name or that of its MIG part, whatever CUDA_VISIBLE_DEVICES calls it.
+    # The UUID of the GPU or its MIG slice does not depend on CUDA_VISIBLE_DEVICES.
     names = [str(torch.cuda.get_device_properties(n).uuid) for n in range(number)]
     if SLURM in os.environ:
         names = [f"{name}-in-job-{os.environ[SLURM]}" for name in names]
@@ -68,43 +69,49 @@ def hold_one(
     report: Callable[[str], object],
     check: Callable[[], object] = lambda: None,
 ) -> Iterator[int]:
-    """Wait for a free GPU, and hold it in this block.
+    """Wait for a free GPU, and reserve it until the end of the block.
 
     Args:
         names: the names of the GPUs.
-        use: a function that begins to compute on the GPU with a number; if it fails, another GPU is
-            tried.
-        report: a function that gets lines about GPUs that are in use or fail.
-        check: a function that is called while this waits, and may raise an error.
+        use: a function that starts to use a GPU, given its index in ``names``. If it raises a
+            `RuntimeError`, the next GPU is tried.
+        report: a function that receives log lines about GPUs that are in use or fail.
+        check: a function that is called repeatedly while waiting. It may raise an error.
 
     Yields:
-        The GPU's number among ``names``.
+        The GPU's index in ``names``.
     """
     working, is_waiting = dict(enumerate(names)), False
     while working:
         for number, name in [*working.items()]:
             with ExitStack() as held:
-                if not _lock(name, held):
+                if not _try_lock_gpu(name, held):
                     continue
                 try:
                     use(number)
                 except RuntimeError as error:
-                    report(f"GPU {name}: {str(error).splitlines()[0]}; another one is tried")
+                    report(f"GPU {name}: {str(error).splitlines()[0]}; trying another one")
                     del working[number]
                     continue
                 yield number
                 return
         if working and not is_waiting:
-            report(f"waiting for a free GPU: all {len(working)} are in use by jobs of subtune")
+            report(f"waiting for a free GPU: subtune's jobs use all {len(working)}")
             is_waiting = True
         check()
         time.sleep(WAIT)
-    raise SubtuneError(f"GPU {', '.join(names)}: none works; CUDA_VISIBLE_DEVICES= uses the CPU")
+    raise SubtuneError(
+        f"GPU {', '.join(names)}: none works; set CUDA_VISIBLE_DEVICES= to use the CPU"
+    )
 
 
-def _lock(name: str, held: ExitStack) -> bool:
-    """Lock a GPU's file until ``held`` is closed. Return False if another process has locked it."""
-    # Users of one machine share its GPUs, and therefore this folder.
+def _try_lock_gpu(name: str, held: ExitStack) -> bool:
+    """Try to lock the file of a GPU until ``held`` is closed.
+
+    Returns:
+        False if another process has locked the file.
+    """
+    # All users of the machine share its GPUs, and therefore this directory.
     folder = Path(tempfile.gettempdir()) / "subtune-gpus"
     folder.mkdir(exist_ok=True)
     if folder.stat().st_uid == os.getuid():
@@ -113,7 +120,7 @@ def _lock(name: str, held: ExitStack) -> bool:
         try:
             number = os.open(folder / name, os.O_RDONLY)
         except FileNotFoundError:
-            # In a shared folder, Linux may refuse to create what another user has created.
+            # O_CREAT on an existing file of another user may be refused in a shared directory.
             number = os.open(folder / name, os.O_RDONLY | os.O_CREAT, 0o644)
         file = held.enter_context(os.fdopen(number))
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -121,7 +128,7 @@ def _lock(name: str, held: ExitStack) -> bool:
         return False
     except OSError as error:
         raise SubtuneError(
-            f"TMPDIR: {folder}: files cannot be locked there ({error.strerror}); set TMPDIR to a "
-            "folder on this machine's own disk"
+            f"TMPDIR: {folder}: cannot lock files there ({error.strerror}); set TMPDIR to a "
+            "directory on a local disk"
         ) from None
     return True

@@ -1,8 +1,9 @@
-"""The hub: commits of its branches and tags, and downloads.
+"""Downloads from the Hugging Face hub, and the commits of its branches and tags.
 
-The hub's answers, such as commits, are stored in a file in the results directory. Later plans are
-therefore the same, with or without a network. If a branch moves, nothing is trained again until you
-delete its line in the file. If the hub fails, a `SubtuneError` gives reason and remedy.
+Answers of the hub, such as commits, are stored in a file in the results directory, so that later
+plans are identical, with or without a network. If a branch moves, nothing is trained again until
+you delete the branch's line in that file. If the hub cannot be reached, a `SubtuneError` states the
+reason and what to do.
 """
 
 import json
@@ -20,11 +21,11 @@ from subtune.core.files import write_text
 GLUE = "nyu-mll/glue"
 SQUAD = "rajpurkar/squad"
 UNIVERSAL_DEPENDENCIES = "universal-dependencies/universal_dependencies"
-# Commits that are used if a configuration names no revision. Other repositories use `main`.
+# The commits that are used if the configuration has no revision. Other repositories use `main`.
 COMMITS = {
     GLUE: "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
     SQUAD: "7b6d24c440a36b6815f21b70d25016731768db1f",
-    # The branch is `refs/convert/parquet`.
+    # A commit of the branch `refs/convert/parquet`.
     UNIVERSAL_DEPENDENCIES: "bc04fa5dd6c03bcb03355f289f2ce385fecc7250",
     "google-bert/bert-base-cased": "cd5ef92a9fb2f889e972770a36d4ed042daf221e",
     "google-bert/bert-large-cased": "06fa25dc1b6e034e91607fd67c247051ccaeff65",
@@ -32,7 +33,7 @@ COMMITS = {
 }
 SECONDS_TO_ANSWER = 20
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
-# The stored answers: commits and poolings.
+# The stored answers are commits and kinds of pooling.
 KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=r"^([0-9a-f]{40}|first|mean)$")]])
 
 
@@ -45,10 +46,15 @@ def download_snapshot(
     name: str,
     instead: str,
 ) -> Path:
-    """Return the local directory with a repository's files that match ``patterns``.
+    """Download a repository's files that match ``patterns``, and return the local directory.
 
-    An error message begins with ``name`` and ends with ``instead``: advice for a user without a
-    network.
+    Args:
+        repository: the name of the repository.
+        revision: the commit, tag or branch.
+        patterns: glob patterns of the files.
+        repo_type: ``model`` or ``dataset``.
+        name: the beginning of an error message.
+        instead: the end of an error message: what a user without a network can do.
 
     Raises:
         SubtuneError: the hub cannot be reached, or has no such repository or revision.
@@ -65,7 +71,7 @@ def download_snapshot(
 
 @contextmanager
 def explain_hub_errors(problem: str, advice: str) -> Iterator[None]:
-    """Turn exceptions of the hub's library into one line: what failed, why, and a remedy."""
+    """Convert exceptions of ``huggingface_hub`` to one line: problem, reason and advice."""
     from huggingface_hub import errors
     from huggingface_hub.utils import httpx
 
@@ -82,15 +88,18 @@ def pin_revision(
     kept: Path,
     key: str,
 ) -> str:
-    """Return the commit of a revision of a repository.
+    """Look up the commit of a revision, in the file of stored answers or else on the hub.
 
     Args:
-        revision: a commit, tag or branch; default: the repository's commit in `COMMITS`, or `main`.
-        kept: the file with stored commits.
+        repository: the name of the repository.
+        revision: a commit, tag or branch. None means the repository's commit in `COMMITS` or, if
+            `COMMITS` has none, the branch ``main``.
+        repo_type: ``model`` or ``dataset``.
+        kept: the file with stored answers.
         key: the configuration key with which an error message begins.
 
     Raises:
-        SubtuneError: the hub cannot be asked, or has no such revision; or the file cannot be read
+        SubtuneError: the hub cannot be reached or has no such revision, or the file cannot be read
             or written.
     """
     revision = revision or COMMITS.get(repository, "main")
@@ -101,7 +110,7 @@ def pin_revision(
         import huggingface_hub
 
         problem = f"{key}: could not ask the hub for the commit of {repository} at {revision}"
-        advice = "name a commit (40 hexadecimal digits), or call once with a network"
+        advice = "write a commit (40 hexadecimal digits), or run this once with a network"
         with explain_hub_errors(problem, advice):
             about = huggingface_hub.HfApi().repo_info(
                 repository, repo_type=repo_type, revision=revision, timeout=SECONDS_TO_ANSWER
@@ -112,14 +121,19 @@ def pin_revision(
 
 
 def remember_answer(kept: Path, question: str, ask: Callable[[], str]) -> str:
-    """Return a stored answer from the file ``kept``, or ask for it and store it.
+    """Return the stored answer to a question, or get the answer from ``ask`` and store it.
+
+    Args:
+        kept: the file with stored answers.
+        question: the key of the answer in the file.
+        ask: a function that gets the answer from the hub.
 
     Raises:
         SubtuneError: the file cannot be read or written.
     """
     answers = _read_answers(kept)
     if question not in answers:
-        # Another process may have written the file meanwhile.
+        # Another process may have written the file in the meantime.
         answers = {question: ask()} | _read_answers(kept)
         with one_line(f"cannot write {kept}"):
             write_text(kept, json.dumps(answers, indent=2, sort_keys=True) + "\n")
@@ -127,17 +141,24 @@ def remember_answer(kept: Path, question: str, ask: Callable[[], str]) -> str:
 
 
 def fetch_text(repository: str, commit: str, key: str, name: str) -> str | None:
-    """Return the text of a file of a model's repository, or None if it has no such file.
+    """Download a text file of a model's repository.
 
-    ``key`` is the key of the configuration that can replace the file.
+    Args:
+        repository: the name of the repository.
+        commit: the commit.
+        key: the configuration key that can be set instead of reading the file.
+        name: the file's path in the repository.
+
+    Returns:
+        The text, or None if the repository has no such file.
 
     Raises:
-        SubtuneError: the hub cannot be asked.
+        SubtuneError: the hub cannot be reached.
     """
     import huggingface_hub
 
     problem = f"{key}: missing, and could not ask the hub for {name} of {repository} at {commit}"
-    with explain_hub_errors(problem, "write it, or call once with a network"):
+    with explain_hub_errors(problem, "set it, or run this once with a network"):
         try:
             path = huggingface_hub.hf_hub_download(repository, name, revision=commit)
         except huggingface_hub.errors.RemoteEntryNotFoundError:
@@ -152,6 +173,6 @@ def _read_answers(kept: Path) -> dict[str, str]:
         return {}
     except (OSError, ValidationError):
         raise SubtuneError(
-            f"{kept}: found something else, expected a commit (40 hexadecimal digits) for each "
-            "repository and revision; correct or delete it"
+            f"{kept}: cannot be read, expected JSON with a commit (40 hexadecimal digits) for each "
+            "repository and revision; correct or delete the file"
         ) from None

@@ -1,4 +1,4 @@
-"""Values that decide a result, and the content ids made from them."""
+"""Immutable values that determine a result, and content ids computed from them."""
 
 import json
 from functools import cached_property
@@ -10,15 +10,15 @@ from subtune.core.files import hash_text
 
 
 class Value(BaseModel):
-    """An immutable value. Two equal values have the same id, on every machine."""
+    """An immutable value with an id. Equal values have the same id on every machine."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def written(self) -> dict[str, Any]:
-        """Return the value as JSON has it, without the fields that have their default.
+        """Return the fields as JSON types, without those that have their default value.
 
-        A new field with a default therefore changes no id. Versions are always written: a newer
-        version is another value.
+        Adding a field with a default therefore changes no id. Fields whose names end with
+        ``_version`` are always included, because a new default version must change the id.
         """
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         written = {}
@@ -26,40 +26,40 @@ class Value(BaseModel):
             # A default may depend on the other fields.
             default = field.get_default(call_default_factory=True, validated_data=fields)
             if name.endswith("_version") or fields[name] != default:
-                written[name] = _written(fields[name])
+                written[name] = _to_json_types(fields[name])
         return written
 
     def canonical(self) -> str:
-        """Return `written` as JSON with sorted keys and without spaces."""
+        """Return the result of `written` as JSON with sorted keys and without spaces."""
         return canonical_json(self.written())
 
     def replaced(self, **fields: Any) -> Self:
-        """Return the same value with other fields."""
-        # `model_copy` would copy the cached id, too.
+        """Return a copy in which some fields are replaced."""
+        # `model_copy` would also copy the cached id.
         same = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self)(**same | fields)
 
     @cached_property
     def id(self) -> str:
-        """The content id of `written`."""
+        """The content id of the fields that `written` returns."""
         return content_id(self.written())
 
 
-def _written(content: Any) -> Any:
+def _to_json_types(content: Any) -> Any:
     if isinstance(content, Value):
         return content.written()
     if isinstance(content, tuple):
-        return [_written(item) for item in content]
+        return [_to_json_types(item) for item in content]
     return content
 
 
 def canonical_json(data: Any) -> str:
-    """Return JSON with sorted keys and without spaces."""
+    """Serialise data as JSON with sorted keys and without spaces."""
     return json.dumps(
         data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
 
 
 def content_id(data: Any) -> str:
-    """Return the first 12 hexadecimal digits of the SHA-256 of the canonical JSON."""
+    """Return the first 12 hexadecimal digits of the SHA-256 hash of the data's canonical JSON."""
     return hash_text(canonical_json(data))

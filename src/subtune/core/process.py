@@ -1,4 +1,4 @@
-"""A job's process: its log, the signals that ask it to stop, its device, cores and memory."""
+"""The process of a job: its log, stop signals, device, cores and memory."""
 
 import atexit
 import ctypes
@@ -21,17 +21,18 @@ from typing import TYPE_CHECKING, NoReturn
 from subtune.core.errors import SubtuneError
 from subtune.core.gpus import count_gpus
 
-# Importing torch takes a second, which planning does not wait for.
+# Importing torch takes a second, and planning does not need it.
 if TYPE_CHECKING:
     import torch
 
-# Sent by a scheduler before the time limit or a preemption, and by the keyboard.
+# Schedulers send a signal before a time limit or preemption; Ctrl+C sends SIGINT.
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 # Constants of glibc's <malloc.h>.
 M_TRIM_THRESHOLD = -1
 M_MMAP_MAX = -4
 NEVER = 2**31 - 1
-# PyTorch's messages for failed allocations without an exception class; the last two are oneDNN's.
+# Messages of failed allocations for which PyTorch raises a plain RuntimeError. The last two are
+# from oneDNN.
 OUT_OF_MEMORY = (
     "can't allocate memory",
     "not enough memory",
@@ -45,15 +46,16 @@ OUT_OF_MEMORY = (
 
 @contextmanager
 def job_log(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[None]:
-    """Send a job's output to a log, and keep the job from shared caches.
+    """Redirect a job's output to a log, and give the job caches of its own.
 
-    A `SubtuneError` or a full disk ends the job with one line and no traceback.
+    After a `SubtuneError` or if the disk is full, the job exits with a one-line message instead of
+    a traceback.
 
     Args:
         log: the path of the log.
-        hub_cache: the directory of downloads. Without it, the job uses no network.
+        hub_cache: the directory for downloads. If None, the job works offline.
     """
-    # Progress bars make a log file unreadable; thread pools write warnings into it.
+    # Progress bars make a log unreadable. Without the last setting, tokenizers logs warnings.
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -83,10 +85,10 @@ def job_log(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[No
 
 
 def end_process(status: int) -> NoReturn:
-    """End this process after its exit handlers, and leave its memory to the system.
+    """Run the exit handlers and end this process, without freeing its memory first.
 
-    Python would first free every module, which takes a second with torch imported. Extensions such
-    as Triton would then write below the answer what they found that was not freed.
+    Python would free every module, which takes a second if torch is imported. Extensions such as
+    Triton would also print warnings about objects that were not freed, below the command's output.
     """
     atexit._run_exitfuncs()
     with suppress(OSError):
@@ -96,20 +98,20 @@ def end_process(status: int) -> NoReturn:
 
 
 def user_message(error: BaseException) -> str | None:
-    """Return the line to show for an error that users can fix, else None."""
+    """Return the message for an error that users can fix, or None for any other error."""
     if isinstance(error, SubtuneError):
         return str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        # If a file was copied, the second name is the copy's.
+        # When copying a file fails, `filename2` is the destination.
         written = error.filename2 or error.filename or "while writing"
-        return f"the disk is full ({written}): free some space"
+        return f"the disk is full ({written}); free some space"
     return None
 
 
 def ensure_user_name() -> None:
-    """Give this user id a name in ``USER`` if it has none, which is usual in containers.
+    """Set the environment variable ``USER`` if this user id has no name, as in many containers.
 
-    Snakemake and PyTorch ask for the name, and fail without one.
+    Snakemake and PyTorch look up the name, and fail if there is none.
     """
     try:
         getpass.getuser()
@@ -118,20 +120,20 @@ def ensure_user_name() -> None:
 
 
 def report(line: str) -> None:
-    """Write one line, with the time of day, to the job's log."""
+    """Write a line to the job's log, with the time of day."""
     print(f"{time.strftime('%H:%M:%S')}  {line}", flush=True)
 
 
 class StoppedError(SubtuneError):
-    """Training was asked to stop. Its work is kept."""
+    """Training stopped on request before its end. Its checkpoint is kept."""
 
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], str | None]]:
-    """Yield a function that returns the name of the first signal that came, or None.
+    """Yield a function that returns the name of the first signal received, or None.
 
-    Inside the context, `SIGNALS` do not end the process, except for a second one from the keyboard.
-    A function that handled SIGTERM before still gets it.
+    In this block, `SIGNALS` do not end the process. Ctrl+C ends the process if another signal came
+    before. An existing handler of SIGTERM is still called.
     """
     received: list[str] = []
     before = {number: signal.getsignal(number) for number in SIGNALS}
@@ -153,15 +155,16 @@ def stop_requests() -> Iterator[Callable[[], str | None]]:
 
 
 def count_cores() -> int:
-    """Return how many cores this process may use."""
-    # Only Linux reports the number for a single process.
+    """Return the number of cores that this process may use."""
+    # Only Linux reports this number for a single process.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def keep_freed_memory() -> None:
-    """Stop glibc from giving freed memory back to the system after every training step.
+    """Keep glibc from returning freed memory to the operating system after every training step.
 
-    Page faults would take up to a quarter of a small model's step. Without glibc nothing changes.
+    Otherwise, page faults would take up to a quarter of a training step of a small model. Without
+    glibc, this function has no effect.
     """
     if sys.platform.startswith("linux"):
         with suppress(OSError, AttributeError):
@@ -171,7 +174,7 @@ def keep_freed_memory() -> None:
 
 
 def prepare_device(threads: int) -> "torch.device":
-    """Set the number of threads and return the device to compute on: a GPU if there is one."""
+    """Set PyTorch's number of threads, and return the device: a GPU if available, else the CPU."""
     import torch
 
     keep_freed_memory()
@@ -180,14 +183,14 @@ def prepare_device(threads: int) -> "torch.device":
 
 
 def device_name(device: "torch.device") -> str:
-    """Return the product name of a GPU, or of the processor."""
+    """Return the product name of the GPU or processor."""
     import torch
 
     return torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()
 
 
 def count_jobs_at_once() -> int:
-    """Return how many jobs train at the same time: one on each GPU, else one on each core."""
+    """Return the number of jobs that train at the same time: one per GPU, or else one per core."""
     return min(count_gpus(), count_cores()) or count_cores()
 
 
@@ -200,7 +203,7 @@ def processor_name() -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that a device or the processor is out of memory."""
+    """Return whether an error means that the GPU or the machine is out of memory."""
     import torch
 
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):

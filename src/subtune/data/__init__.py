@@ -1,1 +1,1 @@
-"""Rows of every task, from the hub, GLUE's TSV files, a user's files or the package."""
+"""Data sets of all tasks, from the hub, GLUE's TSV files, a user's files or the package."""

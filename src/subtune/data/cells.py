@@ -1,4 +1,4 @@
-"""Cells and headers of tables, in any format."""
+"""Cells and headers of tables, in all file formats."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -7,27 +7,41 @@ from subtune.core.errors import SubtuneError, shown
 
 
 def cell_text(cell: Any) -> Any:
-    """Return a cell as text, or None if it is empty. Lists and objects are not converted."""
+    """Convert a cell to text. An empty cell becomes None; lists and objects are not converted."""
     # NaN is not equal to itself.
     if cell is None or cell != cell:
         return None
-    # Excel stores integers as decimals; so does pandas if a column has missing values.
+    # Excel stores integers as floats. So does pandas in columns with missing values.
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     return cell if isinstance(cell, str | list | dict) else str(cell)
 
 
 def require_unique_columns(columns: Collection[str], header: Sequence[Any], place: str) -> None:
-    """Refuse a header with a column twice: one of ``columns`` or, if there are none, any column."""
+    """Check that no column occurs twice in a header.
+
+    Args:
+        columns: the columns to check. If empty, all columns are checked.
+        header: the names of all columns.
+        place: the place of the header, for messages.
+    """
     for name in columns or filter(None, header):
         if header.count(name) > 1:
-            raise SubtuneError(f"{place}: found column {name!r} twice, expected it once")
+            raise SubtuneError(f"{place}: found column {name!r} twice, expected unique names")
 
 
 def require_names(header: Sequence[str | None], cells: Sequence[Any], place: str) -> None:
-    """Refuse a row at ``place`` with several cells, below a header of which only one is filled."""
+    """Check that a header names more than one column if a row has several cells.
+
+    A header with a single name is probably a title above the actual header.
+
+    Args:
+        header: the names of the columns; None or empty where a name is missing.
+        cells: the cells of a row below the header.
+        place: the place of the row, for messages.
+    """
     if header[0] and not any(header[1:]) and any(cells[1:]):
         raise SubtuneError(
-            f"{place}: found cells in columns without a name, expected the names of columns where "
-            f"{shown(header[0])} is, in the first row"
+            f"{place}: found cells in columns without a name, expected the names of the columns in "
+            f"the first row, instead of {shown(header[0])}"
         )

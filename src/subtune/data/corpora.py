@@ -1,4 +1,4 @@
-"""Files of corpora: GLUE's tables, sentences of labelled words in CoNLL, and SQuAD's questions."""
+"""Readers of corpora: GLUE's tables, CoNLL files of labelled words, and SQuAD's questions."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -12,26 +12,31 @@ from subtune.data.table_files import json_rows, read_text, split_lines
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow, Text
 
-# Column names that differ from the hub's.
+# Column names in GLUE's files that differ from those on the hub.
 NEW_NAMES = {
     "mnli": {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label"},
     "mrpc": {"#1 String": "sentence1", "#2 String": "sentence2", "Quality": "label"},
     "stsb": {"score": "label"},
     "qqp": {"is_duplicate": "label"},
 }
-# CoLA's labelled files have no header.
+# The columns of files without a header: CoLA's labelled files.
 HEADERLESS = {"cola": ("source", "label", "original_label", "sentence")}
-# The published QQP files have a few truncated lines, which the hub's copy leaves out too.
+# The published QQP files have a few truncated lines. The copy on the hub omits them, too.
 CUT_OFF_LINES = ("qqp",)
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 # A line that begins with this word separates documents.
 DOCUMENT = "-DOCSTART-"
-# A line's number in its file, and its text.
+# The number of a line in its file, and the text of the line.
 Line = tuple[int, str]
 
 
 def read_glue_rows(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-    """Read the rows of one of GLUE's files. They have no quoting: ``"`` is an ordinary character.
+    """Read the rows of a file of GLUE. These files have no quoting: ``"`` is an ordinary character.
+
+    Args:
+        task: a GLUE task.
+        path: the file.
+        labelled: whether the rows have labels.
 
     Raises:
         SubtuneError: a line has too few columns, or the file is not UTF-8.
@@ -54,7 +59,7 @@ def read_glue_rows(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
 
 
 def read_sentences(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-    """Read a CoNLL file, or JSON lines with lists of words and labels."""
+    """Read sentences from a CoNLL or CoNLL-U file, or from JSON lines with lists of words."""
     if path.suffix.lower() == ".jsonl":
         return json_rows(path)
     read = conllu_sentences if path.suffix.lower() == ".conllu" else conll_sentences
@@ -64,11 +69,14 @@ def read_sentences(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
 def conllu_sentences(
     path: Path, columns: Collection[str], encoding: str | None = None
 ) -> Iterator[PlacedRow]:
-    """Read some columns of each sentence of a CoNLL-U file, with the line of its first word.
+    """Read some columns of each sentence of a CoNLL-U file.
 
-    The format is that of https://universaldependencies.org/format.html: the columns of `CONLLU`
-    between tabs, and a blank line after each sentence. Comments begin with ``#``. Contractions,
-    with ``-`` in the id, and omitted words, with ``.`` in it, are left out.
+    The format is defined at https://universaldependencies.org/format.html: the columns of `CONLLU`
+    are separated by tabs, a blank line ends each sentence, and comments begin with ``#``.
+    Contractions (ids with ``-``) and omitted words (ids with ``.``) are skipped.
+
+    Yields:
+        The line of the sentence's first word, and the words' cells by column.
 
     Raises:
         SubtuneError: the file cannot be read, there is no such column, a line has more or fewer
@@ -77,26 +85,29 @@ def conllu_sentences(
     lines = enumerate(split_lines(read_text(path, encoding)), start=1)
     lines_of_words = [line for line in lines if not line[1].startswith("#")]
     source = f" ({', '.join(CONLLU)})"
-    for sentence in _sentences(path, lines_of_words, len(CONLLU), "tabs", source):
+    for sentence in _split_sentences(path, lines_of_words, len(CONLLU), "tabs", source):
         words = [(number, cells) for number, cells in sentence if not re.search("[-.]", cells[0])]
         for position, (number, cells) in enumerate(words, start=1):
             if cells[0] != str(position):
                 raise SubtuneError(
                     f"{path}: line {number}: found the id {shown(cells[0])}, expected {position}; "
-                    "words are counted from 1, and a blank line ends a sentence"
+                    "ids count the words of a sentence from 1, and a blank line ends a sentence"
                 )
         if words:
-            yield _sentence_row(path, words, CONLLU, columns)
+            yield _make_sentence_row(path, words, CONLLU, columns)
 
 
 def conll_sentences(
     path: Path, columns: Collection[str], encoding: str | None = None
 ) -> Iterator[PlacedRow]:
-    """Read some columns of each sentence of a CoNLL file, with the line of its first word.
+    """Read some columns of each sentence of a CoNLL file.
 
-    Each word has a line; a blank line, or a line that begins with `DOCUMENT`, ends a sentence. The
-    columns are called ``1``, ``2``, … They are separated by tabs if the first word's line has a
-    tab, else by spaces.
+    Each line has one word. A blank line, or a line that begins with `DOCUMENT`, ends a sentence.
+    The columns are called ``1``, ``2``, … They are separated by tabs if the line of the first word
+    contains a tab, else by spaces.
+
+    Yields:
+        The line of the sentence's first word, and the words' cells by column.
 
     Raises:
         SubtuneError: the file cannot be read, there is no such column, or a line has more or fewer
@@ -111,25 +122,27 @@ def conll_sentences(
         return
     separator = "tabs" if "\t" in first[1] else "spaces"
     names = [str(n) for n, _ in enumerate(_split_cells(first[1], separator), start=1)]
-    for words in _sentences(path, lines, len(names), separator, f", as in line {first[0]}"):
-        yield _sentence_row(path, words, names, columns)
+    for words in _split_sentences(path, lines, len(names), separator, f", as in line {first[0]}"):
+        yield _make_sentence_row(path, words, names, columns)
 
 
 def _split_cells(line: str, separator: str) -> list[str]:
     return line.split("\t") if separator == "tabs" else re.findall("[^ \t]+", line)
 
 
-def _sentences(
+def _split_sentences(
     path: Path, lines: Sequence[Line], width: int, separator: str, source: str
 ) -> Iterator[list[tuple[int, list[str]]]]:
-    """Yield the lines between blank lines, each with its number and its cells.
+    """Yield sentences: groups of consecutive lines without a blank line between them.
+
+    Each line of a sentence is a pair of its number and the list of its cells.
 
     Args:
         path: the file, for messages.
         lines: the numbered lines.
-        width: the number of cells of each line.
-        separator: ``tabs`` or ``spaces``, which separate the cells.
-        source: the end of a message about a line with more or fewer cells.
+        width: the number of cells that each line must have.
+        separator: the separator of cells, ``tabs`` or ``spaces``.
+        source: the end of the message about a line with more or fewer cells.
     """
     for is_blank, group in groupby(lines, key=lambda line: not line[1].strip()):
         if is_blank:
@@ -144,13 +157,13 @@ def _sentences(
         yield sentence
 
 
-def _sentence_row(
+def _make_sentence_row(
     path: Path,
     words: Sequence[tuple[int, list[str]]],
     names: Sequence[str],
     columns: Collection[str],
 ) -> PlacedRow:
-    """Return the place of a sentence, and the cells of its words by column."""
+    """Build the row of a sentence: its place, and the lists of its words' cells by column."""
     row = {}
     for column in columns:
         if column not in names:
@@ -159,17 +172,17 @@ def _sentence_row(
     return f"line {words[0][0]}", row
 
 
-# The layout of a SQuAD v1.1 file. Unknown keys are ignored.
+# The structure of a SQuAD v1.1 file. Unknown keys are ignored.
 class _Answer(BaseModel):
     text: Text
-    # Counted in characters of the context.
+    # An index into the characters of the context.
     answer_start: int = Field(ge=0)
 
 
 class _Question(BaseModel):
     id: Text
     question: Text
-    # Test files have no answers, or null.
+    # Missing or null in test files.
     answers: list[_Answer] | None = None
 
 
@@ -189,7 +202,8 @@ class _File(BaseModel):
 def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
     """Read the questions of a SQuAD v1.1 file with their contexts and, if ``labelled``, answers.
 
-    A row is ``{"question", "context", "answers": {"text": […], "answer_start": […]}}``.
+    A row has the keys ``question``, ``context`` and ``answers``. The answers are
+    ``{"text": […], "answer_start": […]}``, as on the hub.
 
     Raises:
         SubtuneError: the file is not in the format of SQuAD v1.1, a text is empty, an answer is not
@@ -202,7 +216,7 @@ def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
         for question in paragraph.qas:
             place = f"question {shown(question.id)}"
             answers = (
-                _require_answers(question, paragraph.context, f"{path}: {place}")
+                _require_answers_in_context(question, paragraph.context, f"{path}: {place}")
                 if labelled
                 else []
             )
@@ -214,19 +228,25 @@ def read_questions(task: TaskSpec, path: Path, labelled: bool) -> Iterator[Place
             yield place, row | {"answers": accepted}
 
 
-def _require_answers(question: _Question, context: str, place: str) -> list[_Answer]:
-    """Return the answers of a question at ``place``, which are parts of the context."""
+def _require_answers_in_context(question: _Question, context: str, place: str) -> list[_Answer]:
+    """Return the answers of a question, after checking that the context contains them.
+
+    Args:
+        question: the question.
+        context: its context.
+        place: the place of the question, for messages.
+    """
     if not question.answers:
         raise SubtuneError(
-            f"{place}: found no answer, as in SQuAD v2, expected questions of SQuAD v1.1, which "
-            "all have one"
+            f"{place}: found no answer, expected at least one; questions without an answer, as in "
+            "SQuAD v2, are not supported"
         )
     for answer in question.answers:
         start = answer.answer_start
         found = context[start : start + len(answer.text)]
         if found != answer.text:
             raise SubtuneError(
-                f"{place}: found {shown(found)} at {start} of the context, expected the answer "
-                f"{shown(answer.text)}"
+                f"{place}: found {shown(found)} at character {start} of the context, expected the "
+                f"answer {shown(answer.text)}"
             )
     return question.answers

@@ -1,4 +1,4 @@
-"""Tables in Excel files."""
+"""Reader of tables in Excel files."""
 
 import io
 import itertools
@@ -13,14 +13,15 @@ from subtune.core.errors import SubtuneError, one_line, one_of, shown
 from subtune.data.cells import cell_text, require_names, require_unique_columns
 from subtune.tasks.task_kind import PlacedRow
 
-# The first bytes of Excel files from before 2007, and of Excel files with a password.
+# The first bytes of Excel files from before 2007, and of password-protected Excel files. Both are
+# no zip archives.
 NO_ZIP = b"\xd0\xcf\x11\xe0"
 # The XML tags of an Excel sheet's formulas and merged cells.
 FORMULA_OR_MERGED = re.compile(rb"<(\w+:)?(f|mergeCell)\b")
 
 
 def sheet_names(path: Path) -> list[str]:
-    """Return the names of an Excel file's sheets. No cell is read."""
+    """Return the names of the sheets in an Excel file, without reading any cells."""
     from openpyxl.reader.excel import ExcelReader
 
     with (
@@ -37,32 +38,32 @@ def sheet_names(path: Path) -> list[str]:
 def excel_rows(
     path: Path, columns: Collection[str], sheet: str | None = None
 ) -> Iterator[PlacedRow]:
-    """Read the rows of a sheet below the header, which is the first row that is not empty.
+    """Read the rows of a sheet. The first row that is not empty is the header.
 
     Args:
         path: the file.
-        columns: the columns that are read, which may not be repeated.
-        sheet: the name of the sheet; default: the first.
+        columns: the columns that the caller uses. Their names may occur only once in the header.
+        sheet: the name of the sheet; None means the first sheet.
 
     Raises:
         SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
             errors, formulas without a value, or a repeated column.
     """
     book = _open_workbook(path, data_only=True)
-    names = [of_book.title for of_book in book.worksheets]
+    names = [worksheet.title for worksheet in book.worksheets]
     if sheet is not None and sheet not in names:
         raise SubtuneError(f"{path}: sheet: {one_of(sheet, names)}")
     name = sheet or names[0]
     found, place = book[name], f"{path}: sheet {shown(name)}"
     with one_line(f"{path}: expected a readable .xlsx file"):
-        _require_values(found, place)
-        # The size that a file states counts cells that have a format and nothing else.
+        _require_plain_cells(found, place)
+        # The size stated in a file includes cells that have only a format.
         found.reset_dimensions()
         header: list[str | None] = []
         for number, cells in enumerate(found.iter_rows(), start=1):
-            # A single name may be a title above the names.
+            # At least two cells are read, because a single name may be a title above the header.
             width = max(len(header), 2) if header else None
-            texts = [_excel_text(cell, place) for cell in cells[:width]]
+            texts = [_convert_excel_cell(cell, place) for cell in cells[:width]]
             if not any(texts):
                 continue
             if header:
@@ -70,13 +71,16 @@ def excel_rows(
                 by_column = itertools.zip_longest(header, texts)
                 yield f"row {number}", {column: cell for column, cell in by_column if column}
             else:
-                # A format alone may reach far beyond the last name.
+                # Formatted but empty cells may extend far beyond the last column name.
                 header = texts[: 1 + max(n for n, text in enumerate(texts) if text)]
                 require_unique_columns(columns, header, f"{place}: row {number}")
 
 
-def _excel_text(cell: Any, place: str) -> str | None:
-    """Return a cell's text, or None if it is empty. Excel may write a line end as its code."""
+def _convert_excel_cell(cell: Any, place: str) -> str | None:
+    """Convert a cell to text, or to None if it is empty.
+
+    Escaped line ends (``_x000D_`` and ``_x000A_``) are decoded.
+    """
     if cell.data_type == "e":
         raise SubtuneError(
             f"{place}: {cell.coordinate}: found the error {cell.value}, expected a value"
@@ -85,11 +89,11 @@ def _excel_text(cell: Any, place: str) -> str | None:
     return text.replace("_x000D_", "\r").replace("_x000A_", "\n") or None
 
 
-def _require_values(sheet: Any, place: str) -> None:
-    """Refuse merged cells, and formulas that no program has computed."""
-    # In openpyxl, only worksheets that are held in memory tell this.
+def _require_plain_cells(sheet: Any, place: str) -> None:
+    """Check that a sheet has no merged cells and that the values of all formulas are stored."""
+    # openpyxl provides this information only for worksheets that are completely in memory.
     with sheet._get_source() as source:
-        if not _holds_tag(source, FORMULA_OR_MERGED):
+        if not _contains_tag(source, FORMULA_OR_MERGED):
             return
     with sheet._get_source() as source:
         formula = value = None
@@ -100,7 +104,7 @@ def _require_values(sheet: Any, place: str) -> None:
                 case "v":
                     value = element.text
                 case "c":
-                    # The value of a formula may be an empty text.
+                    # The value of a formula may be an empty string.
                     if formula is not None and not value and element.get("t") != "str":
                         raise SubtuneError(
                             f"{place}: {element.get('r')}: found a formula whose value was never "
@@ -117,8 +121,8 @@ def _require_values(sheet: Any, place: str) -> None:
                     )
 
 
-def _holds_tag(source: IO[bytes], tag: re.Pattern[bytes]) -> bool:
-    """Return whether XML has a tag. This is much faster than parsing it."""
+def _contains_tag(source: IO[bytes], tag: re.Pattern[bytes]) -> bool:
+    """Return whether an XML file contains a tag. This search is much faster than parsing."""
     end = b""
     while part := source.read(2**20):
         if tag.search(end + part):
@@ -127,18 +131,18 @@ def _holds_tag(source: IO[bytes], tag: re.Pattern[bytes]) -> bool:
     return False
 
 
-def _open_workbook(path: Path, **how: bool) -> Any:
-    """Open an Excel file, whose rows are then read one by one."""
+def _open_workbook(path: Path, **options: bool) -> Any:
+    """Open an Excel file in openpyxl's read-only mode, which reads rows one by one."""
     # Importing openpyxl takes a while.
     import openpyxl
 
     with one_line(f"{path}: expected a readable .xlsx file"):
         content = path.read_bytes()
         if content.startswith(NO_ZIP):
-            raise ValueError("this one has a password, or is of Excel before 2007")
-        # openpyxl warns of styles and other parts that nobody reads here.
+            raise ValueError("this file has a password, or the format of Excel before 2007")
+        # openpyxl warns about styles and other features that are not needed here.
         with warnings.catch_warnings(action="ignore"):
-            book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, **how)
+            book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, **options)
         if not book.worksheets:
             raise ValueError("found no sheet; save a Strict Open XML file as Excel Workbook")
         return book

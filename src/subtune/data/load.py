@@ -1,4 +1,4 @@
-"""Rows of every task, with the same columns from every source, and their token ids."""
+"""Loading and tokenizing the data of all tasks, with the same columns from every source."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,18 +19,18 @@ from subtune.tasks.task_kind import Columns, number_rows
 
 
 def load_rows(spec: DataSpec, paths: Mapping[str, Path] | None = None) -> datasets.DatasetDict:
-    """Return splits of a task with the columns of its kind, without unused labels.
+    """Load the splits of a task, with the columns of the task's kind.
 
     Args:
-        spec: the task and where its rows are.
-        paths: the file of each split, if the rows are in files.
+        spec: the task, and the source and splits of its data.
+        paths: the file of each split; None if the data is not in files.
     """
     task = spec.task
     if spec.source == "hub":
         return _download_rows(task, spec.version, spec.splits)
     columns = read_columns(task, paths or {}, spec.source)
-    made = {split: make_split(task, columns[split]) for split in spec.splits if split in columns}
-    return datasets.DatasetDict(made)
+    splits = {split: make_split(task, columns[split]) for split in spec.splits if split in columns}
+    return datasets.DatasetDict(splits)
 
 
 def _download_rows(task: TaskSpec, revision: str, splits: Sequence[str]) -> datasets.DatasetDict:
@@ -48,7 +48,9 @@ def _download_rows(task: TaskSpec, revision: str, splits: Sequence[str]) -> data
     for split, pattern in patterns.items():
         parquet = sorted(str(path) for path in folder.glob(pattern))
         if not parquet:
-            raise SubtuneError(f"source: {repository.name} at {revision} has no {pattern}")
+            raise SubtuneError(
+                f"source: {repository.name} at {revision} has no {pattern}; {repository.instead}"
+            )
         result[split] = read_hub_split(
             task, repository, parquet, labelled=split in task.labelled_splits
         )
@@ -58,13 +60,13 @@ def _download_rows(task: TaskSpec, revision: str, splits: Sequence[str]) -> data
 def read_hub_split(
     task: TaskSpec, repository: Repository, paths: Sequence[str], *, labelled: bool
 ) -> datasets.Dataset:
-    """Return one split of a repository, from its Parquet files."""
+    """Read one split of a repository from its Parquet files."""
     rows = datasets.Dataset.from_parquet(list(paths))
     if repository.row is not None:
         placed = number_rows(map(repository.row, rows))
         kind, name = task.of_kind, repository.name
         return make_split(task, kind.from_rows(task, placed, labelled=labelled, source=name))
-    # GLUE's labels are numbers on the hub.
+    # GLUE's labels on the hub are already numbers.
     new_names = dict(zip(task.text, ("text_a", "text_b"), strict=False))
     new_names |= dict.fromkeys(task.label_columns, "label")
     rows = rows.rename_columns({old: new for old, new in new_names.items() if old != new})
@@ -73,7 +75,7 @@ def read_hub_split(
 
 
 def dataset_features(task: TaskSpec) -> datasets.Features:
-    """Return the columns of every dataset: ``idx``, and those of the task's kind."""
+    """Return the columns of a task's dataset: ``idx``, those of its kind, and ``group`` if used."""
     types = {"idx": "int32", **task.of_kind.column_types(task)}
     if task.group:
         types[GROUP] = "string"
@@ -88,20 +90,23 @@ def dataset_features(task: TaskSpec) -> datasets.Features:
 
 
 def make_split(task: TaskSpec, columns: Columns) -> datasets.Dataset:
-    """Return one split with the columns of the task's kind."""
+    """Build the dataset of one split from its columns."""
     return datasets.Dataset.from_dict(columns, features=dataset_features(task))
 
 
 def read_splits(directory: Path) -> datasets.DatasetDict:
-    """Return the splits of rows or token ids that another job wrote."""
+    """Read the splits of a dataset that another job has written."""
     with one_line(f"{directory} is damaged; delete it, and call snakemake again"):
         return datasets.DatasetDict.load_from_disk(str(directory))
 
 
 def read_examples(tokens: str, texts: str | None = None) -> datasets.DatasetDict:
-    """Return the token ids in a directory, and the texts of these rows if their directory is given.
+    """Read tokenized examples, and optionally their texts.
 
-    With texts, each row must have one example.
+    Args:
+        tokens: the directory with token ids.
+        texts: the directory with texts, for tasks in which each row is one example. With None, no
+            texts are read.
     """
     examples = read_splits(Path(tokens))
     if texts is None:
@@ -122,27 +127,28 @@ def tokenize(
     doc_stride: int | None = None,
     apart: bool = False,
 ) -> datasets.DatasetDict:
-    """Return every split's examples, unpadded, as `subtune.tasks.examples.Examples` reads them.
+    """Tokenize all splits, without padding, for `subtune.tasks.examples.Examples`.
 
     Args:
         task: the task.
         rows: the rows of each split.
-        model_directory: the model's files.
+        model_directory: the directory with the model's files.
         max_length: the maximum number of tokens of an example.
-        doc_stride: the tokens between the starts of overlapping examples of a row.
-        apart: make each text of a pair a separate example.
+        doc_stride: the number of tokens between the starts of overlapping examples; None if a row
+            is not cut into overlapping examples.
+        apart: if true, each text of a pair becomes a separate example.
 
     Raises:
-        SubtuneError: the tokenizer cannot be read, has no token for any word or more words than the
-            model, or the model has fewer than ``max_length`` positions.
+        SubtuneError: the tokenizer cannot be read, has no token for any word or has a larger
+            vocabulary than the model, or the model has fewer than ``max_length`` positions.
     """
     longest = longest_text(read_config(model_directory))
     if max_length > longest:
         raise SubtuneError(
-            f"max_length: found {max_length}, expected at most {longest}, the positions of the "
-            "model"
+            f"max_length: found {max_length}, expected at most {longest}, the model's number of "
+            "positions"
         )
-    if not rows:  # the task's test files may be absent
+    if not rows:  # Files of a test set may be absent.
         return rows
     first = next(iter(rows.values()))
     some = task.of_kind.texts(first.select(range(0, len(first), -(-len(first) // TRIED)))[:])
@@ -161,9 +167,10 @@ def row_encoder(
     doc_stride: int | None = None,
     apart: bool = False,
 ) -> Callable[[Columns, Sequence[int]], dict[str, list]]:
-    """Return a function that maps rows, and their numbers, to the columns of their examples.
+    """Return a function that tokenizes rows. Its arguments are the rows and their indices.
 
-    The arguments are explained at `tokenize`.
+    The arguments are the same as those of `tokenize`. The function returns the columns of the
+    examples.
     """
     config = read_config(model_directory)
     tokenizer = read_tokenizer(model_directory, has_one_end(config, task.of_kind.head))
@@ -181,12 +188,12 @@ def row_encoder(
         if not has_token_types(config):
             del encoded["token_type_ids"]
         largest = max(max(ids, default=0) for ids in encoded["input_ids"])
-        words = config.get("vocab_size") or largest + 1
-        # The tokenizer of another model has ids that this model lacks.
-        if largest >= words:
+        vocab_size = config.get("vocab_size") or largest + 1
+        # The tokenizer of another model may have a larger vocabulary.
+        if largest >= vocab_size:
             raise SubtuneError(
                 f"{model_directory / TOKENIZER}: found a token with id {largest}, expected ids "
-                f"below {words}, the vocab_size of the model"
+                f"below {vocab_size}, the vocab_size of the model"
             )
         return encoded
 

@@ -1,8 +1,8 @@
-"""Predictions that a user brings for a task's rows: an LLM's, an old system's, an annotator's.
+"""External predictions: those of an LLM, an older system or an annotator.
 
-A system's predictions are a file with a row for each labelled row: one column with a label, several
-labels or a number, or one column for each label with its probability. They take the form of logits,
-so that metrics read them as they read a run's.
+A file of predictions has one row for each labelled row of the task. It has either one column with a
+label, several labels or a number, or one column of probabilities for each label. Predictions are
+converted to the form of logits, so that they are scored in the same way as those of a run.
 
 Shapes: ``n`` rows, ``o`` outputs of the task.
 """
@@ -19,9 +19,9 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.sentences import Regression, parse_labels, plain_label
 from subtune.tasks.task_kind import Cells, PlacedRow
 
-# A label of a multi-label task is predicted if its probability is higher.
+# A label of a multi-label task is predicted if its probability is above this threshold.
 THRESHOLD = 0.5
-# Usual names of a column with predictions, and beginnings of a column's name before its label.
+# Usual names of the column with predictions, and usual prefixes of columns with probabilities.
 USUAL = ("prediction", "predictions", "predicted", "pred", "answer", "output", "label", "score")
 BEFORE_LABEL = ("", "probability_", "prob_", "p_")
 
@@ -29,16 +29,19 @@ BEFORE_LABEL = ("", "probability_", "prob_", "p_")
 def read_predictions(
     task: TaskSpec, path: Path, systems: Mapping[str, str]
 ) -> dict[str, np.ndarray]:
-    """Return the predictions of several systems for the labelled rows of a file, each ``[n, o]``.
+    """Read the predictions of several systems for the labelled rows of a file.
 
     Args:
-        task: the task, whose reader leaves out the same rows as for training.
-        path: the file.
-        systems: the file of each system's predictions.
+        task: the task. Rows that its reader skips need no predictions.
+        path: the file with labelled rows.
+        systems: the file with the predictions of each system, by the system's name.
+
+    Returns:
+        The predictions ``[n, o]`` of each system, by the system's name.
 
     Raises:
-        SubtuneError: a file of predictions has another number of rows or no known column, or a row
-            has no prediction of the task.
+        SubtuneError: a file of predictions has another number of rows or no column of predictions,
+            or a row has no valid prediction.
     """
     number = sum(1 for _ in task_reader(task).read(task, path, True))
     found = {}
@@ -55,7 +58,10 @@ def read_predictions(
 
 
 def find_columns(columns: Sequence[str], labels: Sequence[str] | None, source: str) -> list[str]:
-    """Return a column for each label, or the usual column of predictions, or the only column.
+    """Find the columns with predictions.
+
+    They are the columns of probabilities, one for each label, if there are any. Otherwise, it is
+    the first column with a name in `USUAL`, or the only column.
 
     Args:
         columns: the columns of a file of predictions.
@@ -84,16 +90,16 @@ def find_columns(columns: Sequence[str], labels: Sequence[str] | None, source: s
 def parse_predictions(
     task: TaskSpec, rows: Sequence[PlacedRow], columns: Sequence[str], source: str
 ) -> np.ndarray:
-    """Return the predictions in some columns of rows, ``[n, o]``.
+    """Convert the predictions in a table to the form of logits, ``[n, o]``.
 
     Args:
         task: the task.
-        rows: cells with their places.
-        columns: the column with labels or numbers, or a column for each label with probabilities.
+        rows: the rows of the table with their places.
+        columns: one column with labels or numbers, or a column of probabilities for each label.
         source: the beginning of messages, such as a file.
 
     Raises:
-        SubtuneError: a row lacks a column, or has no prediction of the task.
+        SubtuneError: a row lacks a column, or has no valid prediction.
     """
     if len(columns) not in (1, task.outputs):
         expected = f"one, or one for each of {task.outputs} labels" if task.labels else "one"
@@ -107,15 +113,15 @@ def parse_predictions(
                 raise SubtuneError(f"{source}: {where}: no such column: {one_of(name, row)}")
         if len(columns) > 1:
             place = f"{source}: {where}"
-            found.append([_probability(row[name], f"{place}: {name}") for name in columns])
+            found.append([_parse_probability(row[name], f"{place}: {name}") for name in columns])
         else:
-            found.append(_outputs(task, row, columns[0], f"{source}: {where}"))
-    # Metrics count a label of a multi-label task as predicted if its logit is above 0.
+            found.append(_parse_prediction(task, row, columns[0], f"{source}: {where}"))
+    # In multi-label tasks, metrics count a label as predicted if its logit is above 0.
     return np.array(found, float) - (THRESHOLD if task.labels else 0)
 
 
-def _outputs(task: TaskSpec, row: Cells, column: str, place: str) -> list[float]:
-    """Return the number in a cell, or 1 for each label in it and 0 for each other label."""
+def _parse_prediction(task: TaskSpec, row: Cells, column: str, place: str) -> list[float]:
+    """Parse a cell with a prediction: a number, or labels as a list of 0 and 1 for each label."""
     cell = "" if row[column] is None else row[column]
     several = task.of_kind.has_label_columns
     if not several and not str(cell).strip():
@@ -125,14 +131,14 @@ def _outputs(task: TaskSpec, row: Cells, column: str, place: str) -> list[float]
     words = parse_labels(cell) if several else [cell]
     if words is None:
         raise SubtuneError(f"{place}: {column}: found {shown(cell)}, expected a list of labels")
-    # Numbers of labels, which tables may have, are not accepted: nobody sees the order they mean.
+    # Label numbers are not accepted, because a file does not show which order of labels they use.
     predicted, known = {plain_label(str(word)) for word in words}, [*map(plain_label, task.labels)]
     if unknown := sorted(predicted.difference(known)):
         raise SubtuneError(f"{place}: {column}: {one_of(unknown[0], task.labels)}")
     return [float(label in predicted) for label in known]
 
 
-def _probability(cell: object, place: str) -> float:
+def _parse_probability(cell: object, place: str) -> float:
     try:
         number = float(str(cell))
     except ValueError:

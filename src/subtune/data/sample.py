@@ -1,4 +1,4 @@
-"""Rows that are drawn from a user's tables: a dev set, and a sample that fits into the minutes."""
+"""Sampling from a user's tables: a dev set, or a sample that is small enough for a time limit."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,26 +13,27 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import GROUP
 from subtune.tasks.task_kind import Columns
 
-# Numbers are drawn from this many ranges with about as many rows.
+# In regression tasks, labels are binned into this number of ranges with about equal numbers of
+# rows, which serve as strata.
 RANGES = 10
-# The file beside a sample that names the table from which it was drawn.
+# The file in the directory of a sample that describes the table from which the sample was drawn.
 WHOLE = "drawn_from.json"
 
 
 def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) -> np.ndarray:
-    """Draw rows so that each label, or range of numbers, keeps its share.
+    """Draw a random sample of rows, stratified by label or by range of labels.
 
-    Rows with equal texts or, if the task has groups, of the same group are drawn together, so the
-    number of rows may differ by the size of such a set.
+    Rows with equal texts are drawn together or, if the task has groups, rows of the same group.
+    Therefore the number of rows may differ from ``number`` by the size of such a set.
 
     Args:
         task: the task.
         columns: the columns of a split (`subtune.data.sources.read_columns`).
         number: the number of rows to draw.
-        among: the numbers of the rows from which they are drawn.
+        among: the indices of the rows from which the sample is drawn.
 
     Returns:
-        The numbers of the drawn rows, in ascending order.
+        The indices of the drawn rows, in ascending order.
     """
     if number >= len(among):
         return among
@@ -44,7 +45,7 @@ def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) 
         strata = task.of_kind.strata(labels)
     rows = pd.DataFrame({"stratum": strata, "set": columns.get(GROUP) or texts})
     rows = rows.loc[among].sample(frac=1, random_state=0)
-    # A set counts for the stratum of its first row.
+    # A set belongs to the stratum of its first row.
     sets = rows.groupby("set", sort=False).agg(stratum=("stratum", "first"), size=("set", "size"))
     before = sets.groupby("stratum")["size"].cumsum() - sets["size"]
     wanted = sets.groupby("stratum")["size"].transform("sum") * number / len(among)
@@ -52,20 +53,26 @@ def draw_rows(task: TaskSpec, columns: Columns, number: int, among: np.ndarray) 
 
 
 def draw_dev_set(task: TaskSpec, columns: Columns, share: float) -> dict[str, np.ndarray]:
-    """Return the numbers of the rows to train on, and of a drawn share as the dev set."""
+    """Split a training set into a training and a dev set, and return the indices of their rows.
+
+    Args:
+        task: the task.
+        columns: the columns of the training set.
+        share: the share of the rows in the dev set.
+    """
     every = np.arange(len(columns["label"]))
     dev = draw_rows(task, columns, round(share * len(every)), every)
     return {"train": np.setdiff1d(every, dev), "validation": dev}
 
 
 class WholeTable(NamedTuple):
-    """The table from which the rows of some results were drawn.
+    """The table from which a sample was drawn.
 
     Attributes:
-        path: the file with its training rows.
-        rows: the number of its labelled rows that may train.
-        drawn: the numbers of the drawn rows of each split among its labelled rows, in the order of
-            the sample.
+        path: the file with the training set.
+        rows: the number of its labelled rows that can be used for training.
+        drawn: for each split, the indices of the drawn rows among the labelled rows, in the order
+            of the sample.
         encoding: the encoding of a text file.
         sheet: the sheet of an Excel file.
     """
@@ -78,12 +85,16 @@ class WholeTable(NamedTuple):
 
 
 def write_whole_table(folder: Path, whole: WholeTable) -> None:
-    """Note the table from which a sample was drawn."""
+    """Write a description of the table from which a sample was drawn."""
     write_text(folder / WHOLE, f"{json.dumps(whole._asdict())}\n")
 
 
 def read_whole_table(folder: Path) -> WholeTable | None:
-    """Return the table from which the rows in a folder were drawn; None if they were not drawn."""
+    """Read the description of the table from which the sample in a directory was drawn.
+
+    Returns:
+        The description, or None if the directory has none.
+    """
     path = folder / WHOLE
     return WholeTable(**json.loads(path.read_text("utf-8"))) if path.is_file() else None
 
@@ -91,12 +102,15 @@ def read_whole_table(folder: Path) -> WholeTable | None:
 def write_drawn_rows(
     tables: Mapping[str, Sequence[Mapping]], drawn: Mapping[str, Iterable[int]], folder: Path
 ) -> dict[str, str]:
-    """Write the drawn rows of each split as JSON lines, and return the files.
+    """Write the drawn rows of each split to a JSON-lines file.
 
     Args:
-        tables: the rows of each split: cells by column.
-        drawn: the numbers of the rows that are written.
-        folder: the folder for the files.
+        tables: the rows of each split. A row maps columns to cells.
+        drawn: the indices of the rows to write, by split.
+        folder: the directory for the files.
+
+    Returns:
+        The file of each split.
     """
     files = {}
     for split, rows in tables.items():

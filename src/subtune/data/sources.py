@@ -1,8 +1,8 @@
-"""Where the rows of a task are: in the package (mini tasks), in files, or on the hub.
+"""Sources of the data of a task: the package (mini tasks), files or the hub.
 
-A mini task has a few hundred English rows in the form of a real task. No pair, sentence or story
-occurs twice, so no dev row is among the training rows. One label in twenty is wrong, so that no
-method reaches a perfect score. Files must not change between the plan and the jobs.
+A mini task has a few hundred English examples in the format of a real task. No pair, sentence or
+story occurs twice, so the training and dev sets do not overlap. One label in twenty is wrong, so
+that no method reaches a perfect score. Files must not change between the plan and the jobs.
 """
 
 import hashlib
@@ -30,16 +30,17 @@ from subtune.tasks.task import USUAL_SIZE, TaskSize
 from subtune.tasks.task_kind import NO_LABEL, Cells, Columns, PlacedRow, number_rows
 
 MINI_TASKS = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp", "ud_ewt", "squad")
-# Estimates for English text: special tokens of an example, and tokens per word.
+# Estimates for English text: the special tokens per example, and the tokens per word.
 SPECIAL_TOKENS = 3
 TOKENS_PER_WORD = 1.3
-# The most texts on which a tokenizer is tried.
+# The maximum number of texts on which a tokenizer is tested.
 TRIED = 200
-# Each split's file.
+# The file of each split.
 SplitFiles = dict[str, Path]
-# The official files of built-in tasks that are not in GLUE. Test files may be absent.
+# The official files of built-in tasks that do not belong to GLUE. Test files may be absent.
 OFFICIAL_NAMES = {
-    # Nobody publishes these. A page shows how they are made from the Penn Treebank's trees.
+    # These files are not published. The documentation shows how to create them from the Penn
+    # Treebank's trees.
     "ptb": {"train": "train.conllu", "validation": "dev.conllu", "test": "test.conllu"},
     "ud_ewt": {
         "train": "en_ewt-ud-train.conllu",
@@ -51,19 +52,19 @@ OFFICIAL_NAMES = {
 
 
 class Reader(NamedTuple):
-    """A reader of files.
+    """A reader of the files of a task.
 
     Attributes:
-        endings: the extensions of the files that users may name.
-        read: the function that reads a task's rows from a file, with their labels if ``labelled``
-            (its last argument).
+        endings: the extensions that a user's files may have.
+        read: a function that reads rows from a file. Its arguments are the task, the file, and
+            whether the rows have labels.
     """
 
     endings: tuple[str, ...]
     read: Callable[[TaskSpec, Path, bool], Iterable[PlacedRow]]
 
 
-# Readers by their names in `subtune.tasks.task_kind.TaskKind.reader`.
+# Readers by name. A kind of task refers to its reader with `TaskKind.reader`.
 READERS = {
     "tables": Reader(table_files.FORMATS, table_files.read_texts),
     "words": Reader((".conllu", ".conll", ".txt", ".jsonl"), read_sentences),
@@ -72,20 +73,20 @@ READERS = {
 
 
 def task_reader(task: TaskSpec) -> Reader:
-    """Return the reader of a task's files."""
+    """Return the reader for the files of a task."""
     return READERS[task.of_kind.reader]
 
 
 def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") -> SplitFiles:
-    """Return the files of a user's own task by split.
+    """Check the files of a user-defined task, and return their paths by split.
 
     Args:
         files: the path of each split's file.
         task: the task.
-        may_lack: a labelled split that may have no file.
+        may_lack: a labelled split for which no file is required.
 
     Raises:
-        SubtuneError: a split or a file is missing, or unknown.
+        SubtuneError: a split or file is missing, or a split or extension is unknown.
     """
     key, splits = f"tasks.{task.name}.files", (*task.labelled_splits, *task.test)
     for split in files:
@@ -98,24 +99,28 @@ def user_task_files(files: Mapping[str, str], task: Task, may_lack: str = "") ->
     paths, endings = {split: Path(path) for split, path in files.items()}, task_reader(task).endings
     for split, path in paths.items():
         if path.suffix.lower() not in endings:
-            expected = one_of(path.suffix, endings)
-            raise SubtuneError(f"{key}.{split}: {expected} as the ending of {path}")
+            raise SubtuneError(f"{key}.{split}: {path}: extension: {one_of(path.suffix, endings)}")
         if not is_file(path):
-            raise SubtuneError(f"{key}.{split}: found no file {str(path)!r}")
+            raise SubtuneError(f"{key}.{split}: found no file {str(path)!r}, expected a path")
     return paths
 
 
 def official_files(directory: str, task: TaskSpec, source: str = "files") -> SplitFiles:
-    """Return the official files of each split of a built-in task. Test files may be absent.
+    """Return the path of the official file of each split of a built-in task.
+
+    Args:
+        directory: the directory with the files.
+        task: the task.
+        source: ``tsv`` if the directory has GLUE's official layout, else ``files``.
 
     Raises:
-        SubtuneError: the directory, or a file with labels, is missing.
+        SubtuneError: the directory or a file with labels is missing. Test files may be absent.
     """
     if source == "tsv":
         key, expected = "glue_dir", "GLUE's official layout"
         folder = TASKS[task.name].title
         splits = (*task.labelled_splits, *TASKS[task.name].test)
-        # GLUE's file of `validation_matched` is `dev_matched.tsv`.
+        # For example, GLUE's file for `validation_matched` is `dev_matched.tsv`.
         names = {split: f"{folder}/{split.replace('validation', 'dev')}.tsv" for split in splits}
         if DIAGNOSTIC in names:
             names[DIAGNOSTIC] = "diagnostic/diagnostic.tsv"
@@ -127,23 +132,31 @@ def official_files(directory: str, task: TaskSpec, source: str = "files") -> Spl
     paths = {split: Path(directory, name) for split, name in names.items()}
     for split, path in paths.items():
         if split in task.labelled_splits and not is_file(path):
-            raise SubtuneError(f"{key}: {path} is missing, expected the {split} file")
+            raise SubtuneError(f"{key}: {path} is missing, expected the file of split {split!r}")
     return {split: path for split, path in paths.items() if is_file(path)}
 
 
 def read_columns(
     task: TaskSpec, paths: Mapping[str, Path], source: str = "files"
 ) -> dict[str, Columns]:
-    """Return the columns that the task's kind reads from each split's file, or of a mini task.
+    """Read the splits of a task from files or, for the source ``builtin``, from the package.
 
     Files that have not changed since the last call are not read again.
 
+    Args:
+        task: the task.
+        paths: the file of each split; empty for the source ``builtin``.
+        source: ``files``, ``tsv`` or ``builtin``.
+
+    Returns:
+        The columns of each split, as defined by the task's kind.
+
     Raises:
         SubtuneError: a file cannot be read, a row does not fit the task, or the rows cannot be used
-            for training or scores.
+            for training or evaluation.
     """
     if source != "builtin":
-        return dict(_read_version(task, tuple(paths.items()), source, files_version(paths)))
+        return dict(_read_changed_columns(task, tuple(paths.items()), source, files_version(paths)))
     split_of = partial(task.of_kind.from_rows, task, source=f"mini task {task.name}")
     return {
         split: split_of(number_rows(rows), labelled=split in task.labelled_splits)
@@ -152,10 +165,10 @@ def read_columns(
 
 
 @lru_cache(maxsize=1)
-def _read_version(
+def _read_changed_columns(
     task: TaskSpec, paths: tuple[tuple[str, Path], ...], source: str, version: str
 ) -> dict[str, Columns]:
-    """Return the columns of `read_columns`. A new ``version`` is read again."""
+    """Read the splits for `read_columns`. ``version`` is a key of the cache for changed files."""
     columns, read = {}, read_glue_rows if source == "tsv" else task_reader(task).read
     for split, path in paths:
         labelled = split in task.labelled_splits
@@ -166,7 +179,7 @@ def _read_version(
 
 
 def files_version(paths: Mapping[str, Path]) -> str:
-    """Return the hash of the content of some splits' files.
+    """Hash the contents of the splits' files.
 
     Raises:
         SubtuneError: a file cannot be read.
@@ -175,11 +188,11 @@ def files_version(paths: Mapping[str, Path]) -> str:
         return hash_files(*(paths[split] for split in sorted(paths)))
     except OSError as error:
         reason = str(error.strerror).lower()
-        raise SubtuneError(f"{error.filename}: {reason}, expected a file to read") from None
+        raise SubtuneError(f"{error.filename}: {reason}, expected a readable file") from None
 
 
 def require_unchanged_files(spec: DataSpec, paths: Mapping[str, Path]) -> None:
-    """Refuse rows whose files have changed since the plan. Call this after reading the rows."""
+    """Check that files have not changed since the plan. Call this after reading the files."""
     if paths and files_version(paths) != spec.version:
         raise SubtuneError(
             f"{', '.join(map(str, paths.values()))}: changed since the plan was made; call "
@@ -188,7 +201,7 @@ def require_unchanged_files(spec: DataSpec, paths: Mapping[str, Path]) -> None:
 
 
 def mini_rows(task_name: str) -> dict[str, list[Cells]]:
-    """Return the rows of every split of a mini task. Test rows have no labels."""
+    """Return the rows of all splits of a mini task. The test set has no labels."""
     text = read_package_text("subtune.data", f"minitasks/{task_name}.jsonl")
     splits: dict[str, list[Cells]] = {}
     for line in text.splitlines():
@@ -198,20 +211,20 @@ def mini_rows(task_name: str) -> dict[str, list[Cells]]:
 
 
 def mini_version(task_name: str) -> str:
-    """Return the hash of all rows of a mini task."""
+    """Hash all rows of a mini task."""
     text = json.dumps(mini_rows(task_name), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class Repository(NamedTuple):
-    """A repository of datasets.
+    """A dataset repository on the hub.
 
     Attributes:
-        name: the repository's name on the hub.
-        files: the pattern of a split's files.
+        name: the name of the repository.
+        files: the glob pattern of a split's files, with ``{task}`` and ``{split}``.
         instead: advice for users without a network.
-        row: the function that turns a row of the hub into one of the task; None if the hub's labels
-            are numbers.
+        row: a function that converts a row on the hub to a row of the task; None for GLUE, whose
+            rows need no conversion.
     """
 
     name: str
@@ -220,15 +233,16 @@ class Repository(NamedTuple):
     row: Callable[[Cells], Cells] | None = None
 
     def pattern(self, task: str, split: str) -> str:
-        """Return the pattern of a split's files. On the hub, GLUE's diagnostic set is a task."""
+        """Return the glob pattern of a split's files."""
+        # On the hub, GLUE's diagnostic set is the test set of a task `ax`.
         folder, part = ("ax", "test") if split == DIAGNOSTIC else (task, split)
         return self.files.format(task=folder, split=part)
 
 
-def _read_hub_sentence(row: Cells) -> Cells:
+def _convert_hub_sentence(row: Cells) -> Cells:
     """Return a sentence's words and tags, without contractions and omitted words.
 
-    A contraction, which precedes its parts, has no tag. An omitted word has no number as its head.
+    Contractions precede their parts and have no tag. The head of an omitted word is not a number.
     """
     cells = zip(row["tokens"], row["xpos"], row["head"], strict=True)
     words = [cell[:2] for cell in cells if cell[1] not in (None, "_") and str(cell[2]).isdecimal()]
@@ -240,23 +254,26 @@ REPOSITORIES = {
     "squad": Repository(
         SQUAD,
         "plain_text/{split}-*.parquet",
-        "name a directory with SQuAD's files in `directories.squad`",
+        "set `directories.squad` to a directory with SQuAD's files",
         row=dict,
     ),
     "ud_ewt": Repository(
         UNIVERSAL_DEPENDENCIES,
         "en_ewt/{split}/*.parquet",
-        "name a directory with the treebank's files in `directories.ud_ewt`",
-        row=_read_hub_sentence,
+        "set `directories.ud_ewt` to a directory with the treebank's files",
+        row=_convert_hub_sentence,
     ),
 }
 
 
 def task_size(task: Task, source: str, paths: Mapping[str, Path]) -> TaskSize:
-    """Return the size of a task. For downloads and GLUE's files, the task's entry states it.
+    """Return the size of a task.
+
+    A user's files and mini tasks are read and counted. For downloads and GLUE's files, the size is
+    part of the task's definition.
 
     Raises:
-        SubtuneError: the files have rows that cannot be trained on.
+        SubtuneError: a file cannot be read, or its rows cannot be used for training.
     """
     if source in ("builtin", "files"):
         return measure_columns(task, read_columns(task, paths, source))
@@ -264,7 +281,7 @@ def task_size(task: Task, source: str, paths: Mapping[str, Path]) -> TaskSize:
 
 
 def measure_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
-    """Return the size of a task from the columns of its splits."""
+    """Compute the size of a task from the columns of its splits."""
     texts = {split: list(task.of_kind.texts(cells)) for split, cells in columns.items()}
     train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
     counts = {"different texts": len(set(map(tuple, train)))}
@@ -275,7 +292,7 @@ def measure_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
         by_row, every = task.of_kind.head == SEQUENCE_CLASSIFICATION, columns["train"]["label"]
         labels = np.array(every) if by_row else np.concatenate(every)
         if by_row:
-            # The most frequent label must be in every fold; rarer labels need not.
+            # Every fold must contain the most frequent label, but need not contain rarer labels.
             [(label, rows)] = Counter(task.of_kind.strata(labels).tolist()).most_common(1)
             name = "none" if label == NO_LABEL else cut(task.labels[label])
             counts[f"rows of label {name!r}"] = rows

@@ -1,7 +1,7 @@
-"""Tables in CSV, TSV, JSON, Excel and Parquet files.
+"""Readers of tables in CSV, TSV, JSON, Excel and Parquet files.
 
-A row maps columns to text. It comes with its place in the file, which error messages state. An
-empty cell is None; lists and objects are not converted.
+A row maps columns to text, and is yielded together with its place in the file for error messages.
+An empty cell is None. Lists and objects in cells are not converted to text.
 """
 
 import codecs
@@ -21,33 +21,34 @@ from subtune.data.excel_files import excel_rows
 from subtune.tasks import TaskSpec
 from subtune.tasks.task_kind import PlacedRow
 
-# Delimiters to try if a header lacks the usual one.
+# Delimiters to try if the header does not contain the usual one.
 OTHER_DELIMITERS = ";\t,|"
-# Excel's own first line, which names the delimiter.
+# A line such as `sep=;`, with which Excel declares the delimiter at the top of a file.
 SEPARATOR = re.compile(rf'(?i)"?sep=([{OTHER_DELIMITERS}])"?\s*')
-# The csv module refuses longer cells. It allows at most a C long, which has 32 bits on Windows.
+# The csv module rejects cells above this limit. The limit is a C long, which has 32 bits on
+# Windows.
 csv.field_size_limit(2**31 - 1)
 FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
-# The largest share of rows without a label that are left out.
+# Rows without a label are dropped if they are at most this share of the rows.
 FEW = 0.01
-# The types of all columns in other layouts that pandas writes.
+# The types of the columns in the JSON layouts of pandas that are not supported.
 PANDAS = ({dict}, {list})
-# os.path returns False for names that the system refuses; methods of pathlib may raise.
+# For invalid file names, os.path returns False, whereas methods of pathlib may raise.
 is_file = os.path.isfile
 is_directory = os.path.isdir
 
 
 def read_text(path: Path, encoding: str | None = None) -> str:
-    """Return the text of a file without a byte-order mark. Line ends are not changed.
+    """Read a text file, without its byte-order mark. Line ends are not converted.
 
     Args:
         path: the file.
-        encoding: Python's name of the encoding; default: UTF-16 if the file begins with its
-            byte-order mark, else UTF-8.
+        encoding: Python's name of the encoding. None means UTF-16 if the file begins with the
+            byte-order mark of UTF-16, else UTF-8.
 
     Raises:
-        SubtuneError: the file cannot be read or decoded, has a NUL, or Python does not know the
-            encoding.
+        SubtuneError: the file cannot be read or decoded, or contains a NUL character, or the
+            encoding is unknown.
     """
     try:
         content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
@@ -61,12 +62,12 @@ def read_text(path: Path, encoding: str | None = None) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise SubtuneError(
-            f"{path}: line {line}: found the byte 0x{content[error.start]:02x}, which is not "
-            f"{name}, expected a file in {name}, or a table with its `encoding`"
+            f"{path}: line {line}: cannot decode the byte 0x{content[error.start]:02x}, expected "
+            f"a file in {name}; for another encoding of a table, set its `encoding`"
         ) from None
     except (LookupError, ValueError):
         raise SubtuneError(
-            f"encoding: found {name!r}, expected one such as latin-1 or utf-16"
+            f"encoding: found {name!r}, expected a name such as latin-1 or utf-16"
         ) from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
@@ -75,9 +76,9 @@ def read_text(path: Path, encoding: str | None = None) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a text without line ends, which are ``\\n`` or ``\\r\\n``.
+    """Split a text at the line ends ``\\n`` and ``\\r\\n``.
 
-    `str.splitlines` would also split at Unicode's other line ends.
+    `str.splitlines` would also split at Unicode's other line separators.
     """
     return [line.removesuffix("\r") for line in text.split("\n")]
 
@@ -88,23 +89,28 @@ def delimited_rows(
     is_row: Callable[[dict[str, str]], bool],
     encoding: str | None = None,
 ) -> Iterator[PlacedRow]:
-    """Read the rows below the header of a CSV or TSV file, each with the place of its first line.
+    """Read the rows of a CSV or TSV file with a header.
 
-    A cell that begins with ``"`` ends with the next one; in between ``""`` stands for a quotation
-    mark, and line ends are text. In other cells, ``"`` is an ordinary character.
+    A cell that begins with ``"`` is quoted up to the next ``"``. A quoted cell may contain line
+    ends, and ``""`` in it stands for a quotation mark. In other cells, ``"`` is an ordinary
+    character.
 
     Args:
         path: the file.
-        columns: the columns that are read, which may not be repeated.
-        is_row: a function that returns whether the cells of a line can be a whole row. If every
-            line of a multi-line row can be a row, a quotation mark is not closed.
+        columns: the columns that the caller uses. Their names may occur only once in the header.
+        is_row: a function that returns whether cells, given by column, can be a complete row. If
+            every line of a multi-line row can be a complete row, then a quotation mark is probably
+            not closed.
         encoding: as in `read_text`.
+
+    Yields:
+        The place of the row's first line, and the cells by column.
 
     Raises:
         SubtuneError: the file cannot be read, a row has more or fewer cells than the header, a
             column is repeated, or a quotation mark is not closed.
     """
-    # Python's reader is strict about quotation marks and has line numbers. The readers of
+    # Python's csv reader can be strict about quotation marks, and counts lines. The readers of
     # pandas and pyarrow silently fill short rows or drop quotation marks.
     delimiter, lines = _detect_delimiter(path, encoding)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -120,9 +126,9 @@ def delimited_rows(
                 require_names(header, cells, place)
                 if reader.line_num > first:
                     row_lines = lines[first - 1 : reader.line_num]
-                    _require_closed(row_lines, header, delimiter, is_row, place)
+                    _require_closed_quote(row_lines, header, delimiter, is_row, place)
                 by_column = zip(header, cells, strict=True)
-                # A spreadsheet also writes empty columns; pandas writes an index without a name.
+                # Spreadsheets may write empty columns, and pandas an index without a name.
                 yield f"line {first}", {name: cell for name, cell in by_column if name or cell}
             first = reader.line_num + 1
     except csv.Error as error:
@@ -133,49 +139,63 @@ def delimited_rows(
 
 
 def _detect_delimiter(path: Path, encoding: str | None) -> tuple[str, list[str]]:
-    """Return the delimiter and the lines. A first line that names the delimiter is left empty."""
+    """Detect the delimiter of a file, and return it with the lines of the file.
+
+    If the first line declares the delimiter, this line is replaced by an empty one.
+    """
     lines = list(io.StringIO(read_text(path, encoding), newline=""))
     if lines and (separator := SEPARATOR.fullmatch(lines[0])):
-        # The reader skips empty lines, but counts them.
+        # The csv reader skips the empty line, but counts it.
         return separator[1], ["\n", *lines[1:]]
-    # Excel writes ; in many countries.
+    # In many countries, Excel uses semicolons.
     header = next((line for line in lines if line.strip()), "")
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     return next((sign for sign in (usual, *OTHER_DELIMITERS) if sign in header), usual), lines
 
 
 def _require_width(cells: Sequence[str], header: Sequence[str], delimiter: str, place: str) -> None:
-    """Refuse a row at ``place`` with more or fewer cells than the header."""
+    """Check that the row at ``place`` has as many cells as the header."""
     if len(cells) == len(header):
         return
     hint = ""
     if len(cells) > len(header):
-        hint = f"; a cell with {delimiter!r} in it is written in quotes"
+        hint = f"; put quotation marks around cells that contain {delimiter!r}"
     raise SubtuneError(
         f"{place}: found {len(cells)} cells, expected {len(header)} ({listed(header)}){hint}"
     )
 
 
-def _require_closed(
+def _require_closed_quote(
     lines: Sequence[str],
     header: Sequence[str],
     delimiter: str,
     is_row: Callable[[dict[str, str]], bool],
     place: str,
 ) -> None:
-    """Refuse a row of several lines, each of which can be a row if quotation marks are text."""
+    """Check that the quotation mark at the start of a multi-line row is closed where it should be.
+
+    If every line would be a complete row when read without quoting, the quotation mark was probably
+    not closed.
+
+    Args:
+        lines: the lines of the row.
+        header: the names of the columns.
+        delimiter: the delimiter.
+        is_row: as in `delimited_rows`.
+        place: the place of the row, which ends with the number of its first line.
+    """
     for cells in csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE):
         if len(cells) != len(header) or not is_row(dict(zip(header, cells, strict=True))):
             return
     last = int(place.rpartition(" ")[2]) + len(lines) - 1
     raise SubtuneError(
-        f"{place}: found a '\"' that nothing closes before line {last}, expected '\"\"\"' where a "
-        "quote begins a cell's text"
+        f"{place}: found a '\"' that is not closed before line {last}, expected '\"\"\"' if the "
+        "text of the cell begins with a quotation mark"
     )
 
 
 def read_texts(task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow]:
-    """Read a task's rows from a table. Rows without a label are left out if they are few."""
+    """Read a task's rows from a table. Rows without a label are dropped if they are few."""
     kind = task.of_kind
 
     def is_labelled_row(cells: dict[str, str]) -> bool:
@@ -188,10 +208,10 @@ def read_texts(task: TaskSpec, path: Path, labelled: bool) -> Iterable[PlacedRow
 
     columns = task.columns_read(labelled)
     rows = [*read_rows(path, columns, is_labelled_row, task.encoding, task.sheet)]
-    # In JSON, empty cells may be left out.
+    # JSON objects may omit empty cells.
     named = {column for column in columns if any(column in row for _, row in rows)}
     rows = [(place, row | dict.fromkeys(named - row.keys())) for place, row in rows]
-    # A row of a multi-label task may have no label.
+    # In multi-label tasks, rows without a label are valid.
     if kind.has_label_columns or not labelled:
         return rows
     return drop_unlabelled_rows(rows, *task.label_columns)[0]
@@ -204,16 +224,16 @@ def read_rows(
     encoding: str | None = None,
     sheet: str | None = None,
 ) -> Iterator[PlacedRow]:
-    """Read the rows of a file in one of `FORMATS`; any other extension counts as CSV.
+    """Read the rows of a file in one of `FORMATS`. Files with other extensions are read as CSV.
 
-    An empty cell is None in every format. Rows of empty cells are skipped.
+    Empty cells are None in every format. Rows that have only empty cells are skipped.
 
     Args:
         path: the file.
-        columns: the columns that are read, which may not be repeated.
+        columns: the columns that the caller uses. Their names may occur only once in the header.
         is_row: as in `delimited_rows`.
         encoding: the encoding of a CSV or TSV file, as in `read_text`.
-        sheet: the sheet of an Excel file; default: the first.
+        sheet: the sheet of an Excel file; None means the first sheet.
 
     Raises:
         SubtuneError: the file cannot be read in the format of its extension.
@@ -246,10 +266,13 @@ def parquet_rows(path: Path) -> Iterator[PlacedRow]:
 def drop_unlabelled_rows(
     rows: Sequence[PlacedRow], column: str
 ) -> tuple[list[PlacedRow], list[str]]:
-    """Return the rows with a label, and the places of rows without one, if these are few.
+    """Drop rows without a label if they are at most the share `FEW` of all rows.
 
-    Many rows without a label are a mistake: they are returned too, and refused later with their
-    place.
+    If there are more of them, they are probably a mistake. Then all rows are returned, and a later
+    check rejects those without a label.
+
+    Returns:
+        The remaining rows, and the places of the dropped rows.
     """
     labelled_rows = [placed for placed in rows if str(placed[1].get(column) or "").strip()]
     if len(rows) - len(labelled_rows) > FEW * len(rows):
@@ -259,13 +282,14 @@ def drop_unlabelled_rows(
 
 
 def json_rows(path: Path) -> Iterator[PlacedRow]:
-    """Read objects: one on each line, or all in a list, which may be the ``data`` of an object.
+    """Read rows from JSON: one object per line, or a list of objects.
 
-    Numbers are kept as written.
+    The list may also be the value of ``data`` in a single object. Numbers are kept as text, exactly
+    as written.
 
     Raises:
-        SubtuneError: the file is not UTF-8, has a value that is not an object, or has another
-            layout of pandas.
+        SubtuneError: the file is not UTF-8, a row is not an object, or the file has a layout of
+            pandas that is not supported.
     """
     content, broken = read_text(path), f"{path}: not a readable {path.suffix} file"
     rows: Iterable[tuple[str, Any]]
@@ -281,7 +305,7 @@ def json_rows(path: Path) -> Iterator[PlacedRow]:
 
 
 def _parse_single_json(content: str, broken: str, ending: str) -> list | None:
-    """Return the rows of a file with a single JSON value, or None if lines have values."""
+    """Return the rows of a file with a single JSON value, or None if each line is a JSON value."""
     try:
         whole = _parse_json(content, 1, broken)
     except SubtuneError:
@@ -293,19 +317,21 @@ def _parse_single_json(content: str, broken: str, ending: str) -> list | None:
             return rows
         case {"data": list(rows), **others} if others.keys() <= {"schema", "version", "meta"}:
             return rows
-        # JSON lines may have lists of words.
+        # In JSON lines, a single object with lists of words is a row.
         case {**columns} if ending == ".json" and {*map(type, columns.values())} in PANDAS:
-            expected = 'a list of objects, which df.to_json(path, orient="records") writes'
-            raise SubtuneError(f"{broken}: found another layout of pandas, expected {expected}")
+            raise SubtuneError(
+                f"{broken}: this JSON layout of pandas is not supported; write the file with "
+                'df.to_json(path, orient="records")'
+            )
     return None
 
 
 def _parse_json(content: str, line: int, broken: str) -> Any:
-    """Parse a JSON value that begins on ``line``."""
+    """Parse a JSON value, which begins on line ``line`` of its file."""
     try:
         return json.loads(content, parse_int=str, parse_float=str, parse_constant=lambda name: None)
     except json.JSONDecodeError as error:
         mistake = f"line {line + error.lineno - 1}: {error.msg} in column {error.colno}"
     except RecursionError:
-        mistake = f"line {line}: too many brackets"
+        mistake = f"line {line}: too deeply nested"
     raise SubtuneError(f"{broken}: {mistake}, expected an object")

@@ -1,4 +1,4 @@
-"""Tasks, the kinds of task, examples and metrics."""
+"""Tasks, kinds of tasks, examples and metrics."""
 
 from subtune.tasks.task import DIAGNOSTIC, TASKS, Task, TaskSpec
 

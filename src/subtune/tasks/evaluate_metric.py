@@ -1,6 +1,7 @@
-"""One metric of the tasks as a module that ``evaluate.load`` takes by its path.
+"""A module with the tasks' metrics that ``evaluate.load`` can load by its path.
 
-``config_name`` joins what is compared and the metric's name: ``classes.accuracy``.
+``config_name`` consists of the compared type and the name of the metric, as in
+``classes.accuracy``.
 """
 
 import datasets
@@ -16,7 +17,7 @@ class MetricOfTasks(evaluate.Metric):
         compares, _ = self.config_name.split(".")
         value = datasets.Value(VALUE_TYPES[compares])
         value = datasets.List(value) if compares == "label_sets" else value
-        # A question has several accepted answers.
+        # A question may have several accepted answers.
         reference = datasets.List(value) if compares == "answers" else value
         return evaluate.MetricInfo(
             description=__doc__,

@@ -1,4 +1,4 @@
-"""Examples of one split, as a model reads them, their batches, and folds of training rows."""
+"""Tokenized examples of a split, their batches, and cross-validation folds."""
 
 from __future__ import annotations
 
@@ -16,53 +16,59 @@ if TYPE_CHECKING:
     from subtune.runs.spec import Fold
     from subtune.tasks import TaskSpec
 
-# The tokens whose last hidden states the head reads. "marked": those at the positions in the column
-# `reads`.
+# The tokens whose last hidden states are the input of the head. "marked" means the tokens at the
+# positions in the column `reads`.
 Reads = Literal["first", "last", "marked", "all"]
-# The label of a token that fills up a batch, and counts in no loss.
+# The label of padding. It is ignored in the loss.
 IGNORED = -100
-# The column with each row's group, if a task has groups.
+# The column with the group of each row, for tasks with groups.
 GROUP = "group"
-# The approximate number of tokens of a batch in evaluation. On a GPU, small batches mostly wait for
-# kernels to start.
+# The approximate number of tokens in an evaluation batch. On a GPU, most of the time for a small
+# batch would be spent on kernel launches.
 EVALUATION_TOKENS = 2048
 GPU_EVALUATION_TOKENS = 16384
-# The largest product of a batch's tokens and the runs in a pass. More would take much memory.
+# The maximum number of tokens in an evaluation batch times the number of runs in a pass. It limits
+# memory.
 GPU_EVALUATION_TOKENS_OF_RUNS = 65536
-# The tokens in a training pass that keep a CPU busy. More tokens take memory and save little time.
+# The number of tokens in a training pass that fully uses a CPU. More tokens need more memory and
+# save little time.
 CPU_TRAINING_TOKENS = 3000
 
 
 class Examples:
-    """The examples of one split, in memory. Examples of one row are neighbours.
+    """The tokenized examples of one split, in memory.
+
+    A row of the data has one or more examples, which are adjacent.
 
     Attributes:
-        inputs: ``input_ids`` and, for models that distinguish two texts, ``token_type_ids``.
-        reads: the positions of the tokens of each example that the head reads; None means the
+        inputs: the lists of token ids by name: ``input_ids`` and, for models that distinguish the
+            two texts of a pair, ``token_type_ids``.
+        reads: for each example, the positions of the tokens that the head reads; None means the
             first token.
-        labels: numbers ``[n]``, positions ``[n, 2]``, or one number per token that is read.
-        row: the number of each example's row ``[n]``; `select` does not change it.
+        labels: one number per example ``[n]``, start and end positions ``[n, 2]``, or for each
+            example an array with one number per token that the head reads.
+        row: the index of each example's row ``[n]``. `select` keeps these indices.
     """
 
     def __init__(self, split: datasets.Dataset, reads: Reads = "first"):
         self._split, self._reads = split.with_format(None), reads
         arrow, numpy = (split.with_format(name) for name in ("arrow", "numpy"))
         self.inputs = {
-            name: _read_lists(arrow[name][:])
+            name: _convert_lists(arrow[name][:])
             for name in ("input_ids", "token_type_ids")
             if name in split.column_names
         }
         self.reads: Sequence[np.ndarray] | None = None
         if reads == "marked":
-            self.reads = _read_lists(arrow["reads"][:])
+            self.reads = _convert_lists(arrow["reads"][:])
         elif reads == "last":
             self.reads = [*(self.lengths - 1)[:, None]]
         elif reads == "all":
-            # Views of one array.
+            # The positions of all examples are views of one array.
             positions = np.arange(self.lengths.max(initial=0))
             self.reads = [positions[:length] for length in self.lengths]
         marked = reads == "marked"
-        self.labels = _read_lists(arrow["label"][:]) if marked else np.asarray(numpy["label"][:])
+        self.labels = _convert_lists(arrow["label"][:]) if marked else np.asarray(numpy["label"][:])
         has_rows = "row" in split.column_names
         self.row = np.asarray(numpy["row"][:]) if has_rows else np.arange(len(split))
 
@@ -76,21 +82,21 @@ class Examples:
 
     @property
     def share_read(self) -> float | None:
-        """The share of the texts' tokens that are in the examples, or None if it is not known."""
+        """The share of the tokens that remain after truncation, or None if it is unknown."""
         if "whole_length" not in self._split.column_names:
             return None
         return float(self.lengths.sum() / sum(self.column("whole_length")))
 
     @cached_property
     def read_counts(self) -> np.ndarray:
-        """The number of tokens that the head reads, for each example."""
+        """For each example, the number of tokens that the head reads."""
         if self.reads is None:
             return np.ones(len(self), dtype=np.int64)
         return np.array([len(positions) for positions in self.reads])
 
     @cached_property
     def row_numbers(self) -> np.ndarray:
-        """The number of each row, in ascending order."""
+        """The indices of all rows, in ascending order."""
         return np.unique(self.row)
 
     @property
@@ -102,19 +108,23 @@ class Examples:
 
     @property
     def row_labels(self) -> np.ndarray:
-        """The label of each row, which all its examples have."""
+        """The label of each row. All examples of a row have the same label."""
         return np.asarray(self.labels)[np.searchsorted(self.row, self.row_numbers)]
 
     def select(self, index: np.ndarray) -> Examples:
-        """Return some examples. ``index`` must be ascending. Rows keep their numbers."""
+        """Return the examples with the indices ``index``, in ascending order.
+
+        The indices of their rows do not change.
+        """
         part = Examples(self._split.select(index), self._reads)
         part.row = self.row[index]
         return part
 
     def indices_of_rows(self, places: np.ndarray) -> np.ndarray:
-        """Return the indices of all examples of some rows, in the rows' order.
+        """Return the indices of all examples of some rows, in the order of the rows.
 
-        ``places`` are indices into `row_numbers`.
+        Args:
+            places: indices into `row_numbers`.
         """
         rows = self.row_numbers[places]
         first, behind = (np.searchsorted(self.row, rows, side) for side in ("left", "right"))
@@ -123,39 +133,51 @@ class Examples:
         return starts + np.arange(counts.sum())
 
     def labels_at(self, index: np.ndarray) -> np.ndarray:
-        """Return the labels of some examples: one per example, or one per word."""
+        """Return the labels of the examples with the indices ``index``.
+
+        If examples have one label per word, the labels of all these examples are concatenated.
+        """
         if isinstance(self.labels, list):
             return np.concatenate([self.labels[number] for number in index]).astype(np.int64)
         return self.labels[index]
 
     def column(self, name: str) -> list:
-        """Return another column of the split."""
+        """Return a column of the split as a list."""
         return self._split[name][:]
 
 
-def _read_lists(column: Any) -> list[np.ndarray]:
-    """Return the lists of numbers in an Arrow column, which are views of one array."""
+def _convert_lists(column: Any) -> list[np.ndarray]:
+    """Convert an Arrow column of lists to arrays, which are views of one array."""
     lists = column.combine_chunks()
     numbers = lists.flatten().to_numpy().astype(np.int64)
-    # Behind the last list nothing is left.
+    # The last part of the split is empty.
     return np.split(numbers, lists.value_lengths().to_numpy().cumsum())[:-1]
 
 
 def shuffled_batches(n: int, batch_size: int, generator: np.random.Generator) -> list[np.ndarray]:
-    """Return one epoch's batches, in random order. The last one may be smaller."""
+    """Split the indices of ``n`` examples into shuffled batches for one epoch.
+
+    The last batch may be smaller.
+    """
     order = generator.permutation(n)
     return [order[start : start + batch_size] for start in range(0, n, batch_size)]
 
 
 def sort_by_length(index: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return a batch's examples sorted by length. Their order affects only the padding."""
+    """Sort the indices of a batch by length, so that a part of the batch needs less padding."""
     return index[np.argsort(lengths[index], kind="stable")]
 
 
 def evaluation_batches(
     lengths: np.ndarray, tokens: int = EVALUATION_TOKENS
 ) -> Iterator[np.ndarray]:
-    """Yield batches for evaluation, sorted by length, of about ``tokens`` tokens each."""
+    """Split examples into batches for evaluation, sorted by length, and yield their indices.
+
+    Args:
+        lengths: the number of tokens of each example.
+        tokens: the maximum number of tokens in a batch, including padding. A batch has at least
+            one example.
+    """
     order = np.argsort(lengths, kind="stable")
     start = 0
     while start < len(order):
@@ -167,29 +189,39 @@ def evaluation_batches(
 
 
 def split_fold(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
-    """Return the training examples outside a fold, and the fold's examples, which are scored."""
-    judging = fold_rows(train, task, fold.of, fold.partition)[fold.number]
-    others = np.setdiff1d(np.arange(len(train.row_numbers)), judging)
+    """Split the training set into the examples outside of a fold and the examples of the fold."""
+    scored = fold_rows(train, task, fold.of, fold.partition)[fold.number]
+    others = np.setdiff1d(np.arange(len(train.row_numbers)), scored)
     if fold.rows is not None:
-        judging = np.sort(np.random.default_rng(fold.partition).permutation(judging)[: fold.rows])
-    return train.select(train.indices_of_rows(others)), train.select(train.indices_of_rows(judging))
+        scored = np.sort(np.random.default_rng(fold.partition).permutation(scored)[: fold.rows])
+    return train.select(train.indices_of_rows(others)), train.select(train.indices_of_rows(scored))
 
 
-# Dividing many rows takes a minute, and the runs of a job ask for every fold.
+# Splitting a large data set takes a minute, and the runs of a job use every fold.
 @lru_cache(maxsize=4)
 def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
-    """Return the indices of each fold's rows in the training split, in ascending order.
+    """Split the rows of the training set into folds, stratified by label.
 
     Rows with the same token ids are in the same fold or, if the task has groups, rows of the same
-    group. Every fold has about the same share of each label, or of small, medium and large numbers.
+    group. In regression tasks, the folds are stratified by ranges of the label. Token-level tasks
+    are not stratified.
+
+    Args:
+        train: the training set.
+        task: the task.
+        folds: the number of folds.
+        partition: the seed of the split.
+
+    Returns:
+        For each fold, the indices of its rows in ascending order.
     """
-    # Importing these takes a second.
+    # Importing these modules takes a second.
     import pandas as pd
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
     settings = {"n_splits": folds, "shuffle": True, "random_state": partition}
     ids = pd.Series([ids.tobytes() for ids in train.inputs["input_ids"]])
-    # The number of each row's text, or of its group.
+    # Each row's token ids, or its group.
     sets = ids.groupby(train.row).agg(tuple) if train.row_groups is None else train.row_groups
     texts = pd.Series(sets).factorize()[0]
     if task.of_kind.head != "sequence_classification":
@@ -197,12 +229,13 @@ def fold_rows(train: Examples, task: TaskSpec, folds: int, partition: int) -> li
     else:
         labels = task.of_kind.strata(train.row_labels)
         if task.of_kind.has_numbers:
-            # At most 10 bins, each with a row for each fold.
+            # At most 10 bins, with at least one row per fold in each bin.
             bins = min(10, len(labels) // folds)
             labels = labels.argsort(kind="stable").argsort() * bins // len(labels)
         parts = StratifiedGroupKFold(**settings).split(texts, labels, texts)
-    # Texts that differ only in unknown tokens have the same token ids.
+    # The number of different texts was checked before, but texts that differ only in unknown tokens
+    # have the same token ids.
     with one_line(
         f"task {task.name!r}: found too few texts with different tokens for {folds} folds"
     ):
-        return [judging for _, judging in parts]
+        return [scored for _, scored in parts]

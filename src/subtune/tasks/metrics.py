@@ -1,12 +1,12 @@
-"""The tasks' metrics, which are never downloaded.
+"""The metrics of the tasks. They need no downloads.
 
-`evaluate_metric` offers them to ``evaluate.load``. Training jobs compute them directly, because
-importing `evaluate` takes longer than most jobs. Functions import scikit-learn and scipy, which
-takes a second.
+The module ``evaluate_metric`` provides them for ``evaluate.load``. Training jobs compute them
+directly, because importing ``evaluate`` takes longer than most jobs. Scikit-learn and SciPy are
+imported inside functions, because the import takes a second.
 
-Classes and numbers are compared as predictions and labels ``[u]``. Answers in words are compared as
-SQuAD v1.1 compares them: Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine Comprehension of
-Text" (2016), section 6.1, and the evaluation script that is published with the data.
+Classes and numbers are compared as predictions and labels ``[u]``. Answers as text are compared as
+in SQuAD v1.1: Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine Comprehension of Text"
+(2016), section 6.1, and the evaluation script that is published with the data.
 """
 
 import math
@@ -22,15 +22,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 MODULE = Path(__file__).with_name("evaluate_metric.py")
-# Only ASCII: other quotation marks and dashes are kept.
+# Only ASCII punctuation is removed. Other quotation marks and dashes are kept.
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 
 
 class Metric(NamedTuple):
-    """A metric: its title in tables, and its function of predictions and references ``[u]``.
+    """A metric.
 
-    If ``is_coefficient``, it is between -1 and 1, and undefined if all references are equal.
+    Attributes:
+        title: the heading in tables.
+        compute: the function that computes the metric from predictions and references ``[u]``.
+        is_coefficient: true if the metric is a coefficient between -1 and 1, which is undefined if
+            all references are equal.
     """
 
     title: str
@@ -39,13 +43,13 @@ class Metric(NamedTuple):
 
 
 def accuracy(predictions: Sequence, labels: Sequence) -> float:
-    """Return the share of labels, or of sets of labels ``[u, o]``, that are predicted correctly."""
+    """Compute the share of labels ``[u]``, or sets of labels ``[u, o]``, predicted correctly."""
     equal = np.asarray(labels, int) == np.asarray(predictions, int)
     return float(np.mean(equal.all(axis=1) if equal.ndim > 1 else equal))
 
 
 def sklearn_metric(name: str, **settings: Any) -> Callable[[Sequence, Sequence], float]:
-    """Return scikit-learn's metric of this name, as a function of predictions and labels."""
+    """Return the metric of scikit-learn with this name, as a function of predictions and labels."""
 
     def compute(predictions: Sequence, labels: Sequence) -> float:
         from sklearn import metrics
@@ -57,16 +61,20 @@ def sklearn_metric(name: str, **settings: Any) -> Callable[[Sequence, Sequence],
 
 
 def f1(average: str) -> Callable[[Sequence, Sequence], float]:
-    """Return F1 of class 1 (``binary``), or the mean over all classes (``macro``).
+    """Return a function that computes F1.
 
-    For sets of labels ``[u, o]``, ``macro`` is the mean over labels, and ``micro`` is the F1 of all
-    0 and 1 together. F1 is 0 if nothing is predicted or expected.
+    F1 is 0 if there are neither positive predictions nor positive labels.
+
+    Args:
+        average: ``binary`` for the F1 of class 1, or ``macro`` for the mean over all classes. With
+            sets of labels ``[u, o]``, ``macro`` is the mean over labels, and ``micro`` is the F1
+            over all cells of the arrays.
     """
     return sklearn_metric("f1_score", average=average, zero_division=0.0)
 
 
 def correlation(name: str) -> Callable[[Sequence, Sequence], float]:
-    """Return one of scipy's correlations, or NaN if all predictions are the same."""
+    """Return a function that computes a correlation of SciPy, NaN if all predictions are equal."""
 
     def compute(predictions: Sequence, labels: Sequence) -> float:
         from scipy import stats
@@ -78,10 +86,10 @@ def correlation(name: str) -> Callable[[Sequence, Sequence], float]:
 
 
 def normalise_answer(text: str) -> str:
-    """Return the text in lower case, without punctuation, articles and repeated spaces.
+    """Convert a text to lower case, and remove punctuation, articles and repeated spaces.
 
-    Punctuation is removed first and leaves no space: "well-known" becomes one word, and the "a" of
-    "a-b" is no article.
+    Punctuation is removed first, and is not replaced by a space. So "well-known" becomes one word,
+    and the "a" in "a-b" is not treated as an article.
     """
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
@@ -91,23 +99,29 @@ def mean_over_questions(
     predictions: Sequence[str],
     references: Sequence[Sequence[str]],
 ) -> float:
-    """Return the mean of a score, `exact_match` or `word_f1`, over questions."""
+    """Compute the mean of `exact_match` or `word_f1` over questions.
+
+    Args:
+        score: the function that scores one question.
+        predictions: the predicted answer to each question.
+        references: the accepted answers to each question.
+    """
     return float(np.mean(list(map(score, predictions, references))))
 
 
 def exact_match(prediction: str, answers: Sequence[str]) -> float:
-    """Return 1 if the prediction equals one of the accepted answers, both normalised, else 0.
+    """Return 1 if the prediction equals one of the accepted answers after normalisation, else 0.
 
-    An empty prediction equals an answer that has only articles and punctuation.
+    An empty prediction equals an answer that consists only of articles and punctuation.
     """
     return float(normalise_answer(prediction) in map(normalise_answer, answers))
 
 
 def word_f1(prediction: str, answers: Sequence[str]) -> float:
-    """Return the highest F1 of the prediction's words against those of an accepted answer.
+    """Compute the F1 of the prediction's words, as the maximum over the accepted answers.
 
-    A repeated word counts as often as it is in both. Without common words F1 is 0, even for two
-    empty texts.
+    Words are compared as multisets, so repeated words count several times. Without common words, F1
+    is 0, even if both texts are empty.
     """
     predicted = Counter(normalise_answer(prediction).split())
     best = 0.0
@@ -118,7 +132,8 @@ def word_f1(prediction: str, answers: Sequence[str]) -> float:
     return best
 
 
-# Metrics by what they compare: classes, sets of labels as 0 and 1, numbers, or answers in words.
+# Metrics by the type of values that they compare: classes, sets of labels (as 0 and 1), numbers, or
+# answers as text.
 METRICS = {
     "classes": {
         "accuracy": Metric("accuracy", accuracy),
@@ -151,10 +166,19 @@ COEFFICIENTS = frozenset(
 def compute_all(
     compares: str, names: Iterable[str], predictions: Sequence, references: Sequence
 ) -> dict[str, float]:
-    """Return some metrics of `METRICS` by name.
+    """Compute several metrics.
 
-    A correlation that is undefined because all predictions are the same counts as 0, because such a
+    A correlation that is undefined because all predictions are equal is reported as 0, since such a
     model has learnt nothing.
+
+    Args:
+        compares: the type of the compared values, a key of `METRICS`.
+        names: the names of the metrics.
+        predictions: the predictions.
+        references: the labels or accepted answers.
+
+    Returns:
+        The scores by the name of the metric.
     """
     with warnings.catch_warnings(action="ignore"):
         scores = {name: METRICS[compares][name].compute(predictions, references) for name in names}

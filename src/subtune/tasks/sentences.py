@@ -1,4 +1,4 @@
-"""Texts or pairs of texts with a label word, any number of label words, or a number.
+"""Classification, multi-label classification and regression of texts or pairs of texts.
 
 Shapes: ``k`` runs, ``n`` examples, ``o`` label words.
 """
@@ -40,24 +40,24 @@ if TYPE_CHECKING:
     from subtune.tasks.task import TaskSpec
 
 TEXT_COLUMNS = ("text_a", "text_b")
-# The largest number whose squared errors can be summed in float32.
+# The largest absolute label for which float32 can sum squared errors.
 LARGEST_NUMBER = 1e9
-# Invisible characters outside of the category Cf.
+# Invisible characters that do not belong to Unicode's category Cf.
 INVISIBLE = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10))))
-# A number as people write it, with the digits of any script. Python also takes 1_2 and nan.
+# Numbers, with digits of any script. Unlike Python's float, 1_2 and nan are not accepted.
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-# A number with a decimal comma. The comma of 1,234 may separate thousands.
+# Numbers with a decimal comma, except those in which the comma may separate thousands (1,234).
 DECIMAL_COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d+,\d+")
-# Characters between the labels in a cell, the likeliest first.
+# Characters that may separate the labels in a cell, the most likely first.
 SEPARATORS = ("|;", ",", "#")
-# Values of cells that say whether a row has a label.
+# The values of cells that state whether a row has a label.
 FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 
 def parse_number(text: str) -> float | None:
-    """Return the finite number in a text, or None.
+    """Parse a finite number, or return None if the text is not one.
 
-    A comma is a decimal point, unless it may separate thousands.
+    A comma is read as a decimal point, unless it may separate thousands.
     """
     text = text.strip()
     if DECIMAL_COMMA.fullmatch(text):
@@ -68,9 +68,10 @@ def parse_number(text: str) -> float | None:
 
 @lru_cache(maxsize=10_000)
 def plain_label(label: str) -> str:
-    """Return a label in Unicode's form NFC, without invisible characters and spaces around it.
+    """Normalise a label to Unicode NFC, without invisible characters and surrounding spaces.
 
-    Labels are the same if they are equal in this form. Capitals make a difference.
+    Two labels are the same if they are equal after normalisation. Upper and lower case are
+    distinguished.
     """
     letters = unicodedata.normalize("NFC", label)
     visible = (c for c in letters if c not in INVISIBLE and unicodedata.category(c) != "Cf")
@@ -79,9 +80,10 @@ def plain_label(label: str) -> str:
 
 @lru_cache(maxsize=100)
 def label_numbers(words: tuple[str, ...]) -> Mapping[str, int]:
-    """Return the number of each label word, in the form of `plain_label`.
+    """Map each label word to its number, from 0.
 
-    If no label word contains a digit, the words' numbers, from 0, are words too.
+    The keys are normalised by `plain_label`. If no label word contains a digit, the numbers as text
+    are keys, too.
     """
     numbers = {plain_label(word): number for number, word in enumerate(words)}
     if not any(letter.isdigit() for word in words for letter in word):
@@ -90,7 +92,7 @@ def label_numbers(words: tuple[str, ...]) -> Mapping[str, int]:
 
 
 def label_number(text: str, task: TaskSpec, place: str) -> int:
-    """Return the number of a label word.
+    """Return the number of a label word of a task.
 
     Raises:
         SubtuneError: the text at ``place`` is not a label word.
@@ -102,37 +104,38 @@ def label_number(text: str, task: TaskSpec, place: str) -> int:
 
 
 def parse_flag(cell: Any) -> int | None:
-    """Return a cell's value, 0 or 1, or None."""
+    """Parse a cell that states whether a row has a label: 0, 1, or None if it is neither."""
     return FLAGS.get(str(cell).strip().casefold())
 
 
 def is_list(cell: Any) -> bool:
-    """Return whether a cell is a list or an object, or looks like one as text."""
+    """Return whether a cell is a list or an object, or is text that looks like one."""
     return cell.lstrip().startswith(("[", "{")) if isinstance(cell, str) else cell is not None
 
 
 def parse_label(cell: Any) -> Any:
-    """Return the single label of a list; any other cell stays as it is."""
+    """Unpack a list with a single label. Other cells are returned unchanged."""
     words = parse_labels(cell) if is_list(cell) else None
     return words[0] if words and len(words) == 1 else cell
 
 
 def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None:
-    """Return the labels in a cell, or None if it cannot be read.
+    """Parse the labels in a cell, or return None if the cell is not valid.
 
     Args:
-        cell: a list, also as JSON or Python writes it, or in an object such as Label Studio's
-            ``{"choices": ["a", "b"]}``; or text with labels; or None, which has no label.
+        cell: a list, or its text in the syntax of JSON, Python or NumPy; or an object with a single
+            list, such as Label Studio's ``{"choices": ["a", "b"]}``; or text with separated labels;
+            or None, which means no label.
         separators: the characters that separate labels in text.
     """
     if isinstance(cell, str | None) and not is_list(cell):
         parts = re.split(f"[{separators}]", cell or "")
         words = [word.strip() for word in parts if word.strip()]
-        # The last character of C# is part of the word.
+        # In a label such as C#, the last character is not a separator.
         is_split = separators == SEPARATORS[0] or len(words) == len(parts)
         return words if is_split else [str(cell).strip()]
     if isinstance(cell, str):
-        # NumPy writes ['a' 'b'] and [0 1].
+        # NumPy prints lists without commas, as in ['a' 'b'] or [0 1].
         gap = r"(?<=['\"])\s+(?=['\"])" if re.search("['\"]", cell) else r"(?<=\d)\s+(?=\d)"
         cell = re.sub(gap, ", ", cell)
     for read in (json.loads, ast.literal_eval) if isinstance(cell, str) else ():
@@ -146,8 +149,8 @@ def parse_labels(cell: Any, separators: str = SEPARATORS[0]) -> list[str] | None
     return None
 
 
-def _known_labels(cell: Any, known: Collection[str]) -> list[str] | None:
-    """Return the labels in a cell, split at the separators that leave the most known ones."""
+def _parse_known_labels(cell: Any, known: Collection[str]) -> list[str] | None:
+    """Parse the labels in a cell with the separators that yield the largest share of known ones."""
 
     def known_share(words: list[str] | None) -> float:
         return sum(plain_label(word) in known for word in words or ()) / len(words or "-")
@@ -156,37 +159,37 @@ def _known_labels(cell: Any, known: Collection[str]) -> list[str] | None:
 
 
 def separate_texts(pairs: Columns) -> Columns:
-    """Return pairs of texts as rows with one text; the two texts of a pair are neighbours."""
+    """Convert each pair of texts to two adjacent rows with one text each."""
     texts = zip(*(pairs[name] for name in TEXT_COLUMNS), strict=True)
     labels = [label for label in pairs["label"] for _ in TEXT_COLUMNS]
     return {TEXT_COLUMNS[0]: [*itertools.chain(*texts)], "label": labels}
 
 
 class Sentences(TaskKind):
-    """Texts or pairs of texts. Each row is one example."""
+    """Base class of the tasks on texts or pairs of texts, in which each row is one example."""
 
     text_columns = (1, 2)
     reader = "tables"
     head = "sequence_classification"
-    # The type of the column of labels.
+    # The type of the label column.
     label_type: ClassVar[str | list[str]]
 
     @abstractmethod
     def read_label(self, task: TaskSpec, row: Cells, place: str) -> Any:
-        """Return a row's label as a number or numbers.
+        """Read the label of a row as a number or a list of numbers.
 
         Raises:
-            SubtuneError: the row at ``place`` has no label of the task.
+            SubtuneError: the row at ``place`` has no valid label.
         """
 
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
         return dict.fromkeys(TEXT_COLUMNS[: len(task.text)], "string") | {"label": self.label_type}
 
     def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
-        """Return one or two texts, and the label."""
-        texts = [self._require_text(row, column, place) for column in task.text]
+        """Read one or two texts and the label."""
+        texts = [self._read_text_cell(row, column, place) for column in task.text]
         if not "".join(texts).strip():
-            raise SubtuneError(f"{place}: found no text, expected some")
+            raise SubtuneError(f"{place}: found no text, expected a text that is not empty")
         if no_character := NO_CHARACTER.search("".join(texts)):
             raise SubtuneError(f"{place}: found {no_character[0]!r}, expected text")
         if labelled:
@@ -194,8 +197,8 @@ class Sentences(TaskKind):
         several = isinstance(self.label_type, list)
         return (*texts, [NO_LABEL] * task.outputs if several else NO_LABEL)
 
-    def _require_text(self, row: Cells, column: str, place: str) -> str:
-        """Return a cell's text. An empty cell, as one of two texts may be, is an empty text."""
+    def _read_text_cell(self, row: Cells, column: str, place: str) -> str:
+        """Return the text of a cell. A cell may be empty, because one text of a pair may be."""
         if isinstance(cell := row[column], str | None):
             return cell or ""
         raise SubtuneError(
@@ -208,15 +211,15 @@ class Sentences(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return token ids of texts or pairs. In a pair, the longer text is cut first.
+        """Tokenize texts or pairs of texts. In a pair, the longer text is truncated first.
 
-        The column ``whole_length`` has the number of tokens before cutting.
+        The additional column ``whole_length`` has the number of tokens before truncation.
         """
         texts = [*self.texts(rows)] if TEXT_COLUMNS[1] in rows else rows[TEXT_COLUMNS[0]]
         tokenizer.enable_truncation(max_length)
         encodings = tokenizer.encode_batch_fast(texts)
         tokenizer.no_truncation()
-        # Only examples that fill the whole length may be cut.
+        # Only examples with `max_length` tokens can have been truncated.
         lengths = np.array([len(encoding) for encoding in encodings], dtype=np.int64)
         [full] = np.nonzero(lengths >= max_length)
         whole = tokenizer.encode_batch_fast([texts[number] for number in full])
@@ -229,18 +232,18 @@ class Sentences(TaskKind):
         }
 
     def prediction_table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
-        """Return ``idx`` (the row's number), ``label`` and a logit per output."""
+        """Return a table with ``idx`` (the row's index), ``label`` and one logit per output."""
         import pandas as pd
 
         logits = {f"logit_{number}": column for number, column in enumerate(predictions.T)}
         labels = examples.row_labels
-        # A row may have a list of labels.
+        # In multi-label tasks, the label of a row is a list.
         columns = {"idx": examples.row_numbers, "label": [*labels] if labels.ndim > 1 else labels}
         return pd.DataFrame(columns | logits)
 
 
 class Classification(Sentences):
-    """One label word for a text or a pair of texts."""
+    """Classification: one label word for a text or a pair of texts."""
 
     name = "classification"
     metrics = tuple(METRICS["classes"])
@@ -252,14 +255,14 @@ class Classification(Sentences):
         [column] = task.label_columns
         if row[column] not in (task.labels or ()):
             row = {column: parse_label(row[column])}
-        return label_number(self._require_text(row, column, place), task, place)
+        return label_number(self._read_text_cell(row, column, place), task, place)
 
     def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         return table.filter(like="logit_").to_numpy().argmax(axis=1), table["label"].to_numpy()
 
 
 class Regression(Sentences):
-    """One number for a text or a pair of texts."""
+    """Regression: one number for a text or a pair of texts."""
 
     name = "regression"
     metrics = tuple(METRICS["numbers"])
@@ -270,26 +273,26 @@ class Regression(Sentences):
     label_type = "float32"
 
     def nats(self, outputs: int) -> float:
-        """Return ½: for a variance of 1, log p is −½·(y−ŷ)² plus a constant."""
+        """Return ½, because log p is −½·(y−ŷ)² plus a constant for a variance of 1."""
         return 0.5
 
     def read_label(self, task: TaskSpec, row: Cells, place: str) -> float:
         [column] = task.label_columns
-        text = self._require_text(row, column, place).strip()
+        text = self._read_text_cell(row, column, place).strip()
         score = parse_number(text)
         if score is None:
             raise SubtuneError(f"{place}: label: found {text!r}, expected a number such as 2.5")
         if abs(score) > LARGEST_NUMBER:
             raise SubtuneError(
                 f"{place}: label: found {text!r}, expected a number between "
-                f"±{LARGEST_NUMBER:.0e}, whose squares float32 can sum"
+                f"±{LARGEST_NUMBER:.0e}, because float32 cannot sum larger squared errors"
             )
         return score
 
     def losses(
         self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
     ) -> Tensor:
-        """Return each run's sum of squared errors of logits ``[k, n, 1]`` and numbers ``[n]``."""
+        """Sum the squared errors of each run, from logits ``[k, n, 1]`` and labels ``[n]``."""
         return (logits.squeeze(2) - labels).square().sum(1)
 
     def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
@@ -297,7 +300,10 @@ class Regression(Sentences):
 
 
 class MultiLabel(Sentences):
-    """Any number of label words for a text or a pair of texts: a sigmoid for each."""
+    """Multi-label classification: any number of label words for a text or a pair of texts.
+
+    The head has one sigmoid output per label word.
+    """
 
     name = "multilabel"
     compares = "label_sets"
@@ -309,17 +315,14 @@ class MultiLabel(Sentences):
     label_type: ClassVar[list[str]] = ["int32"]
 
     def nats(self, outputs: int) -> float:
-        """Return the number of labels.
-
-        log p is the sum over labels, and the loss is the mean over labels.
-        """
+        """Return the number of labels, because log p is a sum over labels and the loss a mean."""
         return float(outputs)
 
     def read_label(self, task: TaskSpec, row: Cells, place: str) -> list[int]:
-        """Return 0 or 1 for each label word."""
+        """Read a row's labels as a list with 0 or 1 for each label word."""
         if isinstance(task.label, str):
             cell, known = row[task.label], task.labels or ()
-            words = _known_labels(cell, label_numbers(known))
+            words = _parse_known_labels(cell, label_numbers(known))
             if words is None:
                 raise SubtuneError(
                     f"{place}: label: found {shown(cell)}, expected a list such as "
@@ -334,19 +337,21 @@ class MultiLabel(Sentences):
         return [*flags.values()]
 
     def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
-        """Refuse training rows that all have the same labels."""
+        """Check that the training examples do not all have the same labels."""
         if split == "train" and len(set(map(tuple, columns["label"]))) == 1:
             [*words] = np.compress(columns["label"][0], task.labels or ())
             found = f"the labels {', '.join(words)}" if words else "no label"
-            raise SubtuneError(f"{path}: found {found} in every row, expected rows that differ")
+            raise SubtuneError(
+                f"{path}: found {found} in every row, expected rows with different labels"
+            )
 
     def strata(self, labels: np.ndarray) -> np.ndarray:
-        """Return each row's rarest label, or -1 if it has none."""
+        """Return the rarest label of each row, or -1 for a row without labels."""
         counts = np.where(labels, labels.sum(0), np.inf)
         return np.where(labels.any(1), counts.argmin(1), NO_LABEL)
 
     def balanced_weights(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
-        """Return the ratio of rows without a label to rows with it, ``[o]``."""
+        """Compute the weight of each label ``[o]``: rows without the label / rows with it."""
         with_label = labels.sum(0)
         require_some(task, with_label, len(labels))
         return (len(labels) - with_label) / with_label
@@ -354,14 +359,14 @@ class MultiLabel(Sentences):
     def losses(
         self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
     ) -> Tensor:
-        """Return each run's sum of the mean binary cross-entropy over labels ``[n, o]``.
+        """Sum the binary cross-entropy of each run over examples, as a mean over labels ``[n, o]``.
 
-        ``weights`` apply only to the labels that an example has.
+        ``weights`` apply only to positive labels.
         """
-        is_so = labels.to(logits.dtype)
-        each = ((1 - 2 * is_so) * logits).logaddexp(logits.new_zeros(()))
+        positive = labels.to(logits.dtype)
+        each = ((1 - 2 * positive) * logits).logaddexp(logits.new_zeros(()))
         if weights is not None:
-            each = each * (1 + (weights.to(logits.dtype) - 1) * is_so)
+            each = each * (1 + (weights.to(logits.dtype) - 1) * positive)
         return each.mean(2).sum(1)
 
     def loss_divisor(self, labels: Tensor, weights: Tensor | None) -> float:

@@ -1,4 +1,4 @@
-"""The interface of a kind of task, from a row of cells to a score.
+"""The interface of all kinds of tasks, from reading a row to computing scores.
 
 Shapes: ``k`` runs, ``n`` examples, ``q`` tokens that the head reads, ``o`` outputs of the head.
 """
@@ -26,50 +26,52 @@ if TYPE_CHECKING:
     from subtune.tasks.task import TaskSpec
 
 
-# The label of a row or word without one, as on the hub.
+# The label of a row or word without a label, as in GLUE's test sets on the hub.
 NO_LABEL = -1
-# Characters of broken files: NUL and surrogates.
+# Characters that occur only in damaged files: NUL and surrogates.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
-# A row's cells by column, and the row's place, such as ``line 3``.
+# The cells of a row by column, and a pair of the row's place, such as ``line 3``, and its cells.
 Cells = dict[str, Any]
 PlacedRow = tuple[str, Cells]
-# The columns of one split, as lists of equal length.
+# The columns of one split by name, as lists of equal length.
 Columns = dict[str, list]
 
 
-def _not_blank(text: str) -> str:
+def _require_text(text: str) -> str:
     if not text.strip() or NO_CHARACTER.search(text):
         raise ValueError(f"found {shown(text)}, expected text")
     return text
 
 
 # Text that is not blank.
-Text = Annotated[str, AfterValidator(_not_blank)]
+Text = Annotated[str, AfterValidator(_require_text)]
 
 
 def number_rows(rows: Iterable[Cells]) -> Iterator[PlacedRow]:
-    """Yield rows with their numbers as places."""
+    """Pair each row with its number, from 1, as its place."""
     return ((f"row {number}", row) for number, row in enumerate(rows, start=1))
 
 
 class TaskKind(ABC):
-    """The interface of a kind of task: everything that differs between kinds.
+    """Interface for everything that differs between kinds of tasks.
 
     Attributes:
-        name: the kind's name in configurations.
-        compares: the key of its metrics in `subtune.tasks.metrics.METRICS`.
-        metrics: the metrics that a task may name.
-        default_metrics: the metrics of a task that names none; if empty, a task must name some.
-        text: the text columns of every task; if empty, a task names its own.
+        name: the name of the kind in configurations.
+        compares: the type of the values that metrics compare, a key of
+            `subtune.tasks.metrics.METRICS`.
+        metrics: the metrics that a task can use.
+        default_metrics: the metrics of a task that lists none. If empty, a task must list metrics.
+        text: the text columns of all tasks of this kind. If empty, a task lists its own columns.
         text_columns: the allowed numbers of text columns.
         label: the default label column.
-        has_label_words: true if a task has label words.
-        has_label_columns: true if each label word may have a column, and a row no label.
-        outputs: the head's width ``o``; None: the number of label words.
-        labels_are: the end of the message that all labels are the same; empty if they may be.
-        reader: the name of the files' reader in `subtune.data.sources.READERS`.
-        head: a name in `subtune.models.families`.
-        problem_type: the problem type of exported models in transformers.
+        has_label_words: true if tasks of this kind have label words.
+        has_label_columns: true if there may be a column for each label word. Then a row may have no
+            label.
+        outputs: the number of outputs ``o`` of the head; None means the number of label words.
+        labels_are: the end of the message that all labels are equal. If empty, labels may be equal.
+        reader: the name of the reader in `subtune.data.sources.READERS`.
+        head: the type of the head, a name in `subtune.models.families`.
+        problem_type: the ``problem_type`` of exported models in transformers.
         overlaps: true if long rows are cut into overlapping examples.
     """
 
@@ -91,34 +93,40 @@ class TaskKind(ABC):
 
     @property
     def has_numbers(self) -> bool:
-        """True if labels are numbers, which can be standardised."""
+        """True if labels are numbers, as in regression."""
         return self.compares == "numbers"
 
     def nats(self, outputs: int) -> float:
-        """Return the factor from the loss to −log p(y|x), for a head with ``outputs`` outputs."""
+        """Return the factor by which the loss is multiplied to get −log p(y|x).
+
+        Args:
+            outputs: the number of outputs of the head.
+        """
         return 1.0
 
     @abstractmethod
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
-        """Map each column of a split, except ``idx``, to its type.
+        """Return the type of each column of a split by name, except ``idx``.
 
-        ``[type]`` is a list of this type.
+        A type in a list, such as ``["string"]``, denotes a column of lists.
         """
 
     def from_rows(
         self, task: TaskSpec, rows: Iterable[PlacedRow], *, labelled: bool, source: str
     ) -> Columns:
-        """Return the columns of one split: ``idx``, the rows' numbers from 0, `column_types`, and
-        ``group`` if the task names such a column.
+        """Convert the rows of one split to columns.
+
+        The columns are ``idx`` (the indices of the rows, from 0), those of `column_types` and, if
+        the task has groups, ``group``.
 
         Args:
             task: the task.
-            rows: cells with their places.
+            rows: the rows with their places.
             labelled: whether the rows have labels.
             source: the beginning of messages, such as a file.
 
         Raises:
-            SubtuneError: ``source`` has no rows, or a row does not fit the task.
+            SubtuneError: there are no rows, or a row does not fit the task.
         """
         table, groups = [], []
         for number, (where, row) in enumerate(rows):
@@ -137,14 +145,18 @@ class TaskKind(ABC):
 
     @abstractmethod
     def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
-        """Return a row's cells in the order of `column_types`.
+        """Read the values of a row, in the order of `column_types`.
 
         Raises:
             SubtuneError: the row at ``place`` does not fit the task.
         """
 
     def require_sound(self, task: TaskSpec, split: str, path: Path, columns: Columns) -> None:
-        """Refuse labels that are all the same, in training rows or if a metric needs several."""
+        """Check that a split has at least two different labels.
+
+        The check applies to the training set, and to evaluation splits if a metric of the task is
+        undefined for equal labels.
+        """
         if split != "train" and metrics.COEFFICIENTS.isdisjoint(task.metrics):
             return
         labels = set(np.hstack(columns["label"]).tolist())
@@ -163,24 +175,25 @@ class TaskKind(ABC):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return the columns of the rows' examples.
+        """Tokenize rows, and return the columns of their examples.
 
-        They are ``input_ids``, ``token_type_ids`` and ``label``, and columns that `predict` needs.
-        Unless each row is one example, ``row`` has the number of each example's row, from 0.
+        The columns are ``input_ids``, ``token_type_ids``, ``label`` and those that `predict` needs.
+        If a row can have several examples, the column ``row`` has the index of each example's row.
         """
 
     def losses(
         self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
     ) -> Tensor:
-        """Return each run's sum of losses ``[k]``, from logits ``[k, q, o]`` and a batch's labels.
+        """Compute the sum of the losses in a batch for each run ``[k]``.
 
         By default, the loss is the cross-entropy.
 
         Args:
-            logits: the logits of all tokens that the head reads.
-            labels: by default, a number per token ``[q]``.
-            example: the example of each token ``[q]``.
-            weights: the weight of each label word ``[o]``, from `balanced_weights`.
+            logits: the logits of all tokens that the head reads ``[k, q, o]``.
+            labels: the labels; by default one number per token ``[q]``.
+            example: the index of each token's example in the batch ``[q]``.
+            weights: the weight of each label word ``[o]``, from `balanced_weights`; None means
+                equal weights.
         """
         counts, known = labels != IGNORED, labels.clamp(min=0)
         each = -logits.mT.log_softmax(1).gather(1, known.expand(len(logits), 1, -1)) * counts
@@ -189,50 +202,59 @@ class TaskKind(ABC):
         return each.sum((1, 2))
 
     def loss_divisor(self, labels: Tensor, weights: Tensor | None) -> Tensor | float:
-        """Return the divisor of the mean loss: the number of labels, or the sum of their
-        weights."""
+        """Return the divisor for the mean loss: the number of labels, or the sum of weights."""
         if weights is None:
             return float(len(labels))
         return (weights[labels.clamp(min=0)] * (labels != IGNORED)).sum()
 
     def balanced_weights(self, task: TaskSpec, labels: np.ndarray) -> np.ndarray:
-        """Return scikit-learn's balanced weight of each label word ``[o]``.
+        """Compute the weight of each label word ``[o]``, as ``balanced`` weights in scikit-learn.
 
-        It is inverse to the word's frequency in ``labels``, and its mean over labels is 1.
+        The weight of a label word is inversely proportional to its frequency. The mean weight over
+        ``labels`` is 1.
 
         Raises:
-            SubtuneError: a label word has no row, or all rows.
+            SubtuneError: a label word has no example, or all examples have the same label word.
         """
         counts = np.bincount(labels, minlength=task.outputs)
         require_some(task, counts, len(labels))
         return len(labels) / (len(counts) * counts)
 
     def strata(self, labels: np.ndarray) -> np.ndarray:
-        """Return the number of each row's stratum, of which each fold has about the same share."""
+        """Return the stratum of each row for stratified sampling, by default its label."""
         return labels
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
-        """Return a split's predictions from finite logits ``[q, o]``: by default the logits."""
+        """Compute predictions from the logits of a split ``[q, o]``; by default, return the logits.
+
+        The logits must be finite.
+        """
         return logits
 
     @abstractmethod
     def prediction_table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
-        """Return a table of predictions and labels for the record."""
+        """Build the table of predictions and labels that a record stores."""
 
     @abstractmethod
     def metric_inputs(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
-        """Return the predictions and references that metrics compare, from recorded predictions."""
+        """Return predictions and references for the metrics, from a table of `prediction_table`."""
 
     def score(self, task: TaskSpec, table: pd.DataFrame) -> dict[str, float]:
-        """Return the task's metrics for a table from `prediction_table`."""
+        """Compute the metrics of the task for a table of `prediction_table`."""
         return metrics.compute_all(self.compares, task.metrics, *self.metric_inputs(table))
 
 
 def require_some(task: TaskSpec, counts: np.ndarray, labels: int) -> None:
-    """Refuse label words that no row or every row has: they have no weight by frequency."""
+    """Check that no label word is in none or all of the examples, because it would have no weight.
+
+    Args:
+        task: the task.
+        counts: the number of examples with each label word ``[o]``.
+        labels: the number of examples.
+    """
     for word, count in zip(task.labels or (), counts, strict=True):
         if count in (0, labels):
             raise SubtuneError(
-                f"found label {cut(word)!r} in {'all' if count else 'none'} of {labels:,} rows to "
-                "train on, expected some with and some without it"
+                f"found label {cut(word)!r} in {'all' if count else 'none'} of {labels:,} training "
+                "examples, expected some examples with and some without this label"
             )

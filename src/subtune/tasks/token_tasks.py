@@ -1,4 +1,4 @@
-"""Tasks on tokens: a label for each word of a text, or the answer to a question in its context.
+"""Token classification, and extractive question answering.
 
 Shapes: ``k`` runs, ``n`` examples, ``q`` tokens that the head reads, ``o`` label words.
 """
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
     from subtune.tasks.task import TaskSpec
 
-# The largest numbers of tokens of a question and of a predicted answer, as in BERT's code.
+# The maximum numbers of tokens of a question and of a predicted answer, as in BERT's code.
 LONGEST_QUESTION = 64
 LONGEST_ANSWER = 30
-# The position of a token outside the context.
+# The character position of tokens outside of the context.
 OUTSIDE = -1
-# The words of a text, and their labels.
+# The lists of words and of labels in a row, by column.
 LISTS_OF_WORDS = TypeAdapter(dict[str, Annotated[list[Text], Field(min_length=1)]])
 
 
 class Tokens(TaskKind):
-    """One label word for each word of a text, such as its part of speech.
+    """Token classification: one label word for each word of a text, such as its part of speech.
 
-    A word's label is predicted at its first piece. If a text is longer than the model reads, it is
-    cut between words, so that each word is in one example.
+    The label of a word is predicted from its first subword token. A text that is longer than the
+    maximum length is split between words, so that each word is in exactly one example.
     """
 
     name = "tokens"
@@ -54,7 +54,7 @@ class Tokens(TaskKind):
         return {"words": ["string"], "label": ["int32"]}
 
     def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
-        """Return the words and the numbers of their labels; unlabelled words have -1."""
+        """Read the words and the numbers of their labels, which are -1 if there are no labels."""
         read = {column: row[column] for column in task.columns_read(labelled)}
         with explain_pydantic_errors(place):
             words, *given = LISTS_OF_WORDS.validate_python(read, strict=True).values()
@@ -66,8 +66,8 @@ class Tokens(TaskKind):
                 raise SubtuneError(f"{place}: word {word}: label: {one_of(label, numbers)}")
         if len(given[0]) != len(words):
             raise SubtuneError(
-                f"{place}: found {len(words)} words and {len(given[0])} labels, expected a label "
-                "of each word"
+                f"{place}: found {len(words)} words but {len(given[0])} labels, expected one label "
+                "per word"
             )
         return words, [numbers[label] for label in given[0]]
 
@@ -77,25 +77,28 @@ class Tokens(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return examples of whole words. A word that is too long is cut to its first pieces.
+        """Tokenize texts to examples of whole words.
 
-        ``reads`` has the position of each word's first piece.
+        A word that does not fit into an example is truncated. The column ``reads`` has the position
+        of the first subword token of each word.
         """
         room = max_length - tokenizer.num_special_tokens_to_add(is_pair=False)
 
         @cache
         def encode_word(word: str) -> Encoding:
-            # Some tokenizers recognise the start of a word only by the space before it.
-            pieces = tokenizer.encode(f" {word}", add_special_tokens=False)
-            pieces.truncate(room)
-            return pieces if pieces.ids else _encode_unknown(tokenizer, word)
+            # Some tokenizers recognise the start of a word only by a preceding space.
+            subwords = tokenizer.encode(f" {word}", add_special_tokens=False)
+            subwords.truncate(room)
+            return subwords if subwords.ids else _encode_unknown(tokenizer, word)
 
         examples = []
         for row, words, labels in zip(rows["idx"], rows["words"], rows["label"], strict=True):
-            pieces = [encode_word(word) for word in words]
-            for part in _fit_slices(list(map(len, pieces)), room):
-                whole = tokenizer.post_process(Encoding.merge(pieces[part], growing_offsets=False))
-                lengths = np.array([len(word) for word in pieces[part]])
+            subwords = [encode_word(word) for word in words]
+            for part in _split_words(list(map(len, subwords)), room):
+                whole = tokenizer.post_process(
+                    Encoding.merge(subwords[part], growing_offsets=False)
+                )
+                lengths = np.array([len(word) for word in subwords[part]])
                 reads = whole.sequence_ids.index(0) + lengths.cumsum() - lengths
                 example = {
                     "row": row,
@@ -115,8 +118,11 @@ class Tokens(TaskKind):
         return logits.argmax(axis=1)
 
     def prediction_table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
-        """Return ``idx`` (the text's number), ``word`` (the number in the text), ``label`` and
-        ``prediction``."""
+        """Return a table with one row per word.
+
+        Columns: ``idx`` (the index of the text), ``word`` (the index of the word in the text),
+        ``label`` and ``prediction``.
+        """
         import pandas as pd
 
         text = examples.row.repeat([len(labels) for labels in examples.labels])
@@ -133,8 +139,13 @@ class Tokens(TaskKind):
         return table["prediction"].to_numpy(), table["label"].to_numpy()
 
 
-def _fit_slices(lengths: Sequence[int], room: int) -> Iterator[slice]:
-    """Yield slices of neighbouring words that fit into ``room`` together."""
+def _split_words(lengths: Sequence[int], room: int) -> Iterator[slice]:
+    """Split words into consecutive slices, each with at most ``room`` tokens.
+
+    Args:
+        lengths: the number of tokens of each word.
+        room: the maximum number of tokens of a slice.
+    """
     start = total = 0
     for number, length in enumerate(lengths):
         if total + length > room:
@@ -145,21 +156,24 @@ def _fit_slices(lengths: Sequence[int], room: int) -> Iterator[slice]:
 
 
 def _encode_unknown(tokenizer: Tokenizer, word: str) -> Encoding:
-    """Return the unknown token, for a word that the tokenizer removes."""
+    """Encode a word for which the tokenizer returns no tokens as the unknown token."""
     name = getattr(tokenizer.model, "unk_token", None) or ""
     number = tokenizer.token_to_id(name)
     if number is None:
-        raise SubtuneError(f"the tokenizer has no token for the word {word!r}")
-    # The tokenizer itself may cut the token's name into pieces.
+        raise SubtuneError(
+            f"the tokenizer has no token for the word {word!r}; use a model with an unknown token"
+        )
+    # The tokenizer itself may split the name of the unknown token into subword tokens.
     return Tokenizer(WordLevel({name: number}, name)).encode(name)
 
 
 class Span(TaskKind):
-    """The part of a context that answers a question (SQuAD, Rajpurkar et al., 2016).
+    """Extractive question answering: the answer is a span of a context (SQuAD, Rajpurkar et al.,
+    2016).
 
-    If a context is longer than the model reads, it is cut into overlapping windows; each is an
-    example. The model predicts the answer's start and end among all tokens of a window. The label
-    of a window without the answer is its first token, a special token.
+    A context that is longer than the maximum length is split into overlapping windows, each of
+    which is an example. The model predicts the start and end of the answer among all tokens of a
+    window. If a window does not contain the answer, its label is its first token, a special token.
     """
 
     name = "span"
@@ -177,7 +191,7 @@ class Span(TaskKind):
     overlaps = True
 
     def nats(self, outputs: int) -> float:
-        """Return 2: log p is the sum over start and end, and the loss is their mean."""
+        """Return 2, because log p is a sum over start and end, and the loss is a mean."""
         return 2.0
 
     def column_types(self, task: TaskSpec) -> Mapping[str, Any]:
@@ -185,7 +199,7 @@ class Span(TaskKind):
         return texts | {"label": ["int32"]}
 
     def read_cells(self, task: TaskSpec, row: Cells, labelled: bool, place: str) -> tuple:
-        """Return question, context, and the texts and starts of the accepted answers."""
+        """Read the question, its context, and the texts and starts of the accepted answers."""
         accepted = row[self.label] if labelled else {"text": [], "answer_start": []}
         return (*(row[text] for text in task.text), accepted["text"], accepted["answer_start"])
 
@@ -195,11 +209,12 @@ class Span(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return windows. Each begins ``doc_stride`` tokens of the context after the previous one.
+        """Tokenize questions and contexts to overlapping windows.
 
-        The column ``label`` has the positions of the first answer's first and last token. ``first``
-        and ``last`` are the characters of the context at which each token begins and ends, or
-        `OUTSIDE`.
+        A window starts ``doc_stride`` context tokens after the previous one. The column ``label``
+        has the positions of the first and last token of the first answer. The columns ``first`` and
+        ``last`` have the character positions in the context where each token starts and ends, or
+        `OUTSIDE` for tokens outside of the context.
         """
         text_room = max_length - tokenizer.num_special_tokens_to_add(is_pair=True)
         asked, read = (
@@ -212,7 +227,7 @@ class Span(TaskKind):
         ):
             question.truncate(min(LONGEST_QUESTION, text_room // 2))
             room = text_room - len(question)
-            # The tokenizer calls the number of tokens that two windows share the stride.
+            # In the tokenizers library, the stride is the number of tokens shared by two windows.
             windows.truncate(room, stride=room - min(doc_stride or room, room))
             for window in (windows, *windows.overflowing):
                 whole = tokenizer.post_process(question, window)
@@ -221,7 +236,7 @@ class Span(TaskKind):
                 places[inside] = np.reshape(window.offsets, (-1, 2))
                 label = [0, 0]
                 if texts:
-                    label = _answer_positions(places, starts[0], starts[0] + len(texts[0]))
+                    label = _find_answer_positions(places, starts[0], starts[0] + len(texts[0]))
                 row_cells = {"row": row, "context": context, "answers": texts}
                 window_cells = {
                     "input_ids": whole.ids,
@@ -236,12 +251,12 @@ class Span(TaskKind):
     def losses(
         self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
     ) -> Tensor:
-        """Return each run's sum of losses, from logits ``[k, q, 2]`` and labels ``[n, 2]``.
+        """Sum the losses of each run, from logits ``[k, q, 2]`` and labels ``[n, 2]``.
 
-        The loss of a window is the mean of the cross-entropies of start and end.
+        The loss of a window is the mean of the cross-entropies for start and end.
         """
         numbers = labels.new_ones(len(labels)).cumsum(0) - 1
-        # Windows have unequal lengths, and each has its own softmax.
+        # Each window has its own softmax, and windows differ in length.
         outside = example != numbers[:, None]
         first = (example < numbers[:, None]).sum(1)
         per_window = logits[:, None].masked_fill(outside[..., None], float("-inf"))
@@ -250,10 +265,10 @@ class Span(TaskKind):
         return losses.sum((1, 2)) / 2
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
-        """Return the first and last character of each question's answer, ``[r, 2]``.
+        """Return the character positions of the start and end of each answer, ``[questions, 2]``.
 
-        The answer is the span, in any window, of at most `LONGEST_ANSWER` tokens of the context
-        with the highest sum of start and end logit. Ties go to the first span.
+        The answer is the span with the highest sum of start and end logits over all windows, among
+        spans of at most `LONGEST_ANSWER` context tokens. The first span wins a tie.
         """
         best: dict[int, tuple[float, int, int]] = {}
         ends = examples.lengths.cumsum()
@@ -261,16 +276,16 @@ class Span(TaskKind):
         windows = zip(ends - examples.lengths, ends, examples.row, *places, strict=True)
         for start, end, row, first, last in windows:
             inside = np.flatnonzero(np.asarray(first) != OUTSIDE)
-            score, begins, stops = _best_pair(logits[start:end][inside])
+            score, begins, stops = _find_best_span(logits[start:end][inside])
             if row not in best or score > best[row][0]:
                 span = (first[inside[begins]], last[inside[stops]]) if len(inside) else (0, 0)
                 best[row] = (score, *span)
         return np.array([best[row][1:] for row in sorted(best)])
 
     def prediction_table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
-        """Return one row per question.
+        """Return a table with one row per question.
 
-        Columns: ``idx`` (the question's number), ``label`` (the first accepted answer, if any),
+        Columns: ``idx`` (the index of the question), ``label`` (the first accepted answer, if any),
         ``prediction``, its ``start`` and ``end`` in the context, and all accepted ``answers``.
         """
         import pandas as pd
@@ -295,15 +310,16 @@ class Span(TaskKind):
         return table["prediction"].tolist(), table["answers"].map(list).tolist()
 
 
-def _answer_positions(places: np.ndarray, start: int, end: int) -> list[int]:
-    """Return the positions of an answer's first and last token.
+def _find_answer_positions(places: np.ndarray, start: int, end: int) -> list[int]:
+    """Find the positions of the first and last token of an answer in a window.
 
-    Both are 0 if the answer is not inside these tokens.
+    Both are 0 if the window does not contain the whole answer.
 
     Args:
-        places: the first and last character of each token ``[tokens, 2]``, or `OUTSIDE`.
-        start: the answer's first character.
-        end: the character after the answer.
+        places: the character positions where each token starts and ends ``[tokens, 2]``, or
+            `OUTSIDE`.
+        start: the position of the answer's first character.
+        end: the position after the answer's last character.
     """
     [inside] = np.nonzero(places[:, 0] != OUTSIDE)
     begins, ends = places[inside].T
@@ -313,8 +329,15 @@ def _answer_positions(places: np.ndarray, start: int, end: int) -> list[int]:
     return [int(first), int(max(first, inside[ends >= end].min()))]
 
 
-def _best_pair(logits: np.ndarray) -> tuple[float, int, int]:
-    """Return the highest sum of start and end logits ``[tokens, 2]``, and the two tokens."""
+def _find_best_span(logits: np.ndarray) -> tuple[float, int, int]:
+    """Find the span with the highest sum of start and end logits.
+
+    Args:
+        logits: the start and end logits of the tokens ``[tokens, 2]``.
+
+    Returns:
+        The sum, and the positions of the start and end tokens.
+    """
     tokens = len(logits)
     if not tokens:
         return -np.inf, 0, 0

@@ -103,7 +103,7 @@ MISTAKES = {
         ("assumptions.pace", {"vectors": {"per_layer": 1}}, ".vectors.per_teraflop", "nothing"),
     ],
     "number": [
-        ("E.train_rows", [10, 0], "", "found 0, expected a number of rows from 1, or 'all'"),
+        ("E.train_rows", [10, 0], "", "found 0, expected a number of rows (1 or more), or 'all'"),
         ("E.methods.full", ["fast"], ".0", "found 'fast', expected a valid number"),
         ("E.learning_rates", "serach", "", "expected a list of learning rates, or search"),
         ("E.epochs", 2.5, "", "found 2.5, expected a valid integer"),
@@ -117,7 +117,7 @@ MISTAKES = {
         ("tasks.mood", {**MOOD, "label": ["bad", "good"]}, ".label",
          "found bad, good, expected one column"),
         ("tasks.mood", {**MOOD, "kind": "multilabel", "metrics": ["f1"]}, ".metrics",
-         "found f1, expected some of those of 'multilabel' tasks: f1_micro, f1_macro, accuracy"),
+         "found f1, expected metrics for 'multilabel' tasks: f1_micro, f1_macro, accuracy"),
     ],
     "another type": [
         ("selections.pooler", {"random": 3}, ".random", "found 3, expected keys and values"),
@@ -131,16 +131,16 @@ MISTAKES = {
     "form of a text": [
         (("experiments", "a/.."), GOOD["experiments"]["layernorm"], "",
          "found 'a/..', expected a letter or digit, then letters,"),
-        ("E.methods", {"b_q,  b_k": [1e-3]}, ".b_q,  b_k", "words with one space between two"),
+        ("E.methods", {"b_q,  b_k": [1e-3]}, ".b_q,  b_k", "words separated by single spaces"),
         ("E.methods", {"b_m2" + ",b_q" * 60: [1e-3]}, ".b_m2,b_q,", "expected at most 200"),
         ("models.minilm.hub", "https://huggingface.co/a/b", "", "expected a repository's name, "),
         ("results", "~/runs", "", "found '~/runs', expected a path without braces, which does not"),
         ("container", "a.sif; touch ran", "", "expected an image's path or address of letters"),
-        ("tasks.mood.title", "one\ntwo", "", "found 'one\\ntwo', expected text in one line"),
+        ("tasks.mood.title", "one\ntwo", "", "found 'one\\ntwo', expected a single line"),
     ],
     "built-in name": [
-        ("tasks.cola", MOOD, "", "found the name of a built-in task"),
-        *((f"selections.{name}", {"parameters": ["**"]}, "", "found the name of a built-in method")
+        ("tasks.cola", MOOD, "", "the name of a built-in task"),
+        *((f"selections.{name}", {"parameters": ["**"]}, "", "the name of a built-in method")
           # Tables call full fine-tuning "Full".
           for name in ("Full", "b_q", "SPAFIT-1-2-I")),
     ],
@@ -148,28 +148,28 @@ MISTAKES = {
         ("models.minilm", {"hub": "a/b", "path": "c"}, "",
          "found hub and path, expected exactly one of hub, path, package"),
         ("tasks.mood", {**MOOD, "labels": ["bad", "fair", "good"], "metrics": ["f1"]}, ".metrics",
-         "'f1' needs exactly two labels, found 3 labels, expected accuracy, f1_macro or "),
+         "'f1' requires exactly two labels, but there are 3; use accuracy, f1_macro or "),
         ("tasks.mood", {**MOOD, "label": "text"}, "", "found column 'text' as text and as label"),
         ("tasks.mood", {**MOOD, "files": {"train": "a.csv", "validation": "./a.csv"}}, ".files",
          "found a.csv, ./a.csv, expected a different file for each split"),
         ("selections.mine", {"random": {"count": 3, "as_many_as": ["**"]}}, ".random",
          "expected exactly one of as_many_as, count"),
         ("E.models", ["minilm", "roberta-base"], "!experiments.layernorm",
-         "found 2 models, expected one: "),
+         "found 2 models with `fractions`, expected one model; "),
         ("E.tasks", ["rte"], "!experiments.layernorm.fractions.scopes", "found 'cv' with one task"),
         ("E.methods", {"layernorm": [1e-3], "random,b_q": [1e-3]}, "",
          "expected names of whole parameters"),
         ("E.fractions.of", "random", "", "; expected whole parameters"),
         ("selections.mine", {"peft": {"type": "LORA", "r": math.nan}}, ".peft",
          "expected text, finite numbers, true, false, null and lists"),
-        ("source", "tsv", "!glue_dir", "found nothing"),
+        ("source", "tsv", "!glue_dir", "missing"),
     ],
     "no learning rates": [
         ("E.by_model", {"minilm": {"methods": {"full": None}}}, "!experiments.layernorm",
-         "found no learning rates for task 'cola', expected them under "
-         "methods.full, by_task.cola.learning_rates or learning_rates; `search` finds one"),
+         "no learning rates for task 'cola'; list them under methods.full, "
+         "by_task.cola.learning_rates or learning_rates"),
         ("E.fractions", {"of": "bitfit", "values": [0.1]}, "!experiments.layernorm",
-         "found no learning rates for task 'cola', expected them under methods.bitfit, "),
+         "no learning rates for task 'cola'; list them under methods.bitfit, "),
     ],
 }  # fmt: skip
 
@@ -194,7 +194,7 @@ def test_a_task_is_not_titled_as_another_column_of_a_table(title):
     own = {**GOOD["tasks"]["mood"], "title": title}
     experiment = {**GOOD["experiments"]["layernorm"], "tasks": ["rte", "mood"]}
     data = {**GOOD, "tasks": {"mood": own}, "experiments": {"mine": experiment}}
-    with pytest.raises(SubtuneError, match="found 'mood' with the title"):
+    with pytest.raises(SubtuneError, match="task 'mood' has the title"):
         check_config(data)
 
 
@@ -227,13 +227,13 @@ def test_a_text_longer_than_a_model_takes_is_found_out_before_any_work(tiny_bert
 
 
 NOT_A_CONFIGURATION = {
-    "a: [1": "is not YAML",
+    "a: [1": "not valid YAML",
     "# empty": "found nothing, expected keys and values",
     "experiments: 3": "experiments: found 3, expected keys and values",
     "experiments: &a {x: *a}": "experiments.x",
-    "results: é": "expected a file in UTF-8",
-    "mine:\n  epochs: 1\n  epochs: 2\n": "config.yaml: line 3: found 'epochs' a second time, the "
-    "first is in line 2, expected each key once",
+    "results: é": "expected UTF-8",
+    "mine:\n  epochs: 1\n  epochs: 2\n": "config.yaml: line 3: found 'epochs' a second time "
+    "(first in line 2)",
 }  # fmt: skip
 
 
@@ -247,7 +247,7 @@ def test_the_command_names_what_is_wrong_and_fails(tmp_path, text, message, caps
 
 def test_the_command_says_that_a_file_is_missing(capsys):
     assert cli.main(["plan", "no.yaml"]) == 1
-    assert capsys.readouterr().err == "found no configuration file 'no.yaml'\n"
+    assert_message(capsys.readouterr().err, "no.yaml: ", "no such file")
 
 
 def test_a_key_may_stand_beside_the_one_that_it_is_merged_over(tmp_path):
@@ -259,16 +259,16 @@ def test_a_key_may_stand_beside_the_one_that_it_is_merged_over(tmp_path):
 @pytest.mark.parametrize(
     ("task", "source", "instead"),
     [
-        ("ptb", "tsv", "`directories.ptb`, the directory with its files"),
-        ("squad", "tsv", "`directories.squad`, the directory with its files"),
-        ("ptb", "hub", "`directories.ptb`, the directory with its files"),
+        ("ptb", "tsv", "`directories.ptb`"),
+        ("squad", "tsv", "`directories.squad`"),
+        ("ptb", "hub", "`directories.ptb`"),
         ("wnli", "builtin", "another source"),
     ],
 )
 def test_a_task_that_a_source_does_not_have_is_refused(task, source, instead):
     data = changed("E.tasks", ["cola", task]) | {"source": source, "glue_dir": "glue"}
-    place = f"experiments.layernorm.tasks: found {task!r}, which `source: {source}` does not have"
-    assert_message(message(data), place, f", expected {instead}")
+    place = f"experiments.layernorm.tasks: `source: {source}` does not provide {task!r}"
+    assert_message(message(data), place, instead)
     if task != "wnli":
         assert check_config(data | {"directories": {task: "here"}}).directories == {task: "here"}
 

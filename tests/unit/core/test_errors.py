@@ -30,7 +30,7 @@ def test_of_very_many_names_the_first_are_listed():
     [
         (ValueError("\nfirst\nsecond"), "first"),
         (ValueError("in field 'size':\n  TypeError: a str"), "in field 'size': TypeError: a str"),
-        (KeyError("geluu"), "'geluu' is not known there"),
+        (KeyError("geluu"), "'geluu' is not a known name"),
         (AssertionError(), "AssertionError"),
     ],
 )

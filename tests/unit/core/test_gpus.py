@@ -67,7 +67,7 @@ def test_a_gpu_that_is_in_use_is_waited_for(start):
         other.stdin.close()
 
     assert held(["GPU-a"], report=report) == 0
-    assert lines == ["waiting for a free GPU: all 1 are in use by jobs of subtune"]
+    assert lines == ["waiting for a free GPU: subtune's jobs use all 1"]
 
 
 def test_a_process_that_is_killed_frees_its_gpu(start):
@@ -88,8 +88,8 @@ def test_a_gpu_that_fails_is_left_for_another_one():
 
     assert held(["GPU-a", "GPU-b"], use, lines.append) == 1
     assert lines == [
-        "GPU GPU-a: CUDA error: all CUDA-capable devices are busy or unavailable; another one is "
-        "tried"
+        "GPU GPU-a: CUDA error: all CUDA-capable devices are busy or unavailable; trying "
+        "another one"
     ]
 
 

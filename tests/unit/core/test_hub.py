@@ -21,6 +21,6 @@ def test_what_the_papers_use_is_at_one_commit_where_no_revision_is_named(reposit
 def test_a_file_of_commits_that_is_damaged_is_named_in_one_line(kept, text):
     kept.write_text(text)
     with pytest.raises(
-        SubtuneError, match=r"pinned\.json: found something else, expected a commit"
+        SubtuneError, match=r"pinned\.json: cannot be read, expected JSON with a commit"
     ):
         pin_revision("a/b", "main", "model", kept, "revision")

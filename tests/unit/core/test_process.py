@@ -22,9 +22,9 @@ from subtune.core.process import (
 
 def test_the_message_of_a_full_disk_names_the_file_that_was_written():
     full = OSError(errno.ENOSPC, "No space left on device", "here/weights", None, "results/weights")
-    assert user_message(full) == "the disk is full (results/weights): free some space"
+    assert user_message(full) == "the disk is full (results/weights); free some space"
     full = OSError(errno.ENOSPC, "No space left on device", "results/scores.csv")
-    assert user_message(full) == "the disk is full (results/scores.csv): free some space"
+    assert user_message(full) == "the disk is full (results/scores.csv); free some space"
 
 
 def test_an_error_that_users_cannot_fix_has_no_message():

@@ -31,7 +31,7 @@ DOGS = conllu_line(1, "Dogs", "NNS")
 TEN = "id, form, lemma, upos, xpos, feats, head, deprel, deps, misc"
 
 TABS = f"expected 10, separated by tabs ({TEN})"
-COUNTED = "words are counted from 1, and a blank line ends a sentence"
+COUNTED = "ids count the words of a sentence from 1, and a blank line ends a sentence"
 # Contents of a CoNLL-U file whose words and tags are read, and the message after its name.
 BROKEN_CONLLU = [
     (A_DOG + "3\tbarks\t_\t_\tVBZ\t_\t_\t_\t_\n", f"line 3: found 9 columns, {TABS}"),
@@ -153,19 +153,18 @@ AT_QUESTION = f"{AT_PARAGRAPH}.qas[0]"
 AT_ANSWER = f"{AT_QUESTION}.answers[0]"
 # Contents, and the message after the file's name.
 REFUSED = [
-    (b"", "found no JSON (EOF while parsing a value at line 1 column 0), expected a whole file"),
+    (b"", "not valid JSON (EOF while parsing a value at line 1 column 0)"),
     ({"version": "1.1"}, "data: found nothing, expected a value"),
     (changed(data=["Bees"]), "data[0]: found 'Bees', expected keys and values"),
     (of_paragraph(context=" \n"), f"{AT_PARAGRAPH}.context: found ' \\n', expected text"),
     (of_question(id=1), f"{AT_QUESTION}.id: found 1, expected text"),
     (
         of_question(answers=[]),
-        "question 'q1': found no answer, as in SQuAD v2, expected questions of SQuAD v1.1, which "
-        "all have one",
+        "question 'q1': found no answer, expected at least one; ",
     ),
     (
         of_answer(answer_start=20),
-        "question 'q1': found 'ees ' at 20 of the context, expected the answer 'bees'",
+        "question 'q1': found 'ees ' at character 20 of the context, expected the answer 'bees'",
     ),
     (of_answer(answer_start=-1), f"{AT_ANSWER}.answer_start: found -1, expected greater than or"),
     (of_answer(answer_start=9.0), f"{AT_ANSWER}.answer_start: found 9.0, expected a valid integer"),

@@ -86,7 +86,7 @@ def test_a_task_without_test_files_has_no_rows_to_predict(glue_dir, tiny_bert, t
 
 
 def test_a_glue_file_that_is_missing_is_named(glue_dir):
-    with pytest.raises(SubtuneError, match=r"QNLI/train\.tsv is missing, expected the train"):
+    with pytest.raises(SubtuneError, match=r"QNLI/train\.tsv is missing, expected the file"):
         sources.official_files(str(glue_dir), TASKS["qnli"], "tsv")
 
 
@@ -125,7 +125,7 @@ def test_rows_are_what_stands_between_tabs_and_newlines(task, content, row, tmp_
     ("content", "message"),
     [
         (b"sentence\tlabel\ngood\t1\nbad\n", "line 3: found 1 columns, expected 2"),
-        (b"sentence\tlabel\ncaf\xe9\t1\n", r"train\.tsv: line 2: .*, which is not UTF-8"),
+        (b"sentence\tlabel\ncaf\xe9\t1\n", r"train\.tsv: line 2: .*expected a file in UTF-8"),
     ],
 )
 def test_a_broken_file_of_glue_is_named(content, message, tmp_path):
@@ -138,7 +138,7 @@ def test_a_broken_file_of_glue_is_named(content, message, tmp_path):
     [
         ({"train": "a.csv"}, r"tasks\.mood\.files: 'validation' is missing"),
         ({"train": "a.csv", "validation": "b.csv", "dev": "c.csv"}, "files: found 'dev', expected"),
-        ({"train": "a.xls", "validation": "b"}, r"files\.train: found '\.xls', expected one of"),
+        ({"train": "a.xls", "validation": "b"}, r"files\.train: a\.xls: extension: found '\.xls'"),
         ({"train": "a.csv", "validation": "b.csv"}, r"files\.train: found no file 'a\.csv'"),
     ],
 )
@@ -199,7 +199,7 @@ def test_roberta_gets_no_token_types_and_no_more_tokens_than_positions(tiny_robe
     rows = load_rows(spec(TASKS["mrpc"], "builtin"))
     tokens = tokenize(TASKS["mrpc"], rows, tiny_roberta, 63)["train"]
     assert "token_type_ids" not in tokens.column_names
-    with pytest.raises(SubtuneError, match="max_length: found 64, expected at most 63, the posit"):
+    with pytest.raises(SubtuneError, match="max_length: found 64, expected at most 63"):
         tokenize(TASKS["mrpc"], rows, tiny_roberta, 64)
 
 

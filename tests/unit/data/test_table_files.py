@@ -175,7 +175,7 @@ def merged(path):
     book.save(path)
 
 
-LAYOUT = "not a readable .json file: found another layout of pandas, expected a list of objects"
+LAYOUT = "not a readable .json file: this JSON layout of pandas is not supported; write"
 # A function that writes a file, and the message about it.
 REFUSED = [
     ("xlsx", merged, "sheet 'reviews': found the merged cells B2:B3, expected a cell for each row"),
@@ -193,7 +193,7 @@ REFUSED = [
     (
         "xlsx",
         lambda path: path.write_bytes(NO_ZIP + bytes(600)),
-        "expected a readable .xlsx file: this one has a",
+        "expected a readable .xlsx file: this file has a",
     ),
     (
         "xlsx",
@@ -205,7 +205,7 @@ REFUSED = [
     (
         "csv",
         lambda path: path.write_text("My list,,\n,,\ntext,label,\na,b,\n"),
-        "line 3: found cells in columns without a name, expected the names of columns where 'My li",
+        "line 3: found cells in columns without a name, expected the names of the columns in",
     ),
     ("xlsx", strict, "expected a readable .xlsx file: found no sheet; save a Strict Open XML file"),
     ("xlsx", lambda path: path.write_bytes(b"PK"), "expected a readable .xlsx file: File is not"),

@@ -308,8 +308,8 @@ def plan_table(tmp_path):
 def test_weights_of_a_label_without_a_row_are_one_line(plan_table):
     task = TASK | {"labels": ["bad", "fair", "good"]}
     message = (
-        r"experiments.mine.class_weights: task 'mood': found label 'fair' in none of 20 rows to "
-        "train on, expected some with and some without it"
+        r"experiments.mine.class_weights: task 'mood': found label 'fair' in none of 20 "
+        "training examples, expected some examples with and some without this label"
     )
     with pytest.raises(SubtuneError, match=message):
         plan_table(task=task, class_weights="balanced")
@@ -402,15 +402,15 @@ def test_costs_are_of_the_rows_that_train_and_judge(plan_table):
     [
         (
             {"seeds": [0, 1, 2]},
-            "experiments.mine.folds: found 2 with 3 seeds, expected a multiple of 2 seeds",
+            "experiments.mine.folds: found 2 folds with 3 seeds, expected a multiple of 2 seeds",
         ),
         (
             {"files": ("train", "validation")},
-            "experiments.mine.folds: found 2 with tasks.mood.files.validation, expected one of the",
+            "experiments.mine.folds: found 2 with tasks.mood.files.validation, expected only one",
         ),
         (
             {"fractions": {"values": [0.5], "scopes": ["global"]}, "learning_rates": [1e-3]},
-            "experiments.mine.folds: found 2 with `fractions`, expected one of the two",
+            "experiments.mine.folds: found 2 with `fractions`, expected only one of the two",
         ),
         (
             {"rows": REVIEWS[:2]},

@@ -298,14 +298,14 @@ def test_adapters_find_a_base_here_and_one_on_the_hub_from_another_folder(
 def test_an_export_never_overwrites(tmp_path, tiny_bert):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
     (tmp_path / "out").mkdir()
-    with pytest.raises(SubtuneError, match="is there already"):
+    with pytest.raises(SubtuneError, match="already exists"):
         export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_the_command_first_refuses_a_target_that_is_there(tmp_path, capsys):
     assert cli.main(["export", "0", "--to", str(tmp_path), "--results", "no-results"]) == 1
-    assert capsys.readouterr().err.startswith(f"{tmp_path} is there already")
+    assert capsys.readouterr().err.startswith(f"{tmp_path}: already exists")
 
 
 def test_the_command_says_where_the_model_is_and_nothing_else(tmp_path, tiny_bert, capfd):

@@ -185,7 +185,7 @@ def test_a_column_of_predictions_is_refused(results, tmp_path, capfd, column):
 def test_predictions_never_overwrite(results, tmp_path, capsys):
     (tmp_path / "out.csv").write_text("mine")
     assert call(results, tmp_path / "in.csv", "--to", tmp_path / "out.csv") == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert (tmp_path / "out.csv").read_text() == "mine"
     assert call(results, tmp_path / "in.csv", "--to", tmp_path / "out.xlsx") == 1
     assert "out.xlsx', expected a name that ends in .csv" in capsys.readouterr().err
