@@ -199,7 +199,7 @@ def test_roberta_gets_no_token_types_and_no_more_tokens_than_positions(tiny_robe
     rows = load_rows(spec(TASKS["mrpc"], "builtin"))
     tokens = tokenize(TASKS["mrpc"], rows, tiny_roberta, 63)["train"]
     assert "token_type_ids" not in tokens.column_names
-    with pytest.raises(SubtuneError, match="max_length: found 64, expected at most 63, the num"):
+    with pytest.raises(SubtuneError, match="max_length: found 64, expected at most 63, the posit"):
         tokenize(TASKS["mrpc"], rows, tiny_roberta, 64)
 
 
