@@ -1,7 +1,7 @@
-"""The few parameters of a pretrained model that are worth fine-tuning.
+"""Find the few parameters of a pretrained model that are worth fine-tuning.
 
-`compare` finds them for your rows and model, and `load` opens earlier results. Mistakes in what you
-pass raise a `SubtuneError`.
+`compare` compares fine-tuning methods on your data and model, and `load` opens earlier results. An
+invalid argument, file or setting raises a `SubtuneError`.
 """
 
 from importlib import import_module
@@ -19,7 +19,7 @@ __all__ = ["Comparison", "SubtuneError", "compare", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: the libraries behind them take seconds."""
+    """Import a public name when it is first used, because its dependencies take seconds to load."""
     if name not in __all__:
         raise AttributeError(f"module 'subtune' has no attribute {name!r}")
     module = "question" if name == "compare" else "results"
@@ -27,5 +27,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List names that are not imported yet, too, for completion in notebooks."""
+    """List all public names, so that notebooks can complete names that are not imported yet."""
     return sorted({*globals(), *__all__})

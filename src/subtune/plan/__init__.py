@@ -1,1 +1,1 @@
-"""Planning: from a configuration to runs, their inputs, jobs and costs."""
+"""Planning: turn a configuration into runs, their inputs, jobs and estimated costs."""

@@ -1,9 +1,10 @@
-"""Estimates of time, memory and disk before anything runs. No result depends on them.
+"""Estimates of the time, memory and disk space of jobs. They do not affect results.
 
-A table has the pace of each kind of work: a step takes a time per layer, which runs side by side
-share, and a time per operation of its forward passes. `subtune init` writes the table of this
-machine into the configuration; `paces.yaml` has those of known devices. For a model of another size
-the estimate may be wrong by a factor of two.
+The duration of a training step is estimated as a time per layer plus a time per operation of the
+forward pass. Runs that train side by side share the time per layer. These two numbers are called
+the *pace* of a kind of step. ``subtune init`` measures the paces of this machine and writes them to
+the configuration, and ``paces.yaml`` lists the paces of known devices. For a model of another size
+than the measured ones, the estimate may be wrong by a factor of two.
 """
 
 import math
@@ -33,35 +34,40 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FLOAT_BYTES = 4
-# Megabytes of main memory that Python, torch and CUDA take.
+# Megabytes of main memory that Python, torch and CUDA need.
 PROCESS_MB = 3000
-# Copies of the weights: read from the file, used in training, and used in evaluation.
+# The weights are in memory three times: as read from the file, for training, and for evaluation.
 COPIES_OF_MODEL = 3
-# Copies of the trained values: gradient, the optimiser's two averages, the best epoch's values.
+# Four copies of the trained values: the gradient, the two moments of AdamW, and the best epoch.
 COPIES_OF_TRAINED = 4
 FISHER_BATCH = 16
 # Seconds to import scikit-learn and to fit a regression to the embeddings of some hundred texts.
 FIT_SECONDS = 2
-# TF-IDF takes this many seconds for each letter of texts that are read, and of those to which a
-# regression is fitted, and at most `LONGEST_FIT` for the fit (`subtune.training.tf_idf.MOST_WORK`).
+# TF-IDF needs `LETTER_READ` seconds per character that is read, and `LETTER_FITTED` seconds per
+# character to which a regression is fitted. Fitting takes at most `LONGEST_FIT` seconds
+# (`subtune.training.tf_idf.MOST_WORK`).
 LETTER_READ, LETTER_FITTED, LONGEST_FIT, LETTERS_PER_TOKEN = 4e-6, 6e-6, 30, 4
-# A GPU captures the step of runs side by side for so many shapes of batches. A capture and the
-# ordinary step before it take so many seconds per layer (MiniLM and BERT-base on an H200).
+# A group of runs has batches of about `SHAPES` shapes, for each of which a GPU captures a step. The
+# capture and the ordinary step before it take `CAPTURE` seconds per layer (MiniLM and BERT-base on
+# an H200).
 SHAPES, CAPTURE = 8, 0.03
-# A job asks for this many times the estimated time.
+# A job requests the estimated time multiplied by this factor.
 TIME_MARGIN = 2
-# Minutes of a job that schedulers start soon, because it fits into gaps.
+# Schedulers start jobs of at most this many minutes early, because they fit into gaps.
 SHORT_JOB = 240
 # Bytes on disk per evaluated row, for its prediction, history and scores.
 BYTES_OF_A_PREDICTION = 24
-# The largest share of a model's parameters in vectors and low-rank updates.
+# Vectors and low-rank updates are at most this fraction of a model's parameters.
 SMALL_SHARE = 0.03
-# A search trains three learning rates side by side and, on average, one more: two in the mean.
+# A search trains three learning rates side by side, and on average one more afterwards. This is the
+# mean number of learning rates in a pass.
 RATES_AT_ONCE = 2
-# Each kind of step, such as ``low_rank`` of `Work.LOW_RANK`, and its forward passes.
+# Maps each kind of trained parameters to the name of its pace, such as `Work.LOW_RANK` to
+# ``low_rank``.
 STEP_KINDS: dict[Work, Trains] = {work: cast(Trains, work.name.lower()) for work in Work}
+# The operations of a step, as a multiple of the operations of its forward pass.
 FORWARD_PASSES = {"evaluation": 1.0} | {kind: work.value for work, kind in STEP_KINDS.items()}
-# Columns of the table of costs, and the name of its last row.
+# The columns of the cost table, and the name of its last row.
 COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
 TOTAL = "all, each once"
 
@@ -71,10 +77,10 @@ class Cost:
     """The cost of a job or a run.
 
     Attributes:
-        tokens: the number of tokens on which runs train or are evaluated.
-        flops: the number of operations.
-        seconds: the time on the assumed machine.
-        bytes: the size on disk.
+        tokens: the number of tokens in training and evaluation.
+        flops: the number of floating-point operations.
+        seconds: the duration on the assumed device.
+        bytes: the size of the results on disk.
     """
 
     tokens: float = 0
@@ -87,10 +93,14 @@ class Cost:
 
 
 def find_pace(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
-    """Return the pace of a kind of step. If it was not measured, scale the most similar kind's."""
+    """Find the pace of a kind of step.
+
+    If this kind was not measured, the pace of the kind with the most similar number of operations
+    is scaled.
+    """
     if kind in paces:
         return paces[kind]
-    nearest = min(paces, key=lambda of: abs(FORWARD_PASSES[of] - FORWARD_PASSES[kind]))
+    nearest = min(paces, key=lambda other: abs(FORWARD_PASSES[other] - FORWARD_PASSES[kind]))
     ratio = FORWARD_PASSES[kind] / FORWARD_PASSES[nearest]
     pace = paces[nearest]
     return Pace(per_layer=ratio * pace.per_layer, per_teraflop=ratio * pace.per_teraflop)
@@ -98,16 +108,16 @@ def find_pace(paces: Mapping[Trains, Pace], kind: Trains) -> Pace:
 
 @dataclass(frozen=True)
 class Estimates:
-    """The costs of a plan's jobs and runs."""
+    """Estimates for the jobs and runs of a plan."""
 
     plan: Plan
 
     @cached_property
     def paces(self) -> dict[Trains, Pace]:
-        """The measured paces, from the configuration or from `paces.yaml`.
+        """The paces of the assumed device, from the configuration or from ``paces.yaml``.
 
         Raises:
-            SubtuneError: nothing is known of the device.
+            SubtuneError: the paces of the device are unknown.
         """
         assumed = self.plan.config.assumptions
         if assumed.pace:
@@ -115,48 +125,51 @@ class Estimates:
         devices = read_package_yaml("subtune.plan", "paces.yaml")
         if assumed.device not in devices:
             known = one_of(assumed.device, devices)
-            raise SubtuneError(f"assumptions.device: {known}, or the `pace` of another device")
-        return {trains: Pace(**pace) for trains, pace in devices[assumed.device].items()}
+            raise SubtuneError(
+                f"assumptions.device: {known}; for other devices, set `pace` as well"
+            )
+        return {kind: Pace(**pace) for kind, pace in devices[assumed.device].items()}
 
     @cached_property
     def dimensions(self) -> dict[str, AnyDimensions]:
-        """The dimensions of each model, by id. Unknown models count as BERT-large."""
+        """The dimensions of each model, by id. Unknown models get those of BERT-large."""
         large = known_dimensions("bert-large-cased")
         assert large
-        return {id: known_dimensions(at) or large for id, at in self.plan.locations.items()}
+        locations = self.plan.locations
+        return {id: known_dimensions(location) or large for id, location in locations.items()}
 
     @cached_property
     def parameters(self) -> dict[str, int]:
-        """The number of each model's parameters, by id."""
+        """The number of parameters of each model, by id."""
         return {id: dimensions.parameters for id, dimensions in self.dimensions.items()}
 
     @cached_property
     def forward_flops(self) -> dict[str, float]:
-        """The operations of a forward pass of an average example, by the key of its token ids."""
-        found = {}
+        """The operations of a forward pass for an average example, by the key of the token ids."""
+        flops = {}
         for key, tokens in self.plan.tokens.items():
             dimensions = self.dimensions[tokens.tokenizer]
             pooling = self.plan.models[tokens.tokenizer].pooling
             head = choose_head(pooling, tokens.data.task.of_kind.head, dimensions.model_type)
-            found[key] = dimensions.forward_flops(self._mean_length(tokens), head)
-        return found
+            flops[key] = dimensions.forward_flops(self._mean_length(tokens), head)
+        return flops
 
     @cached_property
     def runs_beside(self) -> dict[str, int]:
-        """The number of runs that share each run's steps, itself included, by key."""
+        """For each run, by key, the number of runs that share its steps, including the run."""
         sweeps = self.plan.sweeps.values()
-        return {key: n for sweep in sweeps for key, n in self._count_beside(sweep).items()}
+        return {key: n for sweep in sweeps for key, n in self._count_sharing_runs(sweep).items()}
 
     @cached_property
     def run_costs(self) -> dict[str, Cost]:
-        """The cost of each run, by key."""
+        """The cost of each run, by key. Runs that share steps share their cost."""
         return {
             key: self._run_cost(run, self.runs_beside[key]) for key, run in self.plan.runs.items()
         }
 
     @property
     def unknown_models(self) -> list[str]:
-        """Locations of models that are not downloaded yet and therefore count as BERT-large."""
+        """Locations of models whose dimensions are unknown, because they are not downloaded yet."""
         locations = set(self.plan.locations.values())
         return sorted(location for location in locations if known_dimensions(location) is None)
 
@@ -166,35 +179,35 @@ class Estimates:
         return Cost(seconds=60 * self.plan.config.assumptions.start_minutes)
 
     def sweep_cost(self, sweep: str) -> Cost:
-        """Return the cost of a sweep's runs and of starting its job."""
+        """Estimate the cost of a sweep: its runs, and starting its job."""
         return sum((self.run_costs[run.key] for run in self.plan.sweeps[sweep]), self.start_cost)
 
     def search_cost(self, job: str) -> Cost:
-        """Return the cost of a job's searches for learning rates, and of starting the job.
+        """Estimate the cost of a job that searches learning rates.
 
-        A planned run that a search also trains counts with its sweep.
+        If the run of a search is also a planned run, its cost is counted in its sweep.
         """
         searched = {
             search: [run for run in self.plan.runs.values() if run.search == search]
             for search in self.plan.search_jobs[job]
         }
         first_runs = [runs[0] for runs in searched.values()]
-        beside = self._count_beside(first_runs, RATES_AT_ONCE)
+        sharing = self._count_sharing_runs(first_runs, RATES_AT_ONCE)
         cost = self.start_cost
         for search, runs in searched.items():
             is_planned = any(run.spec == self.plan.searches[search].run for run in runs)
             number = RUNS_OF_A_SEARCH - is_planned
-            cost = sum([self._run_cost(runs[0], beside[runs[0].key])] * number, cost)
+            cost = sum([self._run_cost(runs[0], sharing[runs[0].key])] * number, cost)
         return cost
 
     def checkpoint_bytes(self, sweep: str) -> float:
-        """Return the largest size in bytes of the checkpoints of runs side by side."""
+        """Return the maximum size in bytes of the checkpoints that a sweep has at one time."""
         runs = self.plan.sweeps[sweep]
         largest = max(self.runs_beside[run.key] * self._trained_bytes(run) for run in runs)
         return CHECKPOINTS_KEPT * COPIES_OF_TRAINED * largest
 
     def fisher_cost(self, fisher: str) -> Cost:
-        """Return the cost of one task's Fisher information."""
+        """Estimate the cost of computing the Fisher information of a model on a task."""
         spec = self.plan.fishers[fisher]
         examples = self.plan.task_size(spec.tokens).train_rows
         examples *= self.plan.examples_per_row(spec.tokens)
@@ -203,23 +216,28 @@ class Estimates:
         return self._steps_cost("matrices", steps, examples, spec.tokens) + self.start_cost
 
     def prediction_cost(self, runs: Iterable[str]) -> Cost:
-        """Return the cost of predicting the test rows of the runs' tasks."""
-        tokens = [self.plan.runs[run].spec.tokens for run in runs]
-        costs = (self._evaluation_cost(self.plan.task_size(of).test_rows, of) for of in tokens)
-        return sum(costs, self.start_cost)
+        """Estimate the cost of a job in which runs predict the test sets of their tasks."""
+        cost = self.start_cost
+        for run in runs:
+            tokens = self.plan.runs[run].spec.tokens
+            cost += self._evaluation_cost(self.plan.task_size(tokens).test_rows, tokens)
+        return cost
 
     def job_minutes(self, cost: Cost) -> int:
-        """Return the minutes for which a job's first attempt asks a scheduler.
+        """Return the minutes that the first attempt of a job requests from the scheduler.
 
-        Each further attempt continues from the checkpoint and asks for twice as many minutes. Four
-        attempts together have more time than the estimate.
+        Each further attempt continues from the checkpoint and requests twice as many minutes. Four
+        attempts together get more time than estimated.
         """
         needed = TIME_MARGIN * cost.seconds / 60 + 10
         first = max(min(needed, SHORT_JOB), needed / 8)
         return min(math.ceil(first), 60 * self.plan.config.assumptions.longest_job_hours)
 
     def job_memory(self, spec: RunSpec | FisherSpec) -> int:
-        """Return the megabytes of main memory for which a job that computes asks first."""
+        """Return the megabytes of main memory that the first attempt of a job requests.
+
+        This is for jobs that use a model, which train runs or compute Fisher information.
+        """
         tokens = spec.tokens
         batch = spec.recipe.batch_size if isinstance(spec, RunSpec) else FISHER_BATCH
         model = self.dimensions[tokens.tokenizer]
@@ -230,41 +248,51 @@ class Estimates:
         return int(PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self.examples_mb(tokens))
 
     def examples_mb(self, tokens: TokensSpec) -> float:
-        """Return the megabytes of main memory that a task's token ids take."""
-        # An example is two numpy arrays of 64-bit integers, with about 100 bytes of overhead each.
+        """Return the megabytes of main memory that the token ids of a task need."""
+        # An example consists of two numpy arrays of 64-bit integers. Each has about 100 bytes of
+        # overhead.
         examples = self.plan.task_size(tokens).all_rows * self.plan.examples_per_row(tokens)
         return examples * 2 * (100 + 8 * self._mean_length(tokens)) / 1e6
 
     def _mean_length(self, tokens: TokensSpec) -> float:
-        """Return the number of tokens of an average example."""
+        """Return the mean number of tokens per example, after truncation."""
         return min(self.plan.task_size(tokens).tokens, tokens.max_length)
 
-    def _run_cost(self, run: PlannedRun, beside: int) -> Cost:
-        """Return the cost of a run, where ``beside`` runs share its steps, itself included."""
+    def _run_cost(self, run: PlannedRun, sharing: int) -> Cost:
+        """Estimate the cost of a run.
+
+        Args:
+            sharing: the number of runs that share the steps of this run, including the run.
+        """
         tokens, recipe = run.spec.tokens, run.spec.recipe
-        judged = self.plan.task_size(tokens, recipe.fold).evaluation_rows
+        evaluated = self.plan.task_size(tokens, recipe.fold).evaluation_rows
         if isinstance(recipe, Fit):
-            return self._fit_cost(run, judged)
+            return self._fit_cost(run, evaluated)
         examples = run.train_rows * self.plan.examples_per_row(tokens)
         steps = math.ceil(examples / recipe.batch_size) * recipe.epochs
         kind = STEP_KINDS[run.spec.work(self.plan.ranked)]
-        size = Cost(bytes=self._trained_bytes(run) + judged * BYTES_OF_A_PREDICTION)
-        trained = self._steps_cost(kind, steps, examples * recipe.epochs, tokens, beside)
+        size = Cost(bytes=self._trained_bytes(run) + evaluated * BYTES_OF_A_PREDICTION)
+        trained = self._steps_cost(kind, steps, examples * recipe.epochs, tokens, sharing)
         if self.plan.config.assumptions.on_gpu:
             layers = self.dimensions[tokens.tokenizer].num_hidden_layers
-            trained += Cost(seconds=min(steps, SHAPES) * CAPTURE * layers / beside)
-        return trained + self._evaluation_cost(judged * recipe.epochs, tokens) + size
+            trained += Cost(seconds=min(steps, SHAPES) * CAPTURE * layers / sharing)
+        return trained + self._evaluation_cost(evaluated * recipe.epochs, tokens) + size
 
-    def _fit_cost(self, run: PlannedRun, judged: int) -> Cost:
-        """Return the cost of a regression, with ``judged`` evaluated rows."""
+    def _fit_cost(self, run: PlannedRun, evaluated: int) -> Cost:
+        """Estimate the cost of fitting and evaluating a regression.
+
+        Args:
+            evaluated: the number of evaluated rows.
+        """
         tokens, cost = run.spec.tokens, Cost(seconds=FIT_SECONDS)
         if not run.spec.reads_texts:
-            return cost + self._evaluation_cost(run.train_rows + judged, tokens)
+            return cost + self._evaluation_cost(run.train_rows + evaluated, tokens)
         letters = LETTERS_PER_TOKEN * self.plan.task_size(tokens).tokens
         fitted = min(LETTER_FITTED * letters * run.train_rows, LONGEST_FIT)
-        return cost + Cost(seconds=fitted + LETTER_READ * letters * judged)
+        return cost + Cost(seconds=fitted + LETTER_READ * letters * evaluated)
 
     def _evaluation_cost(self, rows: float, tokens: TokensSpec) -> Cost:
+        """Estimate the cost of computing the logits of some rows once."""
         examples = rows * self.plan.examples_per_row(tokens)
         is_gpu = self.plan.config.assumptions.on_gpu
         at_once = GPU_EVALUATION_TOKENS if is_gpu else EVALUATION_TOKENS
@@ -272,30 +300,36 @@ class Estimates:
         return self._steps_cost("evaluation", passes, examples, tokens)
 
     def _steps_cost(
-        self, kind: Trains, steps: float, examples: float, tokens: TokensSpec, beside: int = 1
+        self, kind: Trains, steps: float, examples: float, tokens: TokensSpec, sharing: int = 1
     ) -> Cost:
-        """Return the cost of a run's ``steps``, which ``beside`` runs share.
+        """Estimate the cost of a number of steps for one run.
 
-        ``examples``: the number of the run's examples in all steps.
+        Args:
+            kind: the kind of step.
+            steps: the number of steps.
+            examples: the number of examples in all steps together.
+            sharing: the number of runs that share these steps, including the run.
         """
         pace, flops = find_pace(self.paces, kind), examples * self.forward_flops[tokens.key]
         start = pace.per_layer / 1e3 * self.dimensions[tokens.tokenizer].num_hidden_layers
-        # Runs that train the classifier alone share the whole pass of the frozen encoder.
-        computed = flops / 1e12 / (beside if kind == "nothing" else 1)
-        seconds = start * steps / beside + pace.per_teraflop * computed
+        # Runs that train only the classifier also share the pass through the frozen encoder.
+        computed = flops / 1e12 / (sharing if kind == "nothing" else 1)
+        seconds = start * steps / sharing + pace.per_teraflop * computed
         return Cost(examples * self._mean_length(tokens), FORWARD_PASSES[kind] * flops, seconds)
 
-    def _count_beside(self, runs: Iterable[PlannedRun], rates: int = 1) -> dict[str, int]:
-        """Return the number of these runs that share each run's steps, by key.
+    def _count_sharing_runs(self, runs: Iterable[PlannedRun], rates: int = 1) -> dict[str, int]:
+        """Count, for each run by key, how many of these runs share its steps.
 
-        ``rates``: the number of learning rates at which each run trains at the same time.
+        Args:
+            rates: the number of learning rates at which each run is trained side by side.
         """
         on_gpu, specs, steps = self.plan.config.assumptions.on_gpu, {}, {}
         for run in runs:
             is_packed = isinstance(self.dimensions[run.spec.model.id], Dimensions)
             specs[run.key] = run.spec
-            # On a CPU, transformers' code computes one run at a time. Jobs do not depend on this,
-            # because models that are not downloaded may be of any family.
+            # On a CPU, models that run transformers' code train one run at a time. The division of
+            # runs into jobs ignores this, because the family of a model is unknown until it is
+            # downloaded.
             steps[run.key] = self.plan.step_key(run) if on_gpu or is_packed else run.spec.id
         numbers = Counter(steps.values())
         return {
@@ -309,23 +343,25 @@ class Estimates:
 
 
 def cost_table(estimates: Estimates, with_information: Collection[str]) -> "pd.DataFrame":
-    """Return one row per experiment, and a last row in which shared runs count once.
+    """Build the cost table, with one row per experiment and a row for all experiments.
+
+    In the last row, runs that several experiments share are counted once.
 
     Args:
-        with_information: the names of the experiments that show Fisher information.
+        with_information: the names of the experiments whose figures show Fisher information.
 
     Returns:
-        The columns `COLUMNS`:
-        ``jobs``: the jobs that the Slurm profile submits: one per sweep, per job of searches, per
-        task's Fisher information and per model that predicts test rows, and one for all token ids.
-        ``tokens``: the number of tokens on which runs train or are evaluated.
-        ``hours``: the time on the assumed device.
-        ``gigabytes``: the size of the run records.
+        A table with the columns `COLUMNS`. ``jobs`` counts the jobs that the Slurm profile submits:
+        one for each sweep, each job of searches, each task's Fisher information and each model that
+        predicts test sets, and one for all token ids. ``tokens`` is the number of tokens in
+        training and evaluation, ``hours`` the duration on the assumed device, and ``gigabytes`` the
+        size of the run records.
     """
     import pandas as pd
 
     plan = estimates.plan
-    # By experiment: runs, sweeps, Fisher information, and runs that predict test rows, per model.
+    # Maps the name of an experiment to its runs, sweeps, Fisher information, and the runs that
+    # predict test sets, grouped by model.
     parts: dict[str, list[set]] = {}
     for name, experiment in plan.config.experiments.items():
         tasks = [task for task in experiment.tasks if plan.config.is_submitted(task)]

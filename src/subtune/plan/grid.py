@@ -1,8 +1,8 @@
-"""The runs of an experiment: how a run is made from the experiment's settings.
+"""The grid of runs of an experiment, made from the experiment's settings.
 
-An experiment trains each of its methods on each of its models and tasks, with each number of
-training rows, learning rate and seed. Every such combination is one run. With ``fractions``, it
-also trains the entries of one method with the most Fisher information: these runs have masks.
+Every combination of a method, model, task, number of training examples, learning rate and seed is
+one run. With the setting ``fractions``, an experiment also has runs with masks. A mask selects the
+entries of one method that have the most Fisher information.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,31 +31,32 @@ from subtune.runs.spec import (
 )
 from subtune.tasks.task import TEST, TaskSize
 
-# Outside papers, a search is scored on one of this many folds of the training rows, if possible.
+# Outside papers, the training set is split into this many folds for a learning-rate search, if it
+# is large enough. The search is scored on one of them.
 SEARCH_FOLDS = 5
-# The settings of an experiment that the recipes of its runs have, too. The others of the same name
-# also depend on the task.
+# The settings of an experiment that are copied to the recipes of its runs. The excluded settings
+# have the same name in a recipe, but their value also depends on the task.
 SAME_IN_RECIPES = (Recipe.model_fields.keys() & Experiment.model_fields.keys()) - {
     "labels",
     "train_rows",
     "class_weights",
 }
-# Larger gradients are scaled down to this norm, as in BitFit's published code.
+# Gradients are clipped to this norm, as in the published code of BitFit.
 MAX_GRAD_NORM = 1.0
-# A planned run, and the search that finds its learning rate, if there is one.
+# A planned run, and the search that chooses its learning rate, or None.
 RunWithSearch = tuple[PlannedRun, SearchSpec | None]
 
 
 @dataclass(frozen=True)
 class Grid:
-    """All runs of one model and task of an experiment.
+    """The runs of one model and task of an experiment.
 
     Attributes:
-        model_name: the model's name in the configuration.
-        task_name: the task's name.
-        fishers: the model's Fisher information on each of the experiment's tasks. It has the values
-            that runs need, too: the model, the task's token ids and its labels.
-        size: the numbers of rows on which a run of the task trains and is scored.
+        model_name: the name of the model in the configuration.
+        task_name: the name of the task in the configuration.
+        fishers: for each task of the experiment, the spec of the model's Fisher information. It
+            also specifies the model, the token ids and the labels that the runs use.
+        size: the size of the task, with the numbers of rows for training and evaluation.
     """
 
     config: Config
@@ -66,28 +67,31 @@ class Grid:
     size: TaskSize
 
     def list_runs(self) -> Iterator[RunWithSearch]:
-        """Yield the methods' runs on every number of training rows, then single methods' on further
-        numbers, then masks' on the largest."""
+        """Yield all runs in the order of the plan.
+
+        First come the runs of all methods with each number of training examples, then those of
+        single methods with further numbers, and last the runs with masks on the largest number.
+        """
         settings = self.experiment.settings(self.task_name)
         methods = [*self.experiment.methods_for(self.model_name)]
         numbers = settings.list_row_numbers(self.size.train_rows)
         for train_rows in numbers:
-            yield from self._whole_methods(train_rows, methods)
+            yield from self._list_method_runs(train_rows, methods)
         for method in methods:
             for train_rows in settings.list_row_numbers(self.size.train_rows, method):
-                yield from self._whole_methods(train_rows, [method])
+                yield from self._list_method_runs(train_rows, [method])
         if self.experiment.fractions:
-            yield from self._masks(max(numbers))
+            yield from self._list_mask_runs(max(numbers))
 
     @cached_property
     def ranked(self) -> WholeTensors:
-        """The entries that `fractions` ranks."""
+        """The tensors of the method whose entries the setting ``fractions`` ranks."""
         assert self.experiment.fractions
         return require_whole(self.config.selection(self.experiment.fractions.of))
 
     @cached_property
     def rankings(self) -> dict[Scope, RankingSpec]:
-        """The ranking of each scope of `fractions`."""
+        """The ranking of each scope in the setting ``fractions``."""
         if not self.experiment.fractions:
             return {}
         tasks = {
@@ -104,35 +108,40 @@ class Grid:
 
     @property
     def _is_first_model(self) -> bool:
-        """True for the model with the runs that read no model, which other models would repeat."""
+        """True for the first model of the experiment.
+
+        Only this model has TF-IDF runs, because they do not use the model and would be repeated.
+        """
         return self.model_name == self.experiment.models[0]
 
-    def _whole_methods(self, train_rows: int, methods: Iterable[str]) -> Iterator[RunWithSearch]:
-        """Yield the runs of methods at each of their learning rates.
+    def _list_method_runs(self, train_rows: int, methods: Iterable[str]) -> Iterator[RunWithSearch]:
+        """Yield the runs of methods for each of their learning rates.
 
-        Learning rates vary slowest, so appending one does not change earlier sweeps.
+        The learning rate varies slowest, so that an appended learning rate does not change earlier
+        sweeps.
         """
-        found: list[tuple[int, RunWithSearch]] = []
+        numbered_runs: list[tuple[int, RunWithSearch]] = []
         for method in methods:
             selection = self.config.selection(method, self.model_name)
             names = {"method": method, "train_rows": train_rows}
             if isinstance(selection, Embeddings | TfIdf):
-                # Words and spans have no label for the whole text.
+                # These methods need one label per text, which token classification and question
+                # answering do not have.
                 task = self.config.all_tasks()[self.task_name]
-                is_done = isinstance(selection, TfIdf) and not self._is_first_model
-                if task.of_kind.head == SEQUENCE_CLASSIFICATION and not is_done:
-                    fits = (self._fitted(selection, s, **names) for s in self.experiment.seeds)
-                    found += [(0, (planned, None)) for planned in fits]
+                is_repeated = isinstance(selection, TfIdf) and not self._is_first_model
+                if task.of_kind.head == SEQUENCE_CLASSIFICATION and not is_repeated:
+                    fits = (self._make_fit(selection, s, **names) for s in self.experiment.seeds)
+                    numbered_runs += [(0, (planned, None)) for planned in fits]
                 continue
             rates = self.experiment.rates_for(method, self.model_name, self.task_name)
-            found += [
-                (position, self._trained(selection, rate, seed, **names))
+            numbered_runs += [
+                (position, self._make_run(selection, rate, seed, **names))
                 for (position, rate), seed in product(enumerate(rates), self.experiment.seeds)
             ]
-        yield from (row for _, row in sorted(found, key=itemgetter(0)))
+        yield from (run for _, run in sorted(numbered_runs, key=itemgetter(0)))
 
-    def _masks(self, train_rows: int) -> Iterator[RunWithSearch]:
-        """Yield the runs of masks. Fraction 1 is the whole selection in every scope."""
+    def _list_mask_runs(self, train_rows: int) -> Iterator[RunWithSearch]:
+        """Yield the runs with masks. Fraction 1 trains the whole selection, in every scope."""
         fractions = self.experiment.fractions
         assert fractions
         rates = self.experiment.rates_for(fractions.of, self.model_name, self.task_name)
@@ -141,12 +150,13 @@ class Grid:
                 top = Top(top=Ranked(ranking=ranking.id, fraction=fraction))
                 names = {"method": fractions.of, "train_rows": train_rows}
                 names |= {"fraction": fraction, "scope": scope}
-                yield self._trained(top if fraction < 1 else self.ranked, rate, seed, **names)
+                yield self._make_run(top if fraction < 1 else self.ranked, rate, seed, **names)
 
-    def _trained(self, selection: Selection, rate: Rate, seed: int, **names: Any) -> RunWithSearch:
-        """Return the run that trains a selection. A search may replace its learning rate.
+    def _make_run(self, selection: Selection, rate: Rate, seed: int, **names: Any) -> RunWithSearch:
+        """Make the run that trains a selection, and the search for its learning rate, if any.
 
-        ``names``: the other fields of the `PlannedRun`.
+        Args:
+            names: the other fields of the `PlannedRun`.
         """
         fisher = self.fishers[self.task_name]
         settings = self.experiment.settings(self.task_name, names["method"])
@@ -160,23 +170,23 @@ class Grid:
                 max_grad_norm=MAX_GRAD_NORM,
                 labels=fisher.labels,
                 **same,
-                **self._which_rows(names["train_rows"], seed),
+                **self._data_settings(names["train_rows"], seed),
             ),
             seed=seed,
         )
-        search = self._search(spec, rate, names["train_rows"]) if rate.searched else None
+        search = self._make_search(spec, rate, names["train_rows"]) if rate.searched else None
         names |= {"model_name": self.model_name, "seed": seed}
         return PlannedRun(spec=spec, search=search.id if search else None, **names), search
 
-    def _fitted(self, selection: Embeddings | TfIdf, seed: int, **names: Any) -> PlannedRun:
-        """Return the run that fits a regression to texts.
+    def _make_fit(self, selection: Embeddings | TfIdf, seed: int, **names: Any) -> PlannedRun:
+        """Make the run that fits a regression to embeddings or TF-IDF features.
 
-        The texts of a pair are embedded separately. The seed only draws training rows, so runs on
-        all rows have the same seed.
+        The two texts of a pair are embedded separately. The seed only draws training examples, so
+        all runs on the whole training set have the spec with seed 0.
         """
         fisher = self.fishers[self.task_name]
         embeds_pairs = len(fisher.tokens.data.task.text) > 1 and not isinstance(selection, TfIdf)
-        recipe = Fit(**self._which_rows(names["train_rows"], seed))
+        recipe = Fit(**self._data_settings(names["train_rows"], seed))
         spec = RunSpec(
             model=fisher.model,
             tokens=fisher.tokens.replaced(apart=embeds_pairs),
@@ -186,10 +196,11 @@ class Grid:
         )
         return PlannedRun(spec=spec, model_name=self.model_name, seed=seed, **names)
 
-    def _which_rows(self, train_rows: int, seed: int) -> dict[str, Any]:
-        """Return the fields of a recipe that say which rows train, and with which weights.
+    def _data_settings(self, train_rows: int, seed: int) -> dict[str, Any]:
+        """Return the fields of a recipe that choose the training examples and class weights.
 
-        A run on all rows has no limit, so that more rows do not change its id.
+        If a run uses the whole training set, ``train_rows`` is None, so that additional rows do not
+        change its id.
         """
         has_words = self.fishers[self.task_name].tokens.data.task.of_kind.has_label_words
         return {
@@ -198,20 +209,21 @@ class Grid:
             "class_weights": self.experiment.class_weights if has_words else None,
         }
 
-    def _search(self, spec: RunSpec, rate: Rate, train_rows: int) -> SearchSpec:
-        """Return the search that finds the learning rate of a run, for all seeds.
+    def _make_search(self, spec: RunSpec, rate: Rate, train_rows: int) -> SearchSpec:
+        """Make the search for the learning rate of a run, which is the same for all seeds.
 
-        The search trains the run of the first seed. It is scored on a fold of the training rows if
-        dev rows would otherwise both choose the learning rate and compare methods: outside papers,
-        without folds and without test rows. With too few rows for folds, dev rows do both.
+        The search trains the run with the first seed. It is scored on a fold of the training set if
+        the dev set would otherwise be used twice, to choose the learning rate and to compare
+        methods. This is the case outside papers if there are neither folds nor a test set. If the
+        training set is too small for folds, the search is scored on the dev set.
         """
         seed = self.experiment.seeds[0]
         fold = self.experiment.find_fold(seed)
         has_test = TEST in spec.tokens.data.task.evaluation
-        dev_rows_compare = not (self.experiment.paper or fold or has_test)
-        if dev_rows_compare and self.size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:
+        dev_set_compares = not (self.experiment.paper or fold or has_test)
+        if dev_set_compares and self.size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:
             scored = self.size.for_cv_fold(SEARCH_FOLDS, others=0).evaluation_rows
-            # A search is scored on at most as many rows as it trains on.
+            # A search is scored on at most as many examples as it is trained on.
             limit = train_rows if train_rows < scored else None
             fold = Fold(of=SEARCH_FOLDS, number=0, rows=limit)
         run = spec.replaced(seed=seed, recipe=spec.recipe.replaced(fold=fold))

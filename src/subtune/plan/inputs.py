@@ -1,6 +1,7 @@
-"""Inputs of runs: models, rows of tasks and token ids.
+"""Specs of the inputs of runs: models, datasets and token ids.
 
-Their versions are hashes of local files, or commits of the hub, which `subtune.core.hub` stores.
+The version of a local input is a hash of its files. The version of an input from the Hugging Face
+hub is a commit, which `subtune.core.hub` stores.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,100 +42,122 @@ from subtune.runs.spec import DataSpec, Labels, ModelSpec, TokensSpec
 from subtune.tasks import Task, TaskSpec
 from subtune.tasks.task import TaskSize
 
-# A window of a long context begins this many tokens after the previous one, as usual on SQuAD.
+# The number of tokens between the starts of two windows of a long context, as usual on SQuAD.
 DOC_STRIDE = 128
-# Hashing a model's files takes a while.
-_version_of_model = cache(model_version)
+# The version is cached, because it is needed in several experiments and hashing the files is slow.
+_cached_model_version = cache(model_version)
 
 
 def find_model(config: Config, name: str, model: str) -> tuple[ModelSpec, str]:
-    """Return a model of the experiment ``name``, and its repository or local directory.
+    """Find the spec and the location of a model, and check that it fits an experiment.
+
+    Args:
+        name: the name of the experiment.
+        model: the name of the model in the configuration.
+
+    Returns:
+        The spec, and the hub repository or local directory.
 
     Raises:
         SubtuneError: the model cannot be read, or does not fit the experiment.
     """
     source = config.all_models()[model]
-    kept = Path(Layout(config.results).pinned())
+    pins = Path(Layout(config.results).pinned())
     if source.hub:
         location = source.hub
-        version = pin_revision(location, source.revision, "model", kept, f"models.{model}.revision")
+        version = pin_revision(location, source.revision, "model", pins, f"models.{model}.revision")
         spec = ModelSpec(source="hub", repository=source.hub, version=version)
     else:
         with locate_errors(f"models.{model}"):
             package = source.package
             location = str(package_directory(package) if package else source.path)
-            spec = ModelSpec(source="files", version=_version_of_model(Path(location)))
-        _require_positions(config, name, model, location)
-    pooling = _choose_pooling(source, model, location, spec.version, kept)
+            spec = ModelSpec(source="files", version=_cached_model_version(Path(location)))
+        _check_max_length(config, name, model, location)
+    pooling = _choose_pooling(source, model, location, spec.version, pins)
     dimensions = known_dimensions(location)
     if dimensions:
         if pooling == "first" and not family_naming(dimensions.model_type).pooling_field:
-            # Transformers' class does the same.
+            # In these families, transformers' class pools the first token as well.
             pooling = None
-        _require_parameters(config, name, model, location, dimensions, pooling)
+        _check_methods(config, name, model, location, dimensions, pooling)
     return spec.replaced(pooling=pooling), location
 
 
 def _choose_pooling(
-    source: ModelSource, model: str, location: str, version: str, kept: Path
+    source: ModelSource, model: str, location: str, version: str, pins: Path
 ) -> Pooling | None:
-    """Return the pooling from the configuration or, by default, from the model's files."""
+    """Return the pooling of the configuration. If it is not set, read it from the model's files."""
     if source.pooling or location in COMMITS:
         return source.pooling
     if not source.hub:
         return read_pooling(Path(location))
     read = partial(fetch_text, location, version, f"models.{model}.pooling")
     question = f"pooling of {location}@{version}"
-    answer = remember_answer(kept, question, lambda: find_pooling(read) or "first")
+    answer = remember_answer(pins, question, lambda: find_pooling(read) or "first")
     return "mean" if answer == "mean" else None
 
 
 def choose_labels(experiment: Experiment, task: Task) -> Labels:
-    """Return the kind of labels on which an experiment trains a task. Label words are raw."""
+    """Return whether an experiment trains on raw or standardised labels of a task.
+
+    Only labels that are numbers can be standardised.
+    """
     return experiment.labels if task.of_kind.has_numbers else "raw"
 
 
 def find_tokens(
     config: Config, sizes: dict[str, TaskSize], name: str, model: ModelSpec, task: Task
 ) -> TokensSpec:
-    """Return the token ids on which the experiment ``name`` trains and evaluates a task.
+    """Find the spec of the token ids on which an experiment trains and evaluates a task.
 
-    Add the task's size to ``sizes`` if it is missing.
+    Args:
+        sizes: the sizes of tasks, by the key of their `DataSpec`. The size of this task is added if
+            it is missing.
+        name: the name of the experiment.
+        model: the model whose tokenizer is used.
 
     Raises:
-        SubtuneError: a local file is missing, or has rows that cannot be trained on.
+        SubtuneError: a local file is missing, or has rows on which no run can be trained.
     """
     experiment = config.experiments[name]
-    rows = make_data_spec(config, task, task.labelled_splits, experiment.folds)
-    if rows.key not in sizes:
-        # This reads all rows of a user's files, with those of a test file.
-        own, paths = config.tasks.get(task.name), find_files(config, task, rows.source)
-        read = {split: path for split, path in paths.items() if own or split in rows.splits}
-        sizes[rows.key] = task_size(task, rows.source, read)
-    folds, scarcest = experiment.folds, sizes[rows.key].scarcest
+    data = make_data_spec(config, task, task.labelled_splits, experiment.folds)
+    if data.key not in sizes:
+        # All rows of a user's own files are read, including those of a test file.
+        user_task, paths = config.tasks.get(task.name), find_files(config, task, data.source)
+        to_read = {
+            split: path for split, path in paths.items() if user_task or split in data.splits
+        }
+        sizes[data.key] = task_size(task, data.source, to_read)
+    folds, scarcest = experiment.folds, sizes[data.key].scarcest
     if folds and scarcest and scarcest[1] < folds:
         raise SubtuneError(
-            f"experiments.{name}.folds: found {folds} with {scarcest[1]} {scarcest[0]} to train on "
-            f"in task {task.name!r}, expected at least one for each fold"
+            f"experiments.{name}.folds: found {folds}, but the training set of task {task.name!r} "
+            f"has only {scarcest[1]} {scarcest[0]}, expected at least one for each fold"
         )
-    problem = sizes[rows.key].weighed
+    problem = sizes[data.key].weighed
     if experiment.class_weights and problem:
         raise SubtuneError(f"experiments.{name}.class_weights: task {task.name!r}: {problem}")
-    return make_tokens_spec(rows, experiment, model)
+    return make_tokens_spec(data, experiment, model)
 
 
-def make_tokens_spec(rows: DataSpec, experiment: Experiment, model: ModelSpec) -> TokensSpec:
-    """Return the spec of the token ids of a task's rows."""
+def make_tokens_spec(data: DataSpec, experiment: Experiment, model: ModelSpec) -> TokensSpec:
+    """Make the spec of the token ids of a dataset, for the tokenizer of a model."""
     return TokensSpec(
-        data=rows,
+        data=data,
         tokenizer=model.id,
         max_length=experiment.max_length,
-        doc_stride=DOC_STRIDE if rows.task.of_kind.overlaps else None,
+        doc_stride=DOC_STRIDE if data.task.of_kind.overlaps else None,
     )
 
 
-def _require_positions(config: Config, name: str, model: str, directory: str) -> None:
-    """Refuse a `max_length` above a local model's positions minus PEFT's virtual tokens."""
+def _check_max_length(config: Config, name: str, model: str, directory: str) -> None:
+    """Check that an experiment's ``max_length`` fits the positions of a local model.
+
+    PEFT's virtual tokens also take positions.
+
+    Raises:
+        SubtuneError: ``max_length`` is too large.
+    """
     experiment = config.experiments[name]
     selected = [config.selection(method, model) for method in experiment.methods_for(model)]
     virtual = max((s.peft.virtual_tokens for s in selected if isinstance(s, Peft)), default=0)
@@ -142,12 +165,12 @@ def _require_positions(config: Config, name: str, model: str, directory: str) ->
     if experiment.max_length > longest:
         raise SubtuneError(
             f"experiments.{name}.max_length: found {experiment.max_length}, expected at most "
-            f"{longest}, the positions of model {model!r}"
+            f"{longest}, the number of positions of model {model!r}"
             + (f" minus {virtual} virtual tokens" if virtual else "")
         )
 
 
-def _require_parameters(
+def _check_methods(
     config: Config,
     name: str,
     model: str,
@@ -155,15 +178,19 @@ def _require_parameters(
     dimensions: AnyDimensions,
     pooling: Pooling | None,
 ) -> None:
-    """Refuse methods that select parameters which a model lacks.
+    """Check that a model has the parameters that the methods of an experiment select.
 
-    Methods of random entries are not checked, because drawing them takes seconds in a large model.
+    Methods with random entries are not checked, because drawing the entries of a large model takes
+    seconds.
+
+    Raises:
+        SubtuneError: a method, the pooling or the labels do not fit the model.
     """
-    asked = config.all_models()[model].pooling
-    if asked and dimensions.is_decoder:
-        raise SubtuneError(f"models.{model}.{NO_POOLING.format(asked)}")
+    pooling_setting = config.all_models()[model].pooling
+    if pooling_setting and dimensions.is_decoder:
+        raise SubtuneError(f"models.{model}.{NO_POOLING.format(pooling_setting)}")
     experiment, all_tasks = config.experiments[name], config.all_tasks()
-    # Only the classifier's parameters differ between tasks with the same head.
+    # One task per head is checked, because tasks with the same head differ only in the classifier.
     task_of_head = {}
     for task in reversed(experiment.tasks):
         head = choose_head(pooling, all_tasks[task].of_kind.head, dimensions.model_type)
@@ -174,8 +201,8 @@ def _require_parameters(
         is_standard = choose_labels(experiment, all_tasks[task]) == "standard"
         if is_standard and not [*dimensions.shapes(1, head)][-1].endswith(".bias"):
             raise SubtuneError(
-                f"experiments.{name}.labels: found 'standard' for task {task!r}, expected 'raw': "
-                f"the classifier of model {model!r} has no bias, which would add the mean"
+                f"experiments.{name}.labels: found 'standard' for task {task!r}, expected 'raw', "
+                f"because the classifier of model {model!r} has no bias, which must add the mean"
             )
     selected = [("methods", method) for method in experiment.methods_for(model)]
     if experiment.fractions:
@@ -193,34 +220,43 @@ def _require_parameters(
 def make_data_spec(
     config: Config, task: Task, splits: Iterable[str], folds: int | None = None
 ) -> DataSpec:
-    """Return the spec of a task's rows: the existing ones of ``splits``, and their version."""
-    own = config.tasks.get(task.name)
+    """Make the spec of a task's dataset, with its source and version.
+
+    Args:
+        splits: the names of the splits. If the dataset is in files, splits without a file are left
+            out.
+        folds: the number of folds of the experiment, or None.
+    """
+    user_task = config.tasks.get(task.name)
     source: Literal["hub", "tsv", "builtin", "files"]
-    source = "files" if own or task.name in config.directories else config.source
-    if own:
-        sources.user_task_files(own.files, task, task.evaluation[0] if folds else "")
+    source = "files" if user_task or task.name in config.directories else config.source
+    if user_task:
+        sources.user_task_files(user_task.files, task, task.evaluation[0] if folds else "")
     if source in ("tsv", "files"):
-        found = find_files(config, task, source)
-        paths = {split: found[split] for split in splits if split in found}
+        files = find_files(config, task, source)
+        paths = {split: files[split] for split in splits if split in files}
         version = sources.files_version(paths)
         splits = paths
     elif source == "hub":
         repository = REPOSITORIES.get(task.name, OF_GLUE)
-        kept = Path(Layout(config.results).pinned())
-        version = pin_revision(repository.name, None, "dataset", kept, "source")
+        pins = Path(Layout(config.results).pinned())
+        version = pin_revision(repository.name, None, "dataset", pins, "source")
     else:
         version = mini_version(task.name)
     return DataSpec(task=task, source=source, version=version, splits=tuple(splits))
 
 
 def find_files(config: Config, task: TaskSpec, source: str) -> Mapping[str, Path]:
-    """Return the file of each split of a task; an empty mapping if its rows are not in files.
+    """Find the file of each split of a task.
+
+    Returns:
+        Paths by the name of the split. The mapping is empty if the source has no local files.
 
     Raises:
         SubtuneError: an official file of a built-in task is missing.
     """
-    if own := config.tasks.get(task.name):
-        return {split: Path(path) for split, path in own.files.items()}
+    if user_task := config.tasks.get(task.name):
+        return {split: Path(path) for split, path in user_task.files.items()}
     if source not in ("tsv", "files"):
         return {}
     directory = config.directories.get(task.name) or config.glue_dir
@@ -228,7 +264,11 @@ def find_files(config: Config, task: TaskSpec, source: str) -> Mapping[str, Path
 
 
 def judging_file(config: Config, task: Task, folds: int | None) -> Path:
-    """Return the file of a user's own task whose rows give the scores."""
+    """Return the file of a user's own task on whose rows methods are compared.
+
+    It is the test file or, without a test file, the dev file. With folds instead of a dev file, it
+    is the training file.
+    """
     has_test = len(task.evaluation) > 1
     split = task.evaluation[-1] if has_test or not folds else "train"
     return Path(config.tasks[task.name].files[split])

@@ -1,6 +1,6 @@
-"""The plan: the values of all jobs of all experiments, and the division of runs into jobs.
+"""The plan: the specs of everything that experiments need, and how runs are divided into jobs.
 
-It does not depend on run records.
+The plan does not depend on which runs are recorded.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -32,14 +32,15 @@ from subtune.runs.spec import (
 )
 from subtune.tasks.task import TaskSize
 
-# The weight of a training example if matrices train, relative to one where many runs share them.
+# The weight of a training example in runs that train matrices. In other runs, which share the
+# matrices, an example has weight 1.
 WEIGHT_OF_MATRICES = 6
 # Training on this many examples takes less time than starting a job.
 FEW_EXAMPLES = 100_000
-# The largest sum of `Plan.weighted_examples` in a job of several runs. Four runs that train
-# matrices on all of MNLI for 20 epochs are one job.
+# The maximum sum of `Plan.weighted_examples` in a job of several runs. It allows four runs in a job
+# that train matrices on all of MNLI for 20 epochs.
 MOST_WEIGHT = 200_000_000
-# The number of whole runs that a search for a learning rate trains on average.
+# The average number of runs that a learning-rate search trains.
 RUNS_OF_A_SEARCH = 4
 # The fields of the recipe in which runs of one job may differ.
 VARYING = {"learning_rate", "epochs", "fold"}
@@ -47,18 +48,21 @@ VARYING = {"learning_rate", "epochs", "fold"}
 
 @dataclass(frozen=True)
 class Plan:
-    """The values of all jobs. Properties follow from the fields.
+    """The specs of all runs, of their inputs, and the division of runs into jobs.
+
+    All properties are computed from the attributes below.
 
     Attributes:
-        sizes: sizes of tasks by the keys of their rows.
-        locations: repositories on the hub or local directories, by model id.
-        tests: token ids of test rows that the GLUE server scores, by the key of the training rows'
-            token ids.
-        rankings: rankings by Fisher information, by id.
-        searches: searches for learning rates, by id.
-        experiments: runs by experiment.
-        experiment_fishers: Fisher information by experiment and task. Experiments that read it have
-            one model; of all others this is the last model's.
+        sizes: the size of each task, by the key of its `DataSpec`.
+        locations: the hub repository or local directory of each model, by the model's id.
+        tests: the token ids of test sets that the GLUE server scores, by the key of the token ids
+            of the training set.
+        rankings: the rankings by Fisher information, by id.
+        searches: the learning-rate searches, by id.
+        experiments: the runs of each experiment, by its name.
+        experiment_fishers: the Fisher information of each experiment, by the name of the experiment
+            and then by the name of the task. If the experiment has several models, it is that of
+            the last one, because only experiments with one model use it.
     """
 
     config: Config
@@ -72,54 +76,57 @@ class Plan:
 
     @cached_property
     def runs(self) -> dict[str, PlannedRun]:
-        """Runs by key. A run of several experiments has the names of the last one."""
+        """All runs, by key. If experiments share a run, it has the names of the last experiment."""
         return {run.key: run for runs in self.experiments.values() for run in runs}
 
     @cached_property
     def fishers(self) -> dict[str, FisherSpec]:
-        """Fisher information by key."""
+        """All specs of Fisher information, by key."""
         return {f.key: f for by_task in self.experiment_fishers.values() for f in by_task.values()}
 
     @cached_property
     def tokens(self) -> dict[str, TokensSpec]:
-        """Token ids by key."""
-        read = [fisher.tokens for fisher in self.fishers.values()]
-        read += [run.spec.tokens for run in self.runs.values()]
-        every = [*read, *self.tests.values()]
-        return {tokens.key: tokens for tokens in every}
+        """All specs of token ids, by key."""
+        specs = [fisher.tokens for fisher in self.fishers.values()]
+        specs += [run.spec.tokens for run in self.runs.values()]
+        specs += self.tests.values()
+        return {tokens.key: tokens for tokens in specs}
 
     @cached_property
     def datasets(self) -> dict[str, DataSpec]:
-        """Rows of tasks by key."""
+        """All specs of datasets, by key."""
         return {tokens.data.key: tokens.data for tokens in self.tokens.values()}
 
     @cached_property
     def models(self) -> dict[str, ModelSpec]:
-        """Models by id."""
+        """All specs of models, by id."""
         return {run.spec.model.id: run.spec.model for run in self.runs.values()}
 
     @cached_property
     def model_ids(self) -> dict[str, str]:
-        """Ids of models by their names in the configuration."""
+        """The id of each model, by its name in the configuration."""
         return {r.model_name: r.spec.model.id for runs in self.experiments.values() for r in runs}
 
     @cached_property
     def needed_by(self) -> dict[str, frozenset[str]]:
         """The names of the experiments that need each run, by the run's key."""
-        found: dict[str, set[str]] = {}
+        experiments: dict[str, set[str]] = {}
         for name, runs in self.experiments.items():
             for run in runs:
-                found.setdefault(run.key, set()).add(name)
-        return {key: frozenset(names) for key, names in found.items()}
+                experiments.setdefault(run.key, set()).add(name)
+        return {key: frozenset(names) for key, names in experiments.items()}
 
     @cached_property
     def ranked(self) -> dict[str, WholeTensors]:
-        """The tensors that each ranking ranks, by the ranking's id."""
+        """The tensors whose entries each ranking ranks, by the id of the ranking."""
         return {id: ranking.of for id, ranking in self.rankings.items()}
 
     @cached_property
     def weighted_examples(self) -> dict[str, int]:
-        """Each run's number of training examples over all epochs, by key; matrices weigh more."""
+        """The number of training examples of each run in all epochs together, by key.
+
+        If a run trains matrices, the number is multiplied by `WEIGHT_OF_MATRICES`.
+        """
         return {
             key: run.train_rows
             * self.examples_per_row(run.spec.tokens)
@@ -130,23 +137,24 @@ class Plan:
 
     @cached_property
     def sweeps(self) -> dict[str, list[PlannedRun]]:
-        """The runs of each job that trains, by the job's key.
+        """The runs of each training job, by the key of the job.
 
-        Runs that differ only in selection, seed and `VARYING` are a group, which is split into
-        jobs. Unless a group takes less time than starting a job, runs of different experiments are
-        in different jobs, so that an experiment never trains another's runs.
+        Runs that differ only in selection, seed and the fields `VARYING` are a group, which is
+        split into jobs. Runs of different experiments are in different jobs, so that an experiment
+        does not train runs of another one. Groups that take less time than starting a job are not
+        split by experiment.
 
-        With `jobs_at_once`, a job has runs that share steps, so that a run is done soon after its
-        job begins. Regressions on embeddings are one job.
+        With the setting ``jobs_at_once``, each job contains the runs that share steps, so that a
+        run ends soon after its job has started. All regressions of a group are one job.
         """
         sweeps = {}
-        for group in _group(self.runs.values(), _job_key):
+        for group in _group_by_key(self.runs.values(), _job_key):
             parts = [group]
             if sum(self.weighted_examples[run.key] for run in group) > FEW_EXAMPLES:
-                parts = _group(group, lambda run: self.needed_by[run.key])
+                parts = _group_by_key(group, lambda run: self.needed_by[run.key])
             for part in parts:
                 if self.config.jobs_at_once:
-                    jobs = _group(
+                    jobs = _group_by_key(
                         part,
                         lambda run: (
                             None if isinstance(run.spec.recipe, Fit) else self.step_key(run)
@@ -161,10 +169,10 @@ class Plan:
 
     @cached_property
     def search_jobs(self) -> dict[str, tuple[str, ...]]:
-        """The ids of each job's searches, by the job's key.
+        """The ids of the searches in each search job, by the key of the job.
 
-        Searches whose runs have the same data and experiments are a group, which is split into
-        jobs. With `jobs_at_once`, each search is a job.
+        Searches are a group if their runs have the same model, data, recipe and experiments. A
+        group is split into jobs. With the setting ``jobs_at_once``, each search is a job.
         """
         first_runs: dict[str, PlannedRun] = {}
         for run in self.runs.values():
@@ -173,7 +181,7 @@ class Plan:
         if self.config.jobs_at_once:
             jobs = [[run] for run in first_runs.values()]
         else:
-            groups = _group(
+            groups = _group_by_key(
                 first_runs.values(), lambda run: (_job_key(run), self.needed_by[run.key])
             )
             jobs = [
@@ -181,28 +189,29 @@ class Plan:
                 for group in groups
                 for job in self._split_within_limits(group, RUNS_OF_A_SEARCH)
             ]
-        found = [tuple(run.search for run in job if run.search) for job in jobs]
-        return {ids[0] if len(ids) == 1 else hash_text(" ".join(ids)): ids for ids in found}
+        searches = [tuple(run.search for run in job if run.search) for job in jobs]
+        return {ids[0] if len(ids) == 1 else hash_text(" ".join(ids)): ids for ids in searches}
 
     def _split_within_limits(
         self, runs: list[PlannedRun], times: int = 1
     ) -> list[list[PlannedRun]]:
-        """Return jobs within the limits `runs_per_job` and `MOST_WEIGHT`.
+        """Split runs into jobs within the limits ``runs_per_job`` and `MOST_WEIGHT`.
 
-        If one job cannot have all runs, runs that share steps stay together where the limits allow
-        it.
+        If the runs do not fit into one job, runs that share steps stay together as far as the
+        limits allow.
 
         Args:
-            times: how often each run trains; a search trains it at several learning rates.
+            times: the number of times that each run is trained, such as with several learning rates
+                in a search.
         """
 
         def is_too_large(job: list[PlannedRun]) -> bool:
             weight = times * sum(self.weighted_examples[run.key] for run in job)
             return times * len(job) > self.config.runs_per_job or weight > MOST_WEIGHT
 
-        groups = _group(runs, self.step_key) if is_too_large(runs) else [runs]
+        groups = _group_by_key(runs, self.step_key) if is_too_large(runs) else [runs]
         jobs: list[list[PlannedRun]] = [[]]
-        # Small groups fill the last jobs.
+        # Small groups come last, to fill the remaining space in jobs.
         for group in sorted(groups, key=len, reverse=True):
             if jobs[-1] and is_too_large([*jobs[-1], *group]):
                 jobs.append([])
@@ -213,19 +222,22 @@ class Plan:
         return jobs
 
     def task_size(self, tokens: TokensSpec, fold: Fold | None = None) -> TaskSize:
-        """Return the size of a task for a run that is scored on a fold, or on dev rows."""
-        return _divide(self.sizes[tokens.data.key], tokens, fold)
+        """Return the size of a task for a run that is scored on a fold.
+
+        Without a fold, the run is scored on the evaluation splits of the task.
+        """
+        return _task_size_of_fold(self.sizes[tokens.data.key], tokens, fold)
 
     def examples_per_row(self, tokens: TokensSpec) -> int:
-        """Return the number of examples of an average row."""
+        """Return the mean number of examples that a row of the dataset becomes."""
         return self.task_size(tokens).examples_per_row(tokens.max_length, tokens.doc_stride)
 
     def step_key(self, run: PlannedRun) -> Hashable:
-        """Return the `RunSpec.step_key` of a run."""
+        """Return the `RunSpec.step_key` of a run, which is equal for runs that share steps."""
         return run.spec.step_key(self.ranked, self.config.assumptions.on_gpu)
 
     def find_sweeps(self, experiment: str) -> list[str]:
-        """Return the keys of the sweeps with an experiment's runs."""
+        """Find the keys of the sweeps that contain runs of an experiment."""
         return [
             key
             for key, sweep in self.sweeps.items()
@@ -233,12 +245,15 @@ class Plan:
         ]
 
     def find_search_jobs(self, *sweeps: str) -> list[str]:
-        """Return the keys of the jobs that search for the learning rates of sweeps."""
-        asked = {run.search for sweep in sweeps for run in self.sweeps[sweep]}
-        return [key for key, job in self.search_jobs.items() if not asked.isdisjoint(job)]
+        """Find the keys of the jobs that search the learning rates of runs in these sweeps."""
+        needed = {run.search for sweep in sweeps for run in self.sweeps[sweep]}
+        return [key for key, job in self.search_jobs.items() if not needed.isdisjoint(job)]
 
     def runs_by_method(self, experiment: str, model_name: str, task_name: str) -> dict[str, str]:
-        """Return the key of one run for each method that trains whole tensors."""
+        """Return the key of one run per method.
+
+        Runs with masks and regressions are left out.
+        """
         return {
             run.method: run.key
             for run in self.experiments[experiment]
@@ -247,7 +262,7 @@ class Plan:
         }
 
     def runs_on_most_rows(self, experiment: str) -> list[PlannedRun]:
-        """Return, for each model and task, an experiment's runs with the most training rows."""
+        """Return the runs of an experiment with the most training examples per model and task."""
         runs = self.experiments[experiment]
         largest: dict[tuple[str, str], int] = {}
         for run in runs:
@@ -257,13 +272,14 @@ class Plan:
 
 
 def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
-    """Return the plan of every job of every experiment.
+    """Make the plan of all experiments in a configuration.
 
     Args:
-        sizes: sizes of tasks from an earlier plan; the rows of these tasks are not read again.
+        sizes: the sizes of tasks in an earlier plan, by the key of their `DataSpec`. The datasets
+            of these tasks are not read again.
 
     Raises:
-        SubtuneError: a local file is missing or wrong.
+        SubtuneError: a local file is missing or invalid.
     """
     known = dict(sizes or {})
     locations: dict[str, str] = {}
@@ -289,7 +305,7 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
                     tests[tokens.key] = make_tokens_spec(rows, experiment, model)
                     known[tests[tokens.key].data.key] = known[tokens.data.key]
                 fold = experiment.find_fold(experiment.seeds[0])
-                size = _divide(known[tokens.data.key], tokens, fold)
+                size = _task_size_of_fold(known[tokens.data.key], tokens, fold)
                 grid = Grid(config, experiment, model_name, task_name, fishers, size)
                 rankings |= {ranking.id: ranking for ranking in grid.rankings.values()}
                 for run, search in grid.list_runs():
@@ -303,7 +319,10 @@ def make_plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Pl
 def _plan_fisher(
     config: Config, name: str, model: ModelSpec, task_name: str, sizes: dict[str, TaskSize]
 ) -> FisherSpec:
-    """Return a task's Fisher information in the experiment ``name``; add its size to ``sizes``."""
+    """Make the spec of a model's Fisher information on a task of the experiment ``name``.
+
+    The size of the task is added to ``sizes`` if it is missing.
+    """
     experiment, task = config.experiments[name], config.all_tasks()[task_name]
     in_full = None
     if experiment.fractions:
@@ -318,8 +337,11 @@ def _plan_fisher(
     )
 
 
-def _divide(size: TaskSize, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
-    """Return a task's size if a fold of its training rows replaces its first evaluation split."""
+def _task_size_of_fold(size: TaskSize, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
+    """Return the size of a task if a fold replaces its first evaluation split.
+
+    The fold is a part of the training set. If it is None, the size does not change.
+    """
     if fold is None:
         return size
     others = size.evaluation_rows if len(tokens.data.task.evaluation) > 1 else 0
@@ -327,15 +349,18 @@ def _divide(size: TaskSize, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
 
 
 def _job_key(run: PlannedRun) -> Hashable:
-    """Return what is equal in all runs of a job: the model, the token ids and the recipe."""
+    """Return a key that is equal for runs of one job.
+
+    It consists of the model, the token ids, and the recipe without the fields `VARYING`.
+    """
     spec = run.spec
     return spec.model.id, spec.tokens.id, spec.recipe.model_dump_json(exclude=VARYING)
 
 
-def _group(
+def _group_by_key(
     runs: Iterable[PlannedRun], key: Callable[[PlannedRun], Hashable]
 ) -> list[list[PlannedRun]]:
-    """Return groups of runs with equal keys, in the order of the runs."""
+    """Group runs by key, and keep the order of the runs."""
     groups: dict[Hashable, list[PlannedRun]] = {}
     for run in runs:
         groups.setdefault(key(run), []).append(run)

@@ -1,1 +1,1 @@
-"""Training: the recipe for runs side by side, the values of each run, and sweeps."""
+"""Training: the recipe for runs that train side by side, their trained values, and sweeps."""

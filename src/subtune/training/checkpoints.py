@@ -1,9 +1,10 @@
 """Checkpoints of runs that train side by side.
 
-Each run has a folder with its newest states: safetensors files, named after the step. A file's
-header has the state as JSON, in which a number stands for each tensor, and a hash. A file is
-written under another name, flushed to the disk and renamed. If the newest file is damaged, the
-previous file is used.
+The newest states of each run are stored in a folder of its own, as safetensors files that are named
+after the step. The header of a file contains a hash and the state as JSON, in which each tensor is
+replaced by its number in the file. A file is written under a temporary name, flushed to the disk
+and then renamed, so that an interruption leaves no incomplete checkpoint. If the newest file is
+damaged, the previous file is used.
 """
 
 import hashlib
@@ -25,23 +26,23 @@ from torch import Tensor
 from subtune.core.files import CHECKPOINTS_KEPT, flush
 from subtune.core.process import StoppedError
 
-# Raise the number if a state's contents change. Files with another ending are ignored.
+# Raise this number if the contents of a state change: files with another ending are ignored.
 ENDING = ".10.safetensors"
-# The key of a tensor's number in a state's JSON.
+# In the JSON of a state, the key of the number that replaces a tensor.
 TENSOR = "tensor:"
-# Everything that a run needs to continue after a ``step``: tensors, arrays, and values for JSON.
-# Tuples are read as lists, arrays as tensors.
+# Everything that a run needs to continue after the state's ``step``: tensors, arrays, and values
+# that JSON can represent. When a state is read, tuples become lists and arrays become tensors.
 State = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """The folder and the schedule of a sweep's checkpoints.
+    """The folder in which a sweep writes its checkpoints, and how often it writes them.
 
     Attributes:
-        folder: the folder of the sweep; each run has a folder in it.
-        seconds: the maximum time between two checkpoints; 0: one checkpoint per step.
-        stopping: a function that returns the reason to stop training now, or None.
+        folder: the folder of the sweep, with one subfolder per run.
+        seconds: the maximum time between two checkpoints; 0 means one checkpoint per step.
+        stopping: a function that returns why training must stop now, or None if it may continue.
     """
 
     folder: Path
@@ -49,7 +50,10 @@ class Checkpoints:
     stopping: Callable[[], str | None] = lambda: None
 
     def groups(self, runs: Iterable[str]) -> list[list[str]]:
-        """Group runs by the step of their newest checkpoint; runs without one are a group."""
+        """Group runs by the step of their newest checkpoint.
+
+        Runs without a checkpoint are one more group.
+        """
         by_step: dict[str | None, list[str]] = {}
         for run in runs:
             newest = next((path.name for path in newest_first(self.folder / run)), None)
@@ -57,20 +61,20 @@ class Checkpoints:
         return list(by_step.values())
 
     def clear(self) -> None:
-        """Remove all checkpoints, once every run of the sweep is recorded."""
+        """Remove all checkpoints. Call this when every run of the sweep is recorded."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @dataclass
 class Keeper:
-    """The checkpoints of runs that train side by side.
+    """Write and read the checkpoints of runs that train side by side.
 
     If a checkpoint cannot be written, training continues without it.
 
     Attributes:
-        checkpoints: the folder and the schedule.
-        runs: ids of the runs, in order.
-        report: a function that gets a line about checkpoints that are damaged or not written.
+        checkpoints: the folder and the schedule of the sweep.
+        runs: the ids of the runs, in the order of their states.
+        report: a function that logs a line if a checkpoint is damaged or cannot be written.
     """
 
     checkpoints: Checkpoints
@@ -79,42 +83,46 @@ class Keeper:
 
     def __post_init__(self):
         self._folders = [self.checkpoints.folder / run for run in self.runs]
-        self._last = time.monotonic()
+        self._last_write = time.monotonic()
 
     def newest(self) -> list[State] | None:
-        """Return the newest undamaged state of each run, all after the same step."""
+        """Read the newest step at which the states of all runs are undamaged.
+
+        Returns:
+            The state of each run at this step, or None if there is no such step.
+        """
         for path in newest_first(self._folders[0]):
             states = [read_state(folder / path.name) for folder in self._folders]
             undamaged = [state for state in states if state is not None]
             if len(undamaged) == len(states):
                 return undamaged
             folder = self.checkpoints.folder
-            self.report(f"a checkpoint {path.name} in {folder} is damaged, and ignored")
+            self.report(f"a checkpoint {path.name} in {folder} is damaged and is ignored")
         return None
 
     def keep(self, take: Callable[[], Sequence[State]]) -> None:
-        """Write the states that ``take`` returns, if a checkpoint is due.
+        """Write the states that ``take`` returns if a checkpoint is due or training must stop.
 
         Raises:
-            StoppedError: training must stop; the states are written first, if possible.
+            StoppedError: training must stop. The states are written first, if possible.
         """
-        why = self.checkpoints.stopping()
-        age = time.monotonic() - self._last
-        if not why and age < self.checkpoints.seconds:
+        reason = self.checkpoints.stopping()
+        age = time.monotonic() - self._last_write
+        if not reason and age < self.checkpoints.seconds:
             return
         written = self.write(take())
-        self._last = time.monotonic()
-        if why:
+        self._last_write = time.monotonic()
+        if reason:
             start = "here" if written else "an older checkpoint"
-            raise StoppedError(f"stopped by {why}: the next attempt continues from {start}")
+            raise StoppedError(f"stopped by {reason}: the next attempt continues from {start}")
 
     def clear(self) -> None:
-        """Remove the runs' checkpoints, once the runs are recorded."""
+        """Remove the checkpoints of these runs. Call this when the runs are recorded."""
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
 
     def write(self, states: Sequence[State]) -> bool:
-        """Write the runs' states; return whether they could be written."""
+        """Write the state of each run, and return whether all of them could be written."""
         try:
             for folder, state in zip(self._folders, states, strict=True):
                 write_state(folder, state)
@@ -125,31 +133,34 @@ class Keeper:
 
 
 def write_state(folder: Path, state: State) -> None:
-    """Write a run's state completely or not at all, and remove older states from its folder."""
+    """Write the state of a run to its folder, and remove old states from this folder.
+
+    The file is written completely or not at all.
+    """
     tensors: dict[str, Tensor] = {}
 
-    def numbered(values: Tensor | np.ndarray) -> dict[str, str]:
+    def replace_by_number(values: Tensor | np.ndarray) -> dict[str, str]:
         number = str(len(tensors))
         tensors[number] = torch.as_tensor(values).detach().cpu().contiguous()
         return {TENSOR: number}
 
-    facts = json.dumps(state, default=numbered)
+    facts = json.dumps(state, default=replace_by_number)
     header = {"facts": facts, "hash": _hash(tensors, facts)}
     folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / uuid4().hex
+    temporary = folder / uuid4().hex
     try:
-        safetensors.torch.save_file(tensors, draft, header)
-        flush(draft)
-        draft.rename(folder / f"{state['step']:012d}{ENDING}")
+        safetensors.torch.save_file(tensors, temporary, header)
+        flush(temporary)
+        temporary.rename(folder / f"{state['step']:012d}{ENDING}")
         flush(folder)
     finally:
-        draft.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     for path in newest_first(folder)[CHECKPOINTS_KEPT:]:
         path.unlink(missing_ok=True)
 
 
 def read_state(path: Path) -> State | None:
-    """Return a run's state, or None if its file is missing or damaged."""
+    """Read the state of a run. Return None if the file is missing or damaged."""
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
@@ -163,7 +174,7 @@ def read_state(path: Path) -> State | None:
 
 
 def newest_first(folder: Path) -> list[Path]:
-    """Return a run's checkpoints, the newest first."""
+    """List the checkpoint files in the folder of a run, newest first."""
     return sorted(folder.glob(f"*{ENDING}"), reverse=True)
 
 

@@ -1,9 +1,9 @@
-"""The first training of Diff pruning, which selects the entries that train (Guo et al., 2021).
+"""The first training of diff pruning, which selects the trained entries (Guo et al., 2021).
 
-Every entry has a difference ``δ = z·w`` to its pretrained value. In each step, the gate ``z`` in
-[0, 1] is drawn from a stretched distribution with the parameter ``α``. A penalty on the expected
-number of entries with ``z > 0`` closes gates. At the end, the entries with the largest ``|δ|`` are
-kept.
+This training learns a difference ``δ = z·w`` between each entry and its pretrained value. In each
+step, the gate ``z`` in [0, 1] is drawn from a stretched distribution with the parameter ``α``. The
+loss has a penalty on the expected number of entries with ``z > 0``, which closes gates. At the end,
+the entries with the largest ``|δ|`` are selected.
 """
 
 import math
@@ -28,8 +28,8 @@ from subtune.training.evaluation import autocast
 from subtune.training.training_set import training_set
 from subtune.training.training_step import AdamW, learning_rate_at
 
-# Section 4.3: the ends l and r of the stretched distribution, and the initial α. As in the
-# published code, draws are at least MARGIN away from 0 and 1.
+# The limits l and r of the stretched distribution, and the initial α (section 4.3). As in the
+# published code, uniform draws are clamped to [MARGIN, 1 - MARGIN].
 LOWER, UPPER, FIRST_GATE, MARGIN = -1.5, 1.5, 5.0, 1e-4
 
 
@@ -42,18 +42,22 @@ def first_training(
     settings: DiffPruningSettings,
     keeper: Keeper | None = None,
 ) -> tuple[Entries, dict[str, Tensor]]:
-    """Return the entries of the second training, and the tensors with its initial values, by name.
+    """Run the first training, which selects the entries for the second training.
 
-    As in the published code, these values are ``w``, without the gates. The second training is an
-    ordinary run of these entries and the classifier.
+    The second training is an ordinary run that trains these entries and the classifier. As in the
+    published code, its initial values use ``w`` without the gates.
 
     Args:
-        seed: the seed of the classifier, the order of examples, dropout and the gates' draws.
-        keeper: writes checkpoints between steps and after the last step, and reads the newest one
-            of an earlier attempt.
+        recipe: the recipe of the run; the settings may replace its learning rate.
+        seed: the seed of the classifier, the order of examples, dropout, and the gates.
+        keeper: an object that writes checkpoints between steps and after the last step. If an
+            earlier attempt left a checkpoint, training continues from it.
+
+    Returns:
+        The selected entries and the initial tensors of the second training, both by tensor name.
 
     Raises:
-        StoppedError: the keeper was asked to stop.
+        StoppedError: the job was asked to stop.
     """
     training = FirstTraining(model, train, task, recipe, seed, settings)
     earlier = keeper.newest() if keeper else None
@@ -69,20 +73,20 @@ def first_training(
 
 
 def gate(alpha: Tensor, uniform: Tensor) -> Tensor:
-    """Return ``z`` for uniform draws (section 3.1)."""
+    """Compute the gates ``z`` from their parameters ``α`` and uniform draws (section 3.1)."""
     stretched = torch.sigmoid(torch.logit(uniform, eps=MARGIN) + alpha) * (UPPER - LOWER) + LOWER
     return stretched.clamp(0, 1)
 
 
 class FirstTraining:
-    """The state of a first training between two steps: differences ``w``, and their gates' ``α``.
+    """The state of the first training between two steps: ``w`` and ``α`` of every entry.
 
-    Each entry has a gate; if gates are structured, each tensor has one more. The classifier's
-    differences have no gates.
+    Each entry has a gate. With structured gates, each tensor has one more gate, which multiplies
+    all of its entries. The classifier has no gates.
 
     Attributes:
-        batches: the indices of the training examples of each step.
-        step: the number of steps that are done.
+        batches: for each step, the indices of its training examples.
+        step: the number of completed steps.
     """
 
     def __init__(
@@ -107,75 +111,80 @@ class FirstTraining:
         self.batches = [chosen.index[batch] for batch in chain(*epochs)]
         self.step = 0
         self._masks = DropoutMasks(seed, model.device)
-        self._draws = torch.Generator().manual_seed(seed)
+        self._gate_generator = torch.Generator().manual_seed(seed)
         self._start = with_new_classifier(model, seed).parameters
         self._w = {
             name: torch.zeros_like(value, requires_grad=True) for name, value in self._start.items()
         }
-        of_tensor = [()] if settings.structured else []
+        tensor_gate_shapes = [()] if settings.structured else []
         self._alpha = {
             name: [
                 value.new_full(shape, FIRST_GATE, requires_grad=True)
-                for shape in (value.shape, *of_tensor)
+                for shape in (value.shape, *tensor_gate_shapes)
             ]
             for name, value in self._start.items()
             if not is_classifier(name)
         }
-        self._values = AdamW([*self._w.values()], 0.0)
-        # The gates of all entries come first, then those of tensors.
-        self._gates = AdamW([*chain(*zip(*self._alpha.values(), strict=True))], 0.0)
+        self._weights_optimizer = AdamW([*self._w.values()], 0.0)
+        # The gates of all entries come before the gates of whole tensors.
+        self._gates_optimizer = AdamW([*chain(*zip(*self._alpha.values(), strict=True))], 0.0)
 
     def take_step(self) -> None:
-        """Update the differences and the gates' parameters with the next batch."""
+        """Update ``w`` and ``α`` with the next batch."""
         train, recipe, kind = self._train, self._recipe, self._kind
         index = sort_by_length(self.batches[self.step], train.lengths)
-        alike = micro_batches(index, train.lengths[index], self._model)
-        parts = [pack(train, part, self._model) for part in alike]
-        labels = sum(kind.loss_divisor(packed.labels, self._label_weights) for packed in parts)
-        drawn = self._draw()
+        parts = micro_batches(index, train.lengths[index], self._model)
+        batches = [pack(train, part, self._model) for part in parts]
+        labels = sum(kind.loss_divisor(packed.labels, self._label_weights) for packed in batches)
+        differences = self._draw_differences()
         loss = self._settings.penalty * self._expected_size()
         with autocast(self._model.device, recipe.precision):
-            weights = {name: self._start[name] + change for name, change in drawn.items()}
-            for packed in parts:
+            weights = {name: self._start[name] + change for name, change in differences.items()}
+            for packed in batches:
                 predicted = logits(self._model, packed, weights, self._masks)
                 losses = kind.losses(predicted, packed.labels, packed.read_of, self._label_weights)
                 loss = loss + losses.sum() / labels
         loss.backward()
         rate = learning_rate_at(self.step, len(self.batches), recipe)
-        self._update(self._values, rate)
-        self._update(self._gates, self._settings.gate_learning_rate)
+        self._step_optimizer(self._weights_optimizer, rate)
+        self._step_optimizer(self._gates_optimizer, self._settings.gate_learning_rate)
         self.step += 1
 
-    def _draw(self) -> dict[str, Tensor]:
-        """Return differences ``δ`` by name, for one draw of the gates."""
-        drawn = dict(self._w)
+    def _draw_differences(self) -> dict[str, Tensor]:
+        """Draw the gates, and return the differences ``δ`` by tensor name."""
+        differences = dict(self._w)
         for name, gates in self._alpha.items():
             for alpha in gates:
-                uniform = torch.rand(alpha.shape, generator=self._draws, dtype=alpha.dtype)
-                drawn[name] = drawn[name] * gate(alpha, uniform.to(alpha.device))
-        return drawn
+                uniform = torch.rand(alpha.shape, generator=self._gate_generator, dtype=alpha.dtype)
+                differences[name] = differences[name] * gate(alpha, uniform.to(alpha.device))
+        return differences
 
     def _expected_size(self) -> Tensor:
-        """Return the expected number of differences that are not 0 (section 3.1)."""
+        """Compute the expected number of nonzero differences (section 3.1)."""
         total = torch.tensor(0.0)
         for gates in self._alpha.values():
-            # The probability of ``z > 0``.
-            are_open = (torch.sigmoid(alpha - math.log(-LOWER / UPPER)) for alpha in gates)
-            total = total + math.prod(probability.sum() for probability in are_open)
+            # The probability that ``z > 0``.
+            open_gates = (torch.sigmoid(alpha - math.log(-LOWER / UPPER)) for alpha in gates)
+            total = total + math.prod(probability.sum() for probability in open_gates)
         return total
 
     def select(self, share: float) -> tuple[Entries, dict[str, Tensor]]:
-        """Draw the gates once more; keep the classifier and the largest differences (section 3.2).
+        """Select the classifier and the entries with the largest differences (section 3.2).
+
+        The gates are drawn once more.
+
+        Args:
+            share: the fraction of entries to select, not counting the classifier.
 
         Returns:
-            The entries that are kept, and the tensors with their values, both by name.
+            The selected entries, and tensors with their values, both by tensor name.
         """
         with torch.no_grad():
-            drawn = self._draw()
-        sizes = torch.cat([drawn[name].abs().flatten() for name in self._alpha])
+            differences = self._draw_differences()
+        sizes = torch.cat([differences[name].abs().flatten() for name in self._alpha])
         largest = sizes.argsort(descending=True, stable=True)[: int(share * len(sizes))]
         kept = torch.zeros_like(sizes, dtype=torch.bool).index_fill(0, largest, True) & (sizes > 0)
-        parts = kept.split([drawn[name].numel() for name in self._alpha])
+        parts = kept.split([differences[name].numel() for name in self._alpha])
         masks = dict(zip(self._alpha, parts, strict=True))
         entries: Entries = {}
         values = {}
@@ -188,25 +197,32 @@ class FirstTraining:
                 values[name] = torch.where(masks[name].view(start.shape), value, start)
         return entries, values
 
-    def _update(self, optimizer: AdamW, learning_rate: float) -> None:
-        """Step an optimiser with its leaves' gradients, and forget them."""
+    def _step_optimizer(self, optimizer: AdamW, learning_rate: float) -> None:
+        """Take a step of an optimizer, and clear the gradients of its leaves."""
         gradients = [leaf.grad for leaf in optimizer.leaves]
         optimizer.step(gradients, learning_rate, self._recipe.max_grad_norm)
         for leaf in optimizer.leaves:
             leaf.grad = None
 
     def states(self) -> list[State]:
-        """Return the state from which training can continue, for `restore`."""
-        state = {"step": self.step, "masks": self._masks.state(), "draws": self._draws.get_state()}
-        return [state | {"values": self._values.state(), "gates": self._gates.state()}]
+        """Return a list with the state of the training, from which `restore` continues."""
+        state = {
+            "step": self.step,
+            "masks": self._masks.state(),
+            "draws": self._gate_generator.get_state(),
+        }
+        return [
+            state
+            | {"values": self._weights_optimizer.state(), "gates": self._gates_optimizer.state()}
+        ]
 
     def restore(self, state: State) -> None:
-        """Continue from a checkpoint of `states`."""
+        """Continue from a state that `states` returned."""
         self.step = state["step"]
-        self._draws.set_state(state["draws"])
+        self._gate_generator.set_state(state["draws"])
         masks, generators = state["masks"]
-        # Another kind of device cannot read the state of its dropout masks.
+        # The state of a GPU's random generator does not fit a CPU, and vice versa.
         if masks["device"] == self._model.device.type:
             self._masks.restore(masks, generators)
-        self._values.restore(state["values"])
-        self._gates.restore(state["gates"])
+        self._weights_optimizer.restore(state["values"])
+        self._gates_optimizer.restore(state["gates"])

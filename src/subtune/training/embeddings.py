@@ -1,10 +1,11 @@
-"""Regressions on frozen, pooled embeddings: the method that trains nothing in the encoder.
+"""Regressions on frozen, pooled embeddings, a method that trains no parameter of the encoder.
 
-Classes are predicted by scikit-learn's logistic regression, numbers by its ridge regression, and
-each label of a multi-label task by a logistic regression of its own. Cross-validation on the
-training rows chooses the penalty.
+The regressions are scikit-learn's: a logistic regression for classes, a ridge regression for
+numbers, and a separate logistic regression for each label of a multi-label task. Cross-validation
+on the training set chooses the penalty.
 
-Shapes: ``n`` rows, ``t`` texts of each row, ``h`` hidden size, ``f`` features, ``o`` outputs.
+Shapes: ``n`` rows of the dataset, ``t`` texts per row, ``h`` hidden size, ``f`` features, ``o``
+outputs.
 """
 
 import time
@@ -26,34 +27,39 @@ from subtune.training.evaluation import Result, check_padding, score_splits
 from subtune.training.training_set import label_weights, training_examples
 
 FOLDS = 5
-# The maximum number of steps of logistic regression. Scikit-learn's default, 100, is too few for
-# small penalties.
+# The maximum number of iterations of logistic regression. With a small penalty, the solver does not
+# converge within scikit-learn's default of 100.
 STEPS = 1000
-# The logit of a class without training rows. The largest other logit is never below 0.
+# The logit of a class without training examples. It is never the largest, because the largest logit
+# of the other classes is at least 0.
 ABSENT = -100.0
 
 
 def tokens_pooled(spec: ModelSpec, model: Encoder) -> Reads:
-    """Return the tokens whose mean last hidden state is an embedding.
+    """Return which tokens are pooled: an embedding is the mean of their last hidden states.
 
-    Without ``pooling``, these are the tokens that transformers' class for sequences reads.
+    If the spec has no ``pooling``, these are the tokens that transformers' class for sequence
+    classification reads.
     """
     if (spec.pooling or getattr(model.config, "classifier_pooling", None)) == "mean":
         return "all"
     module = model.transformers and model.transformers.module
-    # Transformers' heads with this name read the last token.
+    # In transformers, a head that is named ``score`` reads the last token.
     return "last" if hasattr(module, "score") or model.config.is_encoder_decoder else "first"
 
 
 def fit(
     model: Encoder, examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int
 ) -> Result:
-    """Fit a regression to the embeddings of training rows, and return it as a classifier.
+    """Fit a regression to embeddings of the training set, and evaluate it.
 
     Args:
-        examples: the training split and the evaluation splits, if any; their heads read the tokens
-            that `tokens_pooled` returns.
-        seed: the seed of the training rows and of the folds that choose the penalty.
+        examples: the training split and the evaluation splits, if any, by name. They must be built
+            for the tokens that `tokens_pooled` returns.
+        seed: the seed that draws the training examples, and the folds that choose the penalty.
+
+    Returns:
+        The scores, and a delta with the regression as the weight and bias of a classifier.
 
     Raises:
         SubtuneError: an embedding is not finite.
@@ -72,11 +78,11 @@ def fit(
         ridge = RidgeCV().fit(read, labels)
         weight, bias = np.asarray(ridge.coef_[None], "f"), np.array([ridge.intercept_], "f")
     elif labels.ndim == 1:
-        weight, bias = _logistic(read, labels, task.outputs, first, recipe, seed)
+        weight, bias = _fit_logistic(read, labels, task.outputs, first, recipe, seed)
     else:
-        # One label has the F1 of one class.
+        # Each label is a binary task, whose F1 is that of the positive class.
         first = "accuracy" if first == "accuracy" else "f1"
-        each = [_logistic(read, label, 2, first, recipe, seed) for label in labels.T]
+        each = [_fit_logistic(read, label, 2, first, recipe, seed) for label in labels.T]
         weight, bias = (
             np.stack([yes - no for no, yes in part]) for part in zip(*each, strict=True)
         )
@@ -102,29 +108,33 @@ def end_fit(
     computed: Mapping[str, np.ndarray],
     started: float,
 ) -> Result:
-    """Return the result of a regression with its loss and its scores.
+    """Add the training loss and the scores of a regression to its result.
 
     Args:
-        index: one training example of each row to which the regression was fitted.
+        index: for each row to which the regression was fitted, the index of one of its examples.
         logits: the logits of these rows, ``[n, o]``.
-        computed: the logits of each evaluation split.
-        started: the time at which the run began, by ``time.monotonic``.
+        computed: the logits of each evaluation split, by the split's name.
+        started: the value of ``time.monotonic()`` when the run began.
+
+    Returns:
+        The same ``result``.
     """
     train = examples["train"]
     weights = label_weights(task, train, index, recipe)
-    found, expected = torch.from_numpy(logits), torch.from_numpy(train.labels[index])
-    losses = task.of_kind.losses(found[None], expected, torch.arange(len(index)), weights)
-    train_loss = losses.item() / float(task.of_kind.loss_divisor(expected, weights))
+    outputs, labels = torch.from_numpy(logits), torch.from_numpy(train.labels[index])
+    losses = task.of_kind.losses(outputs[None], labels, torch.arange(len(index)), weights)
+    train_loss = losses.item() / float(task.of_kind.loss_divisor(labels, weights))
     scores = score_splits(task, examples, computed)
     result.end_epoch(1, train_loss, time.monotonic() - started, scores)
     return result
 
 
 def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
-    """Return the features of examples, ``[n, f]``.
+    """Compute the features of examples, ``[n, f]``.
 
-    A single text's features are its embedding. Two texts are neighbouring examples; the features
-    of their embeddings u and v are u, v, |u − v| and the elementwise product u·v.
+    The features of a single text are its embedding. The two texts of a pair are adjacent examples.
+    If their embeddings are u and v, the features of the pair are u, v, ``|u − v|`` and the
+    elementwise product ``u·v``.
 
     Raises:
         SubtuneError: an embedding is not finite.
@@ -132,8 +142,8 @@ def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarra
     embedded = embeddings(model, examples, index)
     if not np.isfinite(embedded).all():
         raise SubtuneError(
-            f"embeddings: found a number that is not finite among the {model.config.model_type} "
-            "model's hidden states, expected finite ones"
+            f"embeddings: a hidden state of the {model.config.model_type} model is not finite, "
+            "expected finite numbers"
         )
     if len(examples) == len(examples.row_numbers):
         return embedded
@@ -142,32 +152,39 @@ def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarra
 
 
 def embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
-    """Return the embeddings ``[n·t, h]`` of examples.
+    """Compute the embeddings of examples, ``[n·t, h]``.
 
-    An embedding is the mean last hidden state of the tokens that are read, scaled to length 1 as in
-    sentence-transformers' models, so that u·v sums to the cosine of two texts.
+    An embedding is the mean of the last hidden states of the pooled tokens, divided by its
+    Euclidean norm. As in sentence-transformers, the dot product of two embeddings is then the
+    cosine similarity of the texts.
     """
     lengths, counts = examples.lengths[index], torch.from_numpy(examples.read_counts[index])
     parts, order = [], []
     with torch.inference_mode():
-        for alike in evaluation_batches(lengths):
-            for part in micro_batches(alike, lengths[alike], model):
+        for batch in evaluation_batches(lengths):
+            for part in micro_batches(batch, lengths[batch], model):
                 states = hidden_states(model, pack(examples, index[part], model))
                 tokens = counts[part].to(states.device)
-                # A GPU's index_add_ adds in no fixed order.
+                # On a GPU, `index_add_` would sum in a different order each time.
                 means = torch.segment_reduce(states, "mean", lengths=tokens, axis=0)
                 parts.append(normalize(means).cpu().numpy())
                 order.append(part)
     return np.concatenate(parts)[np.argsort(np.concatenate(order))]
 
 
-def _logistic(
+def _fit_logistic(
     read: np.ndarray, labels: np.ndarray, outputs: int, metric: str, recipe: Fit, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weight ``[o, f]`` and bias ``[o]`` of a logistic regression.
+    """Fit a logistic regression, and return its weight ``[o, f]`` and bias ``[o]``.
 
-    The penalty with the best mean ``metric`` over folds is chosen. If a class has only one row, the
-    penalty is scikit-learn's default.
+    The penalty is the one with the best mean ``metric`` over the folds. If a class has only one
+    row, scikit-learn's default penalty is used.
+
+    Args:
+        read: the features, ``[n, f]``.
+        labels: the classes of the rows, ``[n]``.
+        outputs: the number of classes.
+        seed: the seed of the folds.
     """
     from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
     from sklearn.model_selection import StratifiedKFold
@@ -187,7 +204,7 @@ def _logistic(
         settings |= {"l1_ratios": (0,), "use_legacy_attributes": False}
         regression = LogisticRegressionCV(cv=folds, scoring=score, **settings)
     regression.fit(read, labels)
-    # Two classes have a single row of coefficients: the difference of their logits.
+    # For two classes, scikit-learn returns one row of coefficients: the difference of the logits.
     halves = np.array([[-0.5], [0.5]]) if len(classes) == 2 else np.eye(len(classes))
     weight[classes], bias[classes] = halves @ regression.coef_, halves @ regression.intercept_
     return weight, bias

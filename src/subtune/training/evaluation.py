@@ -1,6 +1,6 @@
-"""The logits of a whole split, and the scores and the result of a run.
+"""Logits of a whole split, and the scores and the result of a run.
 
-Shapes: ``k`` runs, ``n`` examples, ``q`` tokens that the head reads, ``o`` its outputs.
+Shapes: ``k`` runs, ``n`` examples, ``q`` tokens that the head reads, ``o`` outputs of the head.
 """
 
 import math
@@ -34,9 +34,9 @@ from subtune.training.values import Delta
 
 @contextmanager
 def autocast(device: torch.device, precision: Precision) -> Iterator[None]:
-    """Compute matrix products in a precision.
+    """Compute matrix products in the given precision within this context.
 
-    A backward pass after the context uses the same precision.
+    If the backward pass runs after the context, it uses the same precision.
     """
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
@@ -44,9 +44,10 @@ def autocast(device: torch.device, precision: Precision) -> Iterator[None]:
 
 
 def cast_frozen_weights(model: Encoder, precision: Precision) -> Encoder:
-    """Return the model with frozen weights in the precision of products.
+    """Return a copy of the model whose weight matrices have the dtype of matrix products.
 
-    Otherwise every step would cast them. For transformers' code, autocast does that.
+    Without this, autocast would cast the frozen matrices at every step. Models that run
+    transformers' code are returned unchanged, and autocast casts their matrices.
     """
     if precision != "bf16" or model.transformers is not None:
         return model
@@ -57,10 +58,10 @@ def cast_frozen_weights(model: Encoder, precision: Precision) -> Encoder:
     return replace(model, parameters=parameters)
 
 
-# The smallest effect of padding that counts, relative to the largest logit: a hundred times
-# float32's rounding.
+# Logits with and without padding may differ by this fraction of the largest logit, because rounding
+# depends on the batch. It is about a hundred times the rounding of float32.
 PADDING_TOLERANCE = 1e-4
-# The number of examples that are computed with and without padding.
+# The number of examples whose logits are computed both with and without padding.
 PADDED_EXAMPLES = 8
 
 
@@ -69,24 +70,30 @@ def check_padding(
     splits: Iterable[Examples],
     compute: Callable[[Encoder, Packed], Tensor] = logits,
 ) -> Encoder:
-    """Return the model, marked if padding changes its results.
+    """Check whether padding changes the results of a model.
 
     Eight examples of different lengths are computed twice: one by one, and in one batch that is
     padded to the longest example of all splits.
+
+    Args:
+        compute: the function whose results are compared.
+
+    Returns:
+        The model. If padding changes its results, ``transformers.sees_padding`` is set.
     """
-    every = [split for split in splits if len(split)]
-    if model.transformers is None or not every:
+    nonempty = [split for split in splits if len(split)]
+    if model.transformers is None or not nonempty:
         return model
-    first, longest = every[0], max(int(split.lengths.max()) for split in every)
+    first, longest = nonempty[0], max(int(split.lengths.max()) for split in nonempty)
     in_order = sort_by_length(np.arange(len(first)), first.lengths)
     index = np.unique(in_order[np.linspace(0, len(in_order) - 1, PADDED_EXAMPLES).astype(int)])
     with_classifier = with_new_classifier(model, seed=0)
-    # Low-precision products differ by more than padding changes.
+    # In a lower precision, rounding would hide the effect of padding.
     with torch.inference_mode(), autocast(model.device, "fp32"):
         padded = compute(with_classifier, replace(pack(first, index, model), longest=longest))
         texts = (pack(first, one, model) for one in index[:, None])
         alone = torch.cat([compute(with_classifier, text) for text in texts], dim=-2)
-    # If the head reads no token of these texts, there is nothing to compare.
+    # There are no logits to compare if the head reads no token of these texts.
     if not alone.numel() or (padded - alone).abs().max() <= PADDING_TOLERANCE * alone.abs().max():
         return model
     return replace(model, transformers=replace(model.transformers, sees_padding=True))
@@ -98,50 +105,53 @@ def split_logits(
     precision: Precision,
     weights: Mapping[str, Weight] | None = None,
 ) -> np.ndarray:
-    """Return the logits of a whole split, in its order, without dropout.
+    """Compute the logits of a whole split without dropout, in the order of the split.
 
     Args:
-        weights: the weights of runs side by side; None for the model's own, as one run.
+        weights: by tensor name, the weights of several runs. None means a single run that uses the
+            weights of the model.
 
     Returns:
-        ``[k, q, o]``; if the head averages over tokens, ``[k, n, o]``.
+        ``[k, q, o]``, or ``[k, n, o]`` if the head averages over tokens.
     """
     trained = dict(weights or {})
     for name, weight in trained.items():
         if isinstance(weight, PerRun) and weight.rows is not None:
-            # These texts may have any words.
+            # An evaluation split may contain tokens that are not in the training set.
             tables = model.parameters[name].expand(len(weight.values), -1, -1)
             trained[name] = PerRun(tables.index_copy(1, weight.rows, weight.values))
     tokens = EVALUATION_TOKENS
     if model.device.type != "cpu":
-        tokens = min(GPU_EVALUATION_TOKENS, GPU_EVALUATION_TOKENS_OF_RUNS // _runs_in(trained))
+        tokens = min(GPU_EVALUATION_TOKENS, GPU_EVALUATION_TOKENS_OF_RUNS // _count_runs(trained))
     counts = np.ones(len(examples), np.int64) if model.averages else examples.read_counts
     ends = counts.cumsum()
     parts, order = [], []
     with torch.inference_mode(), autocast(model.device, precision):
-        for alike in evaluation_batches(examples.lengths, tokens):
-            for index in micro_batches(alike, examples.lengths[alike], model):
+        for batch in evaluation_batches(examples.lengths, tokens):
+            for index in micro_batches(batch, examples.lengths[batch], model):
                 parts.append(logits(model, pack(examples, index, model), trained))
                 order += [np.arange(ends[n] - counts[n], ends[n]) for n in index]
-        # All logits are copied from the GPU at once. They become float32, because numpy has no
-        # bfloat16.
-        every = torch.cat(parts, 1)
-        every = every.to(torch.promote_types(every.dtype, torch.float32)).cpu()
-    return every.numpy()[:, np.concatenate(order).argsort()]
+        # One copy of all logits from the GPU is faster than one per batch. The dtype is at least
+        # float32, because numpy has no bfloat16.
+        merged = torch.cat(parts, 1)
+        merged = merged.to(torch.promote_types(merged.dtype, torch.float32)).cpu()
+    return merged.numpy()[:, np.concatenate(order).argsort()]
 
 
-def _runs_in(weights: Mapping[str, Weight]) -> int:
-    """Return the number of runs to which weights belong."""
-    return max((len(of.values) for of in weights.values() if isinstance(of, PerRun)), default=1)
+def _count_runs(weights: Mapping[str, Weight]) -> int:
+    """Count the runs whose weights are stacked in ``weights``."""
+    stacked = [weight for weight in weights.values() if isinstance(weight, PerRun)]
+    return max((len(weight.values) for weight in stacked), default=1)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The evaluation of a run at the end of an epoch.
+    """The scores and predictions of a run at the end of an epoch.
 
     Attributes:
-        scores: by split, then metric; the task's first split and metric come first.
-        predictions: by split, in the form of the task's kind.
+        scores: maps the name of a split to a mapping from metrics to scores. The task's first
+            evaluation split and its first metric come first.
+        predictions: maps the name of a split to predictions, in the format of the task's kind.
     """
 
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -149,6 +159,7 @@ class Evaluation:
 
     @property
     def first_score(self) -> float:
+        """The first metric on the first evaluation split, which chooses the best epoch."""
         return next(iter(next(iter(self.scores.values())).values()))
 
 
@@ -160,30 +171,39 @@ def evaluate(
     weights: Mapping[str, Weight],
     unit: Unit,
 ) -> list[Evaluation]:
-    """Score runs side by side on every evaluation split in ``examples``.
+    """Evaluate several runs in one pass on every evaluation split in ``examples``.
 
-    A run's scores are NaN if one of its predictions is not finite.
+    If a logit of a run is not finite, all scores of this run are NaN.
 
     Args:
-        weights: the runs' weights for ``model``.
-        unit: the unit of the labels that the runs predict.
+        weights: the weights of the runs, by tensor name.
+        unit: the mean and standard deviation that convert predictions to the original labels.
+
+    Returns:
+        One evaluation per run.
     """
     splits = [split for split in task.evaluation if split in examples]
-    every = {split: split_logits(model, examples[split], precision, weights) for split in splits}
+    computed = {split: split_logits(model, examples[split], precision, weights) for split in splits}
     return [
         score_splits(
             task,
             examples,
-            {split: of[position] * unit.deviation + unit.mean for split, of in every.items()},
+            {
+                split: outputs[position] * unit.deviation + unit.mean
+                for split, outputs in computed.items()
+            },
         )
-        for position in range(_runs_in(weights))
+        for position in range(_count_runs(weights))
     ]
 
 
 def score_splits(
     task: TaskSpec, examples: Mapping[str, Examples], computed: Mapping[str, np.ndarray]
 ) -> Evaluation:
-    """Return the scores and predictions of each split's logits; NaN if one is not finite."""
+    """Compute predictions and scores from the logits of each split.
+
+    If a logit of any split is not finite, all scores are NaN, and there are no predictions.
+    """
     if not all(np.isfinite(logits).all() for logits in computed.values()):
         return without_scores(task)
     kind, scores, predictions = task.of_kind, {}, {}
@@ -195,7 +215,7 @@ def score_splits(
 
 
 def without_scores(task: TaskSpec) -> Evaluation:
-    """Return NaN scores, for an epoch whose loss or predictions are not finite."""
+    """Return NaN for every score, as for an epoch with a loss or prediction that is not finite."""
     return Evaluation({split: dict.fromkeys(task.metrics, math.nan) for split in task.evaluation})
 
 
@@ -203,20 +223,23 @@ def without_scores(task: TaskSpec) -> Evaluation:
 class Result:
     """The result of a run, or of its epochs so far.
 
-    A run that diverged has no best epoch, even if an earlier epoch was good: the run's learning
-    rate should not be used.
+    A run that diverged has no best epoch, even if an earlier epoch scored well, because its
+    learning rate should not be chosen.
 
     Attributes:
-        trainable: the number of values that train.
-        history: one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over examples, or over
-            words if each has a loss), ``seconds`` (the run's share, if runs train side by side) and
-            ``<split>/<metric>`` scores.
-        evaluations: each epoch's evaluation.
-        best_epoch: the first epoch with the highest score (the task's first metric on its first
-            evaluation split); without evaluation splits, the last epoch; None if the run diverged.
-        delta: the best epoch's values. When the run ends, they are on the CPU, and predict labels
-            in their original unit; if the run diverges, there are none.
-        changes: by tensor name, the mean absolute change and the size; empty until the run ends.
+        trainable: the number of trained parameters.
+        history: one mapping per epoch, with the keys ``epoch`` (from 1), ``train_loss`` (the mean
+            over examples, or over words if every word has a loss), ``seconds`` (if runs train side
+            by side, this run's share of the time) and ``<split>/<metric>`` for each score.
+        evaluations: one evaluation per epoch.
+        best_epoch: the first epoch with the highest score, which is the task's first metric on its
+            first evaluation split. Without evaluation splits, it is the last epoch. None means that
+            the run diverged.
+        delta: the tensors that the run changed, from the best epoch. When the run ends, they are
+            moved to the CPU, and the head is rescaled to predict labels in their original unit. If
+            the run diverges, the delta is empty.
+        changes: maps the name of a tensor to its mean absolute change and its size. It is empty
+            until the run ends.
     """
 
     trainable: int
@@ -228,17 +251,20 @@ class Result:
 
     @property
     def best(self) -> Evaluation:
-        """The evaluation of the best epoch, or of the epoch at which the run diverged."""
+        """The evaluation of the best epoch, or of the last epoch if the run diverged."""
         return self.evaluations[(self.best_epoch or 0) - 1]
 
     @property
     def diverged(self) -> bool:
-        """True if a loss or a score is not finite."""
+        """True if a training loss or a score is not finite."""
         return bool(self.history) and self.best_epoch is None
 
     def has_ended(self, recipe: Recipe) -> bool:
-        """Return True after divergence, after the last epoch, or after ``patience`` epochs without
-        a better score."""
+        """Return whether the run has ended.
+
+        It ends when it diverges, after the last epoch, or after ``patience`` epochs without a
+        higher score.
+        """
         epochs, best, patience = len(self.history), self.best_epoch, recipe.patience
         if self.diverged or epochs == (recipe.refit or recipe.epochs):
             return True
@@ -247,7 +273,7 @@ class Result:
     def end_epoch(
         self, epoch: int, train_loss: float, seconds: float, evaluation: Evaluation
     ) -> None:
-        """Add an epoch, which may be the best."""
+        """Add the results of an epoch, and update the best epoch."""
         row = {"epoch": epoch, "train_loss": train_loss, "seconds": seconds}
         for split, by_metric in evaluation.scores.items():
             row |= {f"{split}/{metric}": score for metric, score in by_metric.items()}
@@ -260,17 +286,17 @@ class Result:
         self.evaluations.append(evaluation)
 
     def state(self) -> State:
-        """Return what `restore` needs."""
+        """Return the state from which `restore` continues."""
         return {
             "history": self.history,
-            "evaluations": [[of.scores, of.predictions] for of in self.evaluations],
+            "evaluations": [[each.scores, each.predictions] for each in self.evaluations],
             "best_epoch": self.best_epoch,
             "delta": self.delta,
             "changes": self.changes,
         }
 
     def restore(self, state: State) -> None:
-        """Continue from a checkpoint of `state`."""
+        """Continue from a state that `state` returned."""
         self.history, self.best_epoch = state["history"], state["best_epoch"]
         self.delta = state["delta"]
         for scores, by_split in state["evaluations"]:
@@ -280,7 +306,7 @@ class Result:
 
 
 def epoch_line(row: Mapping[str, float], epochs: int, task: TaskSpec) -> str:
-    """Return an epoch's row of the history as a line of the log."""
+    """Format the history of one epoch as a line of the log."""
     metric = task.metrics[0]
     score = row.get(f"{task.evaluation[0]}/{metric}")
     scored = "" if score is None else f"{metric} {score:.4f}  "

@@ -1,18 +1,19 @@
 """Fisher information of a pretrained model, before any fine-tuning (LayerNorm paper, Eq. 2).
 
-It is the mean over examples of the squared gradient of log p(y|x), with the true label and without
-dropout. The square of a batch's mean gradient is a different number.
+The Fisher information is the mean over examples of the squared gradient of log p(y|x), with the
+true label and without dropout. Squaring the mean gradient of a batch would give a different number.
 
-In packed families, the information follows from each module's input ``x`` and its output's
-gradient ``g``. The sum over a matrix is ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s): it needs only
-the products of an example's tokens, ``[n, l, l]``, and no gradient of the matrix. Single entries
-need Σ_t g[n,t,o]·x[n,t,i]. It is computed and squared in tiles. A tile is a part of one matrix that
-fits into a CPU's cache, or the matrices of many examples on a GPU. Products are float32, because a
-square doubles the relative rounding of a small gradient. Nothing is read back from a GPU before the
-end.
+In packed families, the information is computed from the input ``x`` of each module and the gradient
+``g`` of its output. The information summed over a matrix is
+‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s). This sum needs only the products between the tokens of an
+example, ``[n, l, l]``, but not the gradient of the matrix. The information of single entries is the
+square of Σ_t g[n,t,o]·x[n,t,i], which is computed in tiles. On a CPU, a tile is a part of one
+matrix that fits into the cache. On a GPU, a tile holds the matrices of many examples. Matrix
+products use float32, because squaring doubles the relative rounding error of a small gradient.
+Results stay on the GPU until the end, so that Python never waits for it.
 
-Shapes: ``n`` examples, ``t`` and ``s`` rows of a module's input and output (all tokens, or those
-that the head reads), ``l`` rows of the longest example, ``o`` outputs, ``i`` inputs.
+Shapes: ``n`` examples, ``t`` and ``s`` tokens of a batch (all tokens, or those that the head
+reads), ``l`` tokens of the longest example, ``o`` outputs and ``i`` inputs of a module.
 """
 
 from collections.abc import Callable, Collection
@@ -42,13 +43,14 @@ from subtune.tasks.examples import (
 from subtune.training.evaluation import autocast
 from subtune.training.training_set import to_training_labels
 
-# The size of a tile in numbers: a megabyte on a CPU, a gigabyte on a GPU.
+# The number of elements in a tile: a megabyte on a CPU, a gigabyte on a GPU.
 TILE = 1 << 18
 GPU_TILE = 1 << 28
-# A function that returns −log p of a batch's labels, summed over examples. Its first argument is
-# logits ``[1, q, o]``, where ``q`` counts the tokens that the head reads.
+# A function from logits and a batch to −log p of the labels, summed over examples. The logits are
+# ``[1, q, o]``, where ``q`` is the number of tokens that the head reads.
 Nats = Callable[[Tensor, Packed], Tensor]
-# By tensor name, squared gradients summed over examples: for each entry, or for the whole tensor.
+# Maps the name of a tensor to its squared gradients, summed over examples. The value has the shape
+# of the tensor, or is a scalar if the squares are also summed over the tensor.
 Totals = dict[str, Tensor]
 
 
@@ -57,9 +59,10 @@ class Fisher:
     """Fisher information of entries and of tensors.
 
     Attributes:
-        entries: by tensor name, the information of every entry; it has all vectors (LayerNorm and
-            biases) and the requested matrices.
-        sums: one row per tensor: ``parameter``, ``size`` and ``information``, summed over entries.
+        entries: maps the name of a tensor to the information of its entries, in the shape of the
+            tensor. It contains all vectors (LayerNorm and biases) and the requested matrices.
+        sums: a table with one row per tensor and the columns ``parameter`` (its name), ``size`` and
+            ``information`` (summed over its entries).
     """
 
     entries: dict[str, np.ndarray]
@@ -76,14 +79,15 @@ def fisher_information(
     in_full: Collection[str] = (),
     labels: Labels = "raw",
 ) -> Fisher:
-    """Estimate the Fisher information over a training set.
+    """Compute the Fisher information of a pretrained model on a training set.
 
     Args:
-        rows: the number of examples to draw; default: all.
-        seed: the seed of the drawn examples and of the untrained classifier.
-        only: names of the tensors whose information is computed; default: all.
+        tokens: the token ids and labels of the training set.
+        rows: the number of examples to draw; None means all.
+        seed: the seed that draws these examples and the weights of the new classifier.
+        only: names of the tensors whose information is computed; None means all.
         in_full: names of the matrices whose information is computed for every entry.
-        labels: the labels of a regression: raw or standardised.
+        labels: ``raw``, or ``standard`` to standardise the labels of a regression.
     """
     kind, factor = task.of_kind, task.of_kind.nats(task.outputs)
     if rows is not None:
@@ -101,12 +105,12 @@ def fisher_information(
             totals[name] = torch.zeros(shape, dtype=torch.float64, device=model.device)
     examples = Examples(tokens, model.reads)
     examples, _ = to_training_labels(examples, np.arange(len(examples)), labels)
-    of_a_batch = EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
+    tokens_per_batch = EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
     with autocast(model.device, "fp32"):
         if model.transformers is None:
-            _add_by_modules(model, examples, nats, totals, of_a_batch)
+            _sum_by_module(model, examples, nats, totals, tokens_per_batch)
         else:
-            _add_example_by_example(model, examples, nats, totals)
+            _sum_by_example(model, examples, nats, totals)
     mean = {name: (total / len(tokens)).cpu().numpy() for name, total in totals.items()}
     sums = [
         (name, model.parameters[name].numel(), float(value.sum())) for name, value in mean.items()
@@ -117,34 +121,36 @@ def fisher_information(
     )
 
 
-def _add_by_modules(
-    model: Encoder, examples: Examples, nats: Nats, totals: Totals, of_a_batch: int
+def _sum_by_module(
+    model: Encoder, examples: Examples, nats: Nats, totals: Totals, tokens_per_batch: int
 ) -> None:
-    """Set ``totals`` to the sums of squared gradients, from modules' inputs and gradients.
+    """Compute ``totals`` in batches, from the inputs and output gradients of the modules.
 
-    If a batch of ``of_a_batch`` tokens does not fit into memory, start again with half as many.
+    If a batch of ``tokens_per_batch`` tokens does not fit into memory, the computation starts again
+    with half as many tokens.
     """
     for total in totals.values():
         total.zero_()
     try:
-        # The longest examples need the most memory.
-        for index in reversed([*evaluation_batches(examples.lengths, of_a_batch)]):
+        # The longest examples come first, because they need the most memory.
+        for index in reversed([*evaluation_batches(examples.lengths, tokens_per_batch)]):
             batch = pack(examples, index, model)
-            tokens = _Rows(batch.example, examples.lengths[index])
-            read = _Rows(batch.read_of, examples.read_counts[index])
-            watch = partial(_watch, model, tokens, read, totals)
+            tokens = _PackedTokens(batch.example, examples.lengths[index])
+            read = _PackedTokens(batch.read_of, examples.read_counts[index])
+            watch = partial(_add_hook, model, tokens, read, totals)
             nats(logits(model, batch, watch=watch), batch).backward()
         return
     except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error) or of_a_batch <= examples.lengths.max():
+        if not is_out_of_memory(error) or tokens_per_batch <= examples.lengths.max():
             raise
-    _add_by_modules(model, examples, nats, totals, of_a_batch // 2)
+    _sum_by_module(model, examples, nats, totals, tokens_per_batch // 2)
 
 
-def _add_example_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:
-    """Add each example's squared gradients to ``totals``, with one pass per example.
+def _sum_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:
+    """Add the squared gradients of each example to ``totals``, with one pass per example.
 
-    This serves transformers' code, whose modules have no known formulas.
+    This works for any model that runs transformers' code. The formulas of `_sum_by_module` hold
+    only for the modules of packed families.
     """
     leaves = {name: model.parameters[name].clone().requires_grad_(True) for name in totals}
     for number in range(len(examples)):
@@ -157,17 +163,17 @@ def _add_example_by_example(model: Encoder, examples: Examples, nats: Nats, tota
                 total.add_(squares if total.ndim else squares.sum())
 
 
-class _Rows:
-    """The rows of a batch, in the order of its examples.
+class _PackedTokens:
+    """The positions of the tokens of a batch, which are packed example after example.
 
     Args:
-        example: the example of each row, ``[t]``.
-        counts: each example's number of rows.
+        example: for each token, the index of its example, ``[t]``.
+        counts: the number of tokens of each example, ``[n]``.
 
     Attributes:
-        start: the first row of each row's example, ``[t]``.
-        position: each row's position within its example, ``[t]``.
-        size: ``n`` and ``l``.
+        start: for each token, the index of the first token of its example, ``[t]``.
+        position: for each token, its position within its example, ``[t]``.
+        size: the numbers ``n`` and ``l``.
     """
 
     def __init__(self, example: Tensor, counts: np.ndarray):
@@ -178,18 +184,26 @@ class _Rows:
         self.size = (len(counts), int(counts.max()))
 
 
-def _watch(
-    model: Encoder, tokens: _Rows, read: _Rows, totals: Totals, module: str, x: Tensor, y: Tensor
+def _add_hook(
+    model: Encoder,
+    tokens: _PackedTokens,
+    read: _PackedTokens,
+    totals: Totals,
+    module: str,
+    x: Tensor,
+    y: Tensor,
 ) -> None:
-    """Add each example's squared gradients to ``totals``, once ``y`` has its gradient.
+    """Add a hook that adds the squared gradients of a module's tensors to ``totals``.
+
+    The hook runs in the backward pass, when the gradient of ``y`` is known.
 
     Args:
-        tokens: which example each row of ``x`` belongs to, if the module gets all tokens.
-        read: the same, if the module gets only the tokens that the head reads.
+        tokens: the positions of all tokens.
+        read: the positions of the tokens that the head reads.
         totals: the sums so far, by tensor name.
-        module: the module's name.
-        x: the module's input ``[1, t, i]``, or the ids ``[t]`` that look up an embedding table.
-        y: the module's output ``[1, t, o]``.
+        module: the name of the module.
+        x: the input of the module ``[1, t, i]``, or ids ``[t]`` if it is an embedding table.
+        y: the output of the module ``[1, t, o]``.
     """
     name = f"{module}.weight"
     weight, bias = totals.get(name), totals.get(f"{module}.bias")
@@ -198,48 +212,50 @@ def _watch(
     is_table = is_embedding(name)
     inputs = x[:, None] if is_table else x.detach()[0]
 
-    def observe(gradient: Tensor) -> None:
+    def add_squares(gradient: Tensor) -> None:
         g = gradient.detach()[0]
-        # If `tokens` and `read` have the same number of rows, they are the same rows.
-        rows = tokens if len(g) == len(tokens.example) else read
+        # The number of gradients shows which tokens the module reads. If `tokens` and `read` have
+        # the same number, they are the same tokens.
+        packed = tokens if len(g) == len(tokens.example) else read
         if bias is not None and not is_key_bias(f"{module}.bias"):
-            bias.add_(_sum_of_squares(g, rows))
+            bias.add_(_vector_squares(g, packed))
         if weight is None:
             return
         if is_norm(name):
             eps = model.config.layer_norm_eps
             normalised = functional.layer_norm(inputs, inputs.shape[-1:], eps=eps)
-            weight.add_(_sum_of_squares(g * normalised, rows))
+            weight.add_(_vector_squares(g * normalised, packed))
         elif weight.ndim and is_table:
-            weight.index_add_(0, *_rows_of_a_table(x, g, rows))
+            weight.index_add_(0, *_embedding_squares(x, g, packed))
         elif weight.ndim:
-            weight.add_(_entries_of_a_matrix(inputs, g, rows))
+            weight.add_(_matrix_squares(inputs, g, packed))
         else:
-            weight.add_(_sum_of_a_matrix(inputs, g, rows))
+            weight.add_(_summed_matrix_squares(inputs, g, packed))
 
     if not y.requires_grad:
         y.requires_grad_(True)
-    y.register_hook(observe)
+    y.register_hook(add_squares)
 
 
-def _sum_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
-    """Return Σ_ts (g_t·g_s)(x_t·x_s) over an example's rows, summed over examples.
+def _summed_matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tensor:
+    """Compute Σ_ts (g_t·g_s)(x_t·x_s) over the tokens of an example, summed over examples.
 
-    For an embedding table, ``x`` has ids ``[t, 1]``. The product of two tokens is then 1 if their
+    For an embedding table, ``x`` contains ids ``[t, 1]``. The product x_t·x_s is then 1 if the two
     ids are equal, and 0 otherwise.
     """
-    # Padding has the id 0, and gradients of 0.
-    x, g = _on_grid(x, rows), _on_grid(g, rows)
+    # Padding has the id 0, but it contributes nothing because its gradients are 0.
+    x, g = _pad_examples(x, packed), _pad_examples(g, packed)
     products = x @ x.mT if x.is_floating_point() else x == x.mT
     return ((g @ g.mT) * products).sum(dtype=torch.float64)
 
 
-def _entries_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
-    """Return Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``.
+def _matrix_squares(x: Tensor, g: Tensor, packed: _PackedTokens) -> Tensor:
+    """Compute Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``.
 
-    A tile takes as many rows of the matrix as fit, and then as many examples as fit.
+    A tile contains as many rows of the matrix as fit. If all rows fit, it contains as many examples
+    as fit.
     """
-    x, g = _on_grid(x, rows), _on_grid(g, rows)
+    x, g = _pad_examples(x, packed), _pad_examples(g, packed)
     if x.shape[1] == 1:
         return g[:, 0].square().mT @ x[:, 0].square()
     outputs, inputs = g.shape[2], x.shape[2]
@@ -249,7 +265,7 @@ def _entries_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
     information = x.new_zeros(outputs, inputs)
     for above, below in zip(g.mT.split(count), x.split(count), strict=True):
         for tile, part in zip(information.split(height), above.split(height, 1), strict=True):
-            # Memory is the bottleneck, so the gradients are read only once.
+            # These operations read the gradients only once, because memory is the bottleneck.
             if len(part) == 1:
                 gradient = part[0] @ below[0]
                 tile.addcmul_(gradient, gradient)
@@ -258,27 +274,32 @@ def _entries_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
     return information
 
 
-def _rows_of_a_table(ids: Tensor, g: Tensor, rows: _Rows) -> tuple[Tensor, Tensor]:
-    """Return ``ids`` and the squared gradient of each id's row of the table, ``[t, o]``.
+def _embedding_squares(ids: Tensor, g: Tensor, packed: _PackedTokens) -> tuple[Tensor, Tensor]:
+    """Return ``ids`` and the squared gradients of their rows in the embedding table, ``[t, o]``.
 
-    If an example has an id several times, the id's first token gets the square and the others 0.
+    If an id occurs several times in an example, the square of the summed gradient is at its first
+    token, and the squares at its other tokens are 0.
     """
-    grid = _on_grid(ids[:, None], rows)
-    # `argmax` returns the first of equal numbers.
-    first = (grid == grid.mT).byte().argmax(2)[rows.example, rows.position]
-    gradients = torch.zeros_like(g).index_add_(0, rows.start + first, g)
+    grid = _pad_examples(ids[:, None], packed)
+    # `argmax` returns the first position with the maximum.
+    first = (grid == grid.mT).byte().argmax(2)[packed.example, packed.position]
+    gradients = torch.zeros_like(g).index_add_(0, packed.start + first, g)
     return ids, gradients.double().square_()
 
 
-def _on_grid(values: Tensor, rows: _Rows) -> Tensor:
-    """Return rows ``[t, o]`` by example, ``[n, l, o]``, padded with 0."""
-    grid = values.new_zeros(*rows.size, values.shape[1])
-    grid[rows.example, rows.position] = values
+def _pad_examples(values: Tensor, packed: _PackedTokens) -> Tensor:
+    """Reshape packed values ``[t, o]`` to ``[n, l, o]``, padded with 0."""
+    grid = values.new_zeros(*packed.size, values.shape[1])
+    grid[packed.example, packed.position] = values
     return grid
 
 
-def _sum_of_squares(gradients: Tensor, rows: _Rows) -> Tensor:
-    """Return the squares of each example's summed gradients ``[t, o]``, summed over examples."""
-    sums = gradients.new_zeros(rows.size[0], gradients.shape[1])
-    sums.index_add_(0, rows.example, gradients)
+def _vector_squares(gradients: Tensor, packed: _PackedTokens) -> Tensor:
+    """Sum gradients ``[t, o]`` over the tokens of each example, and sum the squares over examples.
+
+    Returns:
+        ``[o]`` in float64.
+    """
+    sums = gradients.new_zeros(packed.size[0], gradients.shape[1])
+    sums.index_add_(0, packed.example, gradients)
     return sums.to(torch.float64).square().sum(0)

@@ -1,4 +1,4 @@
-"""The runs of one job, and the groups of them that train side by side."""
+"""Train the runs of a job, in groups of runs that train side by side."""
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -28,27 +28,35 @@ from subtune.training.evaluation import Result, check_padding, epoch_line
 from subtune.training.recipe import Run, train
 from subtune.training.values import TrainedValues, is_matrix
 
-# A function that writes a line to the log and, if the line has a name, to the runs' records.
+# A function that writes a line to the log. If a key is given as well, the line is also stored under
+# this key in the provenance of the runs' records.
 Report = Callable[..., None]
-# In a record's provenance, the key of the reason why runs train one by one.
+# The key in a record's provenance for the reason why runs train one by one.
 ONE_BY_ONE = "one_by_one"
-# In a record's provenance, the key of the reason why batches have no padding.
+# The key in a record's provenance for the reason why batches have no padding.
 WITHOUT_PADDING = "without_padding"
-# The number of tokens in a large batch, relative to an average batch.
+# The number of tokens in a large batch, as a multiple of an average batch.
 LARGE_BATCH = 1.3
-# The share of a GPU's free memory that estimates may fill.
+# The estimated memory of a group may fill this fraction of the free GPU memory.
 SHARE_OF_MEMORY = 0.85
-# The allowed difference of gradients, relative to the largest one: a hundred times float32's
-# rounding.
+# Gradients may differ by this fraction of the largest gradient. It is about a hundred times the
+# rounding of float32.
 TOLERANCE = 1e-4
 
 
 def split_into_groups(
     model: Encoder, train: Examples, runs: Mapping[str, Run], report: Report
 ) -> list[list[str]]:
-    """Return the ids of the runs in each pass, in the runs' order.
+    """Split runs into groups that train side by side, and keep the order of the runs.
 
-    If the model is the reason why runs train one by one, ``report`` gets that reason.
+    If the code of the model cannot compute several runs in one pass, every group is a single run,
+    and the reason is reported.
+
+    Args:
+        runs: the runs, by id.
+
+    Returns:
+        The ids of the runs in each group.
     """
     ids, size = [*runs], runs_at_once(model, train, [*runs.values()])
     if model.transformers is not None and size > 1:
@@ -60,17 +68,17 @@ def split_into_groups(
 
 
 def runs_at_once(model: Encoder, train: Examples, runs: Sequence[Run]) -> int:
-    """Return the number of these runs that one pass may compute.
+    """Estimate how many of these runs can train side by side.
 
-    On a CPU the number of tokens in a pass is limited, on a GPU the memory. If the estimate is too
-    low, `train_side_by_side` halves the group.
+    On a CPU, the number of tokens in a pass is limited. On a GPU, the memory is limited. If a pass
+    needs more memory than estimated, `train_side_by_side` splits the group in half.
     """
     first = runs[0]
     examples = min(first.recipe.batch_size, len(train))
     if model.device.type == "cuda":
         torch.cuda.empty_cache()
         memory, _ = torch.cuda.mem_get_info(model.device)
-        # Transformers' code also computes padding tokens.
+        # Models that run transformers' code also compute the padding tokens.
         lengths = train.lengths if model.transformers is None else train.lengths.max(initial=1)
         tokens = LARGE_BATCH * examples * np.mean(lengths)
         shapes = model.shapes
@@ -81,7 +89,7 @@ def runs_at_once(model: Encoder, train: Examples, runs: Sequence[Run]) -> int:
         )
         most = SHARE_OF_MEMORY * memory / bytes_per_run(model.config, tokens, trained)
     elif model.transformers is not None:
-        # Each run computes its whole pass, and on a CPU starting kernels costs nothing.
+        # Several runs in one pass would save only kernel launches, which cost nothing on a CPU.
         return 1
     else:
         most = CPU_TRAINING_TOKENS / (train.lengths.mean() * examples)
@@ -89,29 +97,38 @@ def runs_at_once(model: Encoder, train: Examples, runs: Sequence[Run]) -> int:
 
 
 def reason_to_train_alone(model: Encoder, train: Examples, runs: Sequence[Run]) -> str | None:
-    """Return why `torch.func.vmap` cannot compute these runs side by side, or None if it can.
+    """Check whether `torch.func.vmap` can compute these runs side by side.
 
-    One step of all runs is compared with a step of each run.
+    The gradients of a step with all runs are compared with the gradients of each run alone.
+
+    Returns:
+        The reason why the runs must train one by one, or None if they can train side by side.
     """
     try:
-        together = _gradients(model, train, runs, first=0)
+        together = _compute_gradients(model, train, runs, first=0)
     except (SubtuneError, RuntimeError) as error:
         cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
         return f"this model cannot compute several runs in one pass ({error_reason(cause)})"
     for number, gradient in enumerate(together):
-        [alone] = _gradients(model, train, [runs[number]], first=number)
+        [alone] = _compute_gradients(model, train, [runs[number]], first=number)
         if (gradient - alone).abs().max() > TOLERANCE * alone.abs().max():
-            return "this model computes other gradients for several runs in one pass"
+            return "the gradients of this model change if several runs share a pass"
     return None
 
 
-def _gradients(model: Encoder, train: Examples, runs: Sequence[Run], first: int) -> list[Tensor]:
-    """Return each run's gradients for one batch with dropout.
+def _compute_gradients(
+    model: Encoder, train: Examples, runs: Sequence[Run], first: int
+) -> list[Tensor]:
+    """Compute the gradients of each run for one batch with dropout.
 
-    Each run's values are shifted by its number, so that runs differ.
+    A multiple of the run's number is added to its trained values, because all runs start from the
+    same values and would otherwise have equal gradients.
 
     Args:
-        first: the number of the first run.
+        first: the number of the first run in ``runs``.
+
+    Returns:
+        For each run, a vector with the gradients of all its trained values.
     """
     index = np.arange(min(runs[0].recipe.batch_size, len(train)))
     seed = runs[0].seed
@@ -124,11 +141,11 @@ def _gradients(model: Encoder, train: Examples, runs: Sequence[Run], first: int)
         trained.write()
     masks = DropoutMasks(seed, model.device)
     computed = logits(model, pack(train, index, model), trained.weights(), masks)
-    # Factors must be unequal, because the gradients of a softmax's logits may sum to 0.
+    # Each logit gets a different factor, because the gradients of a softmax's logits may sum to 0.
     factors = torch.linspace(-1, 1, computed[0].numel(), device=model.device)
     (computed * factors.view_as(computed[0])).sum().backward()
     gradients = map(trained.gradients, range(len(runs)))
-    return [torch.cat([each.flatten() for each in of if each is not None]) for of in gradients]
+    return [torch.cat([g.flatten() for g in of_run if g is not None]) for of_run in gradients]
 
 
 def train_side_by_side(
@@ -139,18 +156,19 @@ def train_side_by_side(
     report: Report,
     checkpoints: Checkpoints | None = None,
 ) -> Iterator[tuple[str, Result]]:
-    """Train runs that share steps, as many side by side as fit into memory.
+    """Train runs that share their steps, as many side by side as fit into memory.
 
-    Except for rounding, and for dropout on a GPU, a run's result depends neither on the other runs
-    nor on their order. Runs with a common checkpoint continue from it. If memory is not enough for
-    a group, each half continues from its last checkpoint.
+    The result of a run depends neither on the other runs nor on their order, except for rounding
+    and, on a GPU, for dropout. Runs whose newest checkpoints are from the same step continue
+    together. If a group does not fit into memory, it is split in half, and each half continues from
+    its last checkpoint.
 
     Args:
-        runs: the runs by their ids.
-        report: a function that gets lines about each run's epochs.
+        runs: the runs, by id.
+        report: a function that logs a line per run and epoch.
 
     Yields:
-        A run's id and result, as soon as it is known.
+        The id and the result of each run, when its group has ended.
 
     Raises:
         StoppedError: the job was asked to stop.
@@ -158,31 +176,31 @@ def train_side_by_side(
     """
     model = check_padding(model, examples.values())
     if model.transformers is not None and model.transformers.sees_padding:
-        line = "padding changes this model's results: every pass has texts of one length"
+        line = "padding changes this model's results: each forward pass gets texts of equal length"
         report(line, WITHOUT_PADDING)
     waiting: list[list[str]] = []
     for ids in checkpoints.groups(runs) if checkpoints else [runs]:
-        alike = {run_id: runs[run_id] for run_id in ids}
-        waiting += split_into_groups(model, examples["train"], alike, report)
+        same_step = {run_id: runs[run_id] for run_id in ids}
+        waiting += split_into_groups(model, examples["train"], same_step, report)
     while waiting:
         ids = waiting.pop(0)
         keeper = Keeper(checkpoints, ids, report) if checkpoints else None
         try:
-            results = train(model, examples, task, [runs[one] for one in ids], report, keeper)
+            results = train(model, examples, task, [runs[run_id] for run_id in ids], report, keeper)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            waiting = [*_halves(ids, runs, error, report), *waiting]
+            waiting = [*_split_in_half(ids, runs, error, report), *waiting]
             continue
         yield from zip(ids, results, strict=True)
         if keeper:
             keeper.clear()
 
 
-def _halves(
+def _split_in_half(
     ids: list[str], runs: Mapping[str, Run], error: Exception, report: Report
 ) -> tuple[list[str], list[str]]:
-    """Return the halves of a group that does not fit into memory.
+    """Split a group that does not fit into memory into two halves.
 
     Raises:
         SubtuneError: the group is a single run.
@@ -190,13 +208,13 @@ def _halves(
     if len(ids) == 1:
         batch_size = runs[ids[0]].recipe.batch_size
         raise SubtuneError(
-            f"run {ids[0]} alone does not fit into memory with batch_size {batch_size}; "
-            "try a smaller batch_size or max_length, or a device with more memory "
+            f"run {ids[0]}: even alone, it does not fit into memory with batch_size {batch_size}; "
+            "use a smaller batch_size or max_length, or a device with more memory "
             f"({error_reason(error)})"
         ) from None
     half = len(ids) // 2
     sizes = f"{half} and {len(ids) - half}"
-    report(f"{len(ids)} runs side by side do not fit into memory: now {sizes}")
+    report(f"{len(ids)} runs side by side do not fit into memory: split into {sizes}")
     return ids[:half], ids[half:]
 
 
@@ -211,60 +229,68 @@ def train_runs(
     """Train runs that share a pretrained model and the splits of a task.
 
     Args:
-        specs: the runs, by their names in the log.
-        rankings: by ranking id, the rank of every entry, for masks.
-        report, checkpoints: arguments of `train_side_by_side`.
+        specs: the specs of the runs, by the name of the run in the log.
+        rankings: rankings by id, for runs with masks. A ranking maps the name of a tensor to the
+            rank of each of its entries.
+        report, checkpoints: as in `train_side_by_side`.
 
     Yields:
-        The name, the result and the examples of each run, as soon as it is done.
+        The name, the result and the examples of each run, as soon as the result is known.
     """
     ranked = {id: WholeTensors(parameters=tuple(ranks)) for id, ranks in rankings.items()}
-    # Each fold is read once: that takes as long as a short training.
-    divide = cache(partial(split_fold, examples["train"]))
-    alike: dict[Hashable, dict[str, tuple[str, RunSpec]]] = {}
+    # Folds are cached, because splitting off a fold takes as long as a short training.
+    split_off = cache(partial(split_fold, examples["train"]))
+    by_step: dict[Hashable, dict[str, tuple[str, RunSpec]]] = {}
     for name, spec in specs.items():
         if isinstance(spec.recipe, Fit):
-            task, own = spec.tokens.data.task, _own_examples(spec, examples, divide)
+            task, splits = spec.tokens.data.task, _select_examples(spec, examples, split_off)
             if spec.reads_texts:
-                result = tf_idf.fit(own, task, spec.recipe, spec.seed)
+                result = tf_idf.fit(splits, task, spec.recipe, spec.seed)
             else:
-                result = embeddings.fit(model, own, task, spec.recipe, spec.seed)
+                result = embeddings.fit(model, splits, task, spec.recipe, spec.seed)
             report(f"{name}  {epoch_line(result.history[0], 1, task)}")
-            yield name, result, own
+            yield name, result, splits
         else:
             key = spec.step_key(ranked, model.device.type == "cuda")
-            alike.setdefault(key, {})[spec.id] = name, spec
-    for named in alike.values():
+            by_step.setdefault(key, {})[spec.id] = name, spec
+    for named in by_step.values():
         _, first = next(iter(named.values()))
-        initial, own = add_modules(first, model), _own_examples(first, examples, divide)
+        initial, splits = add_modules(first, model), _select_examples(first, examples, split_off)
         runs = {}
         for id, (name, spec) in named.items():
-            entries, start = _entries(spec, initial, own["train"], rankings, checkpoints, report)
+            entries, start = _resolve_entries(
+                spec, initial, splits["train"], rankings, checkpoints, report
+            )
             runs[id] = Run(entries, spec.training_recipe, spec.seed, start, name)
         task = first.tokens.data.task
-        for id, result in train_side_by_side(initial, own, task, runs, report, checkpoints):
-            yield runs[id].name, result, own
+        for id, result in train_side_by_side(initial, splits, task, runs, report, checkpoints):
+            yield runs[id].name, result, splits
 
 
-def _own_examples(
+def _select_examples(
     spec: RunSpec,
     examples: Mapping[str, Examples],
-    divide: Callable[[TaskSpec, Fold], tuple[Examples, Examples]],
+    split_off: Callable[[TaskSpec, Fold], tuple[Examples, Examples]],
 ) -> Mapping[str, Examples]:
-    """Return a run's examples; its fold, if any, replaces the first evaluation split.
+    """Select the examples of a run, by split.
 
-    ``divide`` returns the training rows outside a fold, and those of the fold.
+    The fold of the run, if any, replaces the first evaluation split. A refit uses the training
+    split only.
+
+    Args:
+        split_off: a function that splits the training set into the examples outside a fold and
+            those of the fold.
     """
     fold, task = spec.recipe.fold, spec.tokens.data.task
     if spec.recipe.refit:
         return {"train": examples["train"]}
     if fold is None:
         return examples
-    others, judging = divide(task, fold)
-    return {**examples, "train": others, task.evaluation[0]: judging}
+    others, held_out = split_off(task, fold)
+    return {**examples, "train": others, task.evaluation[0]: held_out}
 
 
-def _entries(
+def _resolve_entries(
     spec: RunSpec,
     model: Encoder,
     train: Examples,
@@ -272,9 +298,12 @@ def _entries(
     checkpoints: Checkpoints | None,
     report: Report,
 ) -> tuple[Entries, Mapping[str, Tensor]]:
-    """Return a run's entries, and their initial values if these are not the model's."""
+    """Return the entries that a run trains, and initial tensors that differ from the model's.
+
+    Only runs with diff pruning have such initial tensors.
+    """
     if isinstance(spec.selection, DiffPruning):
-        # This folder is inside the run's folder, which is removed when the run is done.
+        # This folder is in the folder of the run, so that it is removed with the run's checkpoints.
         keeper = Keeper(checkpoints, [f"{spec.id}/first"], report) if checkpoints else None
         task, settings = spec.tokens.data.task, spec.selection.diff_pruning
         return first_training(model, train, task, spec.training_recipe, spec.seed, settings, keeper)
@@ -283,16 +312,19 @@ def _entries(
 
 
 def add_modules(spec: RunSpec, pretrained: Encoder) -> Encoder:
-    """Return the model of a run, with the modules that its selection adds.
+    """Add the adapters or PEFT modules of a run's selection to the pretrained model.
+
+    Returns:
+        The new model. If the selection adds no modules, it is the pretrained model itself.
 
     Raises:
-        SubtuneError: the model cannot have these modules.
+        SubtuneError: these modules cannot be added to the model.
     """
     match spec.selection:
         case Adapter(adapter=settings) if pretrained.transformers is None:
             return add_adapters(pretrained, settings, spec.seed)
         case Peft(peft=settings):
-            # Importing PEFT takes seconds and is only needed here.
+            # This import is local, because importing PEFT takes seconds and is rarely needed.
             from subtune.models.peft import inject_peft
 
             return inject_peft(pretrained, settings, spec.seed)

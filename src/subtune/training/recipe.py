@@ -1,4 +1,4 @@
-"""The training recipe for runs side by side, readable from top to bottom."""
+"""The training loop for runs that train side by side. Read this file from top to bottom."""
 
 import math
 import time
@@ -30,23 +30,24 @@ from subtune.training.training_set import to_original_unit, training_set
 from subtune.training.training_step import AdamW, Graphs, learning_rate_at
 from subtune.training.values import TrainedValues, mean_changes
 
-# With more tokens in all runs and epochs, compiled operations save a GPU more time than compiling
-# takes. With BERT-base on RTE, an H200 saved 0.7 s per million tokens.
+# Operations are compiled if the runs train on at least this many tokens in all epochs together.
+# Compiling then saves a GPU more time than it takes: 0.7 s per million tokens with BERT-base on RTE
+# on an H200.
 TOKENS_WORTH_COMPILING = 20_000_000
-DIVERGED = "the loss or a prediction is not finite: this run ends here"
+DIVERGED = "the loss or a prediction is not finite: training of this run stops"
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run that trains.
+    """What the training loop needs to know about a run.
 
     Attributes:
-        entries: what the run trains.
-        recipe: how it trains.
-        seed: the seed of everything that is drawn.
-        start: tensors that replace the model's own initial values; they differ only in entries that
-            train.
-        name: the run's name in the log.
+        entries: what the run trains of each tensor, by tensor name.
+        recipe: the hyperparameters.
+        seed: the seed of all random numbers.
+        start: by name, tensors that replace those of the pretrained model as initial values. They
+            differ from the pretrained tensors only in trained entries.
+        name: the name of the run in the log.
     """
 
     entries: Entries
@@ -66,28 +67,33 @@ def train(
 ) -> list[Result]:
     """Fine-tune several runs of a pretrained model side by side.
 
-    Runs share batches, frozen weights, seed and recipe; each has its own entries and learning rate.
-    Except for rounding, a run's result does not depend on the others; on a GPU, only the dropout of
-    attention weights does. A run whose loss or predictions are not finite at an epoch's end stops
-    there, and the others continue.
+    The runs share batches, frozen weights and the seed. Their recipes differ only in the learning
+    rate, and each run trains its own entries. The result of a run does not depend on the other
+    runs, except for rounding and, on a GPU, for the dropout of attention weights. If the loss or a
+    prediction of a run is not finite at the end of an epoch, this run stops and the others
+    continue.
 
     Args:
-        examples: the training split and the evaluation splits, if any.
-        runs: their seed draws the classifier, the initial low-rank updates, the order of examples
-            and dropout.
-        report: a function that gets lines about each run's epochs. A line begins with the run's
-            name.
-        keeper: writes checkpoints between steps, and reads the checkpoints of an earlier attempt.
-            On a CPU, a resumed group gives bit-identical results to an uninterrupted group.
+        examples: the training split and the evaluation splits, if any, by name.
+        runs: the runs. Their common seed draws the classifier, the initial low-rank updates, the
+            order of examples, and dropout.
+        report: a function that logs a line per run and epoch, which begins with the name of the
+            run.
+        keeper: an object that writes checkpoints between steps. If an earlier attempt left a
+            checkpoint, training continues from it. On a CPU, the results are then bit-identical to
+            those of an uninterrupted training.
+
+    Returns:
+        The result of each run, in the order of ``runs``.
 
     Raises:
-        StoppedError: the keeper was asked to stop.
+        StoppedError: the job was asked to stop.
     """
     group = _Group(model, examples, task, runs, report)
     start = keeper.newest() if keeper else None
     if start is not None:
         report(f"{runs[0].name}  {group.restore(start)}")
-        # The tensors of the checkpoint are copied.
+        # `restore` copies the tensors of the checkpoint, so their memory can be freed.
         del start
     while group.running:
         for batch in group.batches_left():
@@ -106,15 +112,18 @@ def train(
     return group.results
 
 
-class _SideBySide:
-    """What belongs to each of the runs that train side by side, in the order of their positions.
+class _RunningGroup:
+    """The runs of a group that have not ended, with their trained values and optimizers.
+
+    A *position* is an index among these ``k`` runs. A *number* is an index among all runs of the
+    group.
 
     Attributes:
-        numbers: the place of each run in its group.
-        values: the trained values.
-        optimizers: each steps the values of its run.
-        losses: each run's sum of losses in this epoch, ``[k]``.
-        graphs: captured steps of these runs; None on a CPU.
+        numbers: the number of the run at each position.
+        values: the trained values of these runs.
+        optimizers: the optimizer of each run.
+        losses: the losses of each run, summed over this epoch, ``[k]``.
+        graphs: the CUDA graphs that replay steps of these runs; None on a CPU.
     """
 
     def __init__(self, count: int, recipe: Recipe, values: TrainedValues, graphs: Graphs | None):
@@ -129,7 +138,7 @@ class _SideBySide:
         return len(self.numbers)
 
     def keep(self, positions: Sequence[int]) -> None:
-        """Drop all runs but those at these positions, whose losses begin again at 0."""
+        """Keep only the runs at these positions, and reset their losses to 0."""
         self.numbers = [self.numbers[position] for position in positions]
         if not positions:
             return
@@ -141,11 +150,11 @@ class _SideBySide:
         self.graphs = self.graphs and self.graphs.of_fewer(len(positions))
 
     def state(self, position: int) -> State:
-        """Return the state of a run, for `restore`."""
+        """Return the state of the run at a position, from which `restore` continues."""
         return {"optimizer": self.optimizers[position].state(), "loss": self.losses[position]}
 
     def restore(self, states: Sequence[State]) -> None:
-        """Continue from the state of each run."""
+        """Continue from the states of the runs, in the order of their positions."""
         for position, state in enumerate(states):
             self.optimizers[position].restore(state["optimizer"])
             self.losses[position] = state["loss"]
@@ -156,10 +165,10 @@ class _Group:
     """The state of a group of runs between two steps.
 
     Attributes:
-        results: what is known of each run until now.
+        results: the result of each run so far, by the number of the run.
         running: the runs that have not ended.
         epoch: the current epoch, from 1 to ``last_epoch``.
-        step: the number of steps that are done, from 0 to ``steps``.
+        step: the number of completed steps, from 0 to ``steps``.
     """
 
     def __init__(
@@ -173,83 +182,90 @@ class _Group:
         self._model, self._examples, self._task, self._runs = model, examples, task, runs
         recipe, seed = runs[0].recipe, runs[0].seed
         self._recipe, self._seed, self.device = recipe, seed, model.device
-        self._order = np.random.default_rng(seed)
-        self._training = training_set(examples["train"], task, recipe, self._order, model.device)
-        # Losses of an epoch are sums over examples, or over their words.
+        self._order_generator = np.random.default_rng(seed)
+        self._training = training_set(
+            examples["train"], task, recipe, self._order_generator, model.device
+        )
+        # The loss of an epoch is a mean over examples or, in token classification, over words. So
+        # the summed losses are divided by their number, or by the sum of their label weights.
         labels = torch.from_numpy(self._training.examples.labels_at(self._training.index))
-        self._total = task.of_kind.loss_divisor(
+        self._loss_divisor = task.of_kind.loss_divisor(
             labels.to(model.device), self._training.label_weights
         )
-        self._batches = self._batches_of_epoch()
+        self._batches = self._draw_batches()
         self._masks = DropoutMasks(seed, model.device)
-        self._frozen = self._in_steps = cast_frozen_weights(model, recipe.precision)
+        self._frozen = self._training_model = cast_frozen_weights(model, recipe.precision)
         self.results = [Result(count_trained(run.entries, model.shapes)) for run in runs]
         self.steps = len(self._batches) * recipe.epochs
         self.last_epoch = recipe.refit or recipe.epochs
         self.epoch, self.step = 1, 0
-        # Each run's share of the seconds of this epoch's steps.
+        # The duration of the steps of this epoch in seconds, divided by the number of runs.
         self._seconds = 0.0
-        values, graphs = self._initial_values(), None
+        values, graphs = self._build_values(), None
         if self.device.type == "cuda":
-            self._compile_if_worth_it(report)
+            self._compile_operations(report)
             graphs = Graphs(len(runs), self._masks.generators, report)
-        self.running = _SideBySide(len(runs), recipe, values, graphs)
+        self.running = _RunningGroup(len(runs), recipe, values, graphs)
 
-    def _initial_values(self) -> TrainedValues:
+    def _build_values(self) -> TrainedValues:
         initial = with_new_classifier(self._model, self._seed)
-        # A run with its own initial values is trained by itself.
+        # Groups have a single run if it replaces initial values, so the first run is enough.
         initial = replace(initial, parameters={**initial.parameters, **self._runs[0].start})
         rows = {}
-        # Weight decay also changes the embeddings of words that no text has.
+        # Without weight decay, only the embeddings of tokens in the training set change.
         if not self._recipe.weight_decay:
             rows = rows_read(self._training.examples, self._training.index, self._model)
         entries = [run.entries for run in self._runs]
         return TrainedValues(initial, entries, self._seed, self._frozen, rows)
 
-    def _compile_if_worth_it(self, report: Callable[[str], None]) -> None:
-        """Compile operations of a packed family's model, if the runs train long enough."""
+    def _compile_operations(self, report: Callable[[str], None]) -> None:
+        """Compile operations of a packed family if this saves more time than compiling takes."""
         training = self._training
         tokens = int(training.examples.lengths[training.index].sum()) * self._recipe.epochs
         if self._model.transformers is None and tokens * len(self._runs) >= TOKENS_WORTH_COMPILING:
             model = self._frozen
             fused = fuse_operations(model.config, model.parameters, report)
-            self._in_steps = replace(model, fused=fused)
+            self._training_model = replace(model, fused=fused)
 
     def batches_left(self) -> list[np.ndarray]:
-        """Return this epoch's remaining batches, as places in the index of the training set."""
+        """Return the remaining batches of this epoch, as positions in the training set's index."""
         before = (self.epoch - 1) * len(self._batches)
         return self._batches[self.step - before :]
 
     def train_batch(self, batch: np.ndarray) -> None:
-        """Take one step of every run."""
+        """Take one step of every run with the same batch.
+
+        Args:
+            batch: positions in the index of the training set.
+        """
         started = time.monotonic()
         train = self._training.examples
         index = sort_by_length(self._training.index[batch], train.lengths)
-        alike = micro_batches(index, train.lengths[index], self._model)
+        parts = micro_batches(index, train.lengths[index], self._model)
         graphs, module = self.running.graphs, self._model.transformers
         sees_padding = module is not None and module.sees_padding
-        # A batch of a fixed shape ends with padding.
+        # CUDA graphs need batches of a fixed shape, which end with padding.
         fixed_shape = graphs is not None and not sees_padding
-        batches = [pack(train, part, self._model, fixed_shape) for part in alike]
+        batches = [pack(train, part, self._model, fixed_shape) for part in parts]
         recipes = [self._runs[number].recipe for number in self.running.numbers]
         rates = [learning_rate_at(self.step, self.steps, recipe) for recipe in recipes]
         if graphs is None:
-            self._step(batches, rates)
+            self._update_values(batches, rates)
         else:
-            graphs.take(self._step, batches, rates)
+            graphs.take(self._update_values, batches, rates)
         self.step += 1
         self._seconds += (time.monotonic() - started) / len(self.running)
 
-    def _step(self, batches: Sequence[Packed], rates: Sequence[float | Tensor]) -> None:
-        """Compute gradients and update the values of every run."""
+    def _update_values(self, batches: Sequence[Packed], rates: Sequence[float | Tensor]) -> None:
+        """Compute the gradients of every run, and update its trained values."""
         running, values = self.running, self.running.values
         kind, weights = self._task.of_kind, self._training.label_weights
         labels = sum(kind.loss_divisor(packed.labels, weights) for packed in batches)
-        # A capture that failed may have left gradients.
+        # If capturing this step failed before, gradients may be left over.
         values.clear()
         for packed in batches:
             with autocast(self.device, self._recipe.precision):
-                predicted = logits(self._in_steps, packed, values.weights(), self._masks)
+                predicted = logits(self._training_model, packed, values.weights(), self._masks)
             losses = kind.losses(predicted, packed.labels, packed.read_of, weights)
             (losses.sum() / labels).backward()
             running.losses += losses.detach()
@@ -260,21 +276,25 @@ class _Group:
         values.write()
 
     def passes_left(self) -> list[list[int]]:
-        """Return, for each pass, the positions of the runs that it evaluates in this epoch."""
-        # A checkpoint may lie between the evaluations of an epoch.
+        """Return the positions of the runs that each remaining evaluation pass computes."""
+        # After a checkpoint is read, some runs may have been evaluated in this epoch already.
         epochs = [len(self.results[number].history) for number in self.running.numbers]
         left = [position for position, done in enumerate(epochs) if done < self.epoch]
-        # On a CPU, sharing a pass saves no time.
+        # On a CPU, evaluating several runs in one pass saves no time.
         size = 1 if self.device.type == "cpu" else len(self.running)
         return [left[start : start + size] for start in range(0, len(left), size)]
 
     @torch.no_grad()
     def evaluate(self, positions: Sequence[int]) -> list[int]:
-        """Evaluate runs in one pass at an epoch's end; return their places in the group."""
+        """Evaluate the runs at these positions in one pass, at the end of an epoch.
+
+        Returns:
+            The numbers of these runs in the group.
+        """
         started = time.monotonic()
         running, unit = self.running, self._training.unit
-        # Reading the losses waits for a GPU, so that the seconds include all its work.
-        means = (running.losses / self._total).tolist()
+        # Reading the losses waits for the GPU, so the measured time includes all its work.
+        means = (running.losses / self._loss_divisor).tolist()
         shared = self._frozen, self._examples, self._task, self._recipe.precision
         evaluations = evaluate(*shared, running.values.weights(positions), unit)
         seconds = self._seconds + (time.monotonic() - started) / len(positions)
@@ -288,7 +308,7 @@ class _Group:
                 result.delta = running.values.delta(position)
             if result.has_ended(self._runs[number].recipe):
                 parameters = self._model.parameters
-                # The values of a checkpoint are on the CPU.
+                # After a checkpoint is read, the delta is on the CPU.
                 delta = {key: values.to(self.device) for key, values in result.delta.items()}
                 delta = to_original_unit({} if result.diverged else delta, parameters, unit)
                 result.changes = mean_changes(parameters, delta)
@@ -297,14 +317,14 @@ class _Group:
 
     def end_epoch(self) -> None:
         """Drop runs that have ended, and begin the next epoch."""
-        self._drop_ended()
-        # Captured steps add to these losses.
+        self._drop_ended_runs()
+        # The losses are zeroed in place, because CUDA graphs keep the address of this tensor.
         self.running.losses.zero_()
         self.epoch += 1
         self._seconds = 0.0
-        self._batches = self._batches_of_epoch()
+        self._batches = self._draw_batches()
 
-    def _drop_ended(self) -> None:
+    def _drop_ended_runs(self) -> None:
         left = [
             position
             for position, number in enumerate(self.running.numbers)
@@ -314,27 +334,31 @@ class _Group:
             self.running.keep(left)
 
     def states(self) -> list[State]:
-        """Return each run's state, from which training can continue."""
+        """Return the state of each run, from which `restore` continues."""
         shared: State = {"epoch": self.epoch, "step": self.step, "seconds": self._seconds}
-        shared |= {"order": self._order_of_epoch, "masks": self._masks.state()}
+        shared |= {"order": self._order_state, "masks": self._masks.state()}
         states = [shared | result.state() for result in self.results]
         for position, number in enumerate(self.running.numbers):
             states[number] |= self.running.state(position)
         return states
 
     def restore(self, states: Sequence[State]) -> str:
-        """Continue from each run's state after the same step; return a line for the log.
+        """Continue from the states of all runs, which must be from the same step.
 
-        On another kind of device, dropout masks are drawn from a new seed, which the line names.
+        If the states were written on another kind of device, dropout masks are drawn from a new
+        seed.
+
+        Returns:
+            A line for the log, which states the step and the new seed, if any.
         """
         shared = states[0]
         self.epoch, self.step = shared["epoch"], shared["step"]
         self._seconds = shared["seconds"]
-        self._order.bit_generator.state = shared["order"]
-        self._batches = self._batches_of_epoch()
+        self._order_generator.bit_generator.state = shared["order"]
+        self._batches = self._draw_batches()
         for result, state in zip(self.results, states, strict=True):
             result.restore(state)
-        self._drop_ended()
+        self._drop_ended_runs()
         self.running.restore([states[number] for number in self.running.numbers])
         line = f"continues from step {self.step} of {self.steps}"
         masks, generators = shared["masks"]
@@ -347,6 +371,8 @@ class _Group:
             line += f", from {was} to {now}: dropout masks are drawn from the new seed {seed}"
         return line
 
-    def _batches_of_epoch(self) -> list[np.ndarray]:
-        self._order_of_epoch = self._order.bit_generator.state
-        return shuffled_batches(len(self._training.index), self._recipe.batch_size, self._order)
+    def _draw_batches(self) -> list[np.ndarray]:
+        self._order_state = self._order_generator.bit_generator.state
+        return shuffled_batches(
+            len(self._training.index), self._recipe.batch_size, self._order_generator
+        )

@@ -1,4 +1,4 @@
-"""Runs that train and are recorded, and the models of recorded runs."""
+"""Train and record runs, and predict with the models of recorded runs."""
 
 import contextlib
 import json
@@ -36,7 +36,7 @@ from subtune.training.groups import add_modules, train_runs
 from subtune.training.training_set import training_examples
 from subtune.training.values import Delta, changed_tensors
 
-# Packages whose versions are recorded in addition to this package's.
+# Packages whose versions are recorded, in addition to the version of this package.
 PACKAGES = ("torch", "transformers", "peft", "tokenizers", "datasets")
 
 
@@ -50,36 +50,40 @@ def train_and_record(
     checkpoints: Checkpoints | None = None,
     scored_runs: Collection[str] = (),
 ) -> None:
-    """Train the runs of a sweep that are not recorded, and record each as soon as it is done.
+    """Train the runs of a sweep that are not recorded yet.
+
+    Each run is recorded as soon as it has ended.
 
     Args:
-        specs: the runs, which share model and tokens. Runs that appear twice are trained once.
+        specs: the specs of the runs, which share the model and the token ids. If a spec appears
+            twice, the run is trained once.
         store: the directory of records.
         model: the pretrained model.
-        tokens: the task's token ids, by split.
-        rankings: by ranking id, the rank of every entry, for runs that train a top fraction.
-        report: a function that gets lines about every epoch and record.
-        checkpoints: the sweep's checkpoints; without them an interrupted run starts again.
-        scored_runs: ids of the runs that are also scored on their training rows.
+        tokens: the token ids of the task, by split.
+        rankings: rankings by id, for runs with masks. A ranking maps the name of a tensor to the
+            rank of each of its entries.
+        report: a function that logs a line per epoch and per record.
+        checkpoints: the checkpoints of the sweep. Without them, an interrupted run starts again.
+        scored_runs: ids of the runs that are also scored on their training examples.
 
     Raises:
         StoppedError: the job was asked to stop.
         SubtuneError: a record cannot be written.
     """
-    examples = _examples(specs[0], model, tokens)
+    examples = _build_examples(specs[0], model, tokens)
     missing = {spec.id: spec for spec in specs if not records.is_recorded(store, spec.id)}
     by_name = {f"run {number}": spec for number, spec in enumerate(missing.values(), 1)}
     for name, spec in by_name.items():
         report(f"{name}  {spec.id}  {spec.selection.canonical()}  {spec.recipe.canonical()}")
     origin = provenance(model.device)
 
-    def report_and_note(line: str, field: str | None = None) -> None:
-        """Report a line, and add it to the provenance of later records if it has a field there."""
+    def report_and_record(line: str, field: str | None = None) -> None:
+        """Log a line, and add it to the provenance of later records if a field is given."""
         if field:
             origin[field] = line
         report(line)
 
-    trained = train_runs(model, examples, by_name, rankings, report_and_note, checkpoints)
+    trained = train_runs(model, examples, by_name, rankings, report_and_record, checkpoints)
     for number, (name, result, own) in enumerate(trained, 1):
         spec = by_name[name]
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -90,8 +94,10 @@ def train_and_record(
         report(f"recorded {number}/{len(by_name)}: {spec.id}")
 
 
-def _examples(spec: RunSpec, model: Encoder, tokens: datasets.DatasetDict) -> dict[str, Examples]:
-    """Return a run's examples by split, with the tokens that its classifier or regression reads."""
+def _build_examples(
+    spec: RunSpec, model: Encoder, tokens: datasets.DatasetDict
+) -> dict[str, Examples]:
+    """Build the examples of a run by split, with the tokens that its head or regression reads."""
     reads = model.reads
     if isinstance(spec.recipe, Fit):
         reads = embeddings.tokens_pooled(spec.model, model)
@@ -106,30 +112,31 @@ def write_record(
     examples: Mapping[str, Examples],
     origin: Mapping[str, Any],
 ) -> None:
-    """Write a run's record with `subtune.runs.records.write_files`.
+    """Write the files of a run's record with `subtune.runs.records.write_files`.
 
     Args:
         store: the directory of records.
-        spec: the run.
-        result: what its training gave.
-        examples: the run's examples by split.
+        examples: the examples of the run, by split.
         origin: the content of ``provenance.json``.
     """
     task = spec.tokens.data.task
-    # TF-IDF reads whole texts.
+    # TF-IDF reads whole texts, so no text is truncated.
     share_read = None if spec.reads_texts else examples["train"].share_read
 
     def fill(folder: Path) -> None:
-        _write_json(folder / "scores.json", _outcome(result, share_read))
+        _write_json(folder / "scores.json", _scores_content(result, share_read))
         _write_json(folder / "provenance.json", origin)
         pd.DataFrame(result.history).to_csv(folder / "history.csv", index=False)
-        predictions = _predictions(task, result.best.predictions, examples)
+        predictions = _merge_predictions(task, result.best.predictions, examples)
         predictions.to_parquet(folder / "predictions.parquet", index=False)
         if not result.diverged:
-            tables = (_predictions(task, of.predictions, examples) for of in result.evaluations)
-            every = pd.concat(dict(enumerate(tables, 1)), names=["epoch"]).reset_index("epoch")
-            every = every.drop(columns=["label", "answers"], errors="ignore")
-            every.to_parquet(folder / records.EPOCHS, index=False, compression="zstd")
+            by_epoch = {
+                epoch: _merge_predictions(task, evaluation.predictions, examples)
+                for epoch, evaluation in enumerate(result.evaluations, 1)
+            }
+            epochs = pd.concat(by_epoch, names=["epoch"]).reset_index("epoch")
+            epochs = epochs.drop(columns=["label", "answers"], errors="ignore")
+            epochs.to_parquet(folder / records.EPOCHS, index=False, compression="zstd")
         changes = [(name, *change) for name, change in result.changes.items()]
         table = pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"])
         table.to_csv(folder / "changes.csv", index=False)
@@ -138,14 +145,13 @@ def write_record(
     records.write_files(store, spec, fill)
 
 
-def _outcome(result: Result, share_read: float | None) -> dict[str, Any]:
+def _scores_content(result: Result, share_read: float | None) -> dict[str, Any]:
     """Return the content of ``scores.json``.
 
     Args:
-        result: what the run's training gave.
-        share_read: the share of tokens that the model read after texts were cut, if it is known.
+        share_read: the share of the texts' tokens that is left after truncation; None if unknown.
     """
-    # JSON holds only finite numbers.
+    # JSON has no NaN.
     scores = {
         split: {
             metric: value if math.isfinite(value) else None for metric, value in by_metric.items()
@@ -167,10 +173,10 @@ def _write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
-def _predictions(
+def _merge_predictions(
     task: TaskSpec, by_split: Mapping[str, np.ndarray], examples: Mapping[str, Examples]
 ) -> pd.DataFrame:
-    """Return the predictions of all splits in one table."""
+    """Merge the predictions of all splits into one table, with a column ``split``."""
     if not by_split:
         return pd.DataFrame(columns=["split", "idx", "label"])
     parts = []
@@ -182,12 +188,13 @@ def _predictions(
 
 
 def provenance(device: torch.device) -> dict[str, Any]:
-    """Return what a record says about the job that trained its run.
+    """Describe the job that trains a run, for its record.
 
     Returns:
-        ``device`` and ``threads``; ``commit``: the commit of this code's repository, with
-        ``-dirty`` at its end if files were changed, or None outside a repository; ``versions``:
-        the versions of Python and of packages that affect results.
+        A mapping with the keys ``device`` (the name of the device), ``threads`` (the number of CPU
+        threads of torch), ``commit`` and ``versions`` (of Python and of the packages that affect
+        results). The commit is that of the repository with this code, and ends with ``-dirty`` if
+        files were changed. Outside a repository, it is None.
     """
     versions = {"python": platform.python_version(), "subtune": VERSION}
     versions |= {name: version(name) for name in PACKAGES}
@@ -204,28 +211,27 @@ def provenance(device: torch.device) -> dict[str, Any]:
     }
 
 
-# The columns that every table of predictions has.
+# An empty table with the columns that all tables of predictions have in common.
 NO_PREDICTIONS = pd.DataFrame({"run": [], "split": [], "idx": []})
 
 
 def score_training_rows(
     spec: RunSpec, model: Encoder, delta: Delta, train: Examples
 ) -> dict[str, float]:
-    """Return a run's metrics on the rows on which it trained.
+    """Compute the metrics of a run on the examples on which it was trained.
 
-    The metrics are NaN if the run diverged, so that ``delta`` is empty, or if a prediction is not
-    finite.
+    All metrics are NaN if the run diverged, or if a logit is not finite.
 
     Args:
         model: the pretrained model.
-        delta: the values that the run changed.
-        train: the training split, without the rows of the run's fold.
+        delta: the tensors that the run changed; empty if the run diverged.
+        train: the training split, without the examples of the run's fold.
     """
     task = spec.tokens.data.task
     training = training_examples(train, spec.recipe, np.random.default_rng(spec.seed))
     examples = train.select(np.sort(training))
     if delta:
-        logits = _logits(spec, model, delta, examples)
+        logits = _compute_logits(spec, model, delta, examples)
         if np.isfinite(logits).all():
             predictions = task.of_kind.predict(examples, logits)
             return task.of_kind.score(task, task.of_kind.prediction_table(examples, predictions))
@@ -235,15 +241,20 @@ def score_training_rows(
 def predict_test_rows(
     store: Path, specs: Iterable[RunSpec], model: Encoder, tokens: datasets.DatasetDict
 ) -> pd.DataFrame:
-    """Return predictions of one task's runs on its test splits, if there are any.
+    """Predict the test splits of a task with its recorded runs.
 
-    ``model`` is the pretrained model, and ``tokens`` has the test splits.
+    Args:
+        store: the directory of records.
+        specs: the specs of the runs.
+        model: the pretrained model.
+        tokens: the token ids of the test splits; it may be empty.
 
     Returns:
-        ``run``, ``split``, and the columns of the kind's table without labels.
+        A table with the columns ``run`` (its id), ``split``, and those of the task kind's
+        prediction table without labels.
 
     Raises:
-        SubtuneError: a run's delta cannot be read, or the run diverged.
+        SubtuneError: the delta of a run cannot be read, or the run diverged.
     """
     parts = [NO_PREDICTIONS]
     for spec in specs:
@@ -259,34 +270,42 @@ def predict_test_rows(
 def predict_logits(
     store: Path, spec: RunSpec, model: Encoder, split: datasets.Dataset
 ) -> tuple[Examples, np.ndarray]:
-    """Return a split's examples, as a run reads them, and its logits ``[q, o]`` for them.
+    """Compute the logits of a recorded run on a split.
 
-    ``model`` is the pretrained model, and ``split`` has token ids.
+    Args:
+        store: the directory of records.
+        model: the pretrained model.
+        split: the token ids of the split.
+
+    Returns:
+        The examples of the split, and their logits ``[q, o]``.
 
     Raises:
-        SubtuneError: the run's delta cannot be read, or the run diverged.
+        SubtuneError: the delta of the run cannot be read, or the run diverged.
     """
     is_fitted = isinstance(spec.recipe, Fit)
     examples = Examples(split, tokens_pooled(spec.model, model) if is_fitted else model.reads)
-    return examples, _logits(spec, model, records.read_delta(store, spec.id), examples)
+    return examples, _compute_logits(spec, model, records.read_delta(store, spec.id), examples)
 
 
 def pretrained_directory(layout: Layout, spec: RunSpec) -> str:
-    """Return the directory of the model that a run started from.
+    """Return the directory of the pretrained model that a run fine-tuned.
 
     Raises:
-        SubtuneError: the model is missing.
+        SubtuneError: the directory is missing.
     """
     directory = layout.model(spec.model.id)
     if not Path(directory).is_dir():
-        raise SubtuneError(f"found no pretrained model {directory}, which the run started from")
+        raise SubtuneError(f"{directory}: this directory is missing, expected the pretrained model")
     return directory
 
 
 def with_delta(spec: RunSpec, model: Encoder, delta: Mapping[str, Any]) -> Encoder:
-    """Return the pretrained model of a run with the values that the run changed.
+    """Return a copy of the pretrained model with the tensors that a run changed.
 
-    ``delta`` has arrays or tensors by their keys in a file.
+    Args:
+        model: the pretrained model.
+        delta: arrays or tensors, by their keys in the file of a delta.
     """
     initial = add_modules(spec, model)
     tensors = {key: torch.as_tensor(v, device=model.device) for key, v in delta.items()}
@@ -294,14 +313,14 @@ def with_delta(spec: RunSpec, model: Encoder, delta: Mapping[str, Any]) -> Encod
     return replace(initial, parameters=initial.parameters | changed)
 
 
-def _logits(
+def _compute_logits(
     spec: RunSpec, model: Encoder, delta: Mapping[str, Any], examples: Examples
 ) -> np.ndarray:
-    """Return a run's logits ``[q, o]`` for examples; ``model`` is the pretrained model."""
+    """Compute the logits ``[q, o]`` of a run from the pretrained model and the run's delta."""
     if isinstance(spec.recipe, Fit):
-        # A regression on embeddings reads the model as it was pretrained.
+        # A regression on embeddings uses the pretrained model without changes.
         bias, weight = (np.asarray(values) for _, values in sorted(delta.items()))
         model = check_padding(model, [examples], hidden_states)
         return features(model, examples, np.arange(len(examples))) @ weight.T + bias
-    proven = check_padding(with_delta(spec, model, delta), [examples])
-    return split_logits(proven, examples, spec.recipe.precision)[0]
+    trained = check_padding(with_delta(spec, model, delta), [examples])
+    return split_logits(trained, examples, spec.recipe.precision)[0]

@@ -1,11 +1,11 @@
-"""Regressions on TF-IDF of words and letters: the method that needs no pretrained model.
+"""Regressions on TF-IDF features of words and characters, a method without a pretrained model.
 
-Features are the words and pairs of words of a text, and the strings of two to five letters within
-its words, as scikit-learn's ``TfidfVectorizer`` weighs them. Numbers are predicted by ridge
-regression. Classes are predicted by a logistic regression of each class against all others, and
-several labels by one of each label.
+The features are word unigrams and bigrams, and character n-grams of two to five characters within
+words, weighted by scikit-learn's ``TfidfVectorizer``. Ridge regression predicts numbers. Logistic
+regressions predict classes, each class against all others. A multi-label task has one logistic
+regression per label.
 
-Shapes: ``n`` rows, ``f`` features, ``o`` outputs, ``k`` regressions.
+Shapes: ``n`` rows of the dataset, ``f`` features, ``o`` outputs, ``k`` regressions.
 """
 
 import time
@@ -24,19 +24,21 @@ from subtune.training.embeddings import ABSENT, STEPS, end_fit
 from subtune.training.evaluation import Result
 from subtune.training.training_set import training_examples
 
-# Words and pairs of words. Punctuation is a word, so that every text has one.
+# Word unigrams and bigrams. Punctuation counts as a word, so that every text has at least one word.
 WORDS: dict[str, Any] = {"token_pattern": r"\w+|[^\w\s]+", "ngram_range": (1, 2)}
-# Strings of two to five letters within a word and the spaces around it.
+# Character n-grams within a word, including the space before and after the word.
 LETTERS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (2, 5)}
-# The most features of words, and of letters: the most frequent ones are kept.
+# The maximum number of word features, and of character features. The most frequent ones are used.
 FEATURES = 100_000
-# The inverse penalty of logistic regression. Of 1, 10 and 100, it is best or close to it on SST-2
-# and CoLA, with 1,000 and with 5,000 rows.
+# The inverse penalty ``C`` of logistic regression. Among 1, 10 and 100, the value 10 is the best or
+# close to the best on SST-2 and CoLA, with 1,000 and with 5,000 training examples.
 INVERSE_PENALTY = 10
-# A regression is fitted to so many rows that ``letters * (READING + k)`` is at most this:
-# half a minute on a core. Reading a letter takes as long as `READING` regressions on it.
+# The number of rows is limited so that ``characters * (READING + k)`` is at most `MOST_WORK`, which
+# takes half a minute on a core. Computing the features of a character takes as long as fitting
+# `READING` regressions to them.
 MOST_WORK, READING = 2.5e8, 35
-# The code for a task with classes, in three lines.
+# Code that fits this regression for a task with classes. The message that refuses to export such a
+# run shows it.
 SCIKIT_LEARN = (
     f"words = TfidfVectorizer(sublinear_tf=True, **{WORDS}); "
     f"letters = TfidfVectorizer(sublinear_tf=True, **{LETTERS}); "
@@ -44,19 +46,19 @@ SCIKIT_LEARN = (
     ".fit(texts, labels)"
 )
 
-# The texts of rows, by column: one list, or two for pairs.
+# One sequence of texts per text column: one column for single texts, two for pairs.
 Texts = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
 class TextRegression:
-    """A fitted regression.
+    """A fitted regression on TF-IDF features.
 
     Attributes:
-        task: the task.
-        vectorizer: the fitted vectorizer.
-        weight: ``[f, k]``; a task with two classes has one regression.
-        bias: ``[k]``.
+        task: the task that the regression predicts.
+        vectorizer: the fitted vectorizer from scikit-learn.
+        weight: the coefficients ``[f, k]``. A task with two classes has one regression.
+        bias: the intercepts ``[k]``.
     """
 
     task: TaskSpec
@@ -65,27 +67,36 @@ class TextRegression:
     bias: np.ndarray
 
     def predict_logits(self, texts: Texts) -> np.ndarray:
-        """Return logits ``[n, o]`` of rows, or the predicted numbers of a regression."""
+        """Compute the logits ``[n, o]`` of texts. If the labels are numbers, these are predicted.
+
+        Args:
+            texts: the texts of ``n`` rows, by column.
+        """
         return self.logits(join_features([self.vectorizer.transform(column) for column in texts]))
 
     def logits(self, features: Any) -> np.ndarray:
-        """Return logits ``[n, o]`` from features ``[n, f]``."""
-        found = np.asarray(features @ self.weight + self.bias, "f")
+        """Compute logits ``[n, o]`` from features ``[n, f]``."""
+        decisions = np.asarray(features @ self.weight + self.bias, "f")
         if self.task.of_kind.problem_type != "single_label_classification":
-            return found
+            return decisions
         if self.task.outputs == 2:
-            return np.hstack([-found / 2, found / 2])
-        # The softmax of these is each class's probability, divided by their sum.
-        return -np.logaddexp(0, -found)
+            return np.hstack([-decisions / 2, decisions / 2])
+        # These are log-probabilities of the one-against-all regressions. Their softmax divides the
+        # probability of each class by the sum over classes.
+        return -np.logaddexp(0, -decisions)
 
 
 def fit(examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int) -> Result:
-    """Fit a regression to the texts of training rows, and return its predictions.
+    """Fit a regression to the texts of the training set, and evaluate it.
 
     Args:
-        examples: the training split and the evaluation splits, if any, with the texts of their
-            rows (`subtune.data.load.read_examples`).
-        seed: the seed of the training rows.
+        examples: the training split and the evaluation splits, if any, by name. They must contain
+            texts, as `subtune.data.load.read_examples` returns them.
+        seed: the seed that draws the training examples.
+
+    Returns:
+        The scores, and predictions for the evaluation splits. There is no delta, because no
+        pretrained model is changed.
     """
     started = time.monotonic()
     regression, features, index = fit_texts(examples["train"], task, recipe, seed)
@@ -95,7 +106,7 @@ def fit(examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int
     }
     fitted = {"classifier.weight": regression.weight, "classifier.bias": regression.bias}
     result = Result(regression.weight.size + regression.bias.size)
-    # Nothing but a classifier is trained.
+    # The method trains only a classifier, so its changes are the weights themselves.
     result.changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     logits = regression.logits(features)
     return end_fit(result, task, examples, index, recipe, logits, computed, started)
@@ -104,14 +115,19 @@ def fit(examples: Mapping[str, Examples], task: TaskSpec, recipe: Fit, seed: int
 def fit_texts(
     train: Examples, task: TaskSpec, recipe: Fit, seed: int
 ) -> tuple[TextRegression, Any, np.ndarray]:
-    """Return a regression, and the features and indices of the rows to which it is fitted."""
+    """Fit a regression to the texts of the training set.
+
+    Returns:
+        The regression, and the features ``[n, f]`` and the indices ``[n]`` of the training examples
+        to which it was fitted.
+    """
     index = training_examples(train, recipe, np.random.default_rng(seed))
     texts = [[column[row] for row in index] for column in read_texts(train, task)]
     targets = _regression_targets(task, train.labels[index])
-    letters = sum(len(text) for column in texts for text in column) / len(index)
-    rows = max(1, int(MOST_WORK / letters / (READING + targets.shape[1])))
+    characters = sum(len(text) for column in texts for text in column) / len(index)
+    rows = max(1, int(MOST_WORK / characters / (READING + targets.shape[1])))
     if rows < len(index):
-        report(f"TF-IDF: fitted to {rows:,} of {len(index):,} rows, to save time")
+        report(f"TF-IDF: to save time, fitted to {rows:,} of {len(index):,} training examples")
         index, targets, texts = index[:rows], targets[:rows], [column[:rows] for column in texts]
     vectorizer = make_vectorizer()
     read = vectorizer.fit_transform([text for column in texts for text in column])
@@ -129,12 +145,12 @@ def fit_texts(
 
 
 def read_texts(examples: Examples, task: TaskSpec) -> Texts:
-    """Return the texts of all rows, by column."""
+    """Return the texts of all examples, by column."""
     return [examples.column(name) for name in TEXT_COLUMNS[: len(task.text)]]
 
 
 def make_vectorizer() -> Any:
-    """Return scikit-learn's vectorizer of words and letters, which is not fitted."""
+    """Build an unfitted scikit-learn vectorizer for words and character n-grams."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_union
 
@@ -143,10 +159,14 @@ def make_vectorizer() -> Any:
 
 
 def join_features(read: Sequence[Any]) -> Any:
-    """Return the features of rows, a sparse matrix ``[n, f]``, from the TF-IDF of their texts.
+    """Build the features of rows, a sparse matrix ``[n, f]``, from the TF-IDF of their texts.
 
-    A single text's features are its TF-IDF. The features of a pair with TF-IDF u and v are u, v,
-    |u − v|, the elementwise product u·v, and the sum of u·v.
+    The features of a single text are its TF-IDF vector. If the TF-IDF vectors of a pair are u and
+    v, the features of the pair are u, v, ``|u − v|``, the elementwise product ``u·v``, and the sum
+    of ``u·v``.
+
+    Args:
+        read: one TF-IDF matrix per text column.
     """
     from scipy import sparse
 
@@ -154,12 +174,12 @@ def join_features(read: Sequence[Any]) -> Any:
         return read[0]
     u, v = read
     product = u.multiply(v)
-    likeness = sparse.csr_matrix(product.sum(1))
-    return sparse.hstack([u, v, abs(u - v), product, likeness], format="csr")
+    similarity = sparse.csr_matrix(product.sum(1))
+    return sparse.hstack([u, v, abs(u - v), product, similarity], format="csr")
 
 
 def _regression_targets(task: TaskSpec, labels: np.ndarray) -> np.ndarray:
-    """Return what each regression is fitted to, ``[n, k]``: numbers, or 0 and 1."""
+    """Convert labels to the targets of ``k`` regressions, ``[n, k]``: numbers, or 0 and 1."""
     if task.labels is None or labels.ndim > 1:
         return labels.reshape(len(labels), -1)
     classes = np.arange(task.outputs)
@@ -167,7 +187,10 @@ def _regression_targets(task: TaskSpec, labels: np.ndarray) -> np.ndarray:
 
 
 def _fit_logistic(read: Any, target: np.ndarray, recipe: Fit) -> tuple[np.ndarray, float]:
-    """Return the weight ``[f]`` and bias of a logistic regression."""
+    """Fit a binary logistic regression, and return its weight ``[f]`` and bias.
+
+    If all targets are equal, the weight is 0 and the bias alone predicts them.
+    """
     from sklearn.linear_model import LogisticRegression
 
     if len(set(target)) == 1:

@@ -1,7 +1,7 @@
-"""The rows and labels on which a run trains.
+"""The examples and labels on which a run is trained.
 
-A regression trains on standardised labels, because its head predicts 0 at first. All other code has
-labels in their original unit.
+The labels of a regression task can be standardised for training, because a new head predicts values
+near 0. Outside training, labels and predictions are in their original unit.
 """
 
 import copy
@@ -21,7 +21,7 @@ from subtune.training.values import Delta
 
 
 class Unit(NamedTuple):
-    """The mean and standard deviation by which labels are standardised; 0 and 1 for raw labels."""
+    """The mean and standard deviation that standardise labels. Raw labels have 0 and 1."""
 
     mean: float = 0.0
     deviation: float = 1.0
@@ -29,13 +29,13 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """The examples on which a run trains.
+    """The examples on which a run is trained.
 
     Attributes:
-        examples: the training split, with the labels on which the run trains.
-        index: the indices of the examples that train.
-        unit: the unit of the labels.
-        label_weights: each label word's weight in the loss, ``[outputs]``; None without weights.
+        examples: the training split; its labels are raw or standardised.
+        index: the indices of the drawn examples.
+        unit: the mean and standard deviation of the labels before they were standardised.
+        label_weights: the weight of each class in the loss, ``[outputs]``; None if all are equal.
     """
 
     examples: Examples
@@ -51,7 +51,12 @@ def training_set(
     generator: np.random.Generator,
     device: torch.device,
 ) -> TrainingSet:
-    """Return the examples on which a run trains, drawn by the generator of its seed.
+    """Draw the training examples of a run, and prepare their labels and label weights.
+
+    Args:
+        train: the training split.
+        generator: the random generator of the run.
+        device: the device of the label weights.
 
     Raises:
         SubtuneError: the labels cannot be standardised or weighted.
@@ -65,9 +70,10 @@ def training_set(
 def training_examples(
     train: Examples, recipe: Recipe | Fit, generator: np.random.Generator
 ) -> np.ndarray:
-    """Return the indices of a run's training examples, drawn by the generator of its seed.
+    """Draw the indices of a run's training examples.
 
-    If a row has several examples, either all of them train or none.
+    The recipe's ``train_rows`` is the number of rows to draw; None means all. If a row has several
+    examples, such as the windows of a long text, either all or none of them are drawn.
     """
     return train.indices_of_rows(generator.permutation(len(train.row_numbers))[: recipe.train_rows])
 
@@ -75,35 +81,43 @@ def training_examples(
 def to_training_labels(
     examples: Examples, index: np.ndarray, labels: Labels
 ) -> tuple[Examples, Unit]:
-    """Return examples with the labels on which a run trains, and the unit of these labels.
+    """Standardise the labels of a training split, if the recipe asks for this.
 
     Args:
         examples: the training split.
-        index: the examples that train, over which mean and deviation are computed.
-        labels: raw or standardised labels.
+        index: the indices of the drawn examples, whose labels give the mean and the standard
+            deviation.
+        labels: ``raw`` to leave the labels unchanged, ``standard`` to standardise them.
+
+    Returns:
+        A copy of the examples with new labels, and the mean and standard deviation.
 
     Raises:
-        SubtuneError: all labels to standardise are equal.
+        SubtuneError: all labels are equal, so they cannot be standardised.
     """
     if labels == "raw":
         return examples, Unit()
-    every = np.asarray(examples.labels, np.float64)
-    trained = every[index]
-    unit = Unit(float(trained.mean()), float(trained.std()))
+    all_labels = np.asarray(examples.labels, np.float64)
+    drawn = all_labels[index]
+    unit = Unit(float(drawn.mean()), float(drawn.std()))
     if not unit.deviation:
         raise SubtuneError(
-            f"labels: found {unit.mean:g} in all {len(index)} training rows, expected different "
-            "labels to standardise"
+            f"labels: all {len(index)} training examples have the label {unit.mean:g}, expected at "
+            "least two different labels to standardise"
         )
     standardised = copy.copy(examples)
-    standardised.labels = ((every - unit.mean) / unit.deviation).astype(np.float32)
+    standardised.labels = ((all_labels - unit.mean) / unit.deviation).astype(np.float32)
     return standardised, unit
 
 
 def to_original_unit(delta: Delta, names: Iterable[str], unit: Unit) -> Delta:
-    """Return a delta whose last layer predicts labels in their original unit.
+    """Rescale the last layer of a delta, so that it predicts labels in their original unit.
 
-    The last layer, last of the parameters' ``names``, is part of every delta, and all of it trains.
+    The last layer is always part of a delta, because every run trains all of it.
+
+    Args:
+        names: the names of all parameters; the weight and bias of the last layer come last.
+        unit: the mean and standard deviation that standardised the labels.
     """
     if unit == Unit() or not delta:
         return delta
@@ -119,16 +133,16 @@ def label_weights(
     recipe: Recipe | Fit,
     device: torch.device | None = None,
 ) -> Tensor | None:
-    """Return each label word's weight in the loss, or None without weights.
+    """Compute the weight of each class in the loss from the recipe's ``class_weights``.
 
     Args:
-        index: the training examples from which the weights are computed.
+        index: the indices of the training examples whose labels are counted.
 
     Returns:
-        ``[outputs]`` in float64.
+        ``[outputs]`` in float64, or None if the recipe has no class weights.
 
     Raises:
-        SubtuneError: a label is in none or all of these examples.
+        SubtuneError: none of these examples has a certain label, or all of them have it.
     """
     if recipe.class_weights is None:
         return None

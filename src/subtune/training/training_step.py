@@ -1,10 +1,11 @@
-"""What a training step does beside the passes: AdamW, and on a GPU CUDA graphs.
+"""The parts of a training step around the model: AdamW, the learning rate, and CUDA graphs.
 
-With a graph, a GPU replays a step without waiting for Python. A step starts thousands of kernels,
-and starting a kernel takes longer than running it. The first batch of a shape is an ordinary step.
-With the second batch of this shape, the step's kernels are captured. From then on, a step copies
-its inputs into the captured batch's tensors and replays the kernels. Therefore no code of a step
-may read the value of a tensor, and all state must change in place.
+A step launches thousands of kernels, and launching a kernel takes longer than running it. With a
+CUDA graph, a GPU replays all kernels of a step without waiting for Python. The first batch of each
+shape is an ordinary step. At the second batch of this shape, the kernels of the step are captured.
+All later steps copy their batch into the tensors of the captured batch and replay the kernels.
+Therefore the code of a step must not read the value of a tensor in Python, and must change all
+state in place.
 """
 
 import math
@@ -23,18 +24,21 @@ from subtune.runs.spec import Recipe
 
 
 class AdamW:
-    """AdamW in torch's fused kernel, with one learning rate for each step.
+    """AdamW with torch's fused kernel, which gets a learning rate at each step.
 
-    `torch.optim.AdamW` does the same, but it imports torch's compiler, which takes a second per
-    job.
+    `torch.optim.AdamW` computes the same, but it imports torch's compiler, which would delay each
+    job by a second.
+
+    Args:
+        leaves: the tensors to update, which are leaves of the autograd graph.
     """
 
     def __init__(self, leaves: Sequence[Tensor], weight_decay: float):
         self.leaves = leaves
         self._weight_decay = weight_decay
         self.betas = 0.9, 0.999
-        self._means = [torch.zeros_like(leaf, requires_grad=False) for leaf in leaves]
-        self._squares = [torch.zeros_like(leaf, requires_grad=False) for leaf in leaves]
+        self._first_moments = [torch.zeros_like(leaf, requires_grad=False) for leaf in leaves]
+        self._second_moments = [torch.zeros_like(leaf, requires_grad=False) for leaf in leaves]
         self._steps = [torch.zeros((), device=leaf.device) for leaf in leaves]
 
     @torch.no_grad()
@@ -44,20 +48,31 @@ class AdamW:
         learning_rate: float | Tensor,
         max_grad_norm: float,
     ) -> None:
-        """Clip the gradients, and update the leaves that have one."""
-        every = zip(self.leaves, gradients, self._means, self._squares, self._steps, strict=True)
-        own = [(leaf, gradient, *rest) for leaf, gradient, *rest in every if gradient is not None]
-        if not own:
+        """Clip the norm of all gradients together, and update the leaves.
+
+        Args:
+            gradients: the gradient of each leaf. A leaf whose gradient is None does not change.
+        """
+        states = zip(
+            self.leaves,
+            gradients,
+            self._first_moments,
+            self._second_moments,
+            self._steps,
+            strict=True,
+        )
+        updated = [(leaf, grad, *rest) for leaf, grad, *rest in states if grad is not None]
+        if not updated:
             return
-        leaves, kept, means, squares, steps = map(list, zip(*own, strict=True))
-        norm = nn.utils.get_total_norm(kept)
-        torch._foreach_mul_(kept, (max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
+        leaves, grads, first_moments, second_moments, steps = map(list, zip(*updated, strict=True))
+        norm = nn.utils.get_total_norm(grads)
+        torch._foreach_mul_(grads, (max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
         beta1, beta2 = self.betas
         adamw(
             leaves,
-            kept,
-            means,
-            squares,
+            grads,
+            first_moments,
+            second_moments,
             [],
             steps,
             fused=True,
@@ -71,20 +86,25 @@ class AdamW:
         )
 
     def state(self) -> list[Tensor]:
-        """Return the leaves and their averages, for `restore`."""
-        return [*self.leaves, *self._means, *self._squares, *self._steps]
+        """Return the leaves, their moments and step counts, from which `restore` continues."""
+        return [*self.leaves, *self._first_moments, *self._second_moments, *self._steps]
 
     @torch.no_grad()
     def restore(self, state: Sequence[Tensor]) -> None:
-        """Continue from a saved state, which `state` returned."""
+        """Continue from a state that `state` returned."""
         for tensor, saved in zip(self.state(), state, strict=True):
             tensor.copy_(saved)
 
 
 def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
-    """Return the learning rate of a step, which counts from 0.
+    """Compute the learning rate of a step.
 
-    The rate rises linearly during the warm-up, then stays constant or falls linearly to 0.
+    The learning rate rises linearly from 0 during the warmup. After the warmup, it is constant or
+    falls linearly to 0, as the recipe's schedule says.
+
+    Args:
+        step: the number of completed steps.
+        steps: the total number of steps.
     """
     warmup = math.ceil(recipe.warmup * steps)
     if step < warmup:
@@ -94,20 +114,20 @@ def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
     return recipe.learning_rate * (steps - step) / max(1, steps - warmup)
 
 
-# A step: its batches, and each run's learning rate.
+# A function that takes a step, from its batches and the learning rate of each run.
 Step = Callable[[Sequence[Packed], Sequence[Tensor]], None]
 Shape = tuple[tuple[int, ...], ...]
-# The graph of a step, and the batches that it reads.
+# The graph of a captured step, and the batches whose tensors the graph reads.
 Captured = tuple[torch.cuda.CUDAGraph, Sequence[Packed]]
 
 
 class Graphs:
-    """The graphs of a training step, by the shape of its batches.
+    """Capture and replay training steps as CUDA graphs, one for each shape of the batches.
 
     Args:
-        runs: the number of runs that take the step.
-        generators: the generators from which a step draws; replays advance them.
-        report: a function that gets a line if steps cannot be captured.
+        runs: the number of runs that take the step side by side.
+        generators: the random generators that a step uses. A replay advances them as well.
+        report: a function that logs a line if steps cannot be captured.
     """
 
     def __init__(
@@ -117,29 +137,36 @@ class Graphs:
         self._rates = torch.zeros(runs, device="cuda")
         self._seen: set[Shape] = set()
         self._captured: dict[Shape, Captured] = {}
-        # All work is on one stream, because a capture must not wait for another one.
-        self._stream = _stream()
+        # Ordinary, captured and replayed steps use one stream, because a capture must not wait for
+        # another stream.
+        self._stream = _shared_stream()
         self._pool = torch.cuda.graph_pool_handle()
         self._can_capture = True
 
     def of_fewer(self, runs: int) -> "Graphs":
-        """Return graphs of a step of fewer runs."""
+        """Return new graphs for fewer runs, because captured steps compute all runs."""
         fewer = Graphs(runs, self._generators, self._report)
         fewer._can_capture = self._can_capture
         return fewer
 
     def take(self, step: Step, batches: Sequence[Packed], rates: Sequence[float]) -> None:
-        """Take a step with these batches and learning rates; ``step`` is the same in every call."""
+        """Take a step: replay its graph if the shape of the batches was captured.
+
+        Args:
+            step: the function that takes the step; it must be the same in every call.
+            batches: the batches of this step.
+            rates: the learning rate of each run.
+        """
         outside = torch.cuda.current_stream()
         self._stream.wait_stream(outside)
         try:
             with torch.cuda.stream(self._stream):
                 self._rates.copy_(torch.tensor(rates).pin_memory(), non_blocking=True)
-                self._take(step, batches)
+                self._take_on_stream(step, batches)
         finally:
             outside.wait_stream(self._stream)
 
-    def _take(self, step: Step, batches: Sequence[Packed]) -> None:
+    def _take_on_stream(self, step: Step, batches: Sequence[Packed]) -> None:
         shape = tuple(batch.shape for batch in batches)
         if shape in self._seen and shape not in self._captured and self._can_capture:
             captured = self._capture(step, batches)
@@ -157,7 +184,7 @@ class Graphs:
         graph.replay()
 
     def _capture(self, step: Step, batches: Sequence[Packed]) -> Captured | None:
-        """Capture a step without taking it; return None if it cannot be captured."""
+        """Capture a step without running it. Return None if it cannot be captured."""
         graph = torch.cuda.CUDAGraph()
         for generator in self._generators:
             graph.register_generator_state(generator)
@@ -166,19 +193,22 @@ class Graphs:
                 step(batches, self._rates.unbind())
         except Exception as error:
             for generator in self._generators:
-                # After a failed capture, the generator would otherwise refuse to draw.
+                # Without this, the generator could not draw numbers after a failed capture.
                 generator.graphsafe_set_state(generator.clone_state())
             if is_out_of_memory(error):
                 raise
             self._can_capture = False
             self._report(
-                f"steps run without CUDA graphs, which takes longer: {error_reason(error)}"
+                f"training steps run more slowly without CUDA graphs: {error_reason(error)}"
             )
             return None
         return graph, batches
 
 
 @cache
-def _stream() -> torch.cuda.Stream:
-    """Return the one stream of all steps: matrix products keep memory for every stream."""
+def _shared_stream() -> torch.cuda.Stream:
+    """Return the stream of all steps.
+
+    There is only one stream, because torch keeps a workspace for matrix products for each stream.
+    """
     return torch.cuda.Stream()

@@ -1,14 +1,14 @@
-"""The trained values of runs side by side.
+"""The trained values of runs that train side by side.
 
-What of a tensor trains (its *entry*) decides where the values are, what the forward pass reads, and
-how they are stored::
+What a run trains of a tensor is called its *entry*. The entry determines which class keeps the
+trained values, what the forward pass reads, and which keys the values have in a file::
 
-    entry                    class          leaf of a run         weight in the pass  keys in a file
+    entry                    class          leaf of a run         weight in forward   keys in a file
     Whole: a vector, the     FlatTensors    a part of one flat    PerRun              NAME
       classifier, a module                    vector
     Whole: a matrix          StackedMatrix  the matrix            PerRun              NAME
-    Whole: a table, without  StackedMatrix  the rows of words in  PerRun              NAME
-      weight decay                            texts
+    Whole: embeddings,       StackedMatrix  the rows of tokens    PerRun              NAME
+      without weight decay                    in the texts
     Indices of a vector      FlatTensors    a part of one flat    PerRun              NAME,
                                               vector                                    NAME.index
     Indices of a matrix      StackedMatrix  the entries           PerRun              NAME,
@@ -17,14 +17,15 @@ how they are stored::
                                               vector                                    NAME.lora_B,
                                                                                         NAME.lora_scale
 
-Words of this file:
+Terms in this file:
 
-* *leaf*: a tensor with trained values of one run, which the run's optimiser steps.
+* *leaf*: a tensor with trained values of one run, which the optimizer of the run updates.
 * *delta*: the tensors that one run changed, by their keys in a file.
-* *stacked*: the forward pass reads trained tensors as ``[k, …]``, with the values of ``k`` runs.
-* *shared*: all runs read the same tensor; so are all frozen weights.
+* *stacked* tensor: a tensor ``[k, …]`` with the values of ``k`` runs, as the forward pass reads
+  trained tensors.
+* *shared* tensor: a tensor that all runs read, such as a frozen weight.
 
-Shapes: ``k`` runs, ``p`` numbers in a flat vector, ``e`` trained entries.
+Shapes: ``k`` runs, ``p`` elements of a flat vector, ``e`` trained entries.
 """
 
 import copy
@@ -40,15 +41,16 @@ from subtune.methods.selection import Entries, Entry, Indices, LowRank, Whole
 from subtune.models.encoder import Encoder
 from subtune.models.operations import LowRankUpdate, PerRun, Weight
 
-# The tensors that a run changed, by the keys in the table above.
+# The tensors that a run changed, by their keys in a file (the last column of the table above).
 Delta = dict[str, Tensor]
 INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale"
 
 
 def changed_tensors(parameters: Mapping[str, Tensor], delta: Delta) -> dict[str, Tensor]:
-    """Return the tensors that a delta changes, with their new values, by name.
+    """Apply a delta to pretrained tensors, and return the changed tensors by name.
 
-    Whole tensors are shared with the delta. A low-rank update is ``scale · B A`` (LoRA, Eq. 3).
+    Whole tensors are those of the delta, not copies. A low-rank update adds ``scale · B A`` to the
+    pretrained tensor (LoRA, Eq. 3).
     """
     changed = {}
     for key, values in delta.items():
@@ -65,9 +67,13 @@ def changed_tensors(parameters: Mapping[str, Tensor], delta: Delta) -> dict[str,
 
 
 def mean_changes(parameters: Mapping[str, Tensor], delta: Delta) -> dict[str, tuple[float, int]]:
-    """Return the mean absolute change and the size of each tensor that a delta changes.
+    """Compute the mean absolute change of each tensor that a delta changes.
 
-    The mean is over the whole tensor (LayerNorm paper, Eq. 1).
+    The mean is over the whole tensor, including entries that are not trained (LayerNorm paper,
+    Eq. 1).
+
+    Returns:
+        A mapping from the name of a tensor to its mean absolute change and its size.
     """
     changes = {}
     for name, after in changed_tensors(parameters, delta).items():
@@ -77,17 +83,20 @@ def mean_changes(parameters: Mapping[str, Tensor], delta: Delta) -> dict[str, tu
 
 
 class TrainedValues:
-    """The trained values of runs side by side: flat tensors, then one part for each matrix.
+    """The trained values of runs that train side by side.
 
-    All runs start at the model's values. They may train different small tensors, but train the same
-    matrices. A run is named by its position.
+    The values are kept in parts: one `FlatTensors`, and one `StackedMatrix` for each matrix. All
+    runs start from the same values. The runs may train different small tensors, but they must train
+    the same matrices. Methods identify a run by its position among the runs.
 
     Args:
-        model: the model with the runs' initial values.
-        members: each run's entries.
-        seed: the seed of low-rank updates.
-        frozen: the model of the forward pass. A matrix has its dtype in products.
-        rows: by the name of a table of embeddings, the only rows that may change; default: all.
+        model: the model with the initial values of the runs.
+        members: the entries of each run, by tensor name.
+        seed: the seed that initializes low-rank updates.
+        frozen: the model that the forward pass uses, whose dtypes are those of matrix products;
+            None means ``model``.
+        rows: maps the name of an embedding table to the indices of the rows that may change. All
+            rows of other tables may change.
     """
 
     def __init__(
@@ -101,7 +110,8 @@ class TrainedValues:
         self.device = model.device
         forward, rows = (frozen or model).parameters, rows or {}
         names = [name for name, entry in members[0].items() if is_matrix(model, name, entry)]
-        # A gradient's norm is summed in this order: first the matrices that train whole.
+        # The gradient norm is summed in the order of the parts. Matrices that are trained entirely
+        # come first.
         names.sort(key=lambda name: isinstance(members[0][name], Indices))
         small = [
             {name: entry for name, entry in entries.items() if name not in names}
@@ -116,43 +126,49 @@ class TrainedValues:
             self._parts.append(StackedMatrix(name, pretrained, entries, dtype, read))
 
     def leaves(self, position: int) -> list[Tensor]:
-        """Return the tensors that a run's optimiser steps: one for each part."""
+        """Return the tensors that the optimizer of a run updates, one per part."""
         return [part.leaves[position] for part in self._parts]
 
     def gradients(self, position: int) -> list[Tensor | None]:
-        """Return the gradient of each leaf, or None if no loss depends on it."""
+        """Return the gradient of each leaf of a run, or None if the loss does not depend on it."""
         return [part.gradient(position) for part in self._parts]
 
     def clear(self) -> None:
-        """Forget all gradients."""
+        """Clear the gradients of all runs."""
         for part in self._parts:
             part.clear()
 
     @torch.no_grad()
     def write(self) -> None:
-        """Write the leaves' values to where the forward pass reads them."""
+        """Copy the values of the leaves to the tensors that the forward pass reads."""
         for part in self._parts:
             part.write()
 
     def weights(self, positions: Sequence[int] | None = None) -> dict[str, Weight]:
-        """Return the weights of these runs for the forward pass; default: of all runs."""
+        """Return the weights of runs for the forward pass, by tensor name.
+
+        Args:
+            positions: the positions of the runs; None means all runs.
+        """
         chosen = range(len(self._parts[0].leaves)) if positions is None else positions
-        return {name: w for part in self._parts for name, w in part.weights(chosen).items()}
+        return {
+            name: weight for part in self._parts for name, weight in part.weights(chosen).items()
+        }
 
     @torch.no_grad()
     def delta(self, position: int) -> Delta:
-        """Return what a run has changed until now, as copies."""
-        return {name: of for part in self._parts for name, of in part.delta(position).items()}
+        """Copy the tensors that a run has changed so far."""
+        return {key: values for part in self._parts for key, values in part.delta(position).items()}
 
     def only(self, positions: Sequence[int]) -> Self:
-        """Return the values of these runs only."""
+        """Return the trained values of the runs at these positions only."""
         kept = copy.copy(self)
         kept._parts = [part.only(positions) for part in self._parts]
         return kept
 
 
 def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
-    """Return whether a tensor trains as a matrix, not in `FlatTensors`."""
+    """Return whether the values of an entry are kept in `StackedMatrix`, not in `FlatTensors`."""
     is_small = model.parameters[name].ndim == 1 or is_classifier(name) or is_added(name)
     return not is_small and not isinstance(entry, LowRank)
 
@@ -160,18 +176,18 @@ def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
 class FlatTensors:
     """Vectors, the classifier, added modules and low-rank updates of ``k`` runs.
 
-    Each run has a *flat vector* ``[p]``, in which its small tensors lie one after another. The
-    vectors of all runs have the same layout and the same initial values. Each run trains some of
-    the positions: its leaf has the values there, and all other positions keep their initial values.
-    So runs that train different tensors still stack to ``[k, p]``.
+    The small tensors of a run are concatenated to a *flat vector* ``[p]``. The vectors of all runs
+    have the same layout and the same initial values. A run trains some elements of its vector,
+    which are stored in its leaf, and all other elements keep their initial values. Therefore the
+    vectors can be stacked to ``[k, p]`` even if the runs train different tensors.
 
-    As in LoRA's code (Hu et al., 2022), an update's ``A`` is drawn like a linear layer's weights,
-    and its ``B`` is 0.
+    As in the code of LoRA (Hu et al., 2022), the ``A`` of a low-rank update is initialized like the
+    weights of a linear layer, and ``B`` is 0.
 
     Args:
-        model: the model with the runs' initial values.
-        members: each run's entries, without those of matrices.
-        seed: the seed of low-rank updates.
+        model: the model with the initial values of the runs.
+        members: the entries of each run, without those of matrices.
+        seed: the seed that initializes low-rank updates.
     """
 
     def __init__(self, model: Encoder, members: Sequence[Entries], seed: int):
@@ -192,8 +208,10 @@ class FlatTensors:
                 start[name] = tensor
         self._shapes = {key: values.shape for key, values in start.items()}
         self._start = torch.cat([values.flatten() for values in start.values()])
-        self._trained = [self._trained_places(entries).to(model.device) for entries in members]
-        self.leaves = [nn.Parameter(self._start[places].clone()) for places in self._trained]
+        self._trained = [
+            self._list_trained_indices(entries).to(model.device) for entries in members
+        ]
+        self.leaves = [nn.Parameter(self._start[index].clone()) for index in self._trained]
 
     def gradient(self, position: int) -> Tensor | None:
         return self.leaves[position].grad
@@ -203,32 +221,33 @@ class FlatTensors:
             leaf.grad = None
 
     def write(self) -> None:
-        """Do nothing: `weights` reads the leaves."""
+        """Do nothing, because `weights` reads the leaves directly."""
 
     def weights(self, positions: Sequence[int]) -> dict[str, Weight]:
-        pieces = self._pieces(torch.stack([self._vector(position) for position in positions]))
+        vectors = torch.stack([self._build_vector(position) for position in positions])
+        tensors = self._split_vectors(vectors)
         weights: dict[str, Weight] = {}
         for name, entry in self._entries.items():
             if isinstance(entry, LowRank):
-                lora_b = entry.scale * pieces[name + LORA_B]
-                weights[name] = LowRankUpdate(pieces[name + LORA_A], lora_b)
+                lora_b = entry.scale * tensors[name + LORA_B]
+                weights[name] = LowRankUpdate(tensors[name + LORA_A], lora_b)
             else:
-                weights[name] = PerRun(pieces[name])
+                weights[name] = PerRun(tensors[name])
         return weights
 
     def delta(self, position: int) -> Delta:
-        pieces = self._pieces(self._vector(position))
+        tensors = self._split_vectors(self._build_vector(position))
         delta: Delta = {}
         for name, entry in self._members[position].items():
             match entry:
                 case Whole():
-                    delta[name] = pieces[name].clone()
+                    delta[name] = tensors[name].clone()
                 case Indices(flat):
                     index = torch.from_numpy(flat).to(self._start.device)
-                    delta |= {name: pieces[name].flatten()[index], name + INDEX: index}
+                    delta |= {name: tensors[name].flatten()[index], name + INDEX: index}
                 case LowRank(scale=scale):
-                    delta |= {key: pieces[key].clone() for key in (name + LORA_A, name + LORA_B)}
-                    delta[name + LORA_SCALE] = pieces[name + LORA_A].new_full((1,), scale)
+                    delta |= {key: tensors[key].clone() for key in (name + LORA_A, name + LORA_B)}
+                    delta[name + LORA_SCALE] = tensors[name + LORA_A].new_full((1,), scale)
         return delta
 
     def only(self, positions: Sequence[int]) -> Self:
@@ -238,47 +257,49 @@ class FlatTensors:
         kept.leaves = [self.leaves[position] for position in positions]
         return kept
 
-    def _vector(self, position: int) -> Tensor:
-        """Return a run's flat vector ``[p]``."""
+    def _build_vector(self, position: int) -> Tensor:
+        """Build the flat vector ``[p]`` of a run from the initial values and its leaf."""
         return self._start.index_copy(0, self._trained[position], self.leaves[position])
 
-    def _pieces(self, vectors: Tensor) -> dict[str, Tensor]:
-        """Return the tensors ``[…, *shape]`` in flat vectors ``[…, p]``, by their keys in files."""
-        pieces = vectors.split([shape.numel() for shape in self._shapes.values()], dim=-1)
+    def _split_vectors(self, vectors: Tensor) -> dict[str, Tensor]:
+        """Split flat vectors ``[…, p]`` into tensors ``[…, *shape]``, by their keys in a file."""
+        parts = vectors.split([shape.numel() for shape in self._shapes.values()], dim=-1)
         return {
             key: values.view(*vectors.shape[:-1], *shape)
-            for (key, shape), values in zip(self._shapes.items(), pieces, strict=True)
+            for (key, shape), values in zip(self._shapes.items(), parts, strict=True)
         }
 
-    def _trained_places(self, entries: Entries) -> Tensor:
-        """Return the ``[e]`` places in the flat vector that a run trains, in ascending order."""
-        every = self._pieces(torch.arange(len(self._start)))
-        places = []
+    def _list_trained_indices(self, entries: Entries) -> Tensor:
+        """List the indices ``[e]`` of the flat vector that a run trains, in ascending order."""
+        tensors = self._split_vectors(torch.arange(len(self._start)))
+        trained = []
         for name in self._entries:
             match entries.get(name):
                 case Whole():
-                    places.append(every[name].flatten())
+                    trained.append(tensors[name].flatten())
                 case Indices(flat):
-                    places.append(every[name].flatten()[torch.from_numpy(flat)])
+                    trained.append(tensors[name].flatten()[torch.from_numpy(flat)])
                 case LowRank():
-                    places += [every[name + LORA_A].flatten(), every[name + LORA_B].flatten()]
-        return torch.cat(places)
+                    trained += [tensors[name + key].flatten() for key in (LORA_A, LORA_B)]
+        return torch.cat(trained)
 
 
 class StackedMatrix:
     """A matrix of the encoder that ``k`` runs train, each run with its own values.
 
-    Each run has *master weights*, the whole matrix in the model's dtype. The leaf of a run that
-    trains all of it is its master weights; if entries train, the leaf has them ``[e]``. The forward
-    pass reads the working copies of all runs, one tensor ``[k, …]`` in the dtype of products, which
-    gets a gradient. If the dtypes are equal, they share the master weights' memory.
+    Each run has *master weights*, which are the whole matrix in the dtype of the model. If a run
+    trains the whole matrix, its leaf is the master weights. If a run trains some entries, its leaf
+    contains only these entries ``[e]``. The forward pass reads *working copies*, one tensor
+    ``[k, …]`` in the dtype of matrix products, whose gradient is computed. If both dtypes are
+    equal, the working copies share the memory of the master weights.
 
     Args:
         pretrained: the matrix before training.
-        entries: what of the matrix each run trains: all of it, or some entries.
-        dtype: the dtype of products.
-        rows: of a table of embeddings, the only rows that texts read; None: all rows train.
-        masters: the master weights ``[k, …]``; default: the pretrained matrix.
+        entries: what each run trains of the matrix: all of it, or some entries.
+        dtype: the dtype of matrix products.
+        rows: the rows of an embedding table that the texts use, which are the only trained rows;
+            None means that all rows are trained.
+        masters: the master weights ``[k, …]``; None means copies of the pretrained matrix.
     """
 
     def __init__(
@@ -294,9 +315,9 @@ class StackedMatrix:
         if masters is None:
             start = pretrained if rows is None else pretrained[rows]
             masters = start.repeat(len(entries), *[1] * start.ndim)
-        self._masters = masters
-        self._working = masters.detach().to(dtype).requires_grad_()
-        # New memory at every step would take a CPU long.
+        self._master_weights = masters
+        self._working_copies = masters.detach().to(dtype).requires_grad_()
+        # This buffer is reused, because allocating memory at every step is slow on a CPU.
         self._cast = masters.new_empty(masters.shape[1:]) if dtype != masters.dtype else None
         self._indices = [
             torch.from_numpy(entry.flat).to(masters.device) if isinstance(entry, Indices) else None
@@ -308,30 +329,33 @@ class StackedMatrix:
         ]
 
     def gradient(self, position: int) -> Tensor | None:
-        """Return the gradient of a run's leaf, which is valid until the next call, for any run.
+        """Return the gradient of a run's leaf, or None if the loss does not depend on it.
 
-        The gradient of the whole matrix is computed, and then its trained entries are read.
+        The next call for any run may overwrite the returned tensor. The gradient of some entries is
+        selected from the gradient of the whole matrix.
         """
-        if self._working.grad is None:
+        if self._working_copies.grad is None:
             return None
-        gradient, index = self._working.grad[position], self._indices[position]
+        gradient, index = self._working_copies.grad[position], self._indices[position]
         if index is not None:
             gradient = gradient.flatten()[index]
-            return gradient.to(self._masters.dtype)
+            return gradient.to(self._master_weights.dtype)
         return gradient if self._cast is None else self._cast.copy_(gradient)
 
     def clear(self) -> None:
-        self._working.grad = None
+        self._working_copies.grad = None
 
     def write(self) -> None:
-        for master, leaf, index in zip(self._masters, self.leaves, self._indices, strict=True):
+        for master, leaf, index in zip(
+            self._master_weights, self.leaves, self._indices, strict=True
+        ):
             if index is not None:
                 master.view(-1).index_copy_(0, index, leaf)
         if self._cast is not None:
-            self._working.copy_(self._masters)
+            self._working_copies.copy_(self._master_weights)
 
     def weights(self, positions: Sequence[int]) -> dict[str, Weight]:
-        working = self._working
+        working = self._working_copies
         if len(positions) < len(working):
             working = working[list(positions)]
         return {self._name: PerRun(working, self._rows)}
@@ -345,5 +369,5 @@ class StackedMatrix:
 
     def only(self, positions: Sequence[int]) -> Self:
         entries = [self._entries[position] for position in positions]
-        dtype, masters = self._working.dtype, self._masters[list(positions)]
+        dtype, masters = self._working_copies.dtype, self._master_weights[list(positions)]
         return type(self)(self._name, self._pretrained, entries, dtype, self._rows, masters)

@@ -83,7 +83,7 @@ def test_labels_are_standardised_where_they_are_numbers(base):
 def test_standardised_labels_need_a_bias(directory_of):
     models = {"minilm": {"path": str(directory_of("gpt2"))}}
     settings = {"methods": {"full": [1e-5]}, "fractions": None, "tasks": ["stsb"]}
-    problem = r"labels: found 'standard' for task 'stsb', expected 'raw': the classifier of model"
+    problem = r"labels: found 'standard' for task 'stsb', expected 'raw', because the classifier"
     with pytest.raises(SubtuneError, match=problem):
         plan({"models": models}, labels="standard", max_length=64, **settings)
     assert plan({"models": models}, max_length=64, **settings).runs

@@ -414,11 +414,11 @@ def test_costs_are_of_the_rows_that_train_and_judge(plan_table):
         ),
         (
             {"rows": REVIEWS[:2]},
-            "experiments.mine.folds: found 2 with 1 rows of label 'good' to train on in task",
+            "experiments.mine.folds: found 2, but the training set of task 'mood' has only 1 rows",
         ),
         (
             {"rows": [("same", "good"), ("same", "bad")] * 2},
-            "experiments.mine.folds: found 2 with 1 different texts to train on in task 'mood'",
+            "experiments.mine.folds: found 2, but the training set of task 'mood' has only 1 diff",
         ),
         ({"folds": None}, "tasks.mood.files: 'validation' is missing, expected a path, or `folds`"),
         ({"folds": 1}, "experiments.mine.folds: found 1, expected"),

@@ -196,7 +196,7 @@ def test_a_model_that_is_missing_gets_a_line(results, tmp_path, capfd):
     (tmp_path / "in.csv").write_text("sentence\na good film\n")
     assert call(tmp_path, tmp_path / "in.csv", "--to", tmp_path / "out.csv") == 1
     [line] = capfd.readouterr().err.splitlines()
-    assert "found no pretrained model" in line
+    assert "this directory is missing, expected the pretrained model" in line
 
 
 def test_an_exported_folder_is_refused_in_a_line(tmp_path, capsys):

@@ -113,7 +113,7 @@ def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, t
         newest.write_bytes(damaged)
         said.clear()
         assert older.name.startswith(f"{keeper.newest()[0]['step']:012d}.")
-        assert said == [f"a checkpoint {newest.name} in {tmp_path} is damaged, and ignored"]
+        assert said == [f"a checkpoint {newest.name} in {tmp_path} is damaged and is ignored"]
     older.write_bytes(b"")
     assert keeper.newest() is None
 
@@ -365,13 +365,15 @@ def test_what_does_not_fit_goes_on_by_halves_from_its_last_checkpoint(
     too_many(2, error, after=4)
     every_step = Checkpoints(sweep.folder, 0) if kept else None
     assert_close(sweep.results(kept=every_step), expected)
-    assert "4 runs side by side do not fit into memory: now 2 and 2" in sweep.reports
+    assert "4 runs side by side do not fit into memory: split into 2 and 2" in sweep.reports
     assert sweep.resumed == ([4, 4] if kept else [])
 
 
 def test_a_run_that_does_not_fit_by_itself_says_what_would(sweep, too_many):
     too_many(0, DEVICE)
-    with pytest.raises(SubtuneError, match=r"run a alone does not fit .* batch_size 4; "):
+    with pytest.raises(
+        SubtuneError, match=r"run a: .* does not fit into memory with batch_size 4; "
+    ):
         sweep.results()
 
 
@@ -414,5 +416,5 @@ def test_where_the_system_gives_no_more_memory_a_sweep_goes_on_by_halves(minilm)
     command = [sys.executable, "-c", LIMITED, str(minilm), "8", "80"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "8 runs side by side do not fit into memory: now 4 and 4" in done.stdout
+    assert "8 runs side by side do not fit into memory: split into 4 and 4" in done.stdout
     assert "8 done" in done.stdout

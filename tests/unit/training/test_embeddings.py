@@ -190,5 +190,5 @@ def test_embeddings_that_are_not_finite_are_refused_in_one_line(tiny_bert):
     task = TASKS["sst2"].spec()
     model, rows = read(task, tiny_bert)
     broken = {name: value * torch.nan for name, value in model.parameters.items()}
-    with pytest.raises(SubtuneError, match="found a number that is not finite among the bert"):
+    with pytest.raises(SubtuneError, match="a hidden state of the bert"):
         embeddings.fit(replace(model, parameters=broken), rows, task, Fit(), SEED)

@@ -71,7 +71,9 @@ def test_standard_labels_are_labels_standardised_by_hand(method, train_rows, reg
 
 def test_labels_that_are_all_equal_are_one_line(scored):
     scored["train"].labels[:] = 2.5
-    with pytest.raises(SubtuneError, match=re.escape("labels: found 2.5 in all 3 training rows")):
+    with pytest.raises(
+        SubtuneError, match=re.escape("labels: all 3 training examples have the label 2.5")
+    ):
         to_training_labels(scored["train"], np.arange(3), "standard")
 
 

@@ -285,7 +285,7 @@ def test_runs_whose_pass_mixes_them_up_train_one_by_one(tiny, as_on_a_gpu, monke
     model, _, rows = tiny("electra")
     found, [reason] = grouped(model, rows)
     assert found == [[0], [1], [2]]
-    assert reason.endswith("this model computes other gradients for several runs in one pass")
+    assert reason.endswith("the gradients of this model change if several runs share a pass")
 
 
 def test_runs_that_vmap_refuses_train_one_by_one_and_say_so(

@@ -132,7 +132,7 @@ def test_a_step_that_cannot_be_captured_is_taken_as_before_and_said_once(graphs,
         graphs.take(reads.step, [batch_of(*ids)], RATES)
     assert reads.sums.tolist() == [sum(map(sum, taken)) * rate for rate in RATES]
     [line] = lines
-    assert line.startswith("steps run without CUDA graphs, which takes longer: ")
+    assert line.startswith("training steps run more slowly without CUDA graphs: ")
     assert recorded_graphs.PERMITTED in line
 
 
@@ -312,7 +312,7 @@ def test_runs_whose_graph_does_not_fit_train_in_halves(double, rows, made, monke
     monkeypatch.setattr(recipe, "logits", greedy)
     recorded_graphs.train_with_graphs(monkeypatch)
     found = dict(train_side_by_side(double, rows, TASK, group, lambda *said: lines.append(said[0])))
-    assert "4 runs side by side do not fit into memory: now 2 and 2" in lines
+    assert "4 runs side by side do not fit into memory: split into 2 and 2" in lines
     for name, result in zip(group, expected, strict=True):
         deltas = found[name].delta, result.delta
         torch.testing.assert_close(*deltas, rtol=1e-10, atol=1e-12)
