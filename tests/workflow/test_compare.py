@@ -83,9 +83,9 @@ def early(results, tiny_bert):
     lines: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         # A clock that goes on by a minute with every run.
-        passed = property(lambda clock: 60 * len(recorded(results)))
-        patch.setattr(loop.Clock, "passed", passed)
-        patch.setattr(loop, "_say", lines.append)
+        elapsed = property(lambda clock: 60 * len(recorded(results)))
+        patch.setattr(loop.Clock, "elapsed", elapsed)
+        patch.setattr(loop, "_print_line", lines.append)
         found = subtune.compare(FILE, model=tiny_bert, minutes=9, results=results, say=print)
     return found.answer, lines, recorded(results), snakemake(results, "-n")
 
@@ -123,7 +123,7 @@ def completed(killed, results, tiny_bert):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Workers, "start", start_and_kill)
-        patch.setattr(loop, "_say", lines.append)
+        patch.setattr(loop, "_print_line", lines.append)
         subtune.compare(FILE, model=tiny_bert, minutes=MINUTES, results=results, say=print)
     assert killed.items() <= recorded(results).items()
     return lines
@@ -146,7 +146,7 @@ def test_ctrl_c_asks_for_the_answer_so_far(interrupted, early):
     status, said, lines = interrupted
     assert status == 0
     assert "of 5 folds" in said
-    assert "stopping: what is there is judged" in lines
+    assert "stopping: the answer is computed from the recorded runs" in lines
 
 
 def test_workers_end_with_the_call_that_started_them(killed, interrupted):
@@ -154,9 +154,7 @@ def test_workers_end_with_the_call_that_started_them(killed, interrupted):
 
 
 def test_a_job_whose_worker_was_killed_is_done_once_more(completed):
-    assert any(
-        "killed, as if there were too little memory; tried again" in said for said in completed
-    )
+    assert any("killed, as if there were too little memory; repeated" in said for said in completed)
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +186,7 @@ def test_snakemake_finds_the_runs_recorded_and_makes_the_same_tables(completed, 
 def test_a_call_finds_everything_recorded(completed, results, tiny_bert, capfd):
     before = recorded(results)
     subtune.compare(FILE, model=tiny_bert, minutes=MINUTES, results=results, say=print)
-    assert re.search(r"^all \d+ runs were recorded before$", capfd.readouterr().err, re.M)
+    assert re.search(r"^all \d+ runs are already recorded$", capfd.readouterr().err, re.M)
     assert recorded(results) == before
 
 
