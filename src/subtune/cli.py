@@ -143,7 +143,7 @@ def run(config: SnakemakeArgument, /, *others: SnakemakeArgument) -> None:
     if not config.startswith("-"):
         if not Path(config).is_file():
             raise SubtuneError(
-                f"{config}: no such file; name a configuration, such as one that `subtune init` wrote"
+                f"{config}: no such file, expected a configuration, such as `subtune init` writes"
             )
         words[0] = f"--configfile={config}"
     call_snakemake(words)

@@ -71,8 +71,8 @@ def test_options_that_are_no_numbers_are_refused_in_python(option, value):
 
 def test_a_refused_comparison_names_options_in_the_terminal_and_arguments_in_python(capsys):
     assert cli.main(["compare", "--train", "nowhere.csv"]) == 1
-    assert capsys.readouterr().err.startswith("--train: found no file 'nowhere.csv'")
-    with refused("train: ", "found no file 'nowhere.csv'"):
+    assert capsys.readouterr().err.startswith("--train: no such file: 'nowhere.csv'")
+    with refused("train: ", "no such file: 'nowhere.csv'"):
         compare("nowhere.csv")
 
 

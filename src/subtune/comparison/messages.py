@@ -150,8 +150,8 @@ def _deciding_lines(facts: Facts) -> Iterator[str]:
             keeps = "to keep the rows of each value in one fold"
             advice = f"; if new texts have other values, add --group {shlex.quote(column)} {keeps}"
         yield (
-            f"column {shown(column)} determines the label: each of its {values:,} values has one label"
-            f"{exceptions}{advice}"
+            f"column {shown(column)} determines the label: each of its {values:,} values has one "
+            f"label{exceptions}{advice}"
         )
 
 
@@ -179,8 +179,8 @@ def describe_cut_texts(lengths: Lengths) -> str:
     """Format the share of texts that are truncated and the share of tokens that are read."""
     if not lengths.cut:
         return "which truncates no text"
-    read = "almost all" if lengths.read >= 0.9995 else f"{lengths.read:.1%}"
-    return f"which truncates {lengths.cut:.1%} of the texts and keeps {read} of all tokens"
+    read = "almost all" if lengths.read >= 0.9995 else f"{lengths.read:.1%} of all"
+    return f"which truncates {lengths.cut:.1%} of the texts and keeps {read} tokens"
 
 
 def fold_lines(facts: Facts, folds: int, runs: int) -> Iterator[str]:
@@ -225,8 +225,9 @@ def sample_lines(
     if folds:
         evaluated = train // folds
         parts = [
-            f"a stratified sample of {train:,} of {asked['train']:,} rows: {train - evaluated:,} for "
-            f"training and {evaluated:,} for evaluation in each of {len(experiment.seeds)} folds"
+            f"a stratified sample of {train:,} of {asked['train']:,} rows: in each of "
+            f"{len(experiment.seeds)} folds, {train - evaluated:,} for training and "
+            f"{evaluated:,} for evaluation"
         ]
     parts += [
         f"{used[split]:,} of {asked[split]:,} rows of the {SETS[split]}"
@@ -314,7 +315,7 @@ def time_lines(model: StartingModel, times: Times | None, minutes: float) -> Ite
         )
     elif times.all > 60 * minutes:
         yield (
-            f"this exceeds {asked}: the answer will be based on the runs that are finished by then; "
+            f"this exceeds {asked}: the answer will use only the runs that are finished by then; "
             f"to finish all runs, use --minutes {math.ceil(times.all / 60)} or a smaller model "
             "(--model)"
         )

@@ -23,7 +23,7 @@ class Progress(NamedTuple):
     """The planned runs and searches of a comparison, with the scores that are recorded so far.
 
     Attributes:
-        planned: the planned runs. A learning-rate search trains the first planned run of its method.
+        planned: the planned runs. A learning-rate search uses the first planned run of its method.
         searches: the learning-rate searches, by id.
         scores: the score of each recorded run, by the run's id; NaN if the run diverged.
         left_out: the methods that are left out because they failed.
@@ -41,8 +41,8 @@ class Progress(NamedTuple):
     def find_recorded(self) -> dict[str, RunSpec]:
         """Find the spec of each planned run that is recorded, by the key of the planned run.
 
-        All runs of a search use one learning rate. It is the rate with the best score in the search,
-        among the rates for which the first planned run is recorded.
+        All runs of a search use one learning rate: among the rates for which the first planned run
+        is recorded, the one with the best score in the search.
         """
         rates: dict[str, float] = {}
         for planned in self.planned:
