@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# Commands import other modules when they are called: `subtune --help` takes a fifth of a second.
+# Commands import other modules only when they run, so that `subtune --help` takes 0.2 seconds.
 app = App(
     name="subtune",
     help="Find the few parameters of a pretrained model that are worth fine-tuning.",
@@ -32,33 +32,36 @@ app = App(
     default_parameter=Parameter(negative="", show_default=False, show_choices=False),
     result_action="return_value",
     suppress_keyboard_interrupt=False,
-    # Snakemake reads `--` itself.
+    # `subtune run` passes `--` on to Snakemake.
     end_of_options_delimiter="",
 )
 FILES = "--train examples/weather-train.csv --dev examples/weather-dev.csv"
 File = Annotated[Path, Parameter(metavar="FILE")]
 Directory = Annotated[Path, Parameter(metavar="DIR")]
 Column = Annotated[str, Parameter(metavar="COLUMN")]
-# What follows a configuration is Snakemake's.
-Others = Annotated[str, Parameter(allow_leading_hyphen=True)]
-NUMBERS = itertools.count()
-# Commands of earlier versions, and what has their work.
+# Arguments after the configuration are passed to Snakemake.
+SnakemakeArgument = Annotated[str, Parameter(allow_leading_hyphen=True)]
+HELP_POSITIONS = itertools.count()
+# Commands and options of earlier versions, with what replaces them.
 REMOVED = {
     "check": "`subtune plan FILE` checks a configuration",
     "demo": "`subtune run --profile demo` runs the papers' experiments on a laptop",
     "schema": "`make schema` writes config.schema.json",
-    "--merge-labels": "labels that differ in invisible characters count as one; those that differ "
-    "in capitals are classes of their own",
+    "--merge-labels": "labels that differ only in invisible characters are always merged; labels "
+    "that differ in capitals are different classes",
 }
 
 
 def _command(example: str) -> Callable:
-    """Return a decorator that adds a subcommand. Help lists subcommands in the order below."""
-    return app.command(help_epilogue=f"example: subtune {example}", sort_key=next(NUMBERS))
+    """Return a decorator that adds a subcommand, with an example of a call.
+
+    ``subtune --help`` lists the subcommands in the order in which this module defines them.
+    """
+    return app.command(help_epilogue=f"example: subtune {example}", sort_key=next(HELP_POSITIONS))
 
 
 def start() -> NoReturn:
-    """Run the program, whose last words are the command's."""
+    """Run the `subtune` command, and end the process with its exit status."""
     end_process(main())
 
 
@@ -66,10 +69,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     for gone in REMOVED.keys() & {*given[:1], *(word for word in given if word.startswith("--"))}:
-        print(f"{gone} is gone: {REMOVED[gone]}", file=sys.stderr)
+        print(f"{gone} was removed: {REMOVED[gone]}", file=sys.stderr)
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A locale may lack characters; standard error escapes them by itself.
+        # The encoding of the locale may lack characters. Python already escapes them on stderr.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(arguments, exit_on_error=False, print_error=False)
@@ -89,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         # Otherwise Python reports the error again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # the reader of a pipe has closed it
+        if not isinstance(error, BrokenPipeError):  # the reader of the pipe has closed the pipe
             print(f"cannot write standard output: {error.strerror}", file=sys.stderr)
             return 1
     return 0
@@ -106,14 +109,15 @@ def compare(
     options: Options = Options(),
     kind: KindOptions = KindOptions(),
 ) -> None:
-    """Train methods on your tables, and name the one worth training.
+    """Compare fine-tuning methods on your data, and name the smallest that scores well enough.
 
     Args:
-        train: a table's file, or a dataset on the hub
-        dev: another file, a split's name, or a share such as 0.2; default: folds of training rows
-        test: a file of test rows; default: --dev rows give the scores
+        train: file with the training set, or a dataset on the hub
+        dev: file with the dev set, name of a split, or share of the training set such as 0.2;
+            default: cross-validation
+        test: file with the test set, for scores only; default: the dev set gives the scores
         revision: commit, branch or tag of a dataset on the hub
-        results: default: a new directory below results
+        results: directory of the results; default: a new directory in results
     """
     from subtune.comparison import question
     from subtune.exhibits.answer_tables import format_answers
@@ -125,20 +129,22 @@ def compare(
 
 
 @_command("run weather.yaml -n")
-def run(config: Others, /, *others: Others) -> None:
-    """Call Snakemake; its targets and options follow.
+def run(config: SnakemakeArgument, /, *others: SnakemakeArgument) -> None:
+    """Train the runs of a configuration with Snakemake.
 
     Args:
-        config: a configuration, such as `init` writes; or --profile demo
-        others: Snakemake's targets and options
+        config: a configuration, such as one that `init` wrote; or --profile demo
+        others: targets and options for Snakemake
     """
     from subtune.steps.snakemake_calls import call_snakemake
 
-    # Without a configuration, the first word is an option of Snakemake.
+    # Without a configuration, the first argument is an option for Snakemake.
     words = [config, *others]
     if not config.startswith("-"):
         if not Path(config).is_file():
-            raise SubtuneError(f"found no configuration file {config!r}")
+            raise SubtuneError(
+                f"{config}: no such file, expected a configuration, such as `subtune init` writes"
+            )
         words[0] = f"--configfile={config}"
     call_snakemake(words)
 
@@ -153,13 +159,13 @@ def init(
     options: Options = Options(),
     kind: KindOptions = KindOptions(),
 ) -> None:
-    """Write a configuration for your own tables.
+    """Write a configuration for your own data.
 
     Args:
-        train: a table's file
-        dev: a file of dev rows; default: folds of the training rows
-        test: a file of test rows; default: --dev rows give the scores
-        to: default: the task's name + .yaml
+        train: file with the training set
+        dev: file with the dev set; default: cross-validation
+        test: file with the test set, for scores only; default: the dev set gives the scores
+        to: file to write; default: the name of the task, with the ending .yaml
     """
     from subtune.comparison.first_configuration import run_command, write_first_configuration
     from subtune.comparison.user_table import make_task_name
@@ -170,10 +176,10 @@ def init(
     for line in write_first_configuration(paths, replace(options, kind=kind.kind), target):
         print(line, flush=True)
     layout = Layout(read_config(target).results)
-    print(f"{target} contains all of this, with comments on what to change. To train:")
+    print(f"{target} contains these settings, with comments on what you can change. To train:")
     print(f"    {run_command(target)}")
     answers, report = layout.summary("answers", "md"), layout.report()
-    print(f"The answer is then in {answers}, and everything on one page in {report}")
+    print(f"The answer will be in {answers}, and a report with all results in {report}")
 
 
 @_command("look examples/weather-train.csv")
@@ -187,13 +193,13 @@ def look(
     kind: KindOptions = KindOptions(),
     json: bool = False,
 ) -> None:
-    """Count what is in your tables: classes, lengths, repeats, conflicting labels.
+    """Describe your tables: classes, lengths of texts, repeated texts, conflicting labels.
 
     Args:
-        train: a table's file
-        dev: a file of dev rows
-        test: a file of test rows
-        json: print JSON, for programs
+        train: file with the training set
+        dev: file with the dev set
+        test: file with the test set
+        json: print JSON
     """
     from subtune.comparison.messages import look_lines
     from subtune.comparison.own_task import look_at_tables
@@ -214,14 +220,14 @@ def params(
     labels: int = 2,
     json: bool = False,
 ) -> None:
-    """Count the parameters that each method trains.
+    """Count the trained parameters of each method.
 
     Args:
-        method: a name, 'a,b' or 'a without b'; default: all
-        model: a local model; default: the papers' models
-        config: a configuration with selections of your own
-        labels: outputs of the classifier; default: 2
-        json: print JSON, for programs
+        method: name of a method, 'a,b' for both, or 'a without b'; default: all methods
+        model: directory of a local model; default: the models of the papers
+        config: configuration that defines your own selections
+        labels: number of outputs of the classifier; default: 2
+        json: print JSON
     """
     from subtune.config.checks import read_config
     from subtune.printing import parameter_lines, parameter_table
@@ -238,11 +244,11 @@ def params(
 
 @_command("plan config.yaml")
 def plan(config: Path = Path("config.yaml"), /, *, json: bool = False) -> None:
-    """Check a configuration; count its runs, jobs, hours and disk, and what is recorded so far.
+    """Check a configuration, and estimate its runs, jobs, training time and disk space.
 
     Args:
-        config: default: config.yaml
-        json: print JSON, for programs
+        config: file with the configuration; default: config.yaml
+        json: print JSON
     """
     from subtune.config.checks import read_config
     from subtune.papers import with_information
@@ -270,10 +276,10 @@ def runs(
     """List the recorded runs.
 
     Args:
-        results: directory; default: results, or the only one below it
-        task: only this task's runs
-        method: only this method's runs
-        json: print JSON, for programs
+        results: directory of the results; default: results, or the only one in it
+        task: list only runs of this task
+        method: list only runs of this method
+        json: print JSON
     """
     from subtune.analysis.tables import list_runs, read_chosen_ids, read_given_names
 
@@ -289,20 +295,20 @@ def runs(
     if json:
         _print_json(recorded)
     elif len(recorded):
-        # Records, and the names in them, may come from elsewhere.
+        # Other people may have written the records, so their names are escaped.
         print(printable(recorded.to_markdown(index=False)))
     elif not problems:
-        raise SubtuneError(f"found no runs in {store}")
+        raise SubtuneError(f"{store}: no recorded runs; --results names another directory")
     if problems:
         raise SubtuneError("\n".join(problems))
 
 
 @_command("verify")
 def verify(*, results: Directory | None = None) -> None:
-    """Check that records are undamaged.
+    """Check that the records of runs are complete and undamaged.
 
     Args:
-        results: directory; default: results, or the only one below it
+        results: directory of the results; default: results, or the only one in it
     """
     from subtune.runs import records
 
@@ -311,13 +317,15 @@ def verify(*, results: Directory | None = None) -> None:
     if damage:
         raise SubtuneError(
             "\n".join(damage.values())
-            + f"\n{len(damage):,} run(s) have a damaged or missing record. The next call of "
-            "snakemake trains those that are still configured again, after:\n"
+            + f"\n{len(damage):,} run(s) have a damaged or missing record. To train them again, if "
+            "they are still in the configuration, delete them and call snakemake:\n"
             + shlex.join(["rm", "-r", *map(str, paths)])
         )
     stored = records.list_stored_ids(layout)
     if not stored:
-        raise SubtuneError(f"found no runs in {layout.records()}")
+        raise SubtuneError(
+            f"{layout.records()}: no recorded runs; --results names another directory"
+        )
     print(f"{layout.records()}: {len(stored):,} record(s), no problems found")
 
 
@@ -331,23 +339,23 @@ def export(
     adapter: bool = False,
     minutes: float = 10,
 ) -> None:
-    """Write a run's model, for transformers or PEFT.
+    """Export the model of a run for transformers or PEFT.
 
     Args:
-        run: the run's id, or its first digits
-        to: a new directory
-        results: directory; default: results, or the only one below it
-        adapter: write a LoRA run as PEFT adapter
-        minutes: time to train a method on all rows after folds; more use more of a large table
+        run: id of the run, or its first digits
+        to: new directory for the model
+        results: directory of the results; default: results, or the only one in it
+        adapter: write the LoRA weights as a PEFT adapter
+        minutes: time limit for the training on all rows that follows cross-validation; default: 10
     """
     from subtune.core.files import require_new
     from subtune.runs import records
 
     require_new(to)
-    # An adapter names its local base by an absolute path.
+    # The config of an adapter has the absolute path of a local base model.
     layout = Layout(str(find_results(results).resolve()))
     found = records.find_run_id(Path(layout.records()), run)
-    # Loads transformers, which takes seconds.
+    # Importing transformers takes seconds.
     from subtune.share.export import export_adapter, export_model
     from subtune.share.predict import run_to_export
 
@@ -371,23 +379,23 @@ def predict(
     sheet: str | None = None,
     minutes: float = 10,
 ) -> None:
-    """Predict a table's rows with a run's model.
+    """Predict the labels of the rows of a table with the model of a run.
 
     Args:
-        run: the run's id, or its first digits
-        table: a file in a training format; its labels are not read
-        to: a new CSV file
-        results: directory; default: results, or the only one below it
-        text: default: as in training
-        text2: column of the second text of a pair
-        encoding: the table's encoding, such as latin-1; default: UTF-8 or -16
+        run: id of the run, or its first digits
+        table: file with the texts, in any format of a training set; its labels are not read
+        to: new CSV file for the predictions
+        results: directory of the results; default: results, or the only one in it
+        text: column of the texts; default: the same name as in training
+        text2: column of the second texts, if texts are pairs
+        encoding: encoding of the table, such as latin-1; default: UTF-8 or UTF-16
         sheet: sheet of an Excel file; default: the first
-        minutes: time to train a method on all rows after folds; more use more of a large table
+        minutes: time limit for the training on all rows that follows cross-validation; default: 10
     """
     if Path(run).is_dir():
         raise SubtuneError(
-            f"found a folder {run!r}, expected a run's id; the folder's README.md says how to load "
-            "an exported model"
+            f"{run}: found a directory, expected the id of a run (README.md in an exported model "
+            "explains how to load the model)"
         )
     from subtune.runs import records
     from subtune.share.predict import predict_table

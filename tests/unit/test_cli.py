@@ -71,8 +71,8 @@ def test_options_that_are_no_numbers_are_refused_in_python(option, value):
 
 def test_a_refused_comparison_names_options_in_the_terminal_and_arguments_in_python(capsys):
     assert cli.main(["compare", "--train", "nowhere.csv"]) == 1
-    assert capsys.readouterr().err.startswith("--train: found no file 'nowhere.csv'")
-    with refused("train: ", "found no file 'nowhere.csv'"):
+    assert capsys.readouterr().err.startswith("--train: no such file: 'nowhere.csv'")
+    with refused("train: ", "no such file: 'nowhere.csv'"):
         compare("nowhere.csv")
 
 
@@ -97,7 +97,7 @@ def test_what_follows_a_configuration_is_for_snakemake():
 def test_a_removed_word_says_what_has_its_work(capsys, word):
     assert cli.main(["look", "t.csv", word] if word.startswith("-") else [word, "mine.yaml"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"{word} is gone: ") and said.count("\n") == 1
+    assert said.startswith(f"{word} was removed: ") and said.count("\n") == 1
 
 
 @pytest.mark.parametrize(

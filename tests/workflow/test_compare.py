@@ -83,9 +83,9 @@ def early(results, tiny_bert):
     lines: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         # A clock that goes on by a minute with every run.
-        passed = property(lambda clock: 60 * len(recorded(results)))
-        patch.setattr(loop.Clock, "passed", passed)
-        patch.setattr(loop, "_say", lines.append)
+        elapsed = property(lambda clock: 60 * len(recorded(results)))
+        patch.setattr(loop.Clock, "elapsed", elapsed)
+        patch.setattr(loop, "_print_line", lines.append)
         found = subtune.compare(FILE, model=tiny_bert, minutes=9, results=results, say=print)
     return found.answer, lines, recorded(results), snakemake(results, "-n")
 
@@ -123,7 +123,7 @@ def completed(killed, results, tiny_bert):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Workers, "start", start_and_kill)
-        patch.setattr(loop, "_say", lines.append)
+        patch.setattr(loop, "_print_line", lines.append)
         subtune.compare(FILE, model=tiny_bert, minutes=MINUTES, results=results, say=print)
     assert killed.items() <= recorded(results).items()
     return lines
@@ -146,7 +146,7 @@ def test_ctrl_c_asks_for_the_answer_so_far(interrupted, early):
     status, said, lines = interrupted
     assert status == 0
     assert "of 5 folds" in said
-    assert "stopping: what is there is judged" in lines
+    assert "stopping: the answer is computed from the recorded runs" in lines
 
 
 def test_workers_end_with_the_call_that_started_them(killed, interrupted):
@@ -154,9 +154,7 @@ def test_workers_end_with_the_call_that_started_them(killed, interrupted):
 
 
 def test_a_job_whose_worker_was_killed_is_done_once_more(completed):
-    assert any(
-        "killed, as if there were too little memory; tried again" in said for said in completed
-    )
+    assert any("too little memory; repeated" in said for said in completed)
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +186,7 @@ def test_snakemake_finds_the_runs_recorded_and_makes_the_same_tables(completed, 
 def test_a_call_finds_everything_recorded(completed, results, tiny_bert, capfd):
     before = recorded(results)
     subtune.compare(FILE, model=tiny_bert, minutes=MINUTES, results=results, say=print)
-    assert re.search(r"^all \d+ runs were recorded before$", capfd.readouterr().err, re.M)
+    assert re.search(r"^all \d+ runs are already recorded$", capfd.readouterr().err, re.M)
     assert recorded(results) == before
 
 
@@ -203,7 +201,7 @@ def snakemake(results: Path, *options: str) -> str:
 def test_a_second_call_on_the_same_results_is_refused(results, completed):
     with (results / ".lock").open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(SubtuneError, match=f"results: another call is running in {results}"):
+        with pytest.raises(SubtuneError, match=f"results: another call is using {results}"):
             subtune.compare(FILE, results=results)
 
 
@@ -301,14 +299,16 @@ def test_a_model_may_be_relative_to_the_folder_of_a_call(undone, tiny_bert, monk
 
 
 def test_results_of_another_call_are_not_mixed(undone):
-    with pytest.raises(SubtuneError, match=r"results of a call with other kind"):
+    with pytest.raises(SubtuneError, match=r"with a different value of kind"):
         undone(kind="regression")
 
 
 def test_a_folder_that_was_moved_is_not_trained_in_its_old_place(undone, answer, results):
     moved = answer.results.rename(results.with_name("moved"))
     try:
-        with pytest.raises(SubtuneError, match=r"moved was .* before; move it back to continue"):
+        with pytest.raises(
+            SubtuneError, match=r"moved was moved from .*; move it back to continue"
+        ):
             undone(results=moved)
         assert not answer.results.exists()
     finally:
@@ -320,7 +320,10 @@ def test_a_folder_that_was_moved_is_not_trained_in_its_old_place(undone, answer,
     [
         ({"train": TRAIN.drop(columns="label")}, "^label: missing, and of the columns of"),
         ({"minutes": 0}, "^minutes: found 0, expected a positive number"),
-        ({"dev": "20%"}, "^dev: found no file '20%', expected one, or a share of the training"),
+        (
+            {"dev": "20%"},
+            "^dev: no such file: '20%', expected the path of a file, or a share of the training",
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -369,7 +372,7 @@ def test_a_sample_answers_for_two_models_and_for_predictions_of_the_user(sampled
     said = "\n".join(lines)
     assert "model /no/model is left out" in said
     assert re.search(
-        r"^(4[5-9]\d|5[0-5]\d) of 1,200 rows, by class: .* in each of 5 div", said, re.M
+        r"^a stratified sample of (4[5-9]\d|5[0-5]\d) of 1,200 rows: in each of 5 folds", said, re.M
     )
     models = {*answer.summary["model"]}
     assert "other" in models and len(models) == 2

@@ -140,7 +140,7 @@ def test_init_says_which_command_runs_its_configuration(tmp_path, monkeypatch, c
     sources = ["--train", "train.csv", "--dev", dev, "--test", "test.csv"]
     assert cli.main(["init", *sources, "--model", str(tiny_bert), "--to", "first words.yaml"]) == 0
     said = capsys.readouterr().out
-    assert "test.csv: 9 rows to judge by, which choose nothing" in said
+    assert "test.csv: 9 rows for final scores only" in said
     [command] = re.findall(r"^    (.*subtune'? run .*)$", said, re.MULTILINE)
     check(command)
     [answers] = re.findall(r"results/\S+\.md", said)

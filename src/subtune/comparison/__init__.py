@@ -1,6 +1,7 @@
-"""A comparison of methods on a user's rows: its options, each declared here and only here.
+"""Compare methods on a user's data. This module declares the options of a comparison.
 
-The `subtune` command and Python's `compare` take their names, types, defaults and texts from here.
+The `subtune` command and the function `subtune.compare` take the names, types, defaults and
+descriptions of their options from here.
 """
 
 import inspect
@@ -16,37 +17,38 @@ from cyclopts import Parameter
 from subtune.core.errors import SubtuneError, one_of
 from subtune.core.files import read_package_yaml
 
-# The keys of `defaults.yaml`, where comments explain them.
+# Comments in `defaults.yaml` explain the keys.
 DEFAULTS = SimpleNamespace(**read_package_yaml("subtune.comparison", "defaults.yaml"))
 Kind = Literal["classification", "multilabel", "regression"]
-# In a terminal, the names of several columns are one word.
+# In a terminal, the names of several columns are one argument: `--label toxic,insult`.
 Column = Parameter(metavar="COLUMN", n_tokens=1, converter=lambda _, tokens: tokens[0].value)
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """The options about the tables and the model. Options that are None are guessed.
+    """Options that describe the tables, and the models to compare.
 
     Attributes:
-        text: column of the text; default: a guess
-        text2: column of the second text of a pair
-        label: column of the label, or several of 0 and 1 as in toxic,insult; default: a guess
-        kind: classification, multilabel or regression; default: a guess
-        group: column of the author, patient or thread; rows of one stay in one fold
-        model: a directory, a package, or a repository on the hub; several are compared; default:
+        text: column of the texts; default: guessed
+        text2: column of the second texts, if texts are pairs
+        label: column of the labels, or several columns of 0 and 1, such as toxic,insult; default:
+            guessed
+        kind: classification, multilabel or regression; default: guessed
+        group: column of the author, patient or thread; rows with the same value are in one fold
+        model: directory, installed package or repository on the hub; several are compared; default:
             MiniLM
-        encoding: the files' encoding, such as latin-1; default: UTF-8 or -16
+        encoding: encoding of the files, such as latin-1; default: UTF-8 or UTF-16
         sheet: sheet of Excel files; default: the first
     """
 
     text: Annotated[str | None, Column] = None
     text2: Annotated[str | None, Column] = None
     label: Annotated[str | Sequence[str] | None, Column] = None
-    # The command has an option for each kind.
+    # In a terminal, `KindOptions` has an option for each kind.
     kind: Annotated[Kind | None, Parameter(parse=False)] = None
     group: Annotated[str | None, Column] = None
-    # In a terminal, each of several has its own option: `--model A --model B`.
+    # In a terminal, the option is repeated for each model: `--model A --model B`.
     model: list[str] | None = None
     encoding: str | None = None
     sheet: str | None = None
@@ -55,13 +57,13 @@ class TableOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Options(TableOptions):
-    """The options of `compare` and `init` beside the tables.
+    """Options of `compare` and `init`, in addition to those about the tables.
 
     Attributes:
-        predictions: a file or column of predictions, such as an LLM's, for the rows that give the
-            scores; several are compared
-        minutes: time for everything; default: 10
-        margin: loss of score against full fine-tuning that you can afford; default: 0.02
+        predictions: file or column with external predictions, such as an LLM's, for the examples
+            that are scored; several are compared
+        minutes: time limit for the whole comparison; default: 10
+        margin: largest acceptable loss of score against full fine-tuning; default: 0.02
     """
 
     predictions: list[str] | None = None
@@ -69,30 +71,30 @@ class Options(TableOptions):
     margin: float = 0.02
 
     def __post_init__(self) -> None:
-        """Refuse an unknown kind, and a number that is out of its range."""
+        """Check that ``kind`` is known and that numbers are in their ranges."""
         if self.kind not in (None, *get_args(Kind)):
             raise SubtuneError(f"kind: {one_of(self.kind, get_args(Kind))}")
         expected = {
-            "minutes": (math.inf, "a positive number such as 10; 100000 is as good as no limit"),
+            "minutes": (math.inf, "a positive number such as 10 (100000 is in practice no limit)"),
             "margin": (1, "a score between 0 and 1, such as 0.02"),
         }
-        for name, (below, what) in expected.items():
+        for name, (upper_bound, description) in expected.items():
             found = getattr(self, name)
             is_number = isinstance(found, Real)
-            if not (is_number and 0 < found < below):
+            if not (is_number and 0 < found < upper_bound):
                 given = f"{found:g}" if is_number else repr(found)
-                raise SubtuneError(f"--{name}: found {given}, expected {what}")
+                raise SubtuneError(f"--{name}: found {given}, expected {description}")
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class KindOptions:
-    """An option of the terminal for each kind of task.
+    """The options `--classes`, `--multilabel` and `--regression` of the terminal.
 
     Attributes:
-        classes: each text has one class; default: a guess
-        multilabel: each text has any number of labels; default: a guess
-        regression: each text has a number; default: a guess
+        classes: each text has exactly one class; default: guessed
+        multilabel: each text has any number of labels; default: guessed
+        regression: each text has a number; default: guessed
     """
 
     classes: bool = False
@@ -101,10 +103,10 @@ class KindOptions:
 
     @property
     def kind(self) -> Kind | None:
-        """The kind that is named, if one is.
+        """The kind of task that the user names, or None.
 
         Raises:
-            SubtuneError: several kinds are named.
+            SubtuneError: the user names several kinds.
         """
         given: list[tuple[str, bool]] = [*vars(self).items()]
         named = [
@@ -113,15 +115,15 @@ class KindOptions:
             if is_named
         ]
         if len(named) > 1:
-            options = " and ".join(f"--{option}" for option, _ in named)
-            raise SubtuneError(f"found {options}, expected one of them")
+            first, *others = (f"--{option}" for option, _ in named)
+            raise SubtuneError(f"{first}: excludes {' and '.join(others)}; choose one of them")
         return named[0][1] if named else None
 
 
 def with_options(function: Callable) -> Any:
-    """Give a function's ``**options`` the names, types, defaults and texts of `Options`.
+    """Replace a function's ``**options`` in its signature by the fields of `Options`.
 
-    In the docstring, ``{options}`` becomes a line for each.
+    In the function's docstring, ``{options}`` is replaced by the descriptions of these fields.
     """
     signature = inspect.signature(function)
     *own, _ = signature.parameters.values()
@@ -131,9 +133,8 @@ def with_options(function: Callable) -> Any:
         for name, option in inspect.signature(Options).parameters.items()
     ]
     function.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
-    texts = [
+    descriptions = [
         str(each.__doc__).split("Attributes:\n")[1].strip() for each in (TableOptions, Options)
     ]
-    described = "\n        ".join(texts)
-    function.__doc__ = str(function.__doc__).replace("{options}", described)
+    function.__doc__ = str(function.__doc__).replace("{options}", "\n        ".join(descriptions))
     return function

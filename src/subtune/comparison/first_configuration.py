@@ -1,4 +1,4 @@
-"""The first configuration for a user's tables: what is guessed and chosen, and the file."""
+"""Write the first configuration for a user's tables: choose its settings, and render the file."""
 
 import math
 import shlex
@@ -48,7 +48,7 @@ from subtune.tasks.task import TaskSize
 if TYPE_CHECKING:
     from subtune.comparison.pace import MeasuredPace
 
-# The name of the only experiment. With a paper's name, it would get the paper's tables.
+# The name of the only experiment. An experiment with a paper's name would get the paper's tables.
 EXPERIMENT = "mine"
 
 
@@ -60,21 +60,21 @@ def write_first_configuration(
     dev_share: float | None = None,
     seeds: int | None = None,
 ) -> Iterator[str]:
-    """Write a configuration, and yield lines about the tables and the choices.
+    """Write a configuration, and yield lines that describe the tables and the chosen settings.
 
-    If not all rows fit into the minutes, or a dev set is drawn, the rows that are used are written
-    to files below the results.
+    If a sample or a dev set is drawn from the tables, the drawn rows are written to new files in
+    the directory of the results.
 
     Args:
-        paths: the file of each split, or None.
+        paths: the file of each split, by the split's name; None for a split without a file.
         options: the user's options.
-        target: the path of the configuration.
-        results: directory of the results; default: the task's name, below results.
-        dev_share: the share of the training rows that are drawn as the dev set.
-        seeds: the number of seeds or folds; default: as many as there is time for.
+        target: the path of the configuration to write.
+        results: the directory of the results; default: ``results/`` and the task's name.
+        dev_share: the share of the training set that is drawn as the dev set; None draws none.
+        seeds: the number of seeds or folds; default: the number for which there is time.
 
     Raises:
-        SubtuneError: a table cannot be trained on, something cannot be guessed, or the
+        SubtuneError: a table cannot be used for training, an option cannot be guessed, or the
             configuration cannot be written.
     """
     look = look_at_tables(paths, options)
@@ -94,7 +94,7 @@ def write_first_configuration(
         where = f" of {name}" if len(models) > 1 else ""
         problems = model.problems_by_method(DEFAULTS.methods, task).items()
         yield from (f"method {method}{where} is left out: {why}" for method, why in problems)
-    choices, timed = _time_choices(look, rows, options, folds)
+    choices, timed = _list_timed_choices(look, rows, options, folds)
     usual = choices[0][0].experiment
     config = _make_config(results, rows, models, timed, usual)
     chosen, times = _choose_in_time(config, choices, look, rows, size, options.minutes)
@@ -125,10 +125,14 @@ def write_first_configuration(
         file.write(text)
 
 
-def _time_choices(
+def _list_timed_choices(
     look: Look, rows: ChosenRows, options: Options, folds: int | None
 ) -> "tuple[list[list[Choice]], MeasuredPace]":
-    """Return settings, as `list_choices` does, and the pace of this machine."""
+    """Measure the pace of this machine, and list the possible settings.
+
+    Returns:
+        The result of `list_choices`, and the measured pace.
+    """
     # Importing torch takes seconds.
     from subtune.comparison.pace import measure_pace
 
@@ -153,21 +157,29 @@ def _choose_in_time(
     size: TaskSize,
     minutes: float,
 ) -> tuple[Choice, Times | None]:
-    """Return the first settings that end in time, or else the last, and their times.
+    """Choose the first settings whose training fits into the minutes, or else the last settings.
 
     Args:
-        choices: lists of settings, whose times fall within each list.
+        config: the configuration, whose experiment is replaced by each choice.
+        choices: lists of settings. The estimated time decreases within each list.
+        look: the tables, with the lengths of the training texts.
+        rows: the rows that may be used.
+        size: the size of the task with all of these rows.
+        minutes: the time limit.
+
+    Returns:
+        The settings, and their estimated times (None if these are unknown).
     """
 
     def estimate(chosen: Choice) -> Times | None:
         counts = chosen.count_rows(rows.numbers)
-        estimated = size.replaced(
+        reduced_size = size.replaced(
             tokens=look.counts.clip(max=chosen.experiment.max_length).mean(),
             train_rows=counts["train"],
             evaluation_rows=sum(counts.values()) - counts["train"],
         )
         update = {"experiments": {EXPERIMENT: chosen.experiment}}
-        return estimate_times(config.model_copy(update=update), estimated)
+        return estimate_times(config.model_copy(update=update), reduced_size)
 
     def ends_in_time(chosen: Choice) -> bool:
         times = estimate(chosen)
@@ -183,9 +195,13 @@ def _choose_in_time(
 def _choose_methods(
     models: Mapping[str, StartingModel], task: Task, options: Options, folds: int | None
 ) -> tuple[dict[str, Any], dict[str, tuple[float, ...]]]:
-    """Return the settings that do not depend on time, and the learning rates of each method.
+    """Choose the settings that do not depend on time, and the learning rates of each method.
 
-    The methods are those of the first model; another model may have other learning rates.
+    The methods are those that the first model supports. If another model needs other learning
+    rates, they are in the setting ``by_model``.
+
+    Returns:
+        The settings by name, and the learning rates by method.
     """
     rates: dict[str, dict[str, tuple[float, ...]]] = {}
     for name, model in models.items():
@@ -208,17 +224,21 @@ def _choose_methods(
 
 
 def add_smaller_floors(experiment: Experiment, rows: int) -> Experiment:
-    """Return an experiment whose floors also train on `DEFAULTS.shares` of the rows.
+    """Return an experiment whose baselines are also fitted on `DEFAULTS.shares` of the examples.
 
-    Their scores show what more labels would add, at little cost.
+    The scores of these fits show, at little cost, how much more labelled data would help.
+
+    Args:
+        experiment: the experiment.
+        rows: the number of rows of the training table that are used.
     """
     train_rows = count_training_rows(rows, experiment.folds)
     numbers = tuple(int(share * train_rows) for share in DEFAULTS.shares)
     if min(numbers) < DEFAULTS.fewest_rows_of_share:
         return experiment
-    floors = [name for name in experiment.methods if name in DEFAULTS.floors]
+    baselines = [name for name in experiment.methods if name in DEFAULTS.floors]
     settings = MethodSettings(train_rows=numbers)
-    by_method = experiment.by_method | dict.fromkeys(floors, settings)
+    by_method = experiment.by_method | dict.fromkeys(baselines, settings)
     return experiment.model_copy(update={"by_method": by_method})
 
 
@@ -229,7 +249,7 @@ def _make_config(
     timed: "MeasuredPace",
     experiment: Experiment,
 ) -> Config:
-    """Return the configuration of an experiment."""
+    """Build the configuration that contains an experiment, its task and its models."""
     task = rows.task
     settings = task.model_dump(include={*OwnTask.model_fields})
     settings |= {"files": rows.files, "predictions": dict(task.predictions)}
@@ -261,14 +281,14 @@ def _render(
     rows: int,
     lengths: Lengths,
 ) -> str:
-    """Return the text of a configuration, with comments.
+    """Render a configuration as YAML with comments.
 
     Args:
         config: the configuration.
-        task: its task.
-        models: its models, by name.
+        task: the task of the configuration.
+        models: the models of the configuration, by name.
         timed: the pace of this machine.
-        target: the path of the configuration.
+        target: the path to which the configuration is written.
         rows: the number of rows of the training table that are used.
         lengths: the lengths of the training texts.
     """
@@ -278,7 +298,7 @@ def _render(
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    # A value stays on its line.
+    # The template adds a comment at the end of a line, so no value may be wrapped.
     flow = partial(
         yaml.safe_dump,
         default_flow_style=True,
@@ -291,7 +311,7 @@ def _render(
     train_rows = count_training_rows(rows, experiment.folds)
     others = [name for name in task.of_kind.metrics if name not in task.metrics]
     if task.outputs != 2:
-        # F1 is of two classes.
+        # The metric `f1` is defined for two classes only.
         others = [name for name in others if name != "f1"]
     return environment.get_template("first_configuration.yaml").render(
         config=config,
@@ -310,7 +330,7 @@ def _render(
 
 
 def run_command(target: Path) -> str:
-    """Return the command that trains a configuration."""
+    """Return the shell command that trains the runs of a configuration."""
     program = "subtune"
     if not shutil.which(program):
         program = str(Path(sys.executable).with_name(program))
@@ -318,7 +338,7 @@ def run_command(target: Path) -> str:
 
 
 def quote_yaml(text: str) -> str:
-    """Return a text as YAML, in quotation marks if YAML needs them."""
+    """Format a text as a YAML scalar, with quotation marks only if YAML needs them."""
     in_list = yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=10**9)
     if in_list == f"[{text}]\n":
         return text

@@ -1,4 +1,4 @@
-"""Facts about tables before training: classes, repeated texts, conflicting labels, lengths."""
+"""Describe tables before training: classes, repeated texts, conflicting labels, text lengths."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,22 +24,23 @@ from subtune.core.errors import SubtuneError, listed
 from subtune.data.table_files import FEW, drop_unlabelled_rows
 from subtune.tasks.sentences import parse_number, plain_label
 
-# A row's place, its texts (in which any white space is one space), and its labels, if it has some.
+# The place of a row in its file, its texts with normalised white space, and its labels (None if the
+# row has no label).
 PlacedTexts = tuple[str, tuple[str, ...], tuple[str, ...] | None]
 
 
 @dataclass(frozen=True)
 class SplitFacts:
-    """The facts about one split.
+    """What `describe_tables` reports about one split.
 
     Attributes:
-        path: the split's file.
-        rows: the number of rows.
-        labels: the number of rows of each class; empty if numbers are predicted.
-        missing: the places of empty cells, by column.
-        not_numbers: the places of a regression's labels that are not numbers.
-        left_out: the places of rows that are left out because they have no label.
-        also_in: for each earlier split, the number of rows whose text is also in that split.
+        path: the file of the split.
+        rows: the number of rows of the file.
+        labels: the number of rows of each class, by class; empty for a regression.
+        missing: the places of the rows with an empty cell, by column.
+        not_numbers: the places of the rows whose label is not a number, for a regression.
+        left_out: the places of the rows that are not used because they have no label.
+        also_in: the number of rows whose text also occurs in an earlier split, by that split.
     """
 
     path: str
@@ -53,17 +54,17 @@ class SplitFacts:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Lengths of the training texts in tokens, with special tokens.
+    """Lengths of the training texts in tokens, including special tokens.
 
     Attributes:
-        are_counted: whether the model's tokenizer counted the tokens; otherwise their number is
-            guessed from words.
+        are_counted: True if the model's tokenizer counted the tokens; False if their number is
+            estimated from the number of words.
         median: the median length.
         longest: the length of the longest text.
-        max_length: the most tokens of a text that are read.
-        cut: the share of texts longer than ``max_length``.
-        read: the share of all tokens that is read.
-        unknown: the share of tokens that the model does not know.
+        max_length: the length to which texts are truncated.
+        cut: the share of texts that are longer than ``max_length``.
+        read: the share of all tokens that is left after truncation.
+        unknown: the share of tokens that are the tokenizer's unknown token.
     """
 
     are_counted: bool
@@ -77,25 +78,27 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts about some tables.
+    """What `describe_tables` reports about the tables of a user.
 
     Attributes:
         columns: the columns of the training file.
         text: the text columns.
         label: the label columns.
         kind: the kind of task.
-        separators: the characters that separate the labels in a cell; None if nothing does.
+        separators: the characters that separate several labels in a cell; None if cells have no
+            separators.
         guessed: the options that the user did not give.
-        judges: the split that gives the scores.
-        parts: the facts about each split.
-        numbers: the minimum and the maximum of a regression's labels.
-        joined: spellings that count as one label.
-        differing_in_capitals: labels that differ only in capitals; each is a class.
-        most_frequent: the most frequent label, or set of labels, of the training rows.
-        constant: the share of the judging rows that have this label.
-        conflicts: the places of each label, for each text with different labels.
-        deciding: for each other column that decides the label, the number of its different cells,
-            and the share of the training rows in which they give the label.
+        judges: the split on which methods are scored.
+        parts: the facts about each split, by split.
+        numbers: the minimum and the maximum of the labels; None if the task is no regression.
+        joined: groups of spellings that are merged into one label.
+        differing_in_capitals: groups of labels that differ only in capitals; each label is a class.
+        most_frequent: the most frequent label, or set of labels, of the training set.
+        constant: the accuracy of always predicting ``most_frequent`` on the split ``judges``.
+        conflicts: the texts that occur with different labels. Each text has a mapping from its
+            labels to the places of the rows with this label.
+        deciding: the other columns that almost determine the label. Each column has the number of
+            its distinct cells, and the share of the training examples whose label they determine.
         lengths: lengths of the training texts.
     """
 
@@ -125,14 +128,14 @@ def describe_tables(
     kind: Kind | None = None,
     guessed: tuple[str, ...] = (),
 ) -> Facts:
-    """Collect the facts about tables.
+    """Collect facts about the tables of a user.
 
     Args:
-        tables: the tables by split; the last one gives the scores.
+        tables: the tables, by split; methods are scored on the last one.
         text: the text columns.
         label: the label columns.
         lengths: lengths of the training texts.
-        kind: kind of task; default: a guess from the labels.
+        kind: the kind of task; default: guessed from the labels.
         guessed: the options that the user did not give.
     """
     train, judges = tables["train"], [*tables][-1]
@@ -155,13 +158,13 @@ def describe_tables(
         spellings = [
             word.strip() for cell in cells for word in cell_labels(cell, kind, separators) or ()
         ]
-    # A row's set of labels is one answer.
+    # The set of all labels of a row counts as one answer.
     answers = Counter(labels for *_, labels in rows["train"] if labels is not None)
     answer, share = None, None
     if kind != "regression" and answers:
         [(most, _)] = answers.most_common(1)
-        judged = [labels for *_, labels in rows[judges] if labels is not None]
-        answer, share = _join_labels(most), judged.count(most) / max(1, len(judged))
+        scored = [labels for *_, labels in rows[judges] if labels is not None]
+        answer, share = _join_labels(most), scored.count(most) / max(1, len(scored))
     return Facts(
         columns=train.columns,
         text=text,
@@ -197,19 +200,19 @@ def _describe_split(
     read_labels: Callable[[Mapping[str, Any]], tuple[str, ...] | None],
     earlier: Mapping[str, Sequence[PlacedTexts]],
 ) -> tuple[list[PlacedTexts], SplitFacts]:
-    """Return the rows of a split that are used, and the facts about it.
+    """Collect the rows of a split that are used, and the facts about this split.
 
     Args:
-        split: the split's name.
-        table: its table.
+        split: the name of the split.
+        table: the table of the split.
         text: the text columns.
         label: the label columns.
         kind: the kind of task.
-        read_labels: a function that returns the labels of a row.
-        earlier: the rows of earlier splits.
+        read_labels: a function from the cells of a row to its labels, or None if it has none.
+        earlier: the rows of the earlier splits, by split.
     """
     placed, left_out = table.rows, list[str]()
-    # A multi-label row without a label has an empty set of labels.
+    # In a multi-label task, a row without labels is an example with an empty set of labels.
     if kind != "multilabel":
         placed, left_out = drop_unlabelled_rows(placed, *label_names(label))
     where = "" if split == "train" else f" of {table.path}"
@@ -227,7 +230,7 @@ def _describe_split(
     for other, others in earlier.items():
         found = {texts for _, texts, _ in others}
         also_in[other] = sum(texts in found for _, texts, _ in rows if any(texts))
-    # Each of several label columns is a class, even if no row has it.
+    # Each of several label columns is a class, even if no row has this class.
     words = sorted({*counts, *(() if isinstance(label, str) else label)}, key=label_order)
     return rows, SplitFacts(
         path=str(table.path),
@@ -247,36 +250,46 @@ def _describe_split(
 def _find_deciding_columns(
     table: UserTable, columns: Iterable[str], answers: Sequence[tuple[str, ...] | None]
 ) -> dict[str, tuple[int, float]]:
-    """Return each column that decides the label, such as an author with one label.
+    """Find the columns that almost determine the label, such as authors who always use one label.
 
-    Such a column has more different cells than there are answers. The usual answer of the other
-    rows with the same cell is rarely wrong, compared with the most frequent answer of all.
+    Such a column has more distinct cells than there are labels. For each row, the most frequent
+    label of the *other* rows with the same cell is compared with the label. The share of wrong
+    predictions may be at most `DEFAULTS.undecided` times that of the most frequent label.
+
+    Args:
+        table: the training table.
+        columns: the columns that are neither text nor label.
+        answers: the labels of each row; None if a row has no label.
 
     Returns:
-        The number of different cells, and the share of the rows in which they give the answer.
+        For each column, the number of distinct cells, and the share of correct predictions.
     """
     known = Counter(answer for answer in answers if answer is not None)
-    often_wrong, deciding = known.total() - max(known.values(), default=0), {}
+    majority_errors, deciding = known.total() - max(known.values(), default=0), {}
     for column in columns:
         by_cell = defaultdict[str, Counter](Counter)
         for cell, answer in zip(table.cells(column), answers, strict=True):
             if answer is not None:
                 by_cell[str(cell)][answer] += 1
-        right = 0
+        correct = 0
         for counts in by_cell.values():
             most, second = [*sorted(counts.values(), reverse=True), 0][:2]
-            # The other rows have one row less with the usual answer.
-            right += most if most - 1 > second else 0
+            # Without the row itself, its cell has one row less with the most frequent label.
+            correct += most if most - 1 > second else 0
         if (
             len(by_cell) > len(known) > 1
-            and known.total() - right <= DEFAULTS.undecided * often_wrong
+            and known.total() - correct <= DEFAULTS.undecided * majority_errors
         ):
-            deciding[column] = len(by_cell), right / known.total()
+            deciding[column] = len(by_cell), correct / known.total()
     return deciding
 
 
 def _find_conflicts(rows: Sequence[PlacedTexts]) -> dict[str, dict[str, list[str]]]:
-    """Return the places of each label, for each text with different labels."""
+    """Find the texts that occur with different labels.
+
+    Returns:
+        For each of these texts, the places of the rows with each label, by label.
+    """
     repeated = {texts for texts, n in Counter(texts for _, texts, _ in rows).items() if n > 1}
     by_text = defaultdict[tuple, dict[str, list[str]]](lambda: defaultdict(list))
     for place, texts, labels in rows:
@@ -290,7 +303,7 @@ def _join_labels(labels: Sequence[str]) -> str:
 
 
 def _group_equal(labels: Iterable[str], form: Callable[[str], str]) -> list[list[str]]:
-    """Return the groups of several labels that are equal in a form."""
+    """Group labels for which ``form`` returns the same text; groups of one label are left out."""
     groups = defaultdict[str, list[str]](list)
     for label in sorted({*labels}, key=label_order):
         groups[form(label)].append(label)
@@ -300,13 +313,13 @@ def _group_equal(labels: Iterable[str], form: Callable[[str], str]) -> list[list
 def describe_lengths(
     counts: np.ndarray, max_length: int, are_counted: bool, unknown: float = 0
 ) -> Lengths:
-    """Describe the lengths of texts.
+    """Compute statistics of the lengths of texts.
 
     Args:
         counts: the number of tokens of each text.
-        max_length: the most tokens of a text that are read.
+        max_length: the length to which texts are truncated.
         are_counted: whether the model's tokenizer counted the tokens.
-        unknown: the share of tokens that the model does not know.
+        unknown: the share of tokens that are the tokenizer's unknown token.
     """
     return Lengths(
         are_counted,
@@ -320,20 +333,20 @@ def describe_lengths(
 
 
 def require_labels(facts: Facts) -> None:
-    """Refuse labels from which nothing can be learnt.
+    """Check that a model can learn from the labels.
 
     Raises:
-        SubtuneError: many rows have no label, there are too few or too many classes, or most dev
-            rows have labels that no training row has.
+        SubtuneError: many rows have no label, there are too few or too many classes, or most labels
+            of the dev set do not occur in the training set.
     """
     names = listed(label_names(facts.label))
     for part in facts.parts.values():
-        # The reader of multi-label rows says more about a cell that it cannot read.
+        # For multi-label tasks, a later check explains better why a cell cannot be read.
         if names in part.missing and facts.kind != "multilabel":
             place = part.missing[names][0].removesuffix(f" of {part.path}")
             raise SubtuneError(
-                f"{part.path}: {place}: found no text or number in column {names!r}, expected a "
-                f"label in every row, or in all but {FEW:.0%}, which are left out"
+                f"{part.path}: {place}: the row has no label in column {names!r}, expected a label "
+                f"in each row (up to {FEW:.0%} of the rows may lack one and are left out)"
             )
     if facts.kind == "regression":
         return
@@ -343,23 +356,23 @@ def require_labels(facts: Facts) -> None:
     if 2 * sum(dev.labels[word] for word in unknown) > sum(dev.labels.values()):
         known = sorted(word for word, count in train.labels.items() if count)
         raise SubtuneError(
-            f"{dev.path}: column {names!r}: found {listed(unknown[:5])} in most rows, expected "
-            f"labels of {train.path} ({listed(known[:5])})"
+            f"{dev.path}: column {names!r}: most rows have labels that are not in the training set "
+            f"({listed(unknown[:5])}), expected labels of {train.path} ({listed(known[:5])})"
         )
 
 
 def _require_classes(facts: Facts, column: str) -> None:
-    """Refuse fewer than two classes, and more classes than can be learnt from the rows."""
+    """Check that there are at least two classes, and not too many for the number of rows."""
     train = facts.parts["train"]
     known = [word for word, count in train.labels.items() if count]
     if len(known) < 2:
-        found = listed(known) or "none"
-        raise SubtuneError(f"{train.path}: found no label but {found}, expected at least two")
+        found = f"found only the label {listed(known)}" if known else "no row has a label"
+        raise SubtuneError(f"{train.path}: {found}, expected at least two classes")
     rows = train.rows - len(train.left_out)
     most = max(DEFAULTS.fewest_refused, rows // 2)
     limit = min(DEFAULTS.classes_of_words, most) if "kind" in facts.guessed else most
     if len(known) > limit:
-        hint = "; if they are classes: --classes" if len(known) <= most else ""
+        hint = "; if each is a class, add --classes" if len(known) <= most else ""
         raise SubtuneError(
             f"--label: found {len(known):,} different labels in {rows:,} rows of column {column!r} "
             f"of {train.path}, expected at most {limit} classes{hint}"

@@ -1,5 +1,6 @@
-"""The loop of a comparison: workers train what comes next, until everything is recorded or time is
-up. `subtune.comparison.next_runs` decides what comes next.
+"""Train the runs of a comparison in worker processes, until all are recorded or the time is over.
+
+`subtune.comparison.next_runs` decides which runs come next.
 """
 
 import contextlib
@@ -31,44 +32,46 @@ from subtune.steps import dataset, fisher, model, ranking, tokens
 from subtune.steps.context import Context
 from subtune.steps.jobs import Job, files
 
+# The longest time without a line about the progress.
 SECONDS_BETWEEN_LINES = 30
-# The most seconds for a worker's last step and its checkpoint.
+# The time limit for a worker to end its current step and write a checkpoint.
 SECONDS_TO_STOP = 10
-# The time that is kept for tables, figures and the report: a multiple of the slowest answer so far
-# or, before the first one, a share of the call. It has a minimum in seconds and a maximum share.
+# The time that is reserved for tables, figures and the report:
+# ``max(LEAST_SECONDS, min(TIMES_AN_ANSWER * slowest answer so far, MOST_SHARE * time limit))``.
+# Before the first answer, ``FIRST_SHARE * time limit`` replaces ``TIMES_AN_ANSWER * …``.
 TIMES_AN_ANSWER, LEAST_SECONDS, MOST_SHARE, FIRST_SHARE = 4, 8, 0.2, 0.12
 NO_ANSWER = AnswerSoFar("", set())
 
 
 class Clock(NamedTuple):
-    """The times of `time.monotonic` at which a call began, and at which it must end."""
+    """The start and the deadline of a call, as values of `time.monotonic`."""
 
-    began: float
-    ends: float
-
-    @property
-    def passed(self) -> float:
-        """The seconds since the beginning."""
-        return time.monotonic() - self.began
+    start: float
+    deadline: float
 
     @property
-    def seconds(self) -> float:
-        """The seconds from the beginning to the end."""
-        return self.ends - self.began
+    def elapsed(self) -> float:
+        """The seconds since the start."""
+        return time.monotonic() - self.start
+
+    @property
+    def time_limit(self) -> float:
+        """The seconds between the start and the deadline."""
+        return self.deadline - self.start
 
 
 @dataclass
 class Loop:
-    """What a call knows of its runs.
+    """The state of a comparison while its runs are trained.
 
     Attributes:
         context: the plan.
-        clock: the times at which the call began and must end.
-        scores: the score of each recorded run, by id; NaN if it diverged.
-        left_out: the methods that failed.
-        ended_early: the ids of jobs whose worker ended, which are done once more.
-        answer: the answer so far.
-        seconds_of_answer: how long the slowest answer so far took; 0 before the first.
+        clock: the start and the deadline of the call.
+        scores: the score of each recorded run, by the run's id; NaN if the run diverged.
+        left_out: the methods that are left out because they failed.
+        ended_early: the ids of jobs that are run a second time because their worker process ended.
+        answer: the answer from the runs that are recorded so far.
+        seconds_of_answer: the longest time that it took to compute an answer; 0 before the first.
     """
 
     context: Context
@@ -81,36 +84,36 @@ class Loop:
 
     @cached_property
     def planned(self) -> list[PlannedRun]:
-        """The planned runs."""
+        """The planned runs of all experiments."""
         return [run for runs in self.context.plan.experiments.values() for run in runs]
 
     @property
     def progress(self) -> Progress:
-        """The plan, and what is recorded of it."""
+        """The planned runs, and the scores of those that are recorded."""
         return Progress(self.planned, self.context.plan.searches, self.scores, self.left_out)
 
     @property
     def seconds_of_training(self) -> float:
-        """The seconds after which no job trains, so that there is time for tables."""
-        seconds = self.clock.seconds
-        kept = FIRST_SHARE * seconds
+        """The seconds that are available for training; the rest of the time is for the tables."""
+        time_limit = self.clock.time_limit
+        reserved = FIRST_SHARE * time_limit
         if self.seconds_of_answer:
-            kept = TIMES_AN_ANSWER * self.seconds_of_answer
-        return seconds - max(LEAST_SECONDS, min(kept, MOST_SHARE * seconds))
+            reserved = TIMES_AN_ANSWER * self.seconds_of_answer
+        return time_limit - max(LEAST_SECONDS, min(reserved, MOST_SHARE * time_limit))
 
     @cached_property
-    def makers(self) -> dict[str, Job]:
-        """The job that makes each file that training reads, by its path."""
+    def jobs_by_output(self) -> dict[str, Job]:
+        """The jobs that write the files that training reads, by the paths of these files."""
         steps = (dataset, model, tokens, fisher, ranking)
-        made = chain(*(step.jobs(self.context) for step in steps))
-        return {path: job for job in made for path in files(job.outputs)}
+        jobs = chain(*(step.jobs(self.context) for step in steps))
+        return {path: job for job in jobs for path in files(job.outputs)}
 
-    def log(self, *parts: str) -> Path:
-        """Return the path of a log."""
+    def log_path(self, *parts: str) -> Path:
+        """Return the path of a log file."""
         return Path(self.context.paths.log(*parts))
 
     def read_scores(self) -> None:
-        """Read the scores of the runs that have been recorded since the last time."""
+        """Read the scores of the runs that were recorded since the last call of this method."""
         store, task = Path(self.context.paths.records()), self.planned[0].spec.tokens.data.task
         for run_id in {*list_run_ids(store)} - self.scores.keys():
             outcome = read_outcome(store, run_id)
@@ -118,26 +121,29 @@ class Loop:
             self.scores[run_id] = of_split.get(task.metrics[0], math.nan)
 
     def next_jobs(self, running: Iterable[Job] = ()) -> Iterator[Job]:
-        """Yield jobs that can start, the most useful first.
+        """Yield the jobs that can start now, the most useful first.
 
-        Each trains runs that share steps, or makes a file that training reads.
+        A job trains runs that share training steps, or writes a file that training reads.
+
+        Args:
+            running: the jobs that are running already. Their runs are skipped.
         """
-        on_gpu, makers = self.context.config.assumptions.on_gpu, self.makers
+        on_gpu, jobs_by_output = self.context.config.assumptions.on_gpu, self.jobs_by_output
         ranked = self.context.plan.ranked
-        started = {run.spec.id for job in running for run in _runs_of(job)}
+        started = {run.spec.id for job in running for run in _read_runs(job)}
         for _, runs in next_runs(self.progress, self.answer.unlikely):
             groups: dict[Hashable, list[PlannedRun]] = {}
             for run in runs:
-                # Each regression is a job.
+                # A regression shares no training steps, so each has a job of its own.
                 is_fit = isinstance(run.spec.recipe, Fit)
                 shared = run.spec.id if is_fit else run.spec.step_key(ranked, on_gpu)
                 if run.spec.id not in started:
                     groups.setdefault(shared, []).append(run)
             for group in groups.values():
-                yield from _without_missing_inputs(self._training_job(group), makers)
+                yield from _jobs_that_can_start(self._make_training_job(group), jobs_by_output)
 
-    def _training_job(self, runs: list[PlannedRun]) -> Job:
-        """Return a job that trains runs, and has no outputs beside their records."""
+    def _make_training_job(self, runs: list[PlannedRun]) -> Job:
+        """Build a job that trains some runs. Its only outputs are the records of these runs."""
         name = content_id([run.spec.id for run in runs])
         inputs = self.context.training_inputs(runs)
         needed = self.context.training_resources(runs, Cost(), name)
@@ -145,96 +151,105 @@ class Loop:
         return Job("train", name, spec, inputs | {"searches": []}, {}, needed)
 
     def methods_needing(self, job: Job) -> set[Method]:
-        """Return the methods that need a job, as names of model and method."""
-        runs = _runs_of(job)
+        """Return the methods that depend on a job, as pairs of the names of model and method."""
+        runs = _read_runs(job)
         if job.step != "train":
-            runs = [run for run in self.planned if job in self._makers_for(run)]
+            runs = [run for run in self.planned if job in self._find_required_jobs(run)]
         return {(run.model_name, run.method) for run in runs}
 
-    def _makers_for(self, run: PlannedRun) -> list[Job]:
-        """Return the jobs that make what a run reads."""
+    def _find_required_jobs(self, run: PlannedRun) -> list[Job]:
+        """Return all jobs that directly or indirectly write the input files of a run."""
         jobs = list[Job]()
         paths = files(self.context.training_inputs([run]))
         while paths:
-            made = [self.makers[path] for path in paths]
-            jobs += made
-            paths = [path for job in made for path in files(job.inputs)]
+            required = [self.jobs_by_output[path] for path in paths]
+            jobs += required
+            paths = [path for job in required for path in files(job.inputs)]
         return jobs
 
 
-def _runs_of(job: Job) -> list[PlannedRun]:
-    """Return the runs that a job trains."""
+def _read_runs(job: Job) -> list[PlannedRun]:
+    """Read the runs that a job trains from its spec."""
     return [PlannedRun.model_validate(run) for run in job.spec.get("runs", ())]
 
 
-def _without_missing_inputs(job: Job, makers: Mapping[str, Job]) -> Iterator[Job]:
-    """Yield a job, or the jobs that make those of its inputs that are not there."""
+def _jobs_that_can_start(job: Job, jobs_by_output: Mapping[str, Job]) -> Iterator[Job]:
+    """Yield a job if all its input files exist, or else the jobs that must run before it.
+
+    Args:
+        job: the job.
+        jobs_by_output: the jobs that write input files, by the paths of these files.
+    """
     missing = [path for path in files(job.inputs) if not Path(path).exists()]
     if not missing:
         yield job
     for path in missing:
-        yield from _without_missing_inputs(makers[path], makers)
+        yield from _jobs_that_can_start(jobs_by_output[path], jobs_by_output)
 
 
 def train_and_judge(context: Context, clock: Clock, workers: Workers) -> None:
-    """Train the runs of a comparison within the clock's time, and write its tables.
+    """Train the runs of a comparison until the deadline, and write its tables.
 
-    At the end of the time, or after an interrupt, workers write checkpoints, from which the next
-    call continues, and the runs that are recorded give the answer.
+    At the deadline, or after an interrupt, the answer is computed from the recorded runs. Workers
+    write checkpoints, from which the next call continues.
 
     Raises:
         SubtuneError: full fine-tuning failed, fewer than two methods are left, or no run is
-            recorded at the end of the time.
-        KeyboardInterrupt: this is the second interrupt, or no run is recorded.
+            recorded at the deadline.
+        KeyboardInterrupt: a second interrupt, or an interrupt before any run is recorded.
     """
     state = Loop(context, clock)
     state.read_scores()
     if not [*state.next_jobs()]:
-        _say(f"all {len(state.planned)} runs were recorded before")
-    # An interrupt in the middle of an import would be another error.
+        _print_line(f"all {len(state.planned)} runs are already recorded")
+    # An interrupt in the middle of an import would raise an error other than KeyboardInterrupt.
     is_main = threading.current_thread() is threading.main_thread()
     with stop_requests() if is_main else nullcontext(lambda: None) as stopping:
-        _train(state, workers, stopping)
+        _train_until_stopped(state, workers, stopping)
         interrupted = bool(stopping())
     if interrupted:
-        _say("stopping: what is there is judged; another interrupt ends this at once")
+        _print_line(
+            "stopping: the answer is computed from the recorded runs; a second interrupt ends the "
+            "call at once"
+        )
     workers.stop(SECONDS_TO_STOP)
     state.read_scores()
     if not state.progress.find_recorded():
         if interrupted:
             raise KeyboardInterrupt
         raise SubtuneError(
-            "--minutes: the time is over before a method has a run; the same call with more "
-            "minutes goes on from here"
+            "--minutes: the time was over before any run was recorded; repeat the call with more "
+            "minutes to continue from here"
         )
-    write_results(context, state.progress, state.log("tables"))
+    write_results(context, state.progress, state.log_path("tables"))
 
 
-def _train(state: Loop, workers: Workers, stopping: Callable[[], str | None]) -> None:
-    """Train all runs, or those for which there is time before ``stopping`` returns a signal."""
+def _train_until_stopped(state: Loop, workers: Workers, stopping: Callable[[], str | None]) -> None:
+    """Train runs until all are recorded, the time is over, or ``stopping`` returns a signal."""
     clock, next_line, answered = state.clock, float(SECONDS_BETWEEN_LINES), 0
-    while clock.passed < state.seconds_of_training and not stopping():
-        _start(state, workers)
+    while clock.elapsed < state.seconds_of_training and not stopping():
+        _start_jobs(state, workers)
         if not workers.running:
             return
-        until = min(next_line, state.seconds_of_training, clock.passed + LONGEST_WAIT)
-        if ended := workers.next_end(until - clock.passed):
-            _note(state, ended)
+        until = min(next_line, state.seconds_of_training, clock.elapsed + LONGEST_WAIT)
+        if ended := workers.next_end(until - clock.elapsed):
+            _handle_end(state, ended)
         state.read_scores()
         before, recorded = state.answer.line, len(state.progress.find_recorded())
         if recorded > answered:
             answered = recorded
-            _find_answer(state)
-        if state.answer.line != before or clock.passed >= next_line:
-            _say(_line(state))
-            next_line = clock.passed + SECONDS_BETWEEN_LINES
+            _update_answer(state)
+        if state.answer.line != before or clock.elapsed >= next_line:
+            _print_line(_format_progress(state))
+            next_line = clock.elapsed + SECONDS_BETWEEN_LINES
 
 
-def _start(state: Loop, workers: Workers) -> None:
-    """Give a job to each free worker.
+def _start_jobs(state: Loop, workers: Workers) -> None:
+    """Start a job in each free worker.
 
-    A job whose worker ended before runs alone. Files that training reads are made one after the
-    other, which takes less time than the imports of another worker.
+    A job whose worker process ended before is repeated without other jobs at the same time. At most
+    one job at a time writes files that training reads, because such a job takes less time than the
+    imports of another worker.
     """
     while workers.free:
         running = {job.id for job in workers.running}
@@ -247,16 +262,16 @@ def _start(state: Loop, workers: Workers) -> None:
             return
         if running and not state.ended_early.isdisjoint({job.id, *running}):
             return
-        workers.start(job, state.log(job.step, job.id))
+        workers.start(job, state.log_path(job.step, job.id))
 
 
-def _note(state: Loop, ended: Ended) -> None:
-    """Note that a job failed, or that its worker ended."""
+def _handle_end(state: Loop, ended: Ended) -> None:
+    """Repeat a job whose worker process ended; leave out methods whose job failed."""
     job = ended.job
     if ended.exit_status is not None and job.id not in state.ended_early:
         state.ended_early.add(job.id)
         line = f"{_name_methods(state, job)}: {end_in_words(ended.exit_status)}"
-        _say(f"{line}; tried again, with nothing beside it")
+        _print_line(f"{line}; repeated without other jobs at the same time")
     elif ended.exit_status is not None:
         _leave_out(state, job, end_in_words(ended.exit_status))
     elif ended.error is not None:
@@ -264,7 +279,7 @@ def _note(state: Loop, ended: Ended) -> None:
 
 
 def _name_methods(state: Loop, job: Job) -> str:
-    """Return the methods that need a job, or the model if these are all its methods."""
+    """Format the methods that depend on a job, with their models if there are several."""
     needing = state.methods_needing(job)
     models = {run.model_name for run in state.planned}
     if len(models) == 1:
@@ -273,38 +288,40 @@ def _name_methods(state: Loop, job: Job) -> str:
 
 
 def _leave_out(state: Loop, job: Job, why: str) -> None:
-    """Leave out the methods that need a job, and a model without full fine-tuning.
+    """Leave out the methods that depend on a failed job.
+
+    A model is left out completely if its full fine-tuning is left out.
 
     Raises:
         SubtuneError: no model is left with full fine-tuning and another method.
     """
     every = {(run.model_name, run.method) for run in state.planned}
-    lost = state.methods_needing(job)
-    left = every - state.left_out - lost
-    kept = {model for model, method in left if method == FULL}
-    left = {(model, method) for model, method in left if model in kept}
-    if len(left) <= len(kept):
-        raise SubtuneError(why if lost == every else f"{_name_methods(state, job)}: {why}")
-    state.left_out = every - left
-    gone = listed(sorted({model for model, _ in lost} - kept)) or _name_methods(state, job)
-    _say(f"without {gone}: {why}")
+    failed = state.methods_needing(job)
+    kept = every - state.left_out - failed
+    kept_models = {model for model, method in kept if method == FULL}
+    kept = {(model, method) for model, method in kept if model in kept_models}
+    if len(kept) <= len(kept_models):
+        raise SubtuneError(why if failed == every else f"{_name_methods(state, job)}: {why}")
+    state.left_out = every - kept
+    lost_models = listed(sorted({model for model, _ in failed} - kept_models))
+    _print_line(f"left out {lost_models or _name_methods(state, job)}: {why}")
 
 
-def _find_answer(state: Loop) -> None:
-    """Find the answer so far, and note how long this takes."""
-    began = time.monotonic()
+def _update_answer(state: Loop) -> None:
+    """Compute the answer from the runs recorded so far, and measure how long this takes."""
+    start = time.monotonic()
     with contextlib.suppress(SubtuneError, OSError):
         state.answer = find_answer_so_far(state.context, state.progress)
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - start
     state.seconds_of_answer = max(state.seconds_of_answer, seconds)
 
 
-def _line(state: Loop) -> str:
-    """Return a line about the time, the runs, and the answer so far."""
+def _format_progress(state: Loop) -> str:
+    """Format the elapsed time, the number of recorded runs, and the answer so far as one line."""
     found = state.progress.find_recorded()
     recorded = {run.id for run in found.values()}
-    times = map(tqdm.format_interval, (state.clock.passed, state.clock.seconds))
-    # Floors on fewer rows are not counted.
+    times = map(tqdm.format_interval, (state.clock.elapsed, state.clock.time_limit))
+    # Runs of a learning curve, on fewer training examples, are not counted.
     keys = {run.key for run in state.context.plan.runs_on_most_rows(EXPERIMENT)}
     line = f"{' of '.join(times)}  {len(keys & found.keys())} of {len(keys)} runs"
     tried = {
@@ -313,9 +330,9 @@ def _line(state: Loop) -> str:
         for rate in state.progress.tried_rates(id)
     }
     if others := len(tried - recorded):
-        line += f", and {others} with other learning rates"
+        line += f", and {others} of the learning-rate search"
     return f"{line}; so far: {state.answer.line}" if state.answer.line else line
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     print(line, file=sys.stderr, flush=True)

@@ -1,6 +1,7 @@
-"""What a comparison trains next: a function of its plan and of what is recorded.
+"""Decide which runs of a comparison are trained next, from its plan and the recorded runs.
 
-A run is done if it is recorded. `subtune.comparison.loop` has the processes and the clock.
+A run is finished when it is recorded. `subtune.comparison.loop` starts the processes and observes
+the time limit.
 """
 
 import math
@@ -10,22 +11,22 @@ from typing import NamedTuple
 from subtune.runs.learning_rates import best_rate, first_rates, next_rates, recorded_scores
 from subtune.runs.spec import Fit, PlannedRun, RunSpec, SearchSpec
 
-# The method that others are compared with, which trains first.
+# The reference method, full fine-tuning, which is trained first.
 FULL = "full"
-# The names of a model and of a method.
+# A method of one model, as the names of the model and of the method.
 Method = tuple[str, str]
-# Runs with smaller ranks come first.
+# Runs with smaller ranks are trained first.
 Rank = tuple[int, ...]
 
 
 class Progress(NamedTuple):
-    """A plan, and what is recorded of it.
+    """The planned runs and searches of a comparison, with the scores that are recorded so far.
 
     Attributes:
-        planned: the planned runs. The first run of each method is the one that its search trains.
-        searches: the searches for learning rates, by id.
-        scores: the score of each recorded run, by id; NaN if it diverged.
-        left_out: the methods that failed.
+        planned: the planned runs. A learning-rate search uses the first planned run of its method.
+        searches: the learning-rate searches, by id.
+        scores: the score of each recorded run, by the run's id; NaN if the run diverged.
+        left_out: the methods that are left out because they failed.
     """
 
     planned: Sequence[PlannedRun]
@@ -34,14 +35,14 @@ class Progress(NamedTuple):
     left_out: Collection[Method] = ()
 
     def tried_rates(self, search: str) -> dict[float, float]:
-        """Return the score of each learning rate that a search has tried."""
+        """Return the scores of a search so far, by learning rate."""
         return recorded_scores(self.searches[search], lambda run: self.scores.get(run.id))
 
     def find_recorded(self) -> dict[str, RunSpec]:
-        """Return the recorded run of each planned run that has one, by key.
+        """Find the spec of each planned run that is recorded, by the key of the planned run.
 
-        All runs of a search have the same learning rate: of the rates with which its first planned
-        run is recorded, the one with the best score in the search.
+        All runs of a search use one learning rate: among the rates for which the first planned run
+        is recorded, the one with the best score in the search.
         """
         rates: dict[str, float] = {}
         for planned in self.planned:
@@ -58,14 +59,17 @@ class Progress(NamedTuple):
         return {key: run for key, run in runs.items() if run.id in self.scores}
 
     def model_order(self) -> list[str]:
-        """Return the models, the one with the best floor first."""
-        floors = dict.fromkeys((planned.model_name for planned in self.planned), -math.inf)
+        """Return the names of the models, sorted by the score of their baseline, best first.
+
+        The baseline of a model is the regression on its embeddings.
+        """
+        best_scores = dict.fromkeys((planned.model_name for planned in self.planned), -math.inf)
         for planned in self.planned:
-            # TF-IDF says nothing about a model.
+            # The score of TF-IDF does not depend on the model.
             if isinstance(planned.spec.recipe, Fit) and not planned.spec.reads_texts:
                 score = self.scores.get(planned.spec.id, -math.inf)
-                floors[planned.model_name] = max(floors[planned.model_name], score)
-        return sorted(floors, key=lambda name: -floors[name])
+                best_scores[planned.model_name] = max(best_scores[planned.model_name], score)
+        return sorted(best_scores, key=lambda name: -best_scores[name])
 
 
 def _middle_rate(search: SearchSpec) -> float:
@@ -75,29 +79,32 @@ def _middle_rate(search: SearchSpec) -> float:
 def next_runs(
     progress: Progress, unlikely: Collection[Method] = ()
 ) -> list[tuple[Rank, list[PlannedRun]]]:
-    """Return the runs that are not recorded, with their ranks, the most useful first.
+    """Rank the runs that are not recorded yet, the most useful first.
 
-    0. Each model's floors (regressions that train nothing in the encoder), on the first seed or
-       fold.
-    1. For the model with the best floor: full fine-tuning and each method once, at its middle
+    0. The baselines of each model (regressions that train nothing in the encoder), on the first
+       seed or fold.
+    1. For the model with the best baseline: full fine-tuning and each method once, with its middle
        learning rate.
-    2. The learning rates beside the middle one, and then floors on fewer training rows.
-    3. The other seeds or folds in turn of methods whose learning rate is found. With the first of
-       them, the further learning rates of methods whose best rate has no worse one on each side.
-    4. Floors on fewer training rows, on the other seeds or folds.
-    5. The same for the next model.
-    6. Methods that can hardly be the answer.
+    2. The learning rates next to the middle one, and then baselines on fewer training examples.
+    3. The other seeds or folds of methods whose learning rate is known. Together with the second
+       seed or fold: further learning rates of methods whose best rate is not yet between two worse
+       ones.
+    4. Baselines on fewer training examples, on the other seeds or folds.
+    5. Ranks 1 to 4 for the next model.
+    6. Methods that are unlikely to be the answer.
 
     Args:
-        unlikely: the methods that can hardly be the answer. Full fine-tuning is never one of them.
+        progress: the planned runs and the scores so far.
+        unlikely: the methods that are unlikely to be the answer. Full fine-tuning is never one of
+            them.
 
     Returns:
-        Each rank with its runs. A run has its learning rate, and no search.
+        The runs of each rank. Each run has a learning rate in its spec instead of a search.
     """
     order, ranked = progress.model_order(), dict[str, tuple[Rank, PlannedRun]]()
     positions: dict[tuple, int] = {}
 
-    def add(rank: Rank, run: RunSpec, planned: PlannedRun) -> None:
+    def add_run(rank: Rank, run: RunSpec, planned: PlannedRun) -> None:
         if run.id not in progress.scores and run.id not in ranked:
             ranked[run.id] = rank, planned.replaced(spec=run, search=None)
 
@@ -117,23 +124,23 @@ def next_runs(
                 rank = (model, 4, position, after) if position else (model, 2, 1, after)
             elif position == 0:
                 rank = (0,)
-            add(rank, planned.spec, planned)
+            add_run(rank, planned.spec, planned)
         elif position == 0:
             middle = (
                 planned.spec.with_learning_rate(_middle_rate(search)) if search else planned.spec
             )
-            add((model, 1, 0, after), middle, planned)
+            add_run((model, 1, 0, after), middle, planned)
         if search is None:
-            add((model, 3, position, after), planned.spec, planned)
+            add_run((model, 3, position, after), planned.spec, planned)
             continue
         tried = progress.tried_rates(search.id)
         begun = {*first_rates(search)} <= {*tried}
         for rate in next_rates(search, tried):
             rank = (model, 3, 1, after) if begun else (model, 2, 0, after)
-            add(rank, search.run.with_learning_rate(rate), planned)
+            add_run(rank, search.run.with_learning_rate(rate), planned)
         if not next_rates(search, tried):
             run = planned.spec.with_learning_rate(best_rate(search, tried))
-            add((model, 3, position, after), run, planned)
+            add_run((model, 3, position, after), run, planned)
     groups: dict[Rank, list[PlannedRun]] = {}
     for rank, planned in ranked.values():
         groups.setdefault(rank, []).append(planned)

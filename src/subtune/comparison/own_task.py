@@ -1,4 +1,4 @@
-"""The task of a user's tables: its columns, models and rows."""
+"""Build the task for a user's tables: read tables, guess columns, and choose models and rows."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -48,14 +48,14 @@ from subtune.tasks.task_kind import Cells, Columns, PlacedRow
 
 
 class Look(NamedTuple):
-    """A user's tables, the facts about them, and the models.
+    """The tables of a user, the facts about these tables, and the models.
 
     Attributes:
-        facts: the facts.
-        tables: the table of each split.
+        facts: the facts about the tables.
+        tables: the table of each split, by split.
         models: the models, by their names in the configuration.
-        counts: the numbers of tokens of training texts, in ascending order.
-        problems: why each model that cannot be used is left out, by the user's name for it.
+        counts: the numbers of tokens of (a sample of) the training texts, in ascending order.
+        problems: the errors of the models that cannot be used, by the name that the user gave.
     """
 
     facts: Facts
@@ -66,14 +66,14 @@ class Look(NamedTuple):
 
 
 def look_at_tables(paths: Mapping[str, Path | None], options: TableOptions) -> Look:
-    """Read a user's tables, and collect facts about them.
+    """Read the tables of a user, and collect facts about these tables.
 
     Args:
-        paths: the file of each split, or None.
+        paths: the file of each split, by the split's name; None for a split without a file.
         options: the user's options.
 
     Raises:
-        SubtuneError: a table cannot be read, a column cannot be guessed or is missing, or no model
+        SubtuneError: a table cannot be read, a column is missing or cannot be guessed, or no model
             can be used.
     """
     tables = {
@@ -111,17 +111,17 @@ def look_at_tables(paths: Mapping[str, Path | None], options: TableOptions) -> L
 
 
 class ChosenRows(NamedTuple):
-    """The rows of a task.
+    """A task with its rows.
 
     Attributes:
         task: the task.
-        files: the file of each split.
-        rows: the cells of the labelled rows of each split.
-        columns: the columns that the task's kind reads from them.
-        numbers: the numbers of the rows of each split that may be used. A drawn dev set has the
-            rows of the training table.
-        predictions: of each system that the user brings, the cells with its predictions of the
-            rows that give the scores.
+        files: the file of each split, by split.
+        rows: the labelled rows of each split; each row maps columns to cells.
+        columns: the texts and labels of each split, as the task reads them from its rows.
+        numbers: for each split, the indices of the rows that may be used. The indices of a drawn
+            dev set refer to the training table.
+        predictions: the external predictions of each system, by the system's name. There is one
+            entry for each example that is scored.
     """
 
     task: Task
@@ -133,11 +133,19 @@ class ChosenRows(NamedTuple):
 
     @property
     def judges(self) -> str:
-        """The split whose rows give the scores."""
+        """The split on which methods are scored."""
         return next(s for s in (TEST, "validation", "train") if s in self.numbers)
 
     def write(self, numbers: Mapping[str, np.ndarray], folder: Path) -> "ChosenRows":
-        """Write some rows of each split to new files, with a note about where they are from."""
+        """Write some rows of each split to new files, with a note on the table that they come from.
+
+        Args:
+            numbers: the indices of the rows of each split that are written, by split.
+            folder: the directory of the new files.
+
+        Returns:
+            A copy that refers to the new files.
+        """
         files = write_drawn_rows(self.rows, numbers, folder)
         whole = WholeTable(
             path=str(Path(self.files["train"]).resolve()),
@@ -150,7 +158,7 @@ class ChosenRows(NamedTuple):
         return self._replace(task=self.task.replaced(encoding=None, sheet=None), files=files)
 
     def write_predictions(self, numbers: Collection[int], folder: Path) -> dict[str, str]:
-        """Write the predictions of some rows, and return the file of each system."""
+        """Write the external predictions for some rows, and return the file of each system."""
         drawn = dict.fromkeys(self.predictions, numbers)
         return write_drawn_rows(self.predictions, drawn, folder)
 
@@ -158,26 +166,26 @@ class ChosenRows(NamedTuple):
 def choose_rows(
     look: Look, task: Task, predictions: Any, results: str, dev_share: float | None
 ) -> ChosenRows:
-    """Return the rows of a task, with the predictions that the user brings.
+    """Collect the rows of a task and the external predictions for them, and draw a dev set.
 
     Args:
         look: the tables.
-        task: their task.
+        task: the task of the tables.
         predictions: the argument of `list_predictions`.
         results: the directory of the results.
-        dev_share: the share of the training rows that are drawn as the dev set, if one is asked.
+        dev_share: the share of the training set that is drawn as the dev set; None draws none.
     """
     files = {split: part.path for split, part in look.facts.parts.items()}
     by_split = sources.user_task_files(files, task, may_lack="validation")
     columns = sources.read_columns(task, by_split)
-    judging = look.tables[look.facts.judges]
+    scored = look.tables[look.facts.judges]
     labelled = {split: _labelled_rows(table, look.facts) for split, table in look.tables.items()}
-    kept, brought = {place for place, _ in labelled[look.facts.judges]}, dict[str, list[Cells]]()
-    for one in list_predictions(predictions, judging.columns):
-        system, predicted = check_predictions(one, judging.rows, task, [*brought])
-        brought[system] = [
+    kept, external = {place for place, _ in labelled[look.facts.judges]}, dict[str, list[Cells]]()
+    for one in list_predictions(predictions, scored.columns):
+        system, predicted = check_predictions(one, scored.rows, task, [*external])
+        external[system] = [
             {"row": place} | cells
-            for (place, _), cells in zip(judging.rows, predicted, strict=True)
+            for (place, _), cells in zip(scored.rows, predicted, strict=True)
             if place in kept
         ]
     rows = {split: [cells for _, cells in placed] for split, placed in labelled.items()}
@@ -185,7 +193,7 @@ def choose_rows(
     if dev_share:
         numbers = draw_dev_set(task, columns["train"], dev_share)
         rows["validation"], columns["validation"] = rows["train"], columns["train"]
-    chosen = ChosenRows(task, files, rows, columns, numbers, brought)
+    chosen = ChosenRows(task, files, rows, columns, numbers, external)
     return chosen.write(numbers, Path(Layout(results).rows())) if dev_share else chosen
 
 
@@ -196,10 +204,17 @@ def write_predictions(
     dev_share: float | None,
     judging: Path,
 ) -> dict[str, str]:
-    """Write a user's predictions for the rows of an earlier call, and return each system's file.
+    """Write external predictions for the rows of an earlier call.
 
-    ``judging`` is the file whose rows give the scores. The other arguments are those of
-    `subtune.comparison.first_configuration.write_first_configuration`.
+    Args:
+        paths: the file of each split, by the split's name; None for a split without a file.
+        options: the user's options, with the predictions.
+        results: the directory of the results.
+        dev_share: the share of the training set that was drawn as the dev set, or None.
+        judging: the file with the rows on which methods are scored.
+
+    Returns:
+        The file of each system, by the system's name.
     """
     look, layout = look_at_tables(paths, options), Layout(results)
     task = make_task(look.facts, options)
@@ -210,29 +225,29 @@ def write_predictions(
 
 
 def _labelled_rows(table: UserTable, facts: Facts) -> list[PlacedRow]:
-    """Return the rows that tasks read: without those that have no label."""
+    """Return the rows of a table that have a label; multi-label tasks keep all rows."""
     if facts.kind == "multilabel":
         return table.rows
     return drop_unlabelled_rows(table.rows, *label_names(facts.label))[0]
 
 
 def make_task(facts: Facts, options: Options) -> Task:
-    """Return the task of some tables.
+    """Build the task of the tables: its labels, kind and metrics.
 
     Raises:
-        SubtuneError: nothing can be learnt from the labels, or the columns do not make a task.
+        SubtuneError: a model cannot learn from the labels, or the columns do not form a task.
     """
     require_labels(facts)
     label, kind, parts = facts.label, facts.kind, facts.parts
     train, dev = parts["train"].labels, parts.get("validation", parts["train"]).labels
     words = sorted({*train, *dev}, key=label_order) if isinstance(label, str) else label
     if kind == "classification" and len(words) == 2 and parse_number(words[1]) is None:
-        # F1 of two classes is F1 of the last one. The rarer one is the harder to find.
+        # Binary F1 is computed for the last class, so the last class is the rarer one.
         words = sorted(words, key=lambda word: -train.get(word, 0))
     metrics = DEFAULTS.metrics[kind]
     if kind == "classification":
         even = sum(train.values()) / len(words)
-        # Always predicting a class that is most of the rows scores well by accuracy.
+        # If one class dominates, always predicting this class has a high accuracy.
         if max(train.values()) > DEFAULTS.imbalance * even:
             metrics = DEFAULTS.metrics["unbalanced"]
     name = make_task_name(Path(facts.parts["train"].path))
@@ -252,15 +267,19 @@ def make_task(facts: Facts, options: Options) -> Task:
 
 
 def count_folds(train: str, size: TaskSize) -> int:
-    """Return the number of folds that the training rows can be divided into.
+    """Return the number of folds into which the training set can be split.
+
+    Args:
+        train: the training file, for the error message.
+        size: the size of the task.
 
     Raises:
-        SubtuneError: the rows cannot be divided.
+        SubtuneError: the training set cannot be split into two folds.
     """
     folds = size.most_folds(DEFAULTS.seeds)
     if folds < 2 and size.scarcest:
         raise SubtuneError(
-            f"{train}: found too few {size.scarcest[0]}, expected at least two, one to train on "
-            "and one to evaluate on"
+            f"{train}: found too few {size.scarcest[0]}, expected at least two: one for training "
+            "and one for evaluation"
         )
     return folds

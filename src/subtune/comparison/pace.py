@@ -1,7 +1,7 @@
-"""The pace of this machine: real training steps, timed before settings are chosen.
+"""Measure how fast this machine trains: time some training steps before settings are chosen.
 
-Model, texts and the code of training are the real ones, on one thread, as in a job. Other programs
-on the same cores make steps slower, as they will in training.
+The steps use the same model, texts and training code as the later jobs, and one thread as in a job.
+Other programs that run on the same cores slow down these steps as well as the later training.
 """
 
 import ctypes
@@ -32,30 +32,31 @@ from subtune.training.checkpoints import Keeper
 from subtune.training.evaluation import split_logits
 from subtune.training.recipe import Run, train
 
-# The number of texts that are trained on, and the most tokens of each.
+# The number of texts in the timed steps, and the maximum number of tokens per text.
 TEXTS, LONGEST = 128, 128
-# Two sizes of batches tell the time per layer from the time per operation.
+# Timing two batch sizes separates the time per layer from the time per operation.
 FEW, MANY = 8, 32
+# The batch sizes from which `MeasuredPace.least_batch` is chosen.
 BATCHES = (8, 16, 32)
-# The share of the time that each measurement has, unless a single step takes longer.
+# The share of the time that each measurement may take. A single step may take longer.
 SHARE = 1 / 12
-# A precision is not tried if a text takes this many times as long as in fp32.
+# bf16 is not tried if a forward pass takes more than this many times as long as in fp32.
 MOST_TIMES = 2
-# bf16 must save at least this share of a step.
+# bf16 is chosen only if a step takes at least this share less time than in fp32.
 GAIN = 0.05
 
 
 class MeasuredPace(NamedTuple):
-    """A device and its pace.
+    """A device and its measured pace.
 
     Attributes:
-        device: the device's name; without the model's files nothing is measured, and this is a
-            similar device.
-        pace: the pace by what trains.
-        precision: the precision whose steps are quicker.
-        milliseconds: the time of a step of the first method in batches of `FEW`, by precision.
-        least_batch: the size of batches from which most of a step's time computes texts. In smaller
-            batches the optimiser and the starting of kernels take longer.
+        device: the name of the device. If the model is not downloaded yet, nothing is measured, and
+            this is the name of a similar device.
+        pace: the pace of each kind of training step; empty if nothing is measured.
+        precision: the precision with the faster steps.
+        milliseconds: the time of a step of the first method with batch size `FEW`, by precision.
+        least_batch: the smallest batch size at which the time of a step is spent mostly on the
+            texts. In smaller batches, the optimiser and kernel launches take longer than the texts.
     """
 
     device: str
@@ -73,15 +74,15 @@ def measure_pace(
     methods: Iterable[str],
     seconds: float,
 ) -> MeasuredPace:
-    """Measure the pace of this machine.
+    """Measure the pace of this machine with training steps of some methods.
 
     Args:
-        model: the model that trains.
+        model: the model to train.
         task: the task of the texts.
-        columns: columns of the training rows.
-        max_length: the most tokens of a text that are read.
-        methods: methods that train; the kind of the first one decides precision and batches.
-        seconds: the approximate time that measuring takes.
+        columns: the columns of the training set.
+        max_length: the length in tokens to which texts are truncated.
+        methods: the methods to time. Precision and batch size are chosen for the first one.
+        seconds: the approximate duration of all measurements.
     """
     device = process.prepare_device(threads=1)
     is_gpu = device.type == "cuda"
@@ -90,13 +91,13 @@ def measure_pace(
     deadline = time.monotonic() + seconds
     head = task.of_kind.head
     encoder = load_encoder(model.directory, head, task.outputs, model.pooling).to(device)
-    # Evenly spaced rows; those of small tables repeat.
+    # The rows are evenly spaced; a small table is repeated until there are enough texts.
     rows = len(columns["label"])
     spaced = np.linspace(0, rows - 1, min(TEXTS, rows)).astype(int)
-    places = np.resize(spaced, TEXTS).tolist()
-    some = {name: [cells[place] for place in places] for name, cells in columns.items()}
+    indices = np.resize(spaced, TEXTS).tolist()
+    some = {name: [cells[index] for index in indices] for name, cells in columns.items()}
     encode = row_encoder(task, model.directory, min(max_length, LONGEST))
-    examples = Examples(datasets.Dataset.from_dict(encode(some, places)))
+    examples = Examples(datasets.Dataset.from_dict(encode(some, indices)))
     timer = Timer(encoder, task, examples, deadline, SHARE * seconds)
     kinds: dict[Trains, str] = {}
     for method in methods:
@@ -109,7 +110,7 @@ def measure_pace(
     if first := pace.get(next(iter(kinds))):
         start, text = first.per_layer / 1e3 * layers, first.per_teraflop * teraflops
         least_batch = next((size for size in BATCHES if size * text >= start), BATCHES[-1])
-    # Freed memory goes back to the system: this process would keep it, and the jobs now need it.
+    # Return freed memory to the system, because the worker processes need this memory.
     del encoder, timer
     gc.collect()
     torch.cuda.empty_cache()
@@ -121,12 +122,14 @@ def measure_pace(
 
 
 def draw_line(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pace:
-    """Return the line through the times of one or two steps. Neither part of it is negative.
+    """Fit ``seconds = layers * per_layer + batch_size * teraflops * per_teraflop`` to timed steps.
+
+    Neither coefficient is negative. With a single batch size, ``per_layer`` is 0.
 
     Args:
-        seconds: the time of a step, by the number of texts in a batch.
-        layers: the number of the model's layers.
-        teraflops: 10¹² operations of one text's forward pass.
+        seconds: the time of a step, for one or two batch sizes.
+        layers: the number of layers of the model.
+        teraflops: the operations of the forward pass of one text, in units of 10¹².
     """
     few, many = min(seconds), max(seconds)
     text = seconds[many] / many
@@ -139,15 +142,15 @@ def draw_line(seconds: Mapping[int, float], layers: int, teraflops: float) -> Pa
 
 @dataclass
 class Timer:
-    """Timed passes and steps of one model.
+    """Timer for forward passes and training steps of one model.
 
     Attributes:
         encoder: the model.
         task: the task of the texts.
         examples: the texts.
-        deadline: the time after which no step begins.
-        share: the seconds of one measurement, unless a single step takes longer.
-        forward: seconds of one text's evaluation, once one was timed.
+        deadline: the time, on the clock of `time.monotonic`, after which no step begins.
+        share: the seconds that one measurement may take. A single step may take longer.
+        forward: the seconds per text of an evaluation; 0 until an evaluation was timed.
     """
 
     encoder: Encoder
@@ -158,18 +161,18 @@ class Timer:
     forward: float = 0.0
 
     def evaluation(self, precision: Precision) -> None:
-        """Time a pass without training, over as many texts as there is time for."""
+        """Time an evaluation of as many texts as the available time allows, and set ``forward``."""
         texts = int(np.clip(self.share / self.one_text(precision), 1, len(self.examples)))
-        self.forward = self._pass(texts, precision) / texts
+        self.forward = self._time_forward(texts, precision) / texts
 
     def one_text(self, precision: Precision) -> float:
-        """Return the seconds of a pass over one text."""
-        # The first pass also allocates memory.
-        self._pass(1, precision)
-        return self._pass(1, precision)
+        """Measure the seconds of the forward pass of one text."""
+        # The first pass is not timed, because it also allocates memory.
+        self._time_forward(1, precision)
+        return self._time_forward(1, precision)
 
-    def _pass(self, texts: int, precision: Precision) -> float:
-        """Return the seconds of a pass over some texts."""
+    def _time_forward(self, texts: int, precision: Precision) -> float:
+        """Measure the seconds of the forward pass of the first ``texts`` texts."""
         some, started = self.examples.select(np.arange(texts)), time.monotonic()
         split_logits(self.encoder, some, precision)
         return time.monotonic() - started
@@ -177,16 +180,22 @@ class Timer:
     def step(
         self, kind: Trains, method: str, batch_size: int, precision: Precision
     ) -> dict[int, float]:
-        """Time steps of a method.
+        """Time training steps of a method.
+
+        Args:
+            kind: the kind of training step.
+            method: the name of the method.
+            batch_size: the number of texts in a batch.
+            precision: the precision of the steps.
 
         Returns:
-            The median seconds by ``batch_size``; nothing if there is no time for two steps, or not
-            enough memory.
+            A mapping from ``batch_size`` to the median seconds of a step. The mapping is empty if
+            there is no time for two steps, or not enough memory.
         """
         expected = FORWARD_PASSES[kind] * batch_size * self.forward
         if time.monotonic() + 2 * expected > self.deadline:
             return {}
-        # A GPU's first steps capture others.
+        # On a GPU, the steps of the first epochs also capture CUDA graphs.
         epochs = 1 if self.encoder.device.type == "cpu" else 4
         recipe = Recipe(
             learning_rate=1e-5,
@@ -213,11 +222,11 @@ class Timer:
 
 
 class _StepTimer(Keeper):
-    """Times of the ends of steps, in place of checkpoints.
+    """Record the time at the end of each step, where training would keep a checkpoint.
 
     Args:
-        steps: the most steps.
-        share: the seconds after which no step begins.
+        steps: the maximum number of steps.
+        share: the seconds after which no further step begins.
     """
 
     def __init__(self, steps: int, share: float):
@@ -225,12 +234,12 @@ class _StepTimer(Keeper):
         self.times: list[float] = []
 
     def newest(self) -> None:
-        """Return no checkpoint."""
+        """Return None: training starts without a checkpoint."""
 
     def keep(self, take: object) -> None:
-        """Note the time.
+        """Record the end of a step.
 
-        The first step also allocates memory; its end only starts the clock.
+        The first step is not timed, because it also allocates memory: its end is the start time.
 
         Raises:
             StoppedError: enough steps are timed.
@@ -248,16 +257,16 @@ def _time_kinds(
     kinds: Mapping[Trains, str],
     precisions: Sequence[Precision] = ("fp32", "bf16"),
 ) -> tuple[dict[Trains, dict[int, float]], Precision, dict[Precision, float]]:
-    """Time every kind of step, and evaluation.
+    """Time each kind of training step, and an evaluation.
 
     Args:
-        timer: times steps of the model.
-        kinds: a method of each kind of step; the first one decides the precision.
-        precisions: the precisions to try. One in which the model fails is not chosen.
+        timer: the timer of the model.
+        kinds: one method for each kind of step. The first method decides the precision.
+        precisions: the precisions to try. A precision in which the model fails is not chosen.
 
     Returns:
-        The seconds of a step by kind and size of batches, the quicker precision, and the
-        milliseconds of a step by precision.
+        The seconds of a step by its kind and batch size; the faster precision; and the milliseconds
+        of a step of the first method by precision.
 
     Raises:
         SubtuneError: the model fails in every precision.
@@ -270,10 +279,10 @@ def _time_kinds(
             if precision == "fp32":
                 timer.evaluation(precision)
             elif tried and timer.one_text(precision) > MOST_TIMES * timer.one_text("fp32"):
-                # Processors without bf16 imitate it; a step would take many seconds.
+                # Processors without bf16 emulate this precision, and a step takes many seconds.
                 continue
             tried[precision] = timer.step(first, method, FEW, precision)
-        except Exception as error:  # a model's own code may fail in one precision
+        except Exception as error:  # the code of a model may fail in one precision
             errors.append(error)
     if not tried:
         raise errors[0]
@@ -288,10 +297,10 @@ def _time_kinds(
     for kind, size in (*others, *((kind, MANY) for kind in kinds)):
         try:
             found[kind] = found.get(kind, {}) | timer.step(kind, kinds[kind], size, precision)
-        except Exception:  # as above
+        except Exception:  # the code of a model may fail in one precision
             if precision == "bf16" and "fp32" in tried:
-                # The first method trains in bf16, but another one does not.
+                # The first method can be trained in bf16, but this method cannot.
                 return _time_kinds(timer, kinds, ("fp32",))
-            # The method is left out when its training fails, with one line.
+            # This method will be left out, with a message, when its training fails.
     times = {kind: by_size for kind, by_size in found.items() if by_size}
     return times | {"evaluation": {1: timer.forward}}, precision, milliseconds

@@ -1,4 +1,4 @@
-"""Predictions that a user passes to `compare`, checked."""
+"""Read and check the external predictions that a user passes to `compare`."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -17,11 +17,12 @@ from subtune.tasks.task_kind import Cells, PlacedRow, number_rows
 
 
 class CheckedPredictions(NamedTuple):
-    """A system's predictions.
+    """The predictions of an external system.
 
     Attributes:
-        system: the system's name, which is that of its file, column or Series.
-        rows: for each row of the table, the cells with its prediction.
+        system: the name of the system, from the name of its file, column or Series.
+        rows: the prediction for each row of the table, as a mapping with the key ``prediction``, or
+            with one probability for each label.
     """
 
     system: str
@@ -29,9 +30,14 @@ class CheckedPredictions(NamedTuple):
 
 
 def list_predictions(given: Any, columns: Collection[str]) -> list[Any]:
-    """Return the systems whose predictions a user brings, each as `check_predictions` takes it.
+    """Split the option ``predictions`` into one argument of `check_predictions` for each system.
 
-    A list of files and names of ``columns`` is several systems; any other list is predictions.
+    A list of files or column names stands for several systems. Any other list contains the
+    predictions of a single system.
+
+    Args:
+        given: the option.
+        columns: the names of the columns of the table.
     """
     if given is None:
         return []
@@ -54,19 +60,19 @@ def check_predictions(
     task: TaskSpec,
     taken: Collection[str] = (),
 ) -> CheckedPredictions:
-    """Return a system's predictions for the rows of a table.
+    """Read and check the predictions of one system for the rows of a table.
 
     Args:
-        predictions: the name of a column of the table, or of one for each label, in the order of
-            the labels, between commas; a file, or a DataFrame, with a row for each row of the
-            table; a Series or a list.
+        predictions: a column of the table; or one column of probabilities for each label, in the
+            order of the labels, separated by commas; or a file, DataFrame, Series or list with one
+            prediction for each row of the table.
         rows: the rows of the table.
-        task: their task.
-        taken: the names of other systems.
+        task: the task of the table.
+        taken: the names of other systems, which are not used again.
 
     Raises:
-        SubtuneError: the number of rows differs, no column is known to have predictions, or a row
-            has no prediction of the task.
+        SubtuneError: the number of rows differs, the column of the predictions is not found, or a
+            prediction is missing or does not fit the task.
     """
     columns = predictions.split(",") if isinstance(predictions, str) else []
     if columns and {*columns} <= {*rows[0][1]}:
@@ -81,14 +87,14 @@ def check_predictions(
     system = make_name(name, taken, "predictions")
     if is_built_in(system):
         system += "-predictions"
-    # Columns of the table may have any names.
+    # The written file has standard names, whatever the columns of the table are called.
     names = ["prediction"] if len(columns) == 1 else task.labels or ()
     named = [*zip(names, columns, strict=True)]
     return CheckedPredictions(system, [{n: row[c] for n, c in named} for _, row in table])
 
 
 def _read_rows(predictions: Any) -> tuple[str, str, list[PlacedRow]]:
-    """Return the name of a system, the beginning of messages, and its rows."""
+    """Return the name of a system, the place that error messages name, and the rows."""
     if isinstance(predictions, str | Path):
         if not is_file(predictions):
             raise SubtuneError(

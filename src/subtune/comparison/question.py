@@ -1,4 +1,4 @@
-"""`subtune.compare`: which few parameters are worth training, for a user's rows and model."""
+"""`subtune.compare`: compare fine-tuning methods on a user's data, within a time limit."""
 
 import contextlib
 import fcntl
@@ -43,19 +43,19 @@ from subtune.data.table_files import is_directory, is_file
 from subtune.plan.inputs import judging_file
 from subtune.steps.context import preflight
 
-# The file in the results with the first call's question.
+# The file in the results that describes the call that planned them.
 ASKED = "comparison.json"
 Say = Callable[[str], object]
 
 
 class Question(NamedTuple):
-    """The question of a call.
+    """The arguments of a call of `compare`, after normalisation.
 
     Attributes:
-        name: the task's name.
-        splits: the rows of each split.
-        options: the options about tables, model and limits.
-        dev_share: the share of the training rows that are drawn as the dev set, if one is asked.
+        name: the name of the task.
+        splits: the rows of each split, by split.
+        options: the options.
+        dev_share: the share of the training set that is drawn as the dev set; None draws none.
     """
 
     name: str
@@ -65,14 +65,17 @@ class Question(NamedTuple):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The values on which the runs depend. Another identity needs another directory."""
+        """The arguments on which the runs depend, by name.
+
+        Calls with different identities cannot share a directory of results.
+        """
         chosen = vars(self.options) | {"dev": self.dev_share}
-        # A later call may have another time, another margin and predictions.
+        # A later call may change the time limit, the margin and the predictions.
         del chosen["minutes"], chosen["margin"], chosen["predictions"]
         if self.options.model and len(self.options.model) == 1:
             [chosen["model"]] = self.options.model
-        kept = {name: value for name, value in chosen.items() if value is not None}
-        return {split: rows.identity for split, rows in self.splits.items()} | kept
+        given = {name: value for name, value in chosen.items() if value is not None}
+        return {split: rows.identity for split, rows in self.splits.items()} | given
 
 
 @with_options
@@ -86,28 +89,30 @@ def compare(
     say: Say | None = None,
     **options: Any,
 ) -> Comparison:
-    """Train methods from full fine-tuning to the classifier alone, and return the comparison.
+    """Compare methods, from full fine-tuning to a classifier on a frozen model.
 
-    At the end of the minutes, or after an interrupt, the runs that are recorded by then give the
-    answer. The same call, with any number of minutes, continues from there; if everything is done,
-    it returns at once.
+    When the time is over, or after an interrupt, the answer is computed from the runs that are
+    recorded by then. If you repeat the call, with any number of minutes, training continues from
+    there. If all runs are recorded, the call returns without training.
 
     Args:
-        train: rows to train on: a CSV, TSV, JSON, Excel or Parquet file, a DataFrame, a
+        train: the training set: a CSV, TSV, JSON, Excel or Parquet file, a DataFrame, a
             ``Dataset``, the name of a dataset on the hub (``"stanfordnlp/sst2"``,
-            ``"nyu-mll/glue:cola"``), or a mapping of splits.
-        dev: rows to evaluate on; or the name of one of ``train``'s splits; or a share of the
-            training rows. Default: ``train``'s validation split; if it has none, each training row
-            is predicted once, by a run that did not train on it.
-        test: rows that are used for scores only.
+            ``"nyu-mll/glue:cola"``), or a mapping from names of splits to their rows.
+        dev: the dev set, in the same forms; or the name of a split of ``train``; or the share of
+            the training set that is drawn as the dev set. Default: the validation split of
+            ``train``. If there is none, methods are compared by cross-validation.
+        test: the test set, in the same forms. It is used for the scores only.
         revision: commit, branch or tag of the dataset on the hub.
-        results: directory; default: one below ``results`` whose name depends on the arguments.
-        say: a function that gets each line about findings and choices; default: prints it.
+        results: the directory of the results; default: a directory in ``results`` whose name
+            depends on the arguments.
+        say: a function that is called with each line about the data and the chosen settings;
+            default: the lines are printed.
         {options}
 
     Raises:
         SubtuneError: the rows or the model cannot be used, full fine-tuning failed, or fewer than
-            two methods can be compared. One line says why.
+            two methods can be compared.
     """
 
     def say_in_python(line: str) -> None:
@@ -127,35 +132,39 @@ def answer_question(
     say: Say,
     options: Options,
 ) -> Comparison:
-    """Do what `compare` does; messages name the terminal's options."""
-    began = time.monotonic()
-    question = _question(train, dev, test, revision, options)
-    own = f"{question.name}-{content_id(question.identity)[:6]}"
-    place = Path(results or Path("results") / own).resolve()
-    with _alone(place) as lock, ExitStack() as at_end:
-        with name_rows(place / question.name), _removed_if_refused(place), ExitStack() as refused:
-            # A worker's libraries are imported while tables are read.
-            workers = refused.enter_context(contextlib.closing(Workers(place, lock)))
+    """Do what `compare` does. Messages name the options of the terminal, such as ``--minutes``."""
+    start = time.monotonic()
+    question = _normalise_arguments(train, dev, test, revision, options)
+    default_name = f"{question.name}-{content_id(question.identity)[:6]}"
+    place = Path(results or Path("results") / default_name).resolve()
+    with _lock_directory(place) as lock, ExitStack() as at_end:
+        with (
+            name_rows(place / question.name),
+            _clean_up_after_errors(place),
+            ExitStack() as on_error,
+        ):
+            # The first worker imports its libraries while this process reads the tables.
+            workers = on_error.enter_context(contextlib.closing(Workers(place, lock)))
             if (place / CONFIGURATION).exists():
                 _continue(place, question, say)
             else:
                 _configure(place, question, say)
             context = preflight(check_config(parse_config_file(place / CONFIGURATION)))
-            at_end.push(refused.pop_all())
+            at_end.push(on_error.pop_all())
         workers.number = context.config.jobs_at_once or 1
-        clock = loop.Clock(began, began + 60 * question.options.minutes)
+        clock = loop.Clock(start, start + 60 * question.options.minutes)
         loop.train_and_judge(context, clock, workers)
     return load(place)
 
 
-def _question(
+def _normalise_arguments(
     train: Rows | Mapping[str, Rows],
     dev: Rows | float | None,
     test: Rows | None,
     revision: str | None,
     options: Options,
 ) -> Question:
-    """Return what a call asks. Columns get their names as text, and a model its absolute path."""
+    """Normalise the arguments of a call: column names become text, and paths of models absolute."""
     how = {"encoding": options.encoding, "sheet": options.sheet}
     dev_share = dev if isinstance(dev, float) else None
     if dev_share is not None and not 0 < dev_share < 1:
@@ -181,7 +190,7 @@ def _question(
 
 
 def _identify_predictions(given: Any) -> Any:
-    """Return a text that differs for other predictions, or a list of such texts."""
+    """Return a text that identifies predictions, or a list of such texts for several systems."""
     if given is None:
         return None
     if isinstance(given, str | Path):
@@ -196,7 +205,10 @@ def _identify_predictions(given: Any) -> Any:
 
 
 def _name_models(models: Any) -> list[str] | None:
-    """Return the names of models. Directories are absolute, as workers run in another folder."""
+    """Return the names of models as text.
+
+    Directories become absolute, because the workers run in another directory.
+    """
     if models is None:
         return None
     several = [models] if isinstance(models, str | Path) else models
@@ -206,7 +218,7 @@ def _name_models(models: Any) -> list[str] | None:
 
 
 def _configure(place: Path, question: Question, say: Say) -> None:
-    """Write the rows that are no files yet, the question, and a configuration."""
+    """Write rows that are not in a file yet, the configuration, and a description of the call."""
     paths = write_splits(question.splits, place, place / question.name)
     target, options = place / CONFIGURATION, question.options
     lines = write_first_configuration(
@@ -214,86 +226,101 @@ def _configure(place: Path, question: Question, say: Say) -> None:
     )
     _say_all(lines, say)
     written_as = hash_text(target.read_text("utf-8"))
-    _note(place, question, options.minutes, options.predictions, written_as)
-    _say_all([f"{target} has these settings"], say)
+    _record_call(place, question, options.minutes, options.predictions, written_as)
+    _say_all([f"{target} contains these settings"], say)
 
 
-def _note(
+def _record_call(
     place: Path, question: Question, minutes: float, predictions: Any, written_as: str | None
 ) -> None:
-    """Note a question, and the hash of its configuration as it was written, without edits."""
-    noted = question.identity | {
+    """Write a description of a call to `ASKED`, for later calls with the same results.
+
+    Args:
+        place: the directory of the results.
+        question: the arguments of the call.
+        minutes: the time limit with which the configuration was planned.
+        predictions: the external predictions that are compared.
+        written_as: the hash of the configuration as it was written, without later edits.
+    """
+    described = question.identity | {
         "minutes": minutes,
         "predictions": _identify_predictions(predictions),
         "configuration": written_as,
     }
-    write_text(place / ASKED, f"{json.dumps(noted, indent=2, default=str)}\n")
+    write_text(place / ASKED, f"{json.dumps(described, indent=2, default=str)}\n")
 
 
 def _continue(place: Path, question: Question, say: Say) -> None:
-    """Prepare an earlier call's results for this call.
+    """Update the configuration of an earlier call for this call.
 
-    It may have another time, another margin, and predictions.
+    This call may have another time limit, another margin and other predictions.
 
     Raises:
-        SubtuneError: the earlier call had another question, or its results have been moved.
+        SubtuneError: other arguments of the calls differ, or the results have been moved.
     """
     before, options = json.loads((place / ASKED).read_text()), question.options
-    planned, brought = before.pop("minutes", math.inf), before.pop("predictions", None)
+    planned, old_predictions = before.pop("minutes", math.inf), before.pop("predictions", None)
     written_as, path = before.pop("configuration", None), place / CONFIGURATION
     asked = question.identity
     before = {name: value for name, value in before.items() if value is not None}
     if differing := [key for key in asked | before if asked.get(key) != before.get(key)]:
         raise SubtuneError(
-            f"--results: {place} has the results of a call with other {listed(differing)}; name "
-            "another directory"
+            f"--results: {place} contains the results of a call with a different value of "
+            f"{listed(differing, joined='and')}; choose another directory"
         )
     written = read_config(path)
     if Path(written.results) != place:
         raise SubtuneError(
-            f"--results: {place} was {written.results} before; move it back to continue, or "
+            f"--results: {place} was moved from {written.results}; move it back to continue, or "
             "open it with subtune.load"
         )
     text = path.read_text("utf-8")
     is_unedited = hash_text(text) == written_as
     if planned < options.minutes and is_unedited:
-        # More minutes may use more rows. Runs that are planned again are not trained again.
+        # With more minutes, a larger sample may fit. Recorded runs are reused, not trained again.
         path.unlink()
         try:
             _configure(place, question, say)
         except BaseException:
             write_text(path, text)
             raise
-        if brought and options.predictions is None:
-            _say_all(["--predictions: this call has none, so none are compared"], say)
+        if old_predictions and options.predictions is None:
+            _say_all(
+                ["--predictions: not given in this call, so earlier ones are not compared"], say
+            )
         return
     if planned < options.minutes:
-        line = f"{path} was planned for {planned:g} minutes or edited: it stays as it is"
+        line = f"{path} was edited or planned for {planned:g} minutes, and is used unchanged"
         _say_all([line], say)
-    # Comments stay. No run depends on the margin or on predictions.
+    # The text is edited to keep the user's comments. No run depends on the margin or predictions.
     new = text
     if written.experiments[EXPERIMENT].margin != options.margin:
         new = _set_value(new, "margin", options.margin, path)
     given = _identify_predictions(options.predictions)
-    is_new = given is not None and given != brought
+    is_new = given is not None and given != old_predictions
     if is_new:
         new = _set_predictions(new, written, place, question)
     if new != text or is_new:
         write_text(path, new)
-        noted = options.predictions if is_new else brought
-        _note(place, question, planned, noted, hash_text(new) if is_unedited else written_as)
+        predictions = options.predictions if is_new else old_predictions
+        _record_call(
+            place, question, planned, predictions, hash_text(new) if is_unedited else written_as
+        )
 
 
 def _set_predictions(text: str, written: Config, place: Path, question: Question) -> str:
-    """Write the predictions of a call, and return the text of the configuration with their files.
+    """Write the external predictions of a call to files, and add these files to a configuration.
 
     Args:
         text: the text of the configuration.
         written: the configuration.
         place: the directory of the results.
-        question: the question of the call.
+        question: the arguments of the call.
+
+    Returns:
+        The text of the configuration with the new files.
     """
-    # Nothing is written if there is no place for it.
+    # This raises an error before anything is written, if the text has no line for the files.
     _set_value(text, "predictions", {}, place / CONFIGURATION)
     paths = write_splits(question.splits, place, place / question.name)
     experiment = written.experiments[EXPERIMENT]
@@ -305,31 +332,33 @@ def _set_predictions(text: str, written: Config, place: Path, question: Question
 
 
 def _set_value(text: str, key: str, value: object, path: Path) -> str:
-    """Return the text of a configuration with another value on the only line with a key.
+    """Replace the value of a key in the text of a configuration, and keep the comment of its line.
 
     Raises:
-        SubtuneError: there is no such line, or there are several.
+        SubtuneError: no line has the key, or several have it.
     """
     flow = yaml.safe_dump({key: value}, default_flow_style=True, width=math.inf, sort_keys=False)
     line = re.compile(rf"(?m)^( +){key}: .*?(  #.*)?$")
     new, changes = line.subn(lambda found: f"{found[1]}{flow.strip()[1:-1]}{found[2] or ''}", text)
     if changes != 1:
-        raise SubtuneError(f"{path}: found {changes} lines with `{key}`, expected one")
+        raise SubtuneError(f"{path}: found {changes} lines with `{key}:`, expected one")
     return new
 
 
 def _say_all(lines: Iterable[str], say: Say) -> None:
-    """Say each line, with paths relative to the current folder."""
+    """Call ``say`` with each line; paths in it become relative to the current directory."""
     for line in lines:
         say(line.replace(f"{Path.cwd()}{os.sep}", ""))
 
 
 @contextmanager
-def _alone(place: Path) -> Iterator[int]:
-    """Make a directory, and keep other calls from it, until the locked file is closed everywhere.
+def _lock_directory(place: Path) -> Iterator[int]:
+    """Make a directory, and lock it against other calls.
+
+    The lock ends when all processes that hold the file descriptor have closed it.
 
     Yields:
-        The file descriptor of the locked file.
+        The file descriptor of the lock file.
 
     Raises:
         SubtuneError: another call is running there, or the directory cannot be written.
@@ -342,13 +371,16 @@ def _alone(place: Path) -> Iterator[int]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise SubtuneError(f"--results: another call is running in {place}") from None
+            raise SubtuneError(
+                f"--results: another call is using {place}; wait for its end or choose another "
+                "directory"
+            ) from None
         yield lock.fileno()
 
 
 @contextmanager
-def _removed_if_refused(place: Path) -> Iterator[None]:
-    """Remove what a refused call has written, unless an earlier call has left results."""
+def _clean_up_after_errors(place: Path) -> Iterator[None]:
+    """After an error, remove the files of this call, unless an earlier call has left results."""
     is_new, before = not (place / CONFIGURATION).exists(), {*place.iterdir()}
     try:
         yield

@@ -1,4 +1,4 @@
-"""The tables, figures and report of a comparison, from the runs that are recorded so far."""
+"""Compute the answer, tables, figures and report of a comparison from the recorded runs."""
 
 import os
 from collections.abc import Sequence
@@ -18,38 +18,44 @@ from subtune.steps import exhibits, report_page, runs, scores, summary
 from subtune.steps.context import Context
 from subtune.steps.jobs import files, run_job
 
-# A method whose probability to be the answer is lower can hardly be the answer.
+# A method is unlikely to be the answer if the probability of this is below this threshold.
 LEAST_PROBABILITY = 0.01
-# A run's columns by name.
+# One run as a row of a table: its values, by the names of their columns.
 Finished = dict[str, Any]
 
 
 def finished_runs(progress: Progress) -> list[Finished]:
-    """Return recorded runs: what `subtune.analysis.tables.join_run_ids` adds to planned ones."""
-    recorded, found = progress.find_recorded(), []
+    """List the recorded runs among the planned ones.
+
+    The entries have the columns that `subtune.analysis.tables.join_run_ids` adds to planned runs:
+    the id of the recorded run, its learning rate, and the outcome of its search.
+    """
+    recorded, finished = progress.find_recorded(), []
     for planned in progress.planned:
         if planned.key in recorded:
             entry: Finished = {"key": planned.key, "run": recorded[planned.key].id}
             if planned.search and (tried := progress.tried_rates(planned.search)):
                 entry |= describe_search(progress.searches[planned.search], tried)
-            # Not the best rate that was tried, if no run of this method has it yet.
+            # The best rate of the search may have no run yet, so this is the rate of the run.
             entry["learning_rate"] = recorded[planned.key].recipe.learning_rate
-            found.append(entry)
-    return found
+            finished.append(entry)
+    return finished
 
 
-def _with_plan(finished: Sequence[Finished], planned: Sequence[Finished]) -> list[Finished]:
-    """Return finished runs with what a job's spec has about them."""
-    about = {entry["key"]: entry for entry in planned}
-    return [about[entry["key"]] | entry for entry in finished]
+def _add_planned_columns(
+    finished: Sequence[Finished], planned: Sequence[Finished]
+) -> list[Finished]:
+    """Add to each finished run the columns that the spec of a job has for this run."""
+    by_key = {entry["key"]: entry for entry in planned}
+    return [by_key[entry["key"]] | entry for entry in finished]
 
 
 class AnswerSoFar(NamedTuple):
-    """The answer of the runs that are recorded so far.
+    """The answer from the runs that are recorded so far.
 
     Attributes:
-        line: the answer in a line.
-        unlikely: the methods that can hardly be the answer.
+        line: the answer as one line.
+        unlikely: the methods that are unlikely to be the answer.
     """
 
     line: str
@@ -57,9 +63,10 @@ class AnswerSoFar(NamedTuple):
 
 
 def find_answer_so_far(context: Context, progress: Progress) -> AnswerSoFar:
-    """Return the answer of the recorded runs."""
+    """Compute the answer from the recorded runs."""
     [job] = scores.jobs(context)
-    tables = scores.make_score_tables(job, _with_plan(finished_runs(progress), job.spec["runs"]))
+    rows = _add_planned_columns(finished_runs(progress), job.spec["runs"])
+    tables = scores.make_score_tables(job, rows)
     chosen, row_scores = tables["chosen"], tables["row_scores"]
     answers = find_answers(chosen, row_scores)
     line = "; ".join(map(short_answer, answers))
@@ -67,35 +74,44 @@ def find_answer_so_far(context: Context, progress: Progress) -> AnswerSoFar:
 
 
 def find_unlikely_methods(chosen: pd.DataFrame, row_scores: pd.DataFrame) -> set[Method]:
-    """Return the methods whose probability to be the answer is below `LEAST_PROBABILITY`.
+    """Return the methods whose probability of being the answer is below `LEAST_PROBABILITY`.
 
-    A method is the answer if it is within the margin and no smaller one is. Its probability is at
-    most that of the former, and at most that of the latter.
+    A method is the answer if its loss is within the margin and no smaller method has this property.
+    The probability of both is at most ``min(P(within margin), 1 - max P(smaller within margin))``.
+
+    Args:
+        chosen: the scores of the chosen runs.
+        row_scores: the scores of each example, by run.
     """
     pseudo_values, found = row_scores.set_index("run"), set[Method]()
     for model, same in judged_runs(chosen).groupby("model"):
         methods = dict(same[["title", "method"]].itertuples(index=False))
-        smaller = 0.0
+        best_smaller = 0.0
         for title, candidate in compare_with_reference(same, pseudo_values).methods.items():
             if methods[title] != FULL and candidate.studies:
-                if min(candidate.chance, 1 - smaller) < LEAST_PROBABILITY:
+                if min(candidate.chance, 1 - best_smaller) < LEAST_PROBABILITY:
                     found.add((str(model), methods[title]))
-                smaller = max(smaller, candidate.chance)
+                best_smaller = max(best_smaller, candidate.chance)
     return found
 
 
 def write_results(context: Context, progress: Progress, log: Path) -> None:
-    """Write all tables, figures and the report of the recorded runs.
+    """Write all tables, figures and the report, from the recorded runs.
 
-    They are the files that Snakemake makes of all planned runs. It makes them again from finished
-    sweeps, because the tables of scores are older than the model's files.
+    Snakemake writes the same files once all planned runs are finished. So that Snakemake replaces
+    the files of this function, the tables of scores get a modification time before all inputs.
+
+    Args:
+        context: the plan.
+        progress: the planned runs and the scores so far.
+        log: the file for the output of the jobs.
     """
     finished = finished_runs(progress)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w", encoding="utf-8") as file, redirect_stdout(file):
         for job in scores.jobs(context):
             with drafts(job.outputs) as outputs:
-                rows = _with_plan(finished, job.spec["runs"])
+                rows = _add_planned_columns(finished, job.spec["runs"])
                 for name, table in scores.make_score_tables(job, rows).items():
                     table.to_parquet(outputs[name], index=False)
             for path in files(job.outputs):
@@ -103,7 +119,7 @@ def write_results(context: Context, progress: Progress, log: Path) -> None:
         for job in chain(exhibits.jobs(context), summary.jobs(context)):
             run_job(job)
         for job in runs.jobs(context):
-            rows = _with_plan(finished, job.spec["planned"])
+            rows = _add_planned_columns(finished, job.spec["planned"])
             with drafts(job.outputs) as outputs:
                 runs.write_table_of_runs(job, rows, outputs)
         for job in report_page.jobs(context):

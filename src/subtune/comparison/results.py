@@ -1,4 +1,4 @@
-"""The results of a comparison, in a directory: answer, tables, figure, exports and predictions."""
+"""Read the results of a comparison: its answer, tables and figure; export models, and predict."""
 
 import sys
 from collections.abc import Iterable, Sequence, Sized
@@ -20,43 +20,46 @@ from subtune.runs import records
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The name of a comparison's configuration, in its results.
+# The file name of the configuration of a comparison, in the directory of its results.
 CONFIGURATION = "comparison.yaml"
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """The results of a comparison in a directory.
+    """The results of a comparison.
 
-    A notebook displays the answer, every method's loss, and the forest plot.
+    A notebook displays the answer, a table of the methods, and the forest plot.
+
+    Attributes:
+        results: the directory of the results.
     """
 
     results: Path
 
     @property
     def answer(self) -> str:
-        """The answer in one sentence, and what to do next in another; one line per task."""
+        """The answer and what to do next, in two sentences; one line for each task."""
         from subtune.exhibits.answer_tables import list_answers
 
         return "\n".join(map(" ".join, list_answers(self._read("answers"))))
 
     @property
     def summary(self) -> pd.DataFrame:
-        """A table with a row per method: score, difference from full, interval, size."""
+        """A table with one row per method: score, loss against full fine-tuning, interval, size."""
         return self._read("summary")
 
     @property
     def runs(self) -> pd.DataFrame:
-        """A table with a row per run. ``runs_columns.csv`` in the results explains its columns."""
+        """A table with one row per run; the results explain its columns in ``runs_columns.csv``."""
         return read_table(self._layout.table_of_runs(), "runs")
 
     @property
     def report(self) -> Path:
-        """The path of the report: one HTML page, which needs no network."""
+        """The path of the report, a single HTML file that loads nothing from the network."""
         return Path(self._layout.report())
 
     def front(self) -> "Figure":
-        """Return the forest plot: every method's score with its interval."""
+        """Draw the forest plot: the score of each method with its interval."""
         from subtune.exhibits.forest_plot import draw_front
         from subtune.exhibits.output import ExperimentResults
         from subtune.papers import NO_PAPER
@@ -77,10 +80,14 @@ class Comparison:
         return draw_front(results)
 
     def export(self, method: str, to: str | Path, minutes: float = 10) -> Path:
-        """Write the model of a method's best run, for transformers or PEFT.
+        """Export the model of the best run of a method, for transformers or PEFT.
 
-        After cross-validation, the method is first trained on all rows, or on those that fit into
-        the minutes.
+        After cross-validation, the method is first trained again on the rows of all folds.
+
+        Args:
+            method: the name of the method.
+            to: the new directory for the model.
+            minutes: the time limit for this training. If not all rows fit, a sample is used.
 
         Raises:
             SubtuneError: there is no such method, or ``to`` exists.
@@ -97,22 +104,23 @@ class Comparison:
     def predict(
         self, method: str, texts: Iterable[Any] | pd.DataFrame, minutes: float = 10
     ) -> pd.DataFrame:
-        """Return the predictions of a method's best run, a row for each text.
+        """Predict the labels of new texts with the model of the best run of a method.
 
-        After cross-validation, the method is first trained on all rows.
+        After cross-validation, the method is first trained again on the rows of all folds.
 
         Args:
-            method: a method's name.
-            minutes: the time for this training.
-            texts: a list of texts, or of pairs of texts as tuples; or a DataFrame with the text
-                columns of training.
+            method: the name of the method.
+            texts: a list of texts, a list of tuples of two texts, or a DataFrame with the same text
+                columns as the training set.
+            minutes: the time limit for the training after cross-validation.
 
         Returns:
-            ``prediction``: a label, or a number in the labels' own unit. ``probability_…``: the
-            probability of each label. A DataFrame keeps its index.
+            A table with one row per text. ``prediction`` is the predicted label, or a number in the
+            unit of the labels. ``probability_…`` is the probability of each label. The index of a
+            DataFrame or Series is kept.
 
         Raises:
-            SubtuneError: there is no such method, or texts do not fit the task.
+            SubtuneError: there is no such method, or the texts do not fit the task.
         """
         from subtune.share.predict import predict_rows
 
@@ -122,7 +130,7 @@ class Comparison:
             given = texts.rename(columns=str).to_dict("records")
         else:
             several = [texts] if isinstance(texts, str) else texts
-            given = [_cells(task.text, text, n) for n, text in enumerate(several, start=1)]
+            given = [_name_cells(task.text, text, n) for n, text in enumerate(several, start=1)]
         rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
         predicted = predict_rows(self._layout, run, task, rows, "texts", minutes)
         if isinstance(texts, pd.DataFrame | pd.Series):
@@ -130,13 +138,13 @@ class Comparison:
         return predicted
 
     def _best_run(self, method: str) -> str:
-        """Return the id of a method's best run.
+        """Return the id of the run of a method with the best score.
 
         Raises:
             SubtuneError: there is no such method.
         """
-        with_record = self._chosen["decides"] & ~are_brought(self._chosen)
-        runs = self._chosen[with_record].dropna(subset="value")
+        is_trained = self._chosen["decides"] & ~are_brought(self._chosen)
+        runs = self._chosen[is_trained].dropna(subset="value")
         if method not in set(runs["method"]):
             raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
         best = runs[runs["method"] == method].sort_values("value").iloc[-1]
@@ -165,8 +173,14 @@ class Comparison:
         return f'{markdown_table(answer)}<img src="{picture}" width="420">'
 
 
-def _cells(columns: Sequence[str], text: Any, number: int) -> dict[str, Any]:
-    """Return the cells of a row by column. ``text`` is one text, or a tuple of texts."""
+def _name_cells(columns: Sequence[str], text: Any, number: int) -> dict[str, Any]:
+    """Return the texts of one row, by the names of their columns.
+
+    Args:
+        columns: the text columns of the task.
+        text: one text, or a tuple with one text for each column.
+        number: the position of the text in the list, from 1, for the error message.
+    """
     cells = [text] if len(columns) == 1 else text
     is_row = isinstance(cells, Sized) and not isinstance(cells, str) and len(cells) == len(columns)
     if not is_row or any(isinstance(cell, Number) for cell in cells):
@@ -176,7 +190,10 @@ def _cells(columns: Sequence[str], text: Any, number: int) -> dict[str, Any]:
 
 
 def load(results: str | Path) -> Comparison:
-    """Return the results of an earlier comparison.
+    """Open the results of an earlier comparison.
+
+    Args:
+        results: the directory of the results.
 
     Raises:
         SubtuneError: the directory has no report, which is the last file that a comparison writes.
@@ -184,6 +201,6 @@ def load(results: str | Path) -> Comparison:
     found = Comparison(Path(results).resolve())
     if not found.report.is_file():
         raise SubtuneError(
-            f"results: found no {found.report}, expected the directory of a finished run"
+            f"results: no such file: {found.report}, expected the results of a finished comparison"
         )
     return found

@@ -1,4 +1,4 @@
-"""The model and the training settings of a first configuration, and the time that these take."""
+"""Choose the models and training settings of a first configuration, and estimate their time."""
 
 import importlib.util
 import math
@@ -41,19 +41,19 @@ from subtune.runs.spec import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.task import TaskSize
 
-# A plan needs a commit of each model on the hub. For an estimate any commit will do.
+# A plan needs the commit of each model on the hub. An estimate does not depend on the commit.
 SOME_COMMIT = "0" * 40
-# Seconds of the jobs that do not train (tokens, tables, figures), on two cores of a laptop.
+# Seconds that jobs without training (tokens, tables, figures) take on two cores of a laptop.
 OTHER_SECONDS = 25
 
 
 class StartingModel(Value):
-    """A model of a configuration.
+    """A pretrained model of a first configuration.
 
     Attributes:
-        source: the key of the model in the configuration.
+        source: the key in the configuration that states where the model comes from.
         reference: the value of this key: a repository, a directory or a package.
-        reason: the reason for the choice of the model, in words.
+        reason: the reason for choosing this model, as text.
     """
 
     source: Literal["hub", "path", "package"]
@@ -62,7 +62,7 @@ class StartingModel(Value):
 
     @property
     def name(self) -> str:
-        """The model's name in the configuration."""
+        """The name of the model in the configuration."""
         if self.reference in DEFAULTS.model.values():
             return "minilm"
         last = Path(self.reference).resolve().name if self.source == "path" else self.reference
@@ -70,14 +70,14 @@ class StartingModel(Value):
 
     @property
     def directory(self) -> Path | None:
-        """The directory of the model's files, or None if they are not on this machine."""
+        """The directory of the model's files, or None if the model is not downloaded yet."""
         if self.source == "package":
             return package_directory(self.reference)
         return Path(self.reference) if self.source == "path" else None
 
     @cached_property
     def dimensions(self) -> AnyDimensions | None:
-        """The model's dimensions, or None if they are unknown until it is downloaded."""
+        """The dimensions of the model, or None if they are unknown before the download."""
         return known_dimensions(str(self.directory or self.reference))
 
     @cached_property
@@ -87,16 +87,16 @@ class StartingModel(Value):
 
     @property
     def hidden_size(self) -> int:
-        """The model's width or, if it is unknown, the width of most encoders."""
+        """The hidden size of the model; if it is unknown, the hidden size of most encoders."""
         if self.dimensions:
             return self.dimensions.hidden_size
         return DEFAULTS.hidden_sizes.get(self.reference, DEFAULTS.unknown_hidden_size)
 
     @property
     def labels(self) -> Labels:
-        """The setting `labels` of a regression.
+        """The value of the setting `labels` for a regression.
 
-        Labels are standardised if the classifier has a bias, or if its dimensions are unknown.
+        Labels are standardised if the classifier has a bias, or if this is unknown.
         """
         if self.dimensions is None:
             return "standard"
@@ -105,21 +105,22 @@ class StartingModel(Value):
 
     @property
     def longest_text(self) -> int:
-        """Return the largest `max_length` that the model and the library allow."""
+        """The largest `max_length` that the model and the library allow."""
         if not self.directory:
             return DEFAULTS.longest_window
         return min(longest_text(read_config(self.directory)), DEFAULTS.longest_window)
 
     def token_counts(self, texts: Sequence[tuple[str, ...]]) -> tuple[np.ndarray, float]:
-        """Count the tokens of each row of a sample, with special tokens.
+        """Count the tokens in a sample of the texts, including special tokens.
 
-        Without a local tokenizer, tokens are estimated from the number of words, as in English.
+        If the tokenizer is not downloaded yet, the numbers are estimated from the numbers of words,
+        with the ratio for English.
 
         Args:
-            texts: one or two texts per row.
+            texts: one text, or two texts, per example.
 
         Returns:
-            The numbers of tokens in ascending order, and the share of unknown tokens.
+            The numbers of tokens per example in ascending order, and the share of unknown tokens.
 
         Raises:
             SubtuneError: the tokenizer cannot be read, or has no token for any word.
@@ -135,9 +136,10 @@ class StartingModel(Value):
         return np.sort(np.ceil(SPECIAL_TOKENS + TOKENS_PER_WORD * np.array(words)).astype(int)), 0
 
     def problems_by_method(self, methods: Iterable[str], task: TaskSpec) -> Mapping[str, str]:
-        """Return each method that selects parameters which the model lacks, with its error.
+        """Return the error messages of methods that the model does not support, by method.
 
-        If the model's dimensions are unknown, no method is returned.
+        Such a method selects parameters that the model does not have. If the dimensions of the
+        model are unknown, the mapping is empty.
         """
         if self.dimensions is None:
             return {}
@@ -150,11 +152,15 @@ class StartingModel(Value):
 def find_starting_models(
     names: str | Sequence[str] | None, texts: Sequence[tuple[str, ...]]
 ) -> tuple[dict[str, StartingModel], dict[str, str]]:
-    """Return models by their names in the configuration, and why others are left out.
+    """Find the models that a user names, and check their tokenizers on some texts.
 
     Args:
-        names: one or several names for `find_starting_model`, or None.
-        texts: one or two texts per row, which the models' tokenizers must know.
+        names: one or several arguments of `find_starting_model`, or None.
+        texts: one text, or two texts, per example.
+
+    Returns:
+        The models by their names in the configuration, and the errors of the models that cannot be
+        used, by the name that the user gave.
 
     Raises:
         SubtuneError: no model can be used.
@@ -176,20 +182,21 @@ def find_starting_models(
 
 
 def find_starting_model(name: str | None) -> StartingModel:
-    """Return the model with this name, or the default model.
+    """Find the model with a name, or the default model.
 
     Args:
-        name: a local directory, an installed package or a repository on the hub.
+        name: a local directory, an installed package or a repository on the hub; None is the
+            default model.
 
     Raises:
         SubtuneError: the name is none of these, or the directory or package has no model.
     """
     package = DEFAULTS.model["package"]
     if name is None and importlib.util.find_spec(package):
-        reason = "small, good at sentences, and installed here: nothing is downloaded"
+        reason = "small, suited to sentences, and installed already"
         return StartingModel(source="package", reference=package, reason=reason)
     if name is None:
-        reason = "small and good at sentences; it is downloaded from the hub"
+        reason = "small and suited to sentences; to be downloaded from the hub"
         return StartingModel(source="hub", reference=DEFAULTS.model["hub"], reason=reason)
     with locate_errors("--model"):
         if is_directory(Path(name)):
@@ -204,15 +211,15 @@ def find_starting_model(name: str | None) -> StartingModel:
             "package, or a repository on the hub such as google-bert/bert-base-cased"
         )
     hub = HUB_MODELS.get(name, name)
-    return StartingModel(source="hub", reference=hub, reason="it is downloaded from the hub")
+    return StartingModel(source="hub", reference=hub, reason="to be downloaded from the hub")
 
 
 class Times(NamedTuple):
-    """Estimated seconds on this machine, with the time for tables.
+    """Estimated seconds on this machine, including the time for tables and figures.
 
     Attributes:
-        all: seconds of all runs of one model.
-        first: seconds of the longest run by itself.
+        all: the seconds for all runs of one model.
+        first: the seconds for only the longest run.
     """
 
     all: float
@@ -220,7 +227,7 @@ class Times(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Settings that take a certain time.
+    """One possible choice of the settings and of the number of training rows.
 
     Attributes:
         experiment: the settings.
@@ -231,10 +238,12 @@ class Choice(NamedTuple):
     rows: int
 
     def count_rows(self, available: Mapping[str, Sized]) -> dict[str, int]:
-        """Return the number of rows of each split that are used, of those that are available.
+        """Compute the number of rows of each split that are used.
 
-        Of a dev or test set, half as many rows as train are used, but no fewer than
-        `fewest_judging`.
+        For a dev or test set, this is ``max(fewest_judging, rows / 2)``, if the set is that large.
+
+        Args:
+            available: the rows of each split, by split.
         """
         most = max(DEFAULTS.fewest_judging, self.rows // 2)
         counts = {split: min(len(rows), most) for split, rows in available.items()}
@@ -242,7 +251,7 @@ class Choice(NamedTuple):
 
 
 def find_learning_rates(methods: Iterable[str], hidden_size: int) -> dict[str, tuple[float, ...]]:
-    """Return the learning rates of each method for the width that is nearest to a model's."""
+    """Look up the learning rates of each method, for the hidden size nearest to ``hidden_size``."""
     rates = {}
     for method in methods:
         by_width = DEFAULTS.methods[method]["learning_rates"]
@@ -259,21 +268,22 @@ def list_choices(
     fixed: Mapping[str, Any],
     least_batch: int = 1,
 ) -> list[list[Choice]]:
-    """Return settings for a table and a model, the best first.
+    """List possible settings for a table and a model, from the best to the fastest.
 
-    Each list is one of the reductions of `_reductions`, with fewer and fewer epochs. In the first
-    ones of the first list, methods with few parameters train for more epochs than the others.
+    Each inner list belongs to one reduction of `_reductions`, with a decreasing number of epochs.
+    In the first choices of the first list, methods with few parameters are trained for additional
+    epochs.
 
     Args:
         rows: the number of rows of the training table.
-        fewest_rows: a smaller sample is not drawn.
+        fewest_rows: the size of the smallest sample.
         windows: values of `max_length`, the longest first.
-        rates: the methods whose parameters the model has, with their learning rates.
+        rates: the learning rates of each method that the models support, by method.
         fixed: the settings that do not depend on time.
-        least_batch: the smallest batch that uses the machine well; if it leaves fewer than
-            `fewest_steps` steps, batches are smaller.
+        least_batch: the smallest efficient batch size. If fewer than `fewest_steps` steps would be
+            left, the batch size is smaller.
     """
-    found, folds = list[list[Choice]](), fixed.get("folds")
+    choices, folds = list[list[Choice]](), fixed.get("folds")
     for number, max_length, seeds, shorter in _reductions(rows, fewest_rows, windows):
         train_rows = count_training_rows(number, folds)
         size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
@@ -282,7 +292,7 @@ def list_choices(
             batch_size //= 2
         kept = {m: tried for m, tried in rates.items() if m not in shorter["without"]}
         if shorter.get("one_rate"):
-            # A method that trains nothing has none.
+            # The baselines, which train nothing in the encoder, have no learning rates.
             kept = {method: tried[len(tried) // 2 :][:1] for method, tried in kept.items()}
         shortest = Experiment(
             **fixed,
@@ -295,33 +305,38 @@ def list_choices(
             warmup=DEFAULTS.warmup,
         )
         epochs = range(size["epochs"], fewest - 1, -1)
-        found.append([Choice(shortest.model_copy(update={"epochs": n}), number) for n in epochs])
-    best, longer = found[0][0].experiment, [m for m in rates if m in DEFAULTS.longer["methods"]]
+        choices.append([Choice(shortest.model_copy(update={"epochs": n}), number) for n in epochs])
+    best, longer = choices[0][0].experiment, [m for m in rates if m in DEFAULTS.longer["methods"]]
     for times in reversed(DEFAULTS.longer["times"]):
         own = MethodSettings(epochs=times * best.epochs)
         more = best.model_copy(update={"by_method": dict.fromkeys(longer, own)})
-        found[0].insert(0, Choice(more, rows))
-    return found
+        choices[0].insert(0, Choice(more, rows))
+    return choices
 
 
 def count_training_rows(rows: int, folds: int | None) -> int:
-    """Return how many of a table's rows a run trains on, without those of its fold."""
+    """Compute the number of training examples of a run, without the fold on which it is scored."""
     return rows - (rows // folds if folds else 0)
 
 
 def write_rates(rates: tuple[float, ...]) -> SearchOfRates | tuple[float, ...] | None:
-    """Return learning rates as a setting: several are searched, and no rate is None."""
+    """Format learning rates as a setting: a search if there are several, None if there is none."""
     return SearchOfRates(search=rates) if len(rates) > 1 else rates or None
 
 
 def _reductions(
     rows: int, fewest_rows: int, windows: Sequence[int]
 ) -> Iterator[tuple[int, int, int, Mapping]]:
-    """Yield shorter windows, then fewer seeds, rows and methods, and the shortest settings.
+    """Yield reductions in order: shorter texts, fewer seeds, fewer rows, fewer methods.
+
+    Args:
+        rows: the number of rows of the training table.
+        fewest_rows: the size of the smallest sample.
+        windows: values of `max_length`, the longest first.
 
     Yields:
-        The number of rows, `max_length`, the number of seeds or folds, and an entry of `shorter` or
-        `shortest`, or `last_of_all`, in the defaults.
+        The number of rows, `max_length`, the number of seeds or folds, and an entry of `shorter`,
+        `shortest` or `last_of_all` in `defaults.yaml`.
     """
     *longer, last = [window for window in windows if window > DEFAULTS.shortest_window] or windows
     usual, short, fewer_methods = DEFAULTS.shorter
@@ -341,9 +356,9 @@ def _reductions(
 
 
 def possible_windows(counts: np.ndarray, longest: int) -> list[int]:
-    """Return a `max_length` that cuts almost no text, and smaller ones that save time.
+    """Choose a `max_length` that truncates almost no text, and smaller values that save time.
 
-    The smaller ones are below the mean length, which determines the estimated time.
+    The smaller values are below the mean length, because the estimated time depends on the mean.
 
     Args:
         counts: the number of tokens of each text.
@@ -357,10 +372,11 @@ def possible_windows(counts: np.ndarray, longest: int) -> list[int]:
 
 
 def estimate_times(config: Config, size: TaskSize) -> Times | None:
-    """Estimate the time of a configuration without asking the hub or reading tables.
+    """Estimate the time of a configuration, without requests to the hub and without reading tables.
 
     Args:
-        config: a configuration with one experiment and task. The time is that of the last model.
+        config: a configuration with one experiment and task. The time of its last model is
+            estimated.
         size: the size of the task.
 
     Returns:
@@ -368,7 +384,7 @@ def estimate_times(config: Config, size: TaskSize) -> Times | None:
     """
     [*_, (name, source)], [experiment] = config.models.items(), config.experiments.values()
     if source.hub:
-        # The model's pooling is not known, and hardly changes the estimate.
+        # The pooling of the model is unknown before the download, and hardly changes the estimate.
         update = {"revision": SOME_COMMIT, "pooling": source.pooling or "first"}
         source = source.model_copy(update=update)
     [key] = config.experiments
@@ -383,7 +399,7 @@ def estimate_times(config: Config, size: TaskSize) -> Times | None:
         return None
     seconds = [estimates.sweep_cost(sweep).seconds for sweep in plan.sweeps]
     seconds += [estimates.search_cost(job).seconds for job in plan.search_jobs]
-    # The reference alone, and the regression on embeddings.
+    # The slowest run is usually full fine-tuning.
     first = max(cost.seconds for cost in estimates.run_costs.values())
     every = max(sum(seconds) / process.count_jobs_at_once(), *seconds)
     return Times(all=every + OTHER_SECONDS, first=first + OTHER_SECONDS)

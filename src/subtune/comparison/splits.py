@@ -1,4 +1,4 @@
-"""Rows from files, from memory and from the hub, as files that a configuration can name."""
+"""Turn rows from files, from memory and from the hub into files that a configuration can name."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Rows = Union[str, Path, pd.DataFrame, "datasets.Dataset"]
 # A dataset on the hub, with the name of its subset, if any, after a colon.
 ON_HUB = re.compile(rf"(?P<repository>{REPOSITORY[1:-1]})(:(?P<subset>[\w.+-]+))?")
-# The usual names of a split to evaluate on.
+# The usual names of a dev split.
 DEV = ("validation", "dev", "valid", "val")
 
 
@@ -34,10 +34,10 @@ class Split:
     """The rows of one split.
 
     Attributes:
-        identity: a text that is different for different rows.
-        frame: a function that returns the rows, or None if a dataset on the hub has no dev rows.
-            Its argument is the results directory, where commits of the hub are pinned.
-        path: the user's own file with the rows.
+        identity: a text that identifies the rows: it changes if the rows change.
+        frame: a function that returns the rows, or None if a dataset on the hub has no dev split.
+            Its argument is the directory of the results, where commits of the hub are pinned.
+        path: the user's file with the rows, or None if the rows must be written to a new file.
     """
 
     identity: str
@@ -46,7 +46,11 @@ class Split:
 
 
 def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> dict[str, Path]:
-    """Return each split's file: the user's own, or a new one in ``folder``. Skip missing splits."""
+    """Write the splits that are not in a file yet to ``folder``.
+
+    Returns:
+        The file of each split, by split. Splits that a dataset on the hub lacks are left out.
+    """
     paths = {}
     for name, split in splits.items():
         if split.path:
@@ -60,7 +64,10 @@ def write_splits(splits: Mapping[str, Split], results: Path, folder: Path) -> di
 
 @contextmanager
 def name_rows(folder: Path) -> Iterator[None]:
-    """Name options in errors about the files in ``folder``: rows from memory and from the hub."""
+    """In error messages, replace the files in ``folder`` by the options that gave their rows.
+
+    The user has not seen these files: they have rows from memory or from the hub.
+    """
     try:
         yield
     except SubtuneError as error:
@@ -73,7 +80,7 @@ def name_rows(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def errors_in_python() -> Iterator[None]:
-    """Name Python's arguments in place of the terminal's options in errors."""
+    """In error messages, replace options of the terminal by arguments of Python."""
     try:
         yield
     except SubtuneError as error:
@@ -81,7 +88,7 @@ def errors_in_python() -> Iterator[None]:
 
 
 def name_arguments(text: str) -> str:
-    """Return a message in which ``--minutes 5`` is ``minutes=5``."""
+    """Replace options of the terminal in a message: ``--minutes 5`` becomes ``minutes=5``."""
     return re.sub(
         r"(?<!\w)--([a-z][a-z-]+)(?: (?=[\d\"]))?",
         lambda option: option[1].replace("-", "_") + "=" * option[0].endswith(" "),
@@ -96,15 +103,18 @@ def find_splits(
     revision: str | None = None,
     **how: str | None,
 ) -> dict[str, Split]:
-    """Return the splits for the rows that a user passes; nothing is downloaded.
+    """Find the splits that a user passes. Nothing is downloaded.
 
     Args:
-        train: a file, a table, a dataset on the hub, or a mapping of splits.
-        dev: rows like ``train``, or the name of one of ``train``'s splits; default: ``train``'s own
-            dev rows, if it has some.
-        test: rows like ``train``, or the name of one of ``train``'s splits.
+        train: a file, a DataFrame, a dataset on the hub, or a mapping from names of splits to rows.
+        dev: rows in the same forms as ``train``, or the name of a split of ``train``; default: the
+            dev split of ``train``, if it has one.
+        test: rows in the same forms as ``train``, or the name of a split of ``train``.
         revision: commit, branch or tag of a dataset on the hub.
-        how: ``encoding`` of files, and ``sheet`` of Excel files.
+        how: the ``encoding`` of files, and the ``sheet`` of Excel files.
+
+    Returns:
+        The splits ``train``, ``validation`` and ``test``, as far as they exist.
 
     Raises:
         SubtuneError: there is no such file or split.
@@ -117,7 +127,7 @@ def find_splits(
         return named(key, rows) if has_splits and is_name else _split_of_rows(key, rows, how)
 
     splits = {"train": named("train", "train") if has_splits else named_or_own("train", train)}
-    # A mapping without dev rows is fine, but an unknown name in it may be a typo.
+    # A mapping needs no dev split. But another name than train and test may be a misspelt one.
     has_dev = not (isinstance(train, Mapping) and train.keys() <= {"train", "test"})
     if dev is not None:
         splits["validation"] = named_or_own("dev", dev)
@@ -131,7 +141,15 @@ def find_splits(
 def _find_split(
     train: Any, revision: str | None, how: Mapping[str, str | None], key: str, *names: str
 ) -> Split:
-    """Return the split of a mapping, or of a dataset on the hub, with the first of some names."""
+    """Find the split with the first of ``names`` that exists in a mapping or a dataset on the hub.
+
+    Args:
+        train: the mapping or the name of the dataset.
+        revision: commit, branch or tag of the dataset.
+        how: the ``encoding`` of files, and the ``sheet`` of Excel files.
+        key: the option that error messages name.
+        names: the possible names of the split.
+    """
     if isinstance(train, Mapping):
         return _split_of_rows(key, train[_find_name(names, key, train, "the mapping")], how)
 
@@ -145,9 +163,9 @@ def _find_split(
 
 
 def column_names(columns: Any) -> Any:
-    """Return a column's name as text, or a list of names.
+    """Convert the name of a column, or a list of names, to text.
 
-    The names may be numbers, because pandas numbers columns that have no names.
+    A name may be a number, because pandas numbers columns that have no names.
     """
     if isinstance(columns, Number):
         return str(columns)
@@ -155,7 +173,7 @@ def column_names(columns: Any) -> Any:
 
 
 def task_name(train: Any) -> str:
-    """Return a task's name from its training rows."""
+    """Derive the name of a task from its training set."""
     if _is_on_hub(train):
         return make_name(re.sub(".*/", "", train), TASKS, "task")
     return make_task_name(Path(train)) if isinstance(train, str | Path) else "table"
@@ -171,7 +189,7 @@ def _find_name(names: Sequence[str], key: str, splits: Mapping[str, Any], where:
         if name in splits:
             return name
     raise SubtuneError(
-        f"--{key}: found no {names[0]!r} in {where}, expected one of its splits "
+        f"--{key}: {where} has no split {names[0]!r}, expected one of its splits "
         f'({listed(splits)}), as in --dev "test", or a share of the training rows, as in --dev 0.2'
     )
 
@@ -197,8 +215,10 @@ def _split_of_rows(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
         path = Path(rows)
         if not is_file(path):
             share = ", or a share of the training rows such as 0.2" if key == "dev" else ""
-            raise SubtuneError(f"--{key}: found no file {cut(str(rows))!r}, expected one{share}")
-        # Rows in another encoding are written to a new file in UTF-8.
+            raise SubtuneError(
+                f"--{key}: no such file: {cut(str(rows))!r}, expected the path of a file{share}"
+            )
+        # A file in another encoding is converted to a new file in UTF-8.
         return Split(
             hash_files(path),
             lambda results: pd.DataFrame([row for _, row in read_user_table(path, **how).rows]),
@@ -215,21 +235,21 @@ def _split_of_rows(key: str, rows: Any, how: Mapping[str, str | None]) -> Split:
 
 
 def _to_frame(rows: Any) -> pd.DataFrame:
-    """Return rows as a table with names of classes instead of their numbers."""
+    """Convert rows to a DataFrame. In a ``Dataset``, class indices are replaced by class names."""
     if not hasattr(rows, "features"):
         return rows
     frame = rows.to_pandas()
     for column, feature in rows.features.items():
-        # A row with several classes has a list.
+        # In a multi-label dataset, a cell is a list of class indices.
         is_list, cell_feature = hasattr(feature, "feature"), getattr(feature, "feature", feature)
         if names := getattr(cell_feature, "names", None):
-            word = dict(enumerate(names)).get
-            frame[column] = [[*map(word, n)] if is_list else word(n) for n in frame[column]]
+            name_of = dict(enumerate(names)).get
+            frame[column] = [[*map(name_of, n)] if is_list else name_of(n) for n in frame[column]]
     return frame
 
 
 def _json_lines(frame: pd.DataFrame) -> str:
     with one_line("the table cannot be written as JSON lines"):
-        # A missing value turns a column of integers into decimals.
+        # pandas stores integers with missing values as floats, which would be written as 1.0.
         frame = frame.apply(lambda cells: cells.convert_dtypes() if cells.hasnans else cells)
         return frame.to_json(orient="records", lines=True, force_ascii=False, date_format="iso")

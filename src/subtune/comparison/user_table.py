@@ -1,4 +1,4 @@
-"""A user's table, and guesses of its text columns, label columns and kind of task."""
+"""Read a user's table, and guess its text columns, label columns and kind of task."""
 
 import math
 import re
@@ -24,41 +24,48 @@ from subtune.tasks.sentences import (
     plain_label,
 )
 
-# What to do with words and their labels.
+# Advice for tables of token classification, and for labels that are objects.
 HOW_WORDS = "labels of words need a configuration with `kind: tokens` (docs/own-data.md)"
 OBJECTS = "nested lists or objects"
 HOW_OBJECTS = (
-    "labels are text, numbers, or lists of these (Label Studio exports them as JSON-MIN or CSV); "
+    "use labels that are text, numbers, or lists of these (in Label Studio, export as JSON-MIN or "
+    "CSV); "
     f"{HOW_WORDS}"
 )
-# Endings of training files' names.
+# The end of the name of a training file, which is not part of the task's name.
 SPLIT = re.compile(r"(?i)(^|[^a-z0-9]+)(train|training|trn)$")
 
 
 class UserTable(NamedTuple):
-    """A file's columns in order, and its rows, each with its place, such as ``line 3``."""
+    """The table in a file.
+
+    Attributes:
+        path: the file.
+        columns: the names of the columns, in order.
+        rows: the place of each row, such as ``line 3``, and its cells by column.
+    """
 
     path: Path
     columns: tuple[str, ...]
     rows: list[tuple[str, dict[str, Any]]]
 
     def cells(self, column: str) -> list[Any]:
-        """Return a column's cells from top to bottom; a missing cell is None."""
+        """Return the cells of a column, from top to bottom; a missing cell is None."""
         return [row.get(column) for _, row in self.rows]
 
     def words(self, column: str) -> list[str]:
-        """Return a column's cells that are not empty, as text."""
+        """Return the cells of a column that are not empty, as text without surrounding spaces."""
         cells = (str(cell).strip() for cell in self.cells(column) if cell is not None)
         return [cell for cell in cells if cell]
 
 
 def read_user_table(path: Path, encoding: str | None = None, sheet: str | None = None) -> UserTable:
-    """Read a whole file.
+    """Read all rows of a file.
 
     Args:
         path: the file.
         encoding: the encoding of a text file; default: UTF-8 or UTF-16.
-        sheet: the sheet of an Excel file; default: the first.
+        sheet: the name of the sheet of an Excel file; default: the first sheet.
 
     Raises:
         SubtuneError: the file is missing, is not in the format of its extension, or has no rows.
@@ -66,50 +73,59 @@ def read_user_table(path: Path, encoding: str | None = None, sheet: str | None =
     if (ending := path.suffix.lower()) not in FORMATS:
         hint = f"; {HOW_WORDS}" if ending.startswith(".conll") else ""
         raise SubtuneError(f"{path}: {one_of(path.suffix, FORMATS)} as the ending{hint}")
-    # Unclosed quotation marks are found later, once the label column is known.
+    # Unclosed quotation marks are reported later, when the label column is known.
     rows = [*read_rows(path, encoding=encoding, sheet=sheet)]
     if not rows:
-        raise SubtuneError(f"{path}: found no rows, expected at least one")
+        raise SubtuneError(f"{path}: the file has no rows, expected at least one")
     return UserTable(path, tuple(dict.fromkeys(column for _, row in rows for column in row)), rows)
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is a number, even if its comma may separate thousands."""
+    """Return whether a text is a number. A comma may separate decimals or thousands."""
     return parse_number(text.replace(",", ".")) is not None
 
 
 def make_task_name(path: Path) -> str:
-    """Return a task's name from its training file: ``reviews`` for ``reviews-train.csv``.
+    """Derive the name of a task from its training file: ``reviews`` from ``reviews-train.csv``.
 
-    For ``train.csv``, the name is the folder's.
+    For a file such as ``train.csv``, the name is derived from the directory.
     """
     subject = SPLIT.sub("", path.stem) or SPLIT.sub("", path.resolve().parent.name)
     return make_name(subject, [*TASKS, *HEADINGS], "task")
 
 
 def make_name(text: str, taken: Collection[str], kind: str) -> str:
-    """Return a name made from a text; ``kind`` is appended if the name is taken or empty."""
+    """Derive a name from a text: at most 56 letters, digits and characters of ``_.+-``.
+
+    Args:
+        text: the text.
+        taken: names in lower case that are not available.
+        kind: the ending that is added to a name that is taken; also ``my-{kind}`` if no character
+            is left.
+    """
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    # A name has at most 64 characters, with the ending that is added if it is taken.
+    # Names may have 64 characters; the others are left for the ending.
     words = re.sub(r"[^A-Za-z0-9_.+-]+", "-", plain).strip("-._+")[:56]
     if not words:
         return f"my-{kind}"
     return f"{words}-{kind}" if words.casefold() in taken else words
 
 
-# A power of ten without a sign or a point.
+# A power of ten without a sign or a point, such as ``1E5``.
 POWER = re.compile(r"\d+[eE]\d+")
 
 
 def require_texts(table: UserTable, named: Collection[str]) -> None:
-    """Refuse a table of words: lists of words, and lists of labels that are as long.
+    """Check that a table has texts, and is not a table of words with one label per word.
+
+    In such a table, a column of word lists and a column of label lists have the same lengths.
 
     Args:
-        table: the table, which may have a column of texts too.
-        named: the text columns, if the user names some.
+        table: the table.
+        named: the text columns that the user names; empty if they are to be guessed.
 
     Raises:
-        SubtuneError: a column of words is named, or there are no texts.
+        SubtuneError: a column of word lists is named, or the table has such a column but no texts.
     """
     lengths = {}
     for column in table.columns:
@@ -125,42 +141,42 @@ def require_texts(table: UserTable, named: Collection[str]) -> None:
         if column in named or not (named or any(texts)):
             raise SubtuneError(
                 f"{table.path}: columns {column!r} and {tags[0]!r} have lists of the same lengths, "
-                f"as of words and their labels; expected a text in each row; {HOW_WORDS}"
+                f"such as words and their labels, expected one text per row; {HOW_WORDS}"
             )
 
 
 def _are_objects(cells: Sequence[Any]) -> bool:
-    """Return whether most cells are objects, or lists of lists or objects."""
+    """Return whether most cells are objects, lists of objects or nested lists."""
     nested = [c for c in cells if isinstance(c, list | dict) and parse_labels(c) is None]
     return 2 * len(nested) > len(cells)
 
 
 def require_labels_as_text(table: UserTable, columns: Collection[str]) -> None:
-    """Refuse label columns of objects."""
+    """Check that no label column contains objects or nested lists."""
     for column in columns:
         if _are_objects(table.cells(column)):
-            raise SubtuneError(f"{table.path}: column {column!r} has {OBJECTS}; {HOW_OBJECTS}")
+            raise SubtuneError(f"{table.path}: column {column!r} contains {OBJECTS}; {HOW_OBJECTS}")
 
 
-# One label column, or several of 0 and 1.
+# The name of the label column, or of several label columns of 0 and 1.
 LabelColumns = str | tuple[str, ...]
-# Names of columns with ids of rows or people. A DataFrame's index is written without a name.
+# Names of columns with ids. pandas writes the index of a DataFrame as a column without a name.
 ID = re.compile(r"(?i:(^|[_ .-])(ids?|idx|index|uuid|guid))$|[a-z]I[dD]$|^(Unnamed: 0)?$")
-# A word with a digit: ``tt0111161``.
+# A word with a digit, such as ``tt0111161``.
 CODE = re.compile(r"\S*\d\S*")
 
 
 def guess_label_columns(table: UserTable) -> LabelColumns:
-    """Return the column with a usual label name, or the only column that can be the label.
+    """Guess the label column: a column with a usual name, or the only column that can be the label.
 
-    If only columns of 0 and 1 can be the label, return all of them.
+    If only columns of 0 and 1 can be the label, all of these are label columns.
 
     Raises:
         SubtuneError: no column can be the label, or several can, or there is no header.
     """
     by_folded = {column.strip().casefold(): column for column in reversed(table.columns)}
     for name in DEFAULTS.label_columns:
-        # In a table of decisions about a single label, another column has the decisions.
+        # A column with a single value cannot be the label, even if it has a usual name.
         if name in by_folded and len({*table.words(by_folded[name])}) > 1:
             return by_folded[name]
     reasons = {column: reason_against_label(table, column) for column in table.columns}
@@ -171,23 +187,22 @@ def guess_label_columns(table: UserTable) -> LabelColumns:
     if len(possible) == 1:
         _require_header(table, possible[0])
         return possible[0]
-    found = f"several may be the label ({listed(possible)})"
+    found = f"several columns may be the label ({listed(possible)})"
     if not possible:
-        found = (
-            f"none can be the label ({listed(f'{name}: {why}' for name, why in reasons.items())})"
-        )
+        why = listed(f"{name}: {reason}" for name, reason in reasons.items())
+        found = f"no column can be the label ({why})"
     hint = f"; {HOW_OBJECTS}" if OBJECTS in reasons.values() else ""
     raise SubtuneError(
-        f"--label: missing, and of the columns of {table.path} {found}; expected one of "
+        f"--label: cannot be guessed: in {table.path} {found}, expected one of "
         f"{listed(table.columns)}{hint}"
     )
 
 
 def _require_header(table: UserTable, label: str) -> None:
-    """Refuse a table whose first line is a row.
+    """Check that the first line of a table is a header and not a row.
 
-    The name of one column is then a sentence, and the name of the label column is one of the
-    labels, or a number like the labels.
+    It is a row if the name of a column is a sentence, and the name of the label column is one of
+    the labels, or a number as all labels are.
     """
     has_sentence = any(len(name.split()) >= DEFAULTS.text_words for name in table.columns)
     labels = table.words(label)
@@ -201,7 +216,10 @@ def _require_header(table: UserTable, label: str) -> None:
 
 
 def reason_against_label(table: UserTable, column: str) -> str | None:
-    """Return why a column cannot be the label; None if it has numbers, or a few repeated words."""
+    """Return the reason why a column cannot be the label, or None.
+
+    A label column has numbers, or few distinct words that are repeated.
+    """
     if _are_objects(table.cells(column)):
         return OBJECTS
     words = table.words(column)
@@ -219,7 +237,10 @@ def reason_against_label(table: UserTable, column: str) -> str | None:
 
 
 def ids_or_dates(table: UserTable, column: str) -> str | None:
-    """Return ``ids`` or ``dates`` if a column has them; such a column is neither text nor label."""
+    """Return ``ids`` or ``dates`` if a column contains these, or else None.
+
+    Such a column is neither a text column nor a label column.
+    """
     words = table.words(column)
     are_codes = all(
         word.isdecimal() or (CODE.fullmatch(word) and parse_number(word) is None) for word in words
@@ -227,10 +248,10 @@ def ids_or_dates(table: UserTable, column: str) -> str | None:
     if ID.search(column) or (len({*words}) == len(words) and are_codes):
         return "ids"
     others = [word for word in words[: DEFAULTS.dates_looked_at] if not is_number(word)]
-    # The name of a month is no date.
+    # A date has a digit, so names such as May or June are not dates.
     if not others or not all(re.search(r"\d", word) for word in others):
         return None
-    # Importing pandas takes a while.
+    # Importing pandas takes time that `subtune --help` should not need.
     import pandas as pd
 
     dates = pd.to_datetime(pd.Series(others), format="mixed", utc=True, errors="coerce")
@@ -238,13 +259,13 @@ def ids_or_dates(table: UserTable, column: str) -> str | None:
 
 
 def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, ...]:
-    """Return the one or two columns of sentences that are not label columns.
+    """Guess the text columns: the one or two columns of sentences that are not label columns.
 
-    If no column has sentences, columns of titles or names are returned: those with mostly distinct
-    cells, or else all of them.
+    If no column has sentences, the text columns are those with words, such as titles or names.
+    Columns in which more than half of the cells are distinct are preferred.
 
     Raises:
-        SubtuneError: there are none, or more than two.
+        SubtuneError: no column can be the text, or more than two can.
     """
     others = [column for column in table.columns if column not in labels]
     likely = [column for column in others if ids_or_dates(table, column) is None]
@@ -255,16 +276,21 @@ def guess_text_columns(table: UserTable, labels: Collection[str]) -> tuple[str, 
     if len(columns) in (1, 2):
         return tuple(columns)
     if not others:
-        raise SubtuneError(f"--text: {table.path} has no column but the label, {listed(labels)}")
-    found = f"several may be the text ({listed(columns)})" if columns else "none holds text"
+        raise SubtuneError(
+            f"--text: {table.path} has only the label column ({listed(labels)}), expected a column "
+            "of texts"
+        )
+    found = f"several columns may be the text ({listed(columns)})"
+    if not columns:
+        found = "no column contains text"
     raise SubtuneError(
-        f"--text: missing, and of the columns of {table.path} {found}; expected one of "
-        f"{listed(others)}, and a second one as --text2 where texts are pairs"
+        f"--text: cannot be guessed: in {table.path} {found}, expected one of {listed(others)}, "
+        "and for pairs of texts a second one as --text2"
     )
 
 
 def _holds_sentences(cells: list[Any]) -> bool:
-    """Return whether cells have several words and are mostly different."""
+    """Return whether most cells are texts of several words, and enough of them are distinct."""
     if not _holds_words(cells) or _share_of_different(cells) < DEFAULTS.text_distinct:
         return False
     some = _sample(cells)
@@ -278,7 +304,7 @@ def _share_of_different(cells: list[Any]) -> float:
 def _holds_words(cells: list[Any]) -> bool:
     """Return whether most cells are text and not numbers.
 
-    Empty cells, which may be text, are refused later, with their lines.
+    Empty cells count as text here. A later check reports them with their lines.
     """
     some = _sample(cells)
     are_text = [cell is None or (isinstance(cell, str) and not is_number(cell)) for cell in some]
@@ -287,31 +313,32 @@ def _holds_words(cells: list[Any]) -> bool:
 
 
 def _sample(cells: list[Any]) -> list[Any]:
-    """Return every cell of a small table, or some from all over a large one."""
+    """Return all cells of a small table, or evenly spaced cells of a large one."""
     return cells[:: -(-len(cells) // DEFAULTS.rows_measured)]
 
 
 def label_names(label: LabelColumns) -> tuple[str, ...]:
-    """Return the names of the label columns."""
+    """Return the names of the label columns as a tuple."""
     return (label,) if isinstance(label, str) else label
 
 
 def row_labels(
     row: Mapping[str, Any], label: LabelColumns, kind: Kind | None, separators: str | None = None
 ) -> tuple[str, ...] | None:
-    """Return the labels of a row, or None if its cells have none.
+    """Read the labels of a row; return None if the row has no label.
 
     Args:
-        row: cells by column.
+        row: the cells of the row, by column.
         label: the label columns.
-        kind: kind of task; only multi-label rows have several labels, or an empty set of labels.
-        separators: the characters that separate labels in a cell.
+        kind: the kind of task. Only a row of a multi-label task may have several labels, or an
+            empty set of labels.
+        separators: the characters that separate several labels in a cell.
     """
     if not isinstance(label, str):
         flags = [parse_flag(row.get(name)) for name in label]
         return None if None in flags else tuple(sorted(compress(label, flags)))
     cell = row.get(label)
-    # The same few texts come again and again.
+    # A column has few distinct labels, so a cache saves time; lists cannot be cached.
     read = _plain_labels if isinstance(cell, str | None) else _plain_labels.__wrapped__
     return read(cell, kind, separators)
 
@@ -325,9 +352,9 @@ def _plain_labels(cell: Any, kind: Kind | None, separators: str | None) -> tuple
 
 
 def cell_labels(cell: Any, kind: Kind | None, separators: str | None) -> list[str] | None:
-    """Return the labels in a cell as they are written, or None if it cannot be read.
+    """Read the labels of a cell as they are written; return None if the cell has no label.
 
-    The arguments are explained at `row_labels`.
+    `row_labels` describes the arguments ``kind`` and ``separators``.
     """
     if kind == "multilabel":
         return parse_labels(cell, separators or SEPARATORS[0])
@@ -336,21 +363,21 @@ def cell_labels(cell: Any, kind: Kind | None, separators: str | None) -> list[st
 
 
 def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
-    """Return the kind of task that the labels of a table look like."""
+    """Guess the kind of task from the labels of a table."""
     if not isinstance(label, str):
         return "multilabel"
     cells = table.cells(label)
     if _are_sets(cells) or find_separators(cells):
         return "multilabel"
     labels = {word for _, row in table.rows for word in row_labels(row, label, None) or ()}
-    # Programs write a sign or a point into powers of ten; 1E5 is the name of something.
+    # Programs write powers of ten with a sign or a point, so 1E5 is a name and not a number.
     words = [word for word in labels if not POWER.fullmatch(word)]
     numbers = {word: n for word in words if (n := parse_number(word)) is not None}
     others = len(labels) - len(numbers)
     if _are_codes(numbers):
         are_measured = False
     elif len(numbers) > DEFAULTS.classes_of_numbers:
-        # A few words among many numbers are mistakes, which are refused later, with their lines.
+        # A few words among many numbers are mistakes; a later check reports them with their lines.
         are_measured = 10 * others < len(labels)
     else:
         are_measured = not others and not all(n.is_integer() for n in numbers.values())
@@ -358,13 +385,16 @@ def guess_kind(table: UserTable, label: LabelColumns) -> Kind:
 
 
 def _are_codes(numbers: Collection[str]) -> bool:
-    """Return whether numbers are equally long integers, some with a zero in front, as in 0101."""
+    """Return whether all numbers are integers of equal length, some with a leading zero (0101)."""
     lengths = {len(number) if number.isdecimal() else 0 for number in numbers}
     return len(lengths) == 1 and min(lengths) > 1 and any(n.startswith("0") for n in numbers)
 
 
 def _are_sets(cells: Sequence[Any]) -> bool:
-    """Return whether a list has several labels, or most cells are lists and some have no label."""
+    """Return whether some cell is a list of several labels, or most cells are lists and some empty.
+
+    Empty lists only count if they are more than the share `FEW` of all lists.
+    """
     given = [cell for cell in cells if cell not in (None, "")]
     lists = [parse_labels(cell) for cell in given if is_list(cell)]
     lengths = [len(labels) for labels in lists if labels is not None]
@@ -373,9 +403,10 @@ def _are_sets(cells: Sequence[Any]) -> bool:
 
 
 def find_separators(cells: Sequence[Any]) -> str | None:
-    """Return the characters at which few different labels are separated in many different cells.
+    """Find the characters that separate several labels in the cells of a column, or return None.
 
-    The comma of a number, and in a name such as Paris, France, separates no labels.
+    After the split at separators, there must be fewer distinct labels than distinct cells. So the
+    comma in names such as ``Paris, France`` is no separator, and numbers are never split.
     """
     texts = {cell.strip() for cell in cells if isinstance(cell, str) and not is_list(cell)}
     different = {text for text in texts if text and not is_number(text)}
@@ -387,6 +418,6 @@ def find_separators(cells: Sequence[Any]) -> str | None:
 
 
 def label_order(label: str) -> tuple[float, str]:
-    """Return a sorting key: numbers by size, then words by their letters."""
+    """Return the sorting key of a label: numbers come first, by size; then words, by letters."""
     number = parse_number(label)
     return (math.inf if number is None else number), label

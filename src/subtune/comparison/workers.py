@@ -1,4 +1,7 @@
-"""Worker processes of `subtune.compare`. They run `subtune.steps.worker`."""
+"""Start, stop and communicate with the worker processes of `subtune.compare`.
+
+Each worker process runs `subtune.steps.worker`.
+"""
 
 import contextlib
 import json
@@ -15,11 +18,11 @@ from typing import NamedTuple
 from subtune.core.files import Layout
 from subtune.steps.jobs import Job
 
-# The longest wait for a worker, after which callers read the clock again.
+# The longest wait for a worker before the caller reads the clock again.
 LONGEST_WAIT = 1.0
-# The maximum time for an idle worker to end.
+# The time after which an idle worker that was asked to end is killed.
 SECONDS_TO_END = 3
-# The time between two requests to stop: a worker may miss one.
+# The time between two requests to stop. Requests are repeated because a worker may miss one.
 SECONDS_BETWEEN_REQUESTS = 0.5
 
 
@@ -28,9 +31,10 @@ class Ended(NamedTuple):
 
     Attributes:
         job: the job.
-        error: the message, if the job failed.
-        stopped: whether the job was asked to stop.
-        exit_status: the exit status, if the worker itself ended; negative after a signal.
+        error: the error message if the job failed, or None.
+        stopped: whether the job stopped because it was asked to.
+        exit_status: the exit status of the worker process if the process ended, or None. It is
+            ``-n`` after signal ``n``.
     """
 
     job: Job
@@ -40,56 +44,61 @@ class Ended(NamedTuple):
 
 
 def _hub_cache(job: Job) -> str | None:
-    """Return the folder of downloads, if a job downloads."""
+    """Return the directory for downloads from the hub, or None if a job downloads nothing."""
     return job.resources["hub_cache"] if job.spec.get("source") == "hub" else None
 
 
 class Workers:
-    """Processes that do jobs side by side. All but the first are started when they are needed.
+    """Processes that run jobs in parallel. All but the first are started when they are needed.
 
-    Workers have their own session, so that Ctrl-C reaches their caller alone. The system closes
-    their pipes if the caller is killed; they then end by themselves.
+    Each worker has its own session, so that Ctrl-C reaches only the caller. If the caller is
+    killed, the system closes the pipes of the workers, which then end by themselves.
 
     Attributes:
-        number: how many jobs are done at the same time.
+        number: the maximum number of jobs that run at the same time.
     """
 
     def __init__(self, results: Path, lock: int):
-        """Start one worker, whose libraries take seconds to import.
+        """Start the first worker now, because importing its libraries takes seconds.
 
         Args:
-            results: their current folder, which gets their log.
-            lock: the file descriptor of a locked file, which they hold until they end.
+            results: the directory in which the workers run and write their log.
+            lock: the file descriptor of a lock file, which the workers keep open until they end.
         """
         self.number, self._results, self._lock = 1, results, lock
         self._answers: SimpleQueue[tuple[subprocess.Popen, str]] = SimpleQueue()
-        self._idle = [self._new(None)]
+        self._idle = [self._start_process(None)]
         self._busy: dict[subprocess.Popen, Job] = {}
 
     @property
     def running(self) -> list[Job]:
-        """The jobs that are being done."""
+        """The jobs that are running."""
         return [*self._busy.values()]
 
     @property
     def free(self) -> int:
-        """The number of jobs that can start now."""
+        """The number of further jobs that can start now."""
         return self.number - len(self._busy)
 
     def start(self, job: Job, log: Path) -> None:
-        """Give a job to a worker."""
+        """Start a job in an idle worker or in a new one.
+
+        Args:
+            job: the job.
+            log: the file for the output of the job.
+        """
         cache = _hub_cache(job)
-        process = self._new(cache) if cache or not self._idle else self._idle.pop()
+        process = self._start_process(cache) if cache or not self._idle else self._idle.pop()
         order = {"job": job._asdict(), "log": str(log)}
         self._busy[process] = job
         assert process.stdin is not None
-        # If the worker has ended, the end of its answers says so.
+        # If the worker process has ended, `next_end` reports this.
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(f"{json.dumps(order)}\n")
             process.stdin.flush()
 
-    def _new(self, hub_cache: str | None) -> subprocess.Popen:
-        """Start a worker. Without a ``hub_cache``, its libraries use no network."""
+    def _start_process(self, hub_cache: str | None) -> subprocess.Popen:
+        """Start a worker process. If ``hub_cache`` is None, its libraries use no network."""
         network = {"HF_HUB_CACHE": hub_cache} if hub_cache else {"HF_HUB_OFFLINE": "1"}
         log = Path(Layout(str(self._results)).log("workers"))
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +124,7 @@ class Workers:
         self._answers.put((process, ""))
 
     def next_end(self, seconds: float) -> Ended | None:
-        """Return the next job that ends, or None if none does within some seconds."""
+        """Wait for the end of a job and return it, or None if no job ends within ``seconds``."""
         try:
             process, line = self._answers.get(timeout=max(seconds, 0))
         except Empty:
@@ -134,7 +143,7 @@ class Workers:
         return Ended(job, exit_status=status)
 
     def stop(self, seconds: float) -> list[Ended]:
-        """Ask all jobs to stop, and return them. After ``seconds``, kill their workers."""
+        """Ask all running jobs to stop, and return them; after ``seconds``, kill their workers."""
         until, ended = time.monotonic() + seconds, []
         while self._busy and time.monotonic() < until:
             for process in self._busy:
@@ -150,7 +159,7 @@ class Workers:
         return ended
 
     def close(self) -> None:
-        """End all workers. Those that train write a checkpoint, for which this does not wait."""
+        """End all workers, without waiting for those that still write a checkpoint."""
         for process in self._idle:
             process.terminate()
         for process in self._idle:
@@ -166,9 +175,9 @@ class Workers:
 
 
 def end_in_words(exit_status: int) -> str:
-    """Return how a worker ended, in words."""
+    """Describe how a worker process ended, from its exit status."""
     if exit_status == -signal.SIGKILL:
-        return "its process was killed, as if there were too little memory"
+        return "its process was killed, probably because there was too little memory"
     if exit_status < 0:
         return f"its process ended by {signal.Signals(-exit_status).name}"
     return f"its process ended with status {exit_status}: see logs/workers.log in the results"

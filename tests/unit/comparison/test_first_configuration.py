@@ -93,7 +93,7 @@ def test_any_number_of_labels_are_a_task_of_their_own(in_lists, here, written):
     assert task.metrics == ("f1_micro", "f1_macro", "accuracy")
     assert task.labels == (("insult", "toxic") if in_lists else ("toxic", "insult"))
     assert "insult (8)" in said
-    assert "always answering toxic is right in 33.3% of the rows" in said
+    assert "always predicting toxic is correct for 33.3% of the rows" in said
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_real_tables_need_no_option(here, written, glue_dir, task, rows, labels,
     # Floors have one run for all seeds.
     assert len({run.key for run in planned.runs_on_most_rows("mine")}) == 27
     assert "time: about " in said
-    assert "shorter, to fit" not in said
+    assert "reduced to fit" not in said
 
 
 def test_a_model_without_a_pooler_reads_the_mean_of_all_tokens(written, copied):
@@ -143,10 +143,10 @@ def test_the_lines_say_what_is_written(written, tiny_bert):
     assert (checked.assumptions.device, checked.assumptions.pace) == FAST[:2]
     assert checked.models["tiny-bert"].path == str(tiny_bert)
     for line in (
-        "films-train.csv: 12 rows to train on; columns sentence, label",
-        "text: column 'sentence' (a guess; --text names another)",
-        "2 classes in the dev rows: bad (6), good (6)",
-        f"max_length {experiment.max_length}, which cuts none",
+        "films-train.csv: 12 rows for training; columns sentence, label",
+        "text: column 'sentence' (guessed; choose another with --text)",
+        "2 classes in the dev set: bad (6), good (6)",
+        f"max_length {experiment.max_length}, which truncates no text",
         f"{len(planned.runs)} runs: methods (full, bitfit, layernorm, lora-I, frozen) × 5 ",
         " × 5 seeds, and embeddings and tf-idf; ",
         " run mine.yaml",
@@ -164,15 +164,15 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, written, glue_dir, m
         seconds[minutes] = sum(Estimates(planned).sweep_cost(s).seconds for s in planned.sweeps)
         experiment = checked.experiments["mine"]
         assert len(experiment.seeds) == (5 if minutes > 1 else 3)
-        assert ("shorter, to fit" in said) == (minutes < 600)
-        assert ("6 seconds: too short for a single run" in said) == (minutes < 1)
+        assert ("reduced to fit" in said) == (minutes < 600)
+        assert ("6 seconds may be too short for one run" in said) == (minutes < 1)
     # A plan guesses the number of tokens from words.
     assert seconds[60] / 2 < 1.1 * 60 * 60
     assert seconds[600] > seconds[60] > seconds[0.1]
     # Even the shortest settings take longer than seconds.
-    assert "250 of 2,000 rows, by class train" in said
+    assert "sample of 250 of 2,000 rows for training" in said
     assert [*experiment.methods] == ["full", "layernorm", "embeddings", "tf-idf"]
-    assert "each method has one learning rate" in said
+    assert "one fixed learning rate per method" in said
 
 
 @pytest.mark.slow
@@ -186,11 +186,11 @@ def test_long_texts_have_a_shorter_window_before_methods_are_dropped(here, writt
         checked, _, said = written(f"{FILMS} --minutes {minutes}")
         experiment = checked.experiments["mine"]
         found[minutes] = experiment.max_length, len(experiment.methods)
-        assert "max_length 512, which cuts 100.0% of them and reads 36.6% of their tokens" in said
+        assert "max_length 512, which truncates 100.0% of the texts and keeps 36.6% of all" in said
     assert found == {10_000: (512, 7), 30: (256, 7), 10: (128, 7), 0.5: (64, 4)}
-    share = "which cuts 100.0% of them and reads 4.6% of their tokens"
-    assert f"; max_length 64 in place of 512, {share}\n" in said
-    assert f"    max_length: 64  # tokens of a text, {share}\n" in MINE.read_text()
+    share = "which truncates 100.0% of the texts and keeps 4.6% of all tokens"
+    assert f"; max_length 64 instead of 512, {share}\n" in said
+    assert f"    max_length: 64  # in tokens, {share}\n" in MINE.read_text()
 
 
 def test_a_named_column_is_not_guessed(here, written, tiny_bert):
@@ -201,7 +201,7 @@ def test_a_named_column_is_not_guessed(here, written, tiny_bert):
     checked, _, said = written(f"{FILMS} {options} --model {tiny_bert}")
     task = checked.tasks["films"]
     assert (task.text, task.label, task.kind_name) == (("review",), "mood", "regression")
-    assert "a guess" not in said
+    assert "guessed" not in said
 
 
 def test_methods_that_a_decoder_has_not_are_left_out(written, directory_of, capsys):
@@ -219,8 +219,8 @@ def test_a_model_on_the_hub_is_not_asked_for(call, monkeypatch):
     status, said, problem = call(f"{FILMS} --model someone/some-model")
     assert (status, problem) == (0, "")
     assert read_config(Path("films.yaml")).models["some-model"].hub == "someone/some-model"
-    assert "tokens, guessed from their words" in said
-    assert "time: not known before someone/some-model is downloaded" in said
+    assert "tokens (estimated from the number of words)" in said
+    assert "time: unknown before someone/some-model is downloaded" in said
 
 
 @pytest.mark.parametrize(("rows", "folds"), [(12, 5), (7, 4)])
@@ -229,7 +229,7 @@ def test_without_dev_rows_each_row_is_judged_by_a_run_that_has_not_seen_it(
 ):
     write(here / "films-train.csv", ("sentence", "label"), rows_of()[:rows])
     checked, plan, said = written(f"--train films-train.csv --model {tiny_bert}")
-    assert f"no dev rows: each row is predicted once, by one of {folds} runs that did not" in said
+    assert f"no dev set: each row is predicted once, by one of {folds} runs that did not" in said
     assert ("labels with fewer rows than folds: 'bad'; some folds" in said) == (rows == 7)
     experiment = checked.experiments["mine"]
     assert (experiment.folds, experiment.seeds) == (folds, tuple(range(folds)))

@@ -49,15 +49,15 @@ def test_the_share_of_the_answer_that_is_always_the_same():
     assert found.parts["validation"].labels == {"rare": 10, "usual": 190}
     assert (found.judges, found.most_frequent, found.constant) == ("validation", "usual", 0.95)
     assert [*look_lines(found)] == [
-        "train.csv: 400 rows to train on; columns text, label",
-        "validation.csv: 200 rows to evaluate on",
+        "train.csv: 400 rows for training; columns text, label",
+        "validation.csv: 200 rows for evaluation",
         "text: column 'text'",
         "label: column 'label'",
         "2 classes: rare (20), usual (380)",
-        "2 classes in the dev rows: rare (10), usual (190)",
-        "always answering usual is right in 95.0% of the dev rows",
-        "lengths: half of the texts have up to 6 tokens, the longest 30; max_length 8, which cuts "
-        "33.3% of them and reads 45.0% of their tokens",
+        "2 classes in the dev set: rare (10), usual (190)",
+        "always predicting usual is correct for 95.0% of the dev set",
+        "lengths: half of the texts have up to 6 tokens, the longest 30; max_length 8, which "
+        "truncates 33.3% of the texts and keeps 45.0% of all tokens",
     ]
 
 
@@ -78,9 +78,9 @@ def test_texts_of_two_files_and_those_with_different_labels():
         "z": {"b": ["line 6", "line 3 of validation.csv"], "a": ["line 2 of validation.csv"]},
     }
     assert [*look_lines(found)][7:11] == [
-        "3 of the 4 dev rows are also in the training file: their scores say little about new "
-        "texts",
-        "texts with different labels: 2, in 6 rows; no method can be right in all of these",
+        "3 of the 4 dev rows are also in the training file: scores on these rows say little about "
+        "new texts",
+        "texts with different labels: 2, in 6 rows; no method can predict all of these labels",
         "    'y': a (line 4), b (line 5)",
         "    'z': b (line 6), a (line 2 of validation.csv)",
     ]
@@ -125,12 +125,12 @@ def test_labels_of_one_file_alone_and_of_several_spellings():
     found = look(labelled(["a", "b", "A"]), {"validation": labelled(["a", "c", "a"])})
     assert [*look_lines(found)][4:11] == [
         "3 classes: A (1), a (1), b (1)",
-        "2 classes in the dev rows: a (2), c (1)",
-        "always answering a is right in 66.7% of the dev rows",
+        "2 classes in the dev set: a (2), c (1)",
+        "always predicting a is correct for 66.7% of the dev set",
         "labels that differ only in capitals: 'A', 'a'",
-        "label 'A' is in no dev row: no score includes it",
-        "label 'b' is in no dev row: no score includes it",
-        "label 'c' is in no training row: no run can learn it",
+        "label 'A' does not occur in the dev set: no score includes this label",
+        "label 'b' does not occur in the dev set: no score includes this label",
+        "label 'c' does not occur in the training set: no run can learn it",
     ]
 
 
@@ -191,8 +191,8 @@ def test_labels_between_commas():
     found = look(labelled(["garden, tools", "tools", "garden", "food, garden"]), kind="multilabel")
     assert found.parts["train"].labels == {"food": 1, "garden": 3, "tools": 2}
     assert [*look_lines(found)][3] == (
-        "3 labels, any number of them between ',': food (1), garden (3), tools (2) (if each cell "
-        "is one class: --classes)"
+        "3 labels, any number of them separated by ',': food (1), garden (3), tools (2) (if each "
+        "cell is one class, add --classes)"
     )
     towns = look(labelled(["Paris, France", "Nice, France"]), kind="multilabel")
     assert [*towns.parts["train"].labels] == ["Nice, France", "Paris, France"]
@@ -210,15 +210,17 @@ def by_author(labels, authors, more=()):
 def test_a_column_that_decides_the_label_is_named():
     found = by_author("ab" * 30, [f"author {n % 6}" for n in range(60)])
     assert found.deciding == {"the author": (6, 1)}
-    line = "column 'the author' decides the label: each of its 6 values has one label"
-    advice = "; if new texts have other values: --group 'the author' keeps the rows of each value "
-    assert [*look_lines(found)][-2] == f"{line}{advice}together"
+    line = "column 'the author' determines the label: each of its 6 values has one label"
+    advice = (
+        "; if new texts have other values, add --group 'the author' to keep the rows of each value "
+    )
+    assert [*look_lines(found)][-2] == f"{line}{advice}in one fold"
     grouped = dataclasses.replace(found, guessed=())
     assert line in [*look_lines(grouped)]
     with_dev = by_author("ab" * 30, [f"author {n % 6}" for n in range(60)], ["validation"])
     assert line in [*look_lines(with_dev)]
     nearly = by_author("ab" * 29 + "bb", [f"author {n % 6}" for n in range(60)])
-    assert f"{line} in 98.3% of the rows{advice}together" in [*look_lines(nearly)]
+    assert f"{line} in 98.3% of the rows{advice}in one fold" in [*look_lines(nearly)]
 
 
 @pytest.mark.parametrize(
@@ -257,22 +259,22 @@ def test_numbers_have_no_classes():
     assert (found.most_frequent, found.constant) == (None, None)
     assert found.parts["train"].labels == {}
     lines = [*look_lines(found)]
-    assert lines[3] == "regression: numbers from 0 to 19 (if they are classes: --classes)"
-    assert "training rows whose 'label' is no number: 1, the first in line 23" in lines
+    assert lines[3] == "regression: numbers from 0 to 19 (if each is a class, add --classes)"
+    assert "training rows whose 'label' is not a number: 1, the first in line 23" in lines
 
 
 @pytest.mark.parametrize("word", ["nan", "NaN", "#N/A", "<NA>"])
 def test_a_label_that_stands_for_no_value_is_named(word):
-    line = f"label {word!r} is a class here; if it stands for nothing, empty its cells"
+    line = f"label {word!r} is a class; if it marks missing labels, empty these cells"
     assert line in [*look_lines(look(labelled(["a", "b", word])))]
 
 
 def test_one_of_something_is_no_plural():
     found = look([("x", "a")], {"validation": [("x", "a")]})
     lines = [*look_lines(found)]
-    assert lines[0] == "train.csv: 1 row to train on; columns text, label"
+    assert lines[0] == "train.csv: 1 row for training; columns text, label"
     assert "1 class: a (1)" in lines
-    assert "1 of the 1 dev row is also in the training file: their scores" in "\n".join(lines)
+    assert "1 of the 1 dev row is also in the training file: scores" in "\n".join(lines)
     assert "1 label, any number of them: a (1) (if" in "\n".join(
         look_lines(look([("x", "a")], kind="multilabel"))
     )
@@ -282,22 +284,25 @@ def test_the_window_of_a_look():
     counts = np.array([100, 100, 200, 1600])
     found = describe_lengths(counts, max_length=128, are_counted=False)
     assert (found.median, found.longest, found.cut, found.read) == (150, 1600, 0.5, 0.228)
-    assert describe_cut_texts(found) == "which cuts 50.0% of them and reads 22.8% of their tokens"
-    assert describe_cut_texts(describe_lengths(counts, 1600, True)) == "which cuts none"
-    nearly_all = "which cuts 25.0% of them and reads almost all of their tokens"
+    assert (
+        describe_cut_texts(found)
+        == "which truncates 50.0% of the texts and keeps 22.8% of all tokens"
+    )
+    assert describe_cut_texts(describe_lengths(counts, 1600, True)) == "which truncates no text"
+    nearly_all = "which truncates 25.0% of the texts and keeps almost all tokens"
     assert describe_cut_texts(describe_lengths(counts, 1599, True)) == nearly_all
 
 
 @pytest.mark.parametrize(
     ("train", "dev", "kind", "message"),
     [
-        (["a", ""], None, None, "train.csv: line 3: found no text or number in column 'label', "),
-        (["a", "b"], ["a", None], None, "validation.csv: line 3: found no text or number in col"),
-        (["a", "a"], None, None, "train.csv: found no label but a, expected at least two"),
-        (["a", "b"], ["c", "d"], None, "validation.csv: column 'label': found c, d in most rows"),
+        (["a", ""], None, None, "train.csv: line 3: the row has no label in column 'label', "),
+        (["a", "b"], ["a", None], None, "validation.csv: line 3: the row has no label in column"),
+        (["a", "a"], None, None, "train.csv: found only the label a, expected at least"),
+        (["a", "b"], ["c", "d"], None, "validation.csv: column 'label': most rows have labels"),
         ([f"w{n}" for n in range(12)], None, None, "--label: found 12 different labels in 12 row"),
-        (["[]", '["a"]'], None, "multilabel", "train.csv: found no label but a, expected at lea"),
-        (["[]", ""], None, "multilabel", "train.csv: found no label but none, expected at least"),
+        (["[]", '["a"]'], None, "multilabel", "train.csv: found only the label a, expected at"),
+        (["[]", ""], None, "multilabel", "train.csv: no row has a label, expected at least"),
     ],
 )
 def test_labels_that_nothing_can_be_learnt_from_are_refused(train, dev, kind, message):
@@ -315,7 +320,7 @@ def test_the_command_prints_lines_or_json(tmp_path, capsys, monkeypatch, tiny_be
         write(Path(name), ("text", "label"), rows)
     assert cli.main(["look", "train.csv", "dev.csv", "--model", str(tiny_bert)]) == 0
     printed = capsys.readouterr().out
-    assert "text: column 'text' (a guess; --text names another)" in printed
+    assert "text: column 'text' (guessed; choose another with --text)" in printed
     assert "9 of the 9 dev rows are also in the training file" in printed
     assert cli.main(["look", "train.csv", "--label", "label", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -324,6 +329,6 @@ def test_the_command_prints_lines_or_json(tmp_path, capsys, monkeypatch, tiny_be
     assert found["constant"] == pytest.approx(5 / 9)
     assert (found["lengths"]["are_counted"], found["lengths"]["max_length"]) == (True, 8)
     assert cli.main(["look", "train.csv", "--classes", "--regression"]) == 1
-    assert capsys.readouterr().err == "found --classes and --regression, expected one of them\n"
+    assert capsys.readouterr().err.startswith("--classes: excludes --regression; ")
     assert cli.main(["look", "train.csv", "--label", "lable"]) == 1
     assert capsys.readouterr().err.startswith("train.csv: no such column: found 'lable', expected")

@@ -20,7 +20,7 @@ TOKENS = Job("tokens", "t", {}, {}, {"tokens": "t"}, {})
 def lines(monkeypatch) -> list[str]:
     """The lines that a call says."""
     found: list[str] = []
-    monkeypatch.setattr(loop, "_say", found.append)
+    monkeypatch.setattr(loop, "_print_line", found.append)
     return found
 
 
@@ -30,7 +30,7 @@ def made(*models: str) -> Loop:
     plan = SimpleNamespace(experiments={"mine": found.planned}, searches=found.searches)
     context = SimpleNamespace(plan=plan, training_inputs=lambda runs: {"tokens": "t"})
     state = Loop(context, Clock(0, 60))
-    state.makers = {"t": TOKENS}
+    state.jobs_by_output = {"t": TOKENS}
     return state
 
 
@@ -47,47 +47,47 @@ def job_of(state: Loop, *methods: str, model: str = "a") -> Job:
 
 
 def test_a_method_that_fails_is_left_out_with_one_line(state, lines):
-    loop._note(state, Ended(job_of(state, "bitfit", "layernorm"), error="no rows"))
-    assert lines == ["without bitfit, layernorm: no rows"]
+    loop._handle_end(state, Ended(job_of(state, "bitfit", "layernorm"), error="no rows"))
+    assert lines == ["left out bitfit, layernorm: no rows"]
     assert state.left_out == {("a", "bitfit"), ("a", "layernorm")}
 
 
 def test_without_full_or_a_second_method_there_is_no_comparison(state):
     with pytest.raises(SubtuneError, match=r"^full: no rows$"):
-        loop._note(state, Ended(job_of(state, "full"), error="no rows"))
-    loop._note(state, Ended(job_of(state, "embeddings"), error="no embeddings"))
+        loop._handle_end(state, Ended(job_of(state, "full"), error="no rows"))
+    loop._handle_end(state, Ended(job_of(state, "embeddings"), error="no embeddings"))
     with pytest.raises(SubtuneError, match=r"^bitfit, layernorm: no rows$"):
-        loop._note(state, Ended(job_of(state, "bitfit", "layernorm"), error="no rows"))
+        loop._handle_end(state, Ended(job_of(state, "bitfit", "layernorm"), error="no rows"))
 
 
 def test_rows_that_fail_end_all_methods(state):
     with pytest.raises(SubtuneError, match=r"^no tokens$"):
-        loop._note(state, Ended(TOKENS, error="no tokens"))
+        loop._handle_end(state, Ended(TOKENS, error="no tokens"))
 
 
 def test_a_model_that_fails_is_left_out_and_the_other_goes_on(lines):
     state = made("a", "b")
-    loop._note(state, Ended(job_of(state, "full", model="b"), error="no weights"))
-    assert lines == ["without b: no weights"]
+    loop._handle_end(state, Ended(job_of(state, "full", model="b"), error="no weights"))
+    assert lines == ["left out b: no weights"]
     assert {model for model, _ in state.left_out} == {"b"}
-    loop._note(state, Ended(job_of(state, "bitfit"), error="no rows"))
-    assert lines[1:] == ["without bitfit of a: no rows"]
+    loop._handle_end(state, Ended(job_of(state, "bitfit"), error="no rows"))
+    assert lines[1:] == ["left out bitfit of a: no rows"]
 
 
 def test_a_job_whose_worker_ended_is_done_once_more_by_itself(state, lines):
     end = Ended(job_of(state, "embeddings"), exit_status=-signal.SIGKILL)
-    loop._note(state, end)
+    loop._handle_end(state, end)
     assert not state.left_out
-    loop._note(state, end)
-    killed = "its process was killed, as if there were too little memory"
+    loop._handle_end(state, end)
+    killed = "its process was killed, probably because there was too little memory"
     assert lines == [
-        f"embeddings: {killed}; tried again, with nothing beside it",
-        f"without embeddings: {killed}",
+        f"embeddings: {killed}; repeated without other jobs at the same time",
+        f"left out embeddings: {killed}",
     ]
 
 
 def test_a_job_that_was_stopped_is_not_left_out(state, lines):
-    loop._note(state, Ended(job_of(state, "embeddings"), stopped=True))
+    loop._handle_end(state, Ended(job_of(state, "embeddings"), stopped=True))
     assert not state.left_out and not lines
 
 
@@ -98,11 +98,11 @@ def test_a_second_interrupt_ends_the_call(monkeypatch, lines):
     context = made("a").context
     monkeypatch.setattr(Loop, "read_scores", lambda state: None)
     monkeypatch.setattr(Loop, "next_jobs", lambda state: [TOKENS])
-    monkeypatch.setattr(loop, "_train", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(loop, "_train_until_stopped", lambda *_: signal.raise_signal(signal.SIGINT))
     workers = SimpleNamespace(stop=interrupt)
     with pytest.raises(KeyboardInterrupt):
         loop.train_and_judge(context, Clock(0, 60), workers)
-    assert lines == ["stopping: what is there is judged; another interrupt ends this at once"]
+    assert [line.split(":")[0] for line in lines] == ["stopping"]
 
 
 def test_time_is_kept_for_tables(state):

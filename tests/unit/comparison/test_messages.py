@@ -29,7 +29,7 @@ def titles() -> pd.DataFrame:
 
 
 TWO = "2 classes: bad (100), good (100)"
-# A function that writes the file of this name, and lines about it without "(a guess; …)".
+# A function that writes the file of this name, and lines about it without "(guessed; …)".
 SAID = {
     "JSON lines called JSON": (
         "t.json",
@@ -69,7 +69,7 @@ SAID = {
         lambda path: titles().to_csv(path, index=False),
         [
             "text: column 'title'",
-            "label: column 'genre', the only one that can be it",
+            "label: column 'genre', the only column that can be the label",
         ],
     ),
     "decimal commas": (
@@ -89,9 +89,9 @@ SAID = {
 NO_HEADER = {
     "a word": ("a text about 1,b", ["a", "b"], "t.csv: found 'b' as the name of the label col"),
     "a number": ("a text about 1,2.5", [1.5, 3.5], "t.csv: found '2.5' as the name of the lab"),
-    "a word of the labels": ("text,a", ["a", "b"], "t.csv: 30 rows to train on; columns text, a"),
-    "a header": ("text,is good", [0, 1], "t.csv: 30 rows to train on; columns text, is good"),
-    "pandas' numbers": ("0,2", [0, 1], "t.csv: 30 rows to train on; columns 0, 2"),
+    "a word of the labels": ("text,a", ["a", "b"], "t.csv: 30 rows for training; columns text, a"),
+    "a header": ("text,is good", [0, 1], "t.csv: 30 rows for training; columns text, is good"),
+    "pandas' numbers": ("0,2", [0, 1], "t.csv: 30 rows for training; columns 0, 2"),
 }
 
 
@@ -147,19 +147,21 @@ def test_labels_that_differ_in_invisible_characters_are_one(said, word, other):
     [classes] = [line for line in found if " classes: " in line]
     assert f"{word} (21)" in classes
     spellings = ", ".join(map(ascii, sorted([word, other])))
-    assert f"labels that count as one: {spellings}" in found
+    assert f"labels that are merged into one: {spellings}" in found
 
 
 def test_more_than_200_classes_are_accepted_if_asked_for(said):
     frame([f"intent {n}" for n in range(210)], rows=840).to_csv("t.csv", index=False)
-    assert said("t.csv")[0].endswith("expected at most 200 classes; if they are classes: --classes")
+    assert said("t.csv")[0].endswith(
+        "expected at most 200 classes; if each is a class, add --classes"
+    )
     assert said("t.csv", kind="classification")[3].startswith("210 classes: intent 0 (4), ")
 
 
 def test_dates_are_labels_only_if_asked_for(said):
     days = [f"2021-03-{day:02}" for day in range(1, 29)]
     frame(days, label="day").to_csv("t.csv", index=False)
-    assert "(text: sentences, day: dates); expected one of text, day" in said("t.csv")[0]
+    assert "(text: sentences, day: dates), expected one of text, day" in said("t.csv")[0]
     assert said("t.csv", label="day")[3].startswith("28 classes: 2021-03-01 (8), ")
 
 
@@ -174,7 +176,9 @@ def test_the_sheet_that_is_read_is_said(said):
         frame().to_excel(book, sheet_name="reviews", index=False)
         frame(labels=("x", "y")).to_excel(book, sheet_name="notes", index=False)
     line, *others = said("t.xlsx")
-    assert line == "t.xlsx: sheet 'reviews' of reviews, notes (the first; --sheet names another)"
+    assert (
+        line == "t.xlsx: sheet 'reviews' of reviews, notes (the first; choose another with --sheet)"
+    )
     assert TWO in others
     assert "2 classes: x (100), y (100)" in said("t.xlsx", sheet="notes")
 

@@ -73,7 +73,9 @@ def test_the_sheet_of_a_workbook_that_is_divided_is_said(tmp_path, untrained):
             rows.to_excel(book, sheet_name=name, index=False)
     said: list[str] = []
     compare(tmp_path / "book.xlsx", dev=0.2, results=tmp_path / "results", say=said.append)
-    assert any("sheet 'one' of one, two (the first; sheet names another)" in s for s in said[:2])
+    assert any(
+        "sheet 'one' of one, two (the first; choose another with sheet)" in s for s in said[:2]
+    )
 
 
 def test_another_margin_changes_one_number_of_the_configuration(tmp_path, untrained):
@@ -109,7 +111,7 @@ def test_more_minutes_plan_again_and_an_edited_configuration_stays(tmp_path, unt
     configuration.write_text(f"{long}# mine\n")
     compare(rows, minutes=20_000, results=tmp_path / "out", say=said.append)
     assert configuration.read_text() == f"{long}# mine\n"
-    assert "was planned for 10000 minutes or edited: it stays as it is" in said[-1]
+    assert "was edited or planned for 10000 minutes, and is used unchanged" in said[-1]
 
 
 @pytest.mark.parametrize("share", [0.0, 1.5])

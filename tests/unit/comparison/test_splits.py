@@ -82,10 +82,10 @@ def test_a_mapping_gives_its_splits_by_name(tmp_path):
     )
     assert len(lines(find_splits(mapping, "test")["validation"], tmp_path)) == 2
     assert [*find_splits({"train": ROWS, "dev": ROWS})] == ["train", "validation"]
-    with pytest.raises(SubtuneError, match=r"dev: found no 'valid' .* \(train, test\)"):
+    with pytest.raises(SubtuneError, match=r"dev: .* has no split 'valid', .* \(train, test\)"):
         find_splits(mapping, "valid")
     # The name of a split may be mistyped.
-    with pytest.raises(SubtuneError, match=r"found no 'validation' in the mapping, .*validate"):
+    with pytest.raises(SubtuneError, match=r"the mapping has no split 'validation', .*validate"):
         find_splits({"train": ROWS, "validate": ROWS})
 
 
@@ -98,7 +98,7 @@ def test_rows_need_no_dev_rows(tmp_path, monkeypatch):
     of_hub = find_splits("someone/reviews")
     assert [*write_splits(of_hub, tmp_path, tmp_path)] == ["train"]
     assert len(lines(of_hub["train"], tmp_path)) == 10
-    with pytest.raises(SubtuneError, match="dev: found no 'valid' in someone/reviews"):
+    with pytest.raises(SubtuneError, match="dev: someone/reviews has no split 'valid'"):
         find_splits("someone/reviews", "valid")["validation"].frame(tmp_path)
 
 
@@ -114,8 +114,8 @@ def test_the_identity_follows_the_rows_and_not_the_path(tmp_path):
 @pytest.mark.parametrize(
     ("train", "dev", "said"),
     [
-        (ROWS, "nowhere.csv", "dev: found no file 'nowhere.csv'"),
-        ("nowhere.csv", ROWS, "train: found no file 'nowhere.csv'"),
+        (ROWS, "nowhere.csv", "dev: no such file: 'nowhere.csv'"),
+        ("nowhere.csv", ROWS, "train: no such file: 'nowhere.csv'"),
         (["a text"], ROWS, "train: found list, expected a path, a pandas DataFrame"),
     ],
 )

@@ -46,7 +46,9 @@ def test_columns_of_0_and_1_are_the_label_together():
     flags = table_of(text=SENTENCES, a="010", b=["1", True, "0"])
     assert guess_label_columns(flags) == ("a", "b")
     verdicts = table_of(male="0101", old="1010", verdict="pnpn")
-    with pytest.raises(SubtuneError, match=r"several may be the label \(male, old, verdict\)"):
+    with pytest.raises(
+        SubtuneError, match=r"several columns may be the label \(male, old, verdict\)"
+    ):
         guess_label_columns(verdicts)
 
 
@@ -66,7 +68,7 @@ def test_each_column_that_cannot_be_the_label_has_its_reason():
     with pytest.raises(SubtuneError) as error:
         guess_label_columns(table)
     assert str(error.value) == (
-        f"--label: missing, and of the columns of t.csv none can be the label ({reasons}); "
+        f"--label: cannot be guessed: in t.csv no column can be the label ({reasons}), "
         "expected one of id, text, mood, kind, note, on"
     )
 
@@ -94,9 +96,12 @@ def test_the_text_is_in_the_columns_that_hold_sentences(columns, texts):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (dict.fromkeys("abc", SENTENCES), r"missing, .* \(a, b, c\); expected one of a, "),
-        ({"year": "123"}, "missing, .* none holds text; expected one of year"),
-        ({}, ".* has no column but the label, label"),
+        (
+            dict.fromkeys("abc", SENTENCES),
+            r"cannot be guessed: .* \(a, b, c\), expected one of a, ",
+        ),
+        ({"year": "123"}, "cannot be guessed: .* no column contains text, expected one of year"),
+        ({}, r".* has only the label column \(label\), "),
     ],
 )
 def test_a_text_that_cannot_be_guessed_is_asked_for(columns, message):
@@ -125,7 +130,7 @@ def test_labels_in_objects_are_refused_with_what_to_do(cell):
         SubtuneError, match=r"label: nested lists or objects.*JSON-MIN or CSV\); lab"
     ):
         guess_label_columns(table)
-    with pytest.raises(SubtuneError, match=r"column 'label' has nested lists.*`kind: tokens`"):
+    with pytest.raises(SubtuneError, match=r"column 'label' contains nested lists.*`kind: tokens`"):
         require_labels_as_text(table, ["label"])
 
 
@@ -166,7 +171,7 @@ def test_a_table_may_have_lists_beside_its_texts(columns):
     [
         ("a.conll", b"", "as the ending; labels of words need a configuration with `kind: tokens`"),
         ("a.xls", b"", "a.xls: found '.xls', expected one of .csv, .tsv, .json, .jsonl, .xls"),
-        ("a.csv", b"", "a.csv: found no rows, expected at least one"),
+        ("a.csv", b"", "a.csv: the file has no rows, expected"),
         ("a.csv", None, "a.csv: no such file or directory"),
         ("a.csv", b"text,text,\na,b,\n", "a.csv: line 1: found column 'text' twice, expected"),
     ],

@@ -202,7 +202,7 @@ def test_a_model_that_is_missing_gets_a_line(results, tmp_path, capfd):
 def test_an_exported_folder_is_refused_in_a_line(tmp_path, capsys):
     assert cli.main(["predict", str(tmp_path), "in.csv", "--to", "out.csv"]) == 1
     [line] = capsys.readouterr().err.splitlines()
-    assert f"found a folder '{tmp_path}', expected a run's id" in line
+    assert f"{tmp_path}: found a directory, expected the id of a run" in line
 
 
 FOLDS = [Fold(of=3, number=number) for number in range(3)]
