@@ -89,7 +89,7 @@ def stand_in(monkeypatch):
     here = {"cuda": cuda, "zeros": lambda *size, device: torch.zeros(*size)}
     on_a_cpu = SimpleNamespace(**vars(torch) | here)
     monkeypatch.setattr(training_step, "torch", on_a_cpu)
-    monkeypatch.setattr(training_step, "_stream", lambda: stream)
+    monkeypatch.setattr(training_step, "_shared_stream", lambda: stream)
     # Transformers' code asks, and then reads no value.
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", is_captured)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
