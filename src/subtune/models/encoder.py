@@ -47,7 +47,7 @@ SWITCHES = {
 # Standard deviations of an adapter's initial weights. Houlsby et al., 2019, section 3.6, truncate
 # normal draws at two standard deviations. adapter-hub, the code of Pfeiffer et al., 2021, does not
 # truncate them. All biases are 0.
-DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
+ADAPTER_STANDARD_DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def draw_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
 def add_adapters(encoder: Encoder, settings: AdapterSettings, seed: int) -> Encoder:
     """Return an encoder of a packed family with adapters whose weights are drawn from a seed."""
     generator = torch.Generator().manual_seed(seed)
-    spread = DEVIATION[settings.type]
+    spread = ADAPTER_STANDARD_DEVIATION[settings.type]
     added: dict[str, Tensor] = {}
     shapes = settings.shapes(encoder.config.num_hidden_layers, encoder.config.hidden_size)
     for name, shape in shapes.items():

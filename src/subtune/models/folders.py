@@ -7,7 +7,7 @@ from pathlib import Path
 # Files of transformers and of PEFT, and the spec of an exported run.
 CONFIG, ADAPTER, SPEC = "config.json", "adapter_config.json", "subtune.json"
 # The folders in which a model may lie below a folder that is named in its place.
-DEPTHS = ("*", "*/*", "*/*/*")
+SUBFOLDER_PATTERNS = ("*", "*/*", "*/*/*")
 
 
 def explain_missing_config(directory: Path) -> str:
@@ -22,7 +22,7 @@ def explain_missing_config(directory: Path) -> str:
         )
     models = [
         path.parent
-        for depth in DEPTHS
+        for depth in SUBFOLDER_PATTERNS
         for path in directory.glob(f"{depth}/{CONFIG}")
         if _read_field(path, "model_type")
     ]

@@ -38,7 +38,7 @@ Watch = Callable[[str, Tensor, Tensor], None]
 
 
 @dataclass(frozen=True)
-class _Pass:
+class _ForwardPass:
     """The arguments of one forward pass."""
 
     encoder: Encoder
@@ -77,11 +77,11 @@ def logits(
     p = encoder.config.attention_probs_dropout_prob
     if masks is not None and p and not batch.buckets and not _has_flash_attention(batch.ids.device):
         batch = replace(batch, buckets=(bucket_of_all(batch, encoder.config.num_attention_heads),))
-    forward = _Pass(encoder, trained or {}, batch, masks, watch)
-    x = _read_states(forward)
+    forward = _ForwardPass(encoder, trained or {}, batch, masks, watch)
+    x = _compute_states(forward)
     for layer in encoder.family.heads[encoder.head]:
-        x = _drop(forward, x, layer.dropout_probability(encoder.config))
-        x = _linear(forward, layer.module, x)
+        x = _apply_dropout(forward, x, layer.dropout_probability(encoder.config))
+        x = _apply_linear(forward, layer.module, x)
         x = activation(layer.activation)(x)
     return mean_per_example(x, batch) if encoder.averages else x
 
@@ -102,22 +102,22 @@ def hidden_states(encoder: Encoder, batch: Packed) -> Tensor:
         from subtune.models.transformers_pass import transformers_hidden_states
 
         return transformers_hidden_states(encoder, batch)
-    return _read_states(_Pass(encoder, {}, batch, None, None))[0]
+    return _compute_states(_ForwardPass(encoder, {}, batch, None, None))[0]
 
 
-def _read_states(forward: _Pass) -> Tensor:
+def _compute_states(forward: _ForwardPass) -> Tensor:
     """Return the last hidden states ``[k, q, h]`` of the tokens that the batch reads."""
     config, reads = forward.encoder.config, forward.batch.reads
-    x = _layer_norm(forward, "embeddings.LayerNorm", _embed(forward))
-    x = _drop(forward, x, config.hidden_dropout_prob)
+    x = _apply_layer_norm(forward, "embeddings.LayerNorm", _embed(forward))
+    x = _apply_dropout(forward, x, config.hidden_dropout_prob)
     for number in range(config.num_hidden_layers):
         # If the head reads first tokens only, the last layer computes no others.
         last = number == config.num_hidden_layers - 1
-        x = _layer(forward, f"{LAYERS}{number}", x, last and reads is None)
+        x = _apply_layer(forward, f"{LAYERS}{number}", x, last and reads is None)
     return x[:, : forward.batch.examples] if reads is None else x.index_select(1, reads)
 
 
-def _embed(forward: _Pass) -> Tensor:
+def _embed(forward: _ForwardPass) -> Tensor:
     """Return the tokens' embeddings ``[k, t, h]``."""
     batch = forward.batch
     start = first_position(forward.encoder.config.model_type, forward.encoder.config.pad_token_id)
@@ -127,14 +127,14 @@ def _embed(forward: _Pass) -> Tensor:
         "embeddings.position_embeddings": batch.positions + start,
         "embeddings.token_type_embeddings": types,
     }
-    words, positions, types = (_read_table(forward, name, ids[name]) for name in ids)
+    words, positions, types = (_look_up_rows(forward, name, ids[name]) for name in ids)
     x = words + types + positions
     for name in ids:
-        _show(forward, name, ids[name], x)
+        _call_watch(forward, name, ids[name], x)
     return x
 
 
-def _read_table(forward: _Pass, module: str, ids: Tensor) -> Tensor:
+def _look_up_rows(forward: _ForwardPass, module: str, ids: Tensor) -> Tensor:
     """Return an embedding table's rows of all ids, ``[k, t, h]``."""
     match table := forward.weight(f"{module}.weight"):
         case PerRun(values, rows):
@@ -142,31 +142,33 @@ def _read_table(forward: _Pass, module: str, ids: Tensor) -> Tensor:
     return functional.embedding(ids, _require_shared(table))[None]
 
 
-def _layer(forward: _Pass, layer: str, x: Tensor, first_only: bool) -> Tensor:
+def _apply_layer(forward: _ForwardPass, layer: str, x: Tensor, first_only: bool) -> Tensor:
     """Return a layer's output: ``[k, t, h]``, or of first tokens only, ``[k, n, h]``.
 
     The tail has a first token, too.
     """
     asking = x.index_select(1, forward.batch.starts) if first_only else x
     readers = (("attention.self.query", asking), (KEY, x), ("attention.self.value", x))
-    projected = [_linear(forward, f"{layer}.{component}", read) for component, read in readers]
+    projected = [
+        _apply_linear(forward, f"{layer}.{component}", read) for component, read in readers
+    ]
     runs = max(map(len, projected))
     query, key, value = (each.expand(runs, -1, -1) for each in projected)
-    attended = _attention(forward, query, key, value)
-    attended = _add_and_norm(forward, f"{layer}.attention.output", attended, asking)
+    attended = _apply_attention(forward, query, key, value)
+    attended = _apply_add_and_norm(forward, f"{layer}.attention.output", attended, asking)
     between, fused = f"{layer}.intermediate.dense", forward.encoder.fused
     if fused is None:
         activated = activation(forward.encoder.config.hidden_act)(
-            _linear(forward, between, attended)
+            _apply_linear(forward, between, attended)
         )
     else:
         activated = fused.activated(
-            _product(forward, between, attended), _vector(forward, f"{between}.bias")
+            _apply_weight(forward, between, attended), _find_vector(forward, f"{between}.bias")
         )
-    return _add_and_norm(forward, f"{layer}.output", activated, attended)
+    return _apply_add_and_norm(forward, f"{layer}.output", activated, attended)
 
 
-def _attention(forward: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def _apply_attention(forward: _ForwardPass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Return attention in the shape of the query: ``[k, t, h]``, or first tokens ``[k, n, h]``."""
     config, batch, buckets = forward.encoder.config, forward.batch, forward.batch.buckets
     p = 0.0 if forward.masks is None else config.attention_probs_dropout_prob
@@ -182,7 +184,7 @@ def _attention(forward: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Ten
     return torch.cat([bucket_attention(*piece, forward.masks, p) for piece in pieces], 1)
 
 
-def _add_and_norm(forward: _Pass, part: str, x: Tensor, residual: Tensor) -> Tensor:
+def _apply_add_and_norm(forward: _ForwardPass, part: str, x: Tensor, residual: Tensor) -> Tensor:
     """Return the output of attention or of the feed-forward part.
 
     The last steps of both are a linear layer, dropout, an adapter, if there is one, the residual,
@@ -195,21 +197,21 @@ def _add_and_norm(forward: _Pass, part: str, x: Tensor, residual: Tensor) -> Ten
     if f"{down}.weight" not in forward.encoder.parameters:
         adapters = None
     if fused is not None and adapters is None:
-        y = _product(forward, dense, x)
+        y = _apply_weight(forward, dense, x)
         mask = None if forward.masks is None or p == 0.0 else forward.masks.draw(y.shape[1:], p)
-        bias = _vector(forward, f"{dense}.bias")
-        vectors = [_vector(forward, name) for name in (f"{norm}.weight", f"{norm}.bias")]
+        bias = _find_vector(forward, f"{dense}.bias")
+        vectors = [_find_vector(forward, name) for name in (f"{norm}.weight", f"{norm}.bias")]
         return fused.added_and_normed(y, bias, mask, residual, *vectors)
-    x = _drop(forward, _linear(forward, dense, x), p)
+    x = _apply_dropout(forward, _apply_linear(forward, dense, x), p)
     if adapters is not None:
         if adapters.type == "houlsby":
-            bottleneck = functional.gelu(_linear(forward, down, x), approximate="tanh")
+            bottleneck = functional.gelu(_apply_linear(forward, down, x), approximate="tanh")
         else:
             bottleneck = torch.relu(
-                _linear(forward, down, _layer_norm(forward, norm, x + residual))
+                _apply_linear(forward, down, _apply_layer_norm(forward, norm, x + residual))
             )
-        x = x + _linear(forward, up, bottleneck)
-    return _layer_norm(forward, norm, x + residual)
+        x = x + _apply_linear(forward, up, bottleneck)
+    return _apply_layer_norm(forward, norm, x + residual)
 
 
 def pad(x: Tensor, bucket: Bucket) -> Tensor:
@@ -290,20 +292,20 @@ def jagged_attention(
     return attended.transpose(1, 2).values().reshape(query.shape)
 
 
-def _linear(forward: _Pass, module: str, x: Tensor) -> Tensor:
+def _apply_linear(forward: _ForwardPass, module: str, x: Tensor) -> Tensor:
     """Return a linear layer's output ``[k, t, o]``.
 
     The product may be bfloat16; the bias is added in float32, whether or not runs share it.
     """
-    y, bias = _product(forward, module, x), f"{module}.bias"
+    y, bias = _apply_weight(forward, module, x), f"{module}.bias"
     # A key's bias has no effect on attention.
     if not is_key_bias(bias):
-        y = y + _vector(forward, bias)
-    _show(forward, module, x, y)
+        y = y + _find_vector(forward, bias)
+    _call_watch(forward, module, x, y)
     return y
 
 
-def _product(forward: _Pass, module: str, x: Tensor) -> Tensor:
+def _apply_weight(forward: _ForwardPass, module: str, x: Tensor) -> Tensor:
     """Return a linear layer's output without its bias, ``[k, t, o]``."""
     match weight := forward.weight(f"{module}.weight"):
         case PerRun(values):
@@ -314,15 +316,15 @@ def _product(forward: _Pass, module: str, x: Tensor) -> Tensor:
     return functional.linear(x, _require_shared(weight))
 
 
-def _layer_norm(forward: _Pass, module: str, x: Tensor) -> Tensor:
-    weight, bias = (_vector(forward, f"{module}.{part}") for part in ("weight", "bias"))
+def _apply_layer_norm(forward: _ForwardPass, module: str, x: Tensor) -> Tensor:
+    weight, bias = (_find_vector(forward, f"{module}.{part}") for part in ("weight", "bias"))
     normalised = functional.layer_norm(x, x.shape[-1:], eps=forward.encoder.config.layer_norm_eps)
     y = torch.addcmul(bias, normalised, weight)
-    _show(forward, module, x, y)
+    _call_watch(forward, module, x, y)
     return y
 
 
-def _vector(forward: _Pass, name: str) -> Tensor:
+def _find_vector(forward: _ForwardPass, name: str) -> Tensor:
     """Return a vector that all runs share, ``[h]``, or each run's own, ``[k, 1, h]``."""
     vector = forward.weight(name)
     return vector.values[:, None] if isinstance(vector, PerRun) else _require_shared(vector)
@@ -333,10 +335,10 @@ def _require_shared(weight: Weight) -> Tensor:
     return weight
 
 
-def _drop(forward: _Pass, x: Tensor, p: float) -> Tensor:
+def _apply_dropout(forward: _ForwardPass, x: Tensor, p: float) -> Tensor:
     return x if forward.masks is None or p == 0.0 else x * forward.masks.draw(x.shape[1:], p)
 
 
-def _show(forward: _Pass, module: str, x: Tensor, y: Tensor) -> None:
+def _call_watch(forward: _ForwardPass, module: str, x: Tensor, y: Tensor) -> None:
     if forward.watch is not None:
         forward.watch(module, x, y)

@@ -31,7 +31,7 @@ PADDING = 1
 MANY = 1 << 20
 # Files of sentence-transformers: the list of a model's modules, the settings of one of them, and
 # the settings of pooling.
-MODULES, PART, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
+MODULES, MODULE_CONFIG, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
 # What a sequence classifier reads: the first token of a text, or the mean of all tokens.
 Pooling = Literal["first", "mean"]
 NO_POOLING = (
@@ -76,10 +76,10 @@ def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
     Raises:
         SubtuneError: a file is not what sentence-transformers writes.
     """
-    with one_line(f"{MODULES} or the {PART} of a module that it lists cannot be read"):
+    with one_line(f"{MODULES} or the {MODULE_CONFIG} of a module that it lists cannot be read"):
         for part in json.loads(read(MODULES) or "[]"):
             if part["type"].endswith(".Pooling"):
-                fields = json.loads(read(f"{Path(part['path']).name}/{PART}") or "{}")
+                fields = json.loads(read(f"{Path(part['path']).name}/{MODULE_CONFIG}") or "{}")
                 modes = [name for name, value in fields.items() if "_mode_" in name and value]
                 # Since version 6 of sentence-transformers one field names the mode.
                 if modes == ["pooling_mode_mean_tokens"] or fields.get("pooling_mode") == "mean":

@@ -42,11 +42,11 @@ OTHER_TOKENIZER_FILES = (
 # One of these files has the vocabulary, if there is no `tokenizer.json`.
 VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
 # Users are told if the share of unknown tokens is larger.
-MOST_UNKNOWN = 0.2
+MAX_UNKNOWN_SHARE = 0.2
 # The number of letters of each text on which a tokenizer is tried.
-LETTERS = 1000
+MAX_LETTERS = 1000
 # A token that marks the beginning of a word. Before an unknown word it stands alone.
-MARK = "▁"
+WORD_START = "▁"
 WEIGHTS = "model.safetensors"
 # The file that says which weight is in which file, if there are several.
 INDEX = "model.safetensors.index.json"
@@ -287,11 +287,11 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> 
         SubtuneError: the tokenizer fails, or has no token for any word. Transformers makes such a
             tokenizer if files are missing.
     """
-    given = [text[:LETTERS] for text in texts if text.strip()]
+    given = [text[:MAX_LETTERS] for text in texts if text.strip()]
     with one_line(f"{model}: the tokenizer fails on the texts"):
         encoded = tokenizer.encode_batch_fast(given, add_special_tokens=False)
     counts = Counter[int | None](chain.from_iterable(encoding.ids for encoding in encoded))
-    counts.pop(tokenizer.token_to_id(MARK), None)
+    counts.pop(tokenizer.token_to_id(WORD_START), None)
     if isinstance(tokenizer.model, Unigram):
         # Only the file has this id. Large vocabularies take long to write and read.
         unknown = counts[json.loads(tokenizer.to_str())["model"]["unk_id"]]
@@ -307,7 +307,7 @@ def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> 
 
 def unknown_lines(share: float) -> Iterator[str]:
     """Yield a line for the user if a large share of tokens is unknown."""
-    if share > MOST_UNKNOWN:
+    if share > MAX_UNKNOWN_SHARE:
         yield (
             f"{share:.0%} of the tokens are unknown to the model, so scores say little about "
             "methods: another model may know the language of these texts"

@@ -20,8 +20,8 @@ from subtune.core.errors import error_reason
 from subtune.methods.roles import LAYERS
 
 # A draw of 64 bits decides four values of a dropout mask, by sixteen bits each.
-LANES = 4
-STEPS = 1 << 16
+VALUES_PER_DRAW = 4
+PROBABILITY_STEPS = 1 << 16
 # Importing transformers' own takes a second.
 COMMON_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
@@ -154,8 +154,11 @@ class DropoutMasks:
             mask = torch.empty(shape, device=self.device)
             return mask.bernoulli_(1 - p, generator=self.generators[0]).mul_(1 / (1 - p))
         count = math.prod(shape)
-        draws = self._bits.random_raw(-(-count // LANES))
-        kept = draws.view(np.int16)[:count].reshape(shape) >= round(p * STEPS) - STEPS // 2
+        draws = self._bits.random_raw(-(-count // VALUES_PER_DRAW))
+        kept = (
+            draws.view(np.int16)[:count].reshape(shape)
+            >= round(p * PROBABILITY_STEPS) - PROBABILITY_STEPS // 2
+        )
         # Numpy does this five times faster than torch.
         return torch.from_numpy(np.multiply(kept, 1 / (1 - p), dtype=np.float32))
 
@@ -194,16 +197,16 @@ def fuse_operations(
     trainings do not compile. It needs a C compiler and Python's headers, which some machines lack:
     if it fails, report why, and return None.
     """
-    fused = _fused(config.hidden_act, config.layer_norm_eps)
+    fused = _compile_operations(config.hidden_act, config.layer_norm_eps)
     try:
-        _require_working(fused, parameters)
+        _try_operations(fused, parameters)
     except Exception as error:
         report(f"operations are not compiled, which takes longer: {error_reason(error)}")
         return None
     return fused
 
 
-def _require_working(fused: Fused, parameters: Mapping[str, Tensor]) -> None:
+def _try_operations(fused: Fused, parameters: Mapping[str, Tensor]) -> None:
     """Compile the operations and their backward passes, for two runs and a few tokens.
 
     Raises:
@@ -234,7 +237,7 @@ def _require_working(fused: Fused, parameters: Mapping[str, Tensor]) -> None:
 
 # Cached, because new functions would be compiled again for every group of runs.
 @cache
-def _fused(activation_name: str, eps: float) -> Fused:
+def _compile_operations(activation_name: str, eps: float) -> Fused:
     activate = activation(activation_name)
     # A vector is shared or each run's own, and trains or not: torch compiles each case.
     torch._dynamo.config.recompile_limit = 64
@@ -255,10 +258,10 @@ def _fused(activation_name: str, eps: float) -> Fused:
         normalised = functional.layer_norm(x + residual, residual.shape[-1:], eps=eps)
         return torch.addcmul(shift, normalised, weight)
 
-    return Fused(_for_any_size(activated), _for_any_size(added_and_normed))
+    return Fused(_compile_for_any_size(activated), _compile_for_any_size(added_and_normed))
 
 
-def _for_any_size(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _compile_for_any_size(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return the function, compiled once for all numbers of tokens and runs."""
     compiled = torch.compile(function)
 

@@ -41,7 +41,7 @@ TOKENS_PER_PASS = 200
 SCORES_PER_BUCKET = 8000
 # A batch of a fixed shape has 8 to 15 times a power of 2 of tokens, so that the tail is a twentieth
 # of the batch on average.
-EIGHTH = 3
+EIGHTH_BITS = 3
 # In a batch of a fixed shape, the longest example's length is rounded up to a multiple of these
 # numbers: the first in our own pass, where attention takes as long for any length up to 128; the
 # second in transformers' code, which computes padding.
@@ -134,7 +134,7 @@ def pack(
     count, starts = int(lengths.sum()), lengths.cumsum() - lengths
     example = np.arange(len(index)).repeat(lengths)
     position = np.arange(count) - starts[example]
-    reads, read_of = _tokens_read(examples, index, starts)
+    reads, read_of = _find_tokens_read(examples, index, starts)
     labels = examples.labels_at(index)
     longest, tail, unread = int(lengths.max()), 0, 0
     if fixed_shape:
@@ -164,7 +164,7 @@ def pack(
     )
 
 
-def _tokens_read(
+def _find_tokens_read(
     examples: Examples, index: np.ndarray, starts: np.ndarray
 ) -> tuple[np.ndarray | None, np.ndarray]:
     """Return ``reads`` and ``read_of`` of `Packed`, without a tail."""
@@ -219,12 +219,12 @@ def fixed_size(lengths: np.ndarray, maximum: int, encoder: Encoder) -> tuple[int
         return len(lengths) * longest + 1, longest
     size = round_up(int(lengths.sum()) + 1)
     # The tail has at most an eighth of all tokens.
-    return size, max(longest, size >> EIGHTH, 1)
+    return size, max(longest, size >> EIGHTH_BITS, 1)
 
 
 def round_up(count: int) -> int:
     """Return the smallest number from ``count`` on that is 8 to 15 times a power of 2."""
-    unit = 1 << max(0, count.bit_length() - 1 - EIGHTH)
+    unit = 1 << max(0, count.bit_length() - 1 - EIGHTH_BITS)
     return -(-count // unit) * unit
 
 

@@ -78,7 +78,7 @@ RESERVED |= {
     "use_qalora",
 }
 # Initialisations that read data, or that PEFT repeats when it loads a folder.
-REFUSED_STARTS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
+REFUSED_INITIALISATIONS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
 
 
 def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
@@ -94,7 +94,7 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
         raise SubtuneError(f"peft.type: {message if why else one_of(settings.type.upper(), fit)}")
     made = TYPES[settings.type]
     start = settings.fields.get("init_lora_weights")
-    if isinstance(start, str) and start.startswith(REFUSED_STARTS):
+    if isinstance(start, str) and start.startswith(REFUSED_INITIALISATIONS):
         raise SubtuneError(f"peft.init_lora_weights: {cut(start)!r} is not supported here")
     for name in RESERVED.intersection(settings.fields):
         raise SubtuneError(f"peft.{name}: cannot be set here")
@@ -127,7 +127,7 @@ def make_peft_model(
     on_cpu = replace(encoder, config=copy.deepcopy(encoder.config)).to("cpu")
     names = {name: encoder.exported_name(name) for name in encoder.parameters}
     module = make_transformers_model(on_cpu, attn_implementation="eager")
-    return _inject(module, names, settings, encoder.head, seed)
+    return _inject_modules(module, names, settings, encoder.head, seed)
 
 
 def peft_shapes(
@@ -155,19 +155,19 @@ def peft_shapes(
             module.to_empty(device=device)
             for value in (*module.parameters(), *module.buffers()):
                 value.data.zero_()
-        return _inject(module, names or own_names(module), settings, head, seed=0)
+        return _inject_modules(module, names or own_names(module), settings, head, seed=0)
 
     # Only a real forward pass shows whether virtual tokens fit.
     try:
         module, injected = inject("cpu" if settings.virtual_tokens else "meta")
-        _require_input(module, settings)
+        _try_forward_pass(module, settings)
     except RuntimeError:
         # Some initialisations read the model's values.
         module, injected = inject("cpu")
     return {name: tuple(p.shape) for name, p in canonical_parameters(module, injected).items()}
 
 
-def _inject(
+def _inject_modules(
     module: PreTrainedModel,
     names: Mapping[str, str],
     settings: PeftSettings,
@@ -199,10 +199,10 @@ def _inject(
         asks = "target_modules" in str(error)
         choice = f"; the model's modules: {listed(sorted(with_weights))}" if asks else ""
         raise SubtuneError(f"peft: {settings.type}: {error_reason(error)}{choice}") from None
-    return made, _names(made, known)
+    return made, _name_parameters(made, known)
 
 
-def _names(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
+def _name_parameters(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
     """Return PEFT's name of every parameter that is used, by canonical name, the classifier's last.
 
     Args:
@@ -227,7 +227,7 @@ def _names(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
     return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
 
 
-def _require_input(module: peft.PeftModel, settings: PeftSettings) -> None:
+def _try_forward_pass(module: peft.PeftModel, settings: PeftSettings) -> None:
     """Refuse a type of PEFT whose code fails on this model.
 
     On ``meta``, PEFT checks the inputs, and the pass stops where it needs the first value.

@@ -161,7 +161,7 @@ def _load_module(
             ignore_mismatched_sizes=True,
             output_loading_info=True,
         )
-    _require_same(directory, module, loading)
+    _check_loaded_weights(directory, module, loading)
     return module
 
 
@@ -189,7 +189,9 @@ def transposed_matrices(module: nn.Module) -> frozenset[str]:
     return frozenset(f"{name}.weight" for name in convolutions)
 
 
-def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str, Any]) -> None:
+def _check_loaded_weights(
+    directory: Path, module: PreTrainedModel, loading: Mapping[str, Any]
+) -> None:
     """Refuse weights that do not match the configuration."""
     prefix = f"{module.base_model_prefix}."
     pretrained = {own for name, own in own_names(module).items() if not is_classifier(name)}

@@ -58,8 +58,8 @@ def transformers_logits(
             case Tensor():
                 shared[own_name] = weight
     theirs.module.train(masks is not None)
-    compute = partial(_run_logits, encoder, theirs, batch, shared)
-    with _Replaced(masks), _seeded_generator(theirs, masks), _one_line_errors(encoder):
+    compute = partial(_compute_run_logits, encoder, theirs, batch, shared)
+    with _ReplacedFunctions(masks), _seed_generator(theirs, masks), _shorten_errors(encoder):
         runs = [len(values) for values in (*own.values(), *(a for a, _ in updates.values()))]
         if max(runs, default=1) > 1:
             # Dropout masks are drawn once for all runs.
@@ -80,13 +80,13 @@ def transformers_hidden_states(encoder: Encoder, batch: Packed) -> Tensor:
     base = theirs.module.eval().get_submodule(prefix[:-1])
     tensors = encoder.export_parameters() | dict(theirs.buffers)
     tensors = {own.removeprefix(prefix): t for own, t in tensors.items() if own.startswith(prefix)}
-    with _one_line_errors(encoder):
+    with _shorten_errors(encoder):
         outputs = functional_call(base, tensors, (), _pad_inputs(encoder, batch))
     reads = batch.first if batch.reads is None else batch.reads
     return _pick_tokens(outputs.last_hidden_state, batch, reads)
 
 
-def _run_logits(
+def _compute_run_logits(
     encoder: Encoder,
     theirs: TransformersModule,
     batch: Packed,
@@ -108,7 +108,7 @@ def _run_logits(
     # GPT-2's linear layers hold their matrices as [i, o].
     tensors |= {name: tensors[name].mT for name in theirs.transposed}
     inputs = _pad_inputs(encoder, batch)
-    with _added_updates(theirs.module, updates):
+    with _add_updates(theirs.module, updates):
         outputs = functional_call(theirs.module, tensors | dict(theirs.buffers), (), inputs)
     if encoder.head == QUESTION_ANSWERING:
         every = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
@@ -146,7 +146,7 @@ def _pad_inputs(encoder: Encoder, batch: Packed) -> dict[str, Tensor]:
 
 
 @contextmanager
-def _added_updates(module: nn.Module, updates: Updates) -> Iterator[None]:
+def _add_updates(module: nn.Module, updates: Updates) -> Iterator[None]:
     """Add low-rank updates to linear layers' outputs, by two thin products."""
     with ExitStack() as hooks:
         for name, (lora_a, lora_b) in updates.items():
@@ -158,7 +158,7 @@ def _added_updates(module: nn.Module, updates: Updates) -> Iterator[None]:
 
 
 @contextmanager
-def _one_line_errors(encoder: Encoder) -> Iterator[None]:
+def _shorten_errors(encoder: Encoder) -> Iterator[None]:
     """Turn errors of transformers' code into one line, except errors of too little memory."""
     try:
         yield
@@ -173,7 +173,7 @@ def _one_line_errors(encoder: Encoder) -> Iterator[None]:
 
 
 @contextmanager
-def _seeded_generator(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[None]:
+def _seed_generator(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[None]:
     """Seed torch's generator from the masks, because some modules of PEFT draw from it.
 
     On a GPU nothing is seeded here: `DropoutMasks` has seeded the generator, and each replay of a
@@ -187,7 +187,7 @@ def _seeded_generator(theirs: TransformersModule, masks: DropoutMasks | None) ->
         yield
 
 
-class _Replaced(TorchFunctionMode):
+class _ReplacedFunctions(TorchFunctionMode):
     """Functions that take the place of torch's own.
 
     Dropout gets masks that a seed decides and that all runs of a pass share. A number on the host
@@ -201,12 +201,12 @@ class _Replaced(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is functional.dropout:
-            func = self._dropped
+            func = self._apply_dropout
         if func is Tensor.type_as and not args[0].ndim and args[0].device != args[1].device:
             return args[1].new_full((), args[0].item())
         return func(*args, **(kwargs or {}))
 
-    def _dropped(
+    def _apply_dropout(
         self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
     ) -> Tensor:
         if not training or not p or self._masks is None:

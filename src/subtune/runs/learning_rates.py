@@ -18,7 +18,7 @@ from subtune.runs import records
 from subtune.runs.spec import LEARNING_RATES_BELOW, RunSpec, SearchSpec
 
 # A search tries at most this many learning rates beyond the ends of its list.
-OUTWARD = 4
+MAX_ADDED_RATES = 4
 
 
 def next_rates(spec: SearchSpec, scores: Mapping[float, float]) -> list[float]:
@@ -33,7 +33,7 @@ def next_rates(spec: SearchSpec, scores: Mapping[float, float]) -> list[float]:
     place = rates.index(best)
     if missing := [rate for rate in rates[max(0, place - 1) : place + 2] if rate not in scores]:
         return missing
-    if best not in (rates[0], rates[-1]) or len(rates) == len(spec.rates) + OUTWARD:
+    if best not in (rates[0], rates[-1]) or len(rates) == len(spec.rates) + MAX_ADDED_RATES:
         return []
     neighbour = rates[1] if best == rates[0] else rates[-2]
     # Rounded, so that the run's id is the same on every machine.

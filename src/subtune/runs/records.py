@@ -117,12 +117,12 @@ def read_spec(store: Path, run_id: str) -> RunSpec:
     """
     path = store / run_id / "spec.json"
     try:
-        data = json.loads(_read(path))
+        data = json.loads(_read_file(path))
         written = content_id(data)
     except ValueError:
-        raise _damage(store, f"{path} is not a run spec") from None
+        raise _damage_error(store, f"{path} is not a run spec") from None
     if written != run_id:
-        raise _damage(store, f"{path} is the spec of run {written}")
+        raise _damage_error(store, f"{path} is the spec of run {written}")
     try:
         return RunSpec.model_validate(data)
     except ValueError:
@@ -135,7 +135,7 @@ def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
     ``scores`` maps split to metric to value. A run that diverged has no best epoch, and its scores
     are NaN.
     """
-    outcome = json.loads(_read(store / run_id / "scores.json"))
+    outcome = json.loads(_read_file(store / run_id / "scores.json"))
     for by_metric in outcome["scores"].values():
         for metric, value in by_metric.items():
             if value is None or outcome["diverged"]:
@@ -145,7 +145,7 @@ def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
 
 def read_predictions(store: Path, run_id: str) -> dict[str, np.ndarray]:
     """Return the columns of the predictions on the evaluation splits, at the best epoch."""
-    return _columns(store / run_id / "predictions.parquet")
+    return _read_columns(store / run_id / "predictions.parquet")
 
 
 def read_predictions_of_epochs(store: Path, run_id: str) -> dict[str, np.ndarray]:
@@ -153,7 +153,7 @@ def read_predictions_of_epochs(store: Path, run_id: str) -> dict[str, np.ndarray
 
     ``epoch`` counts from 1. Each epoch has the rows of `read_predictions`, in the same order.
     """
-    return _columns(store / run_id / EPOCHS)
+    return _read_columns(store / run_id / EPOCHS)
 
 
 def count_rows(predicted: Mapping[str, np.ndarray], split: str) -> int:
@@ -182,12 +182,12 @@ def gives_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
 
 def read_provenance(store: Path, run_id: str) -> dict[str, Any]:
     """Return the device, versions, commit and time of a run's training."""
-    return json.loads(_read(store / run_id / "provenance.json"))
+    return json.loads(_read_file(store / run_id / "provenance.json"))
 
 
 def read_epochs(store: Path, run_id: str) -> list[dict[str, float]]:
     """Return the learning curve: one row per epoch, as in `subtune.training.evaluation.Result`."""
-    return _rows(store / run_id / "history.csv")
+    return _read_rows(store / run_id / "history.csv")
 
 
 def read_curve(store: Path, run_id: str, column: str) -> list[float]:
@@ -204,7 +204,7 @@ def delta_bytes(store: Path, run_id: str) -> int:
     """Return the size on disk of the values that changed."""
     path = store / run_id / DELTA
     if not path.is_file():
-        raise _damage(store, f"{path} is missing")
+        raise _damage_error(store, f"{path} is missing")
     return path.stat().st_size
 
 
@@ -219,71 +219,71 @@ def read_delta(store: Path, run_id: str) -> dict[str, np.ndarray]:
             f"run {run_id} diverged in epoch {len(read_epochs(store, run_id))} (its loss or a "
             "prediction is not finite): it has no values to predict with"
         )
-    return safetensors.numpy.load(_read(store / run_id / DELTA))
+    return safetensors.numpy.load(_read_file(store / run_id / DELTA))
 
 
 def read_changes(store: Path, run_id: str) -> pd.DataFrame:
     """Return ``parameter``, ``mean_abs_change`` and ``size`` of every trained tensor."""
-    rows = _rows(store / run_id / "changes.csv")
+    rows = _read_rows(store / run_id / "changes.csv")
     return pd.DataFrame(rows, columns=["parameter", "mean_abs_change", "size"])
 
 
 def read_sizes(store: Path, run_id: str) -> dict[str, int]:
     """Return the size of every trained tensor by its name."""
-    return {row["parameter"]: row["size"] for row in _rows(store / run_id / "changes.csv")}
+    return {row["parameter"]: row["size"] for row in _read_rows(store / run_id / "changes.csv")}
 
 
-def _columns(path: Path) -> dict[str, np.ndarray]:
+def _read_columns(path: Path) -> dict[str, np.ndarray]:
     # Reading with pandas takes ten times as long, which matters for thousands of records.
-    table = ParquetFile(io.BytesIO(_read(path))).read(use_threads=False)
+    table = ParquetFile(io.BytesIO(_read_file(path))).read(use_threads=False)
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _read_rows(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a table, with numbers as numbers and other cells as text.
 
     Pandas would take a millisecond per table.
     """
-    header, *rows = csv.reader(io.StringIO(_read(path).decode()))
-    return [dict(zip(header, map(_cell, row), strict=True)) for row in rows]
+    header, *rows = csv.reader(io.StringIO(_read_file(path).decode()))
+    return [dict(zip(header, map(_parse_cell, row), strict=True)) for row in rows]
 
 
-def _cell(text: str) -> float | str:
+def _parse_cell(text: str) -> float | str:
     try:
         return int(text) if text.isdecimal() else float(text or "nan")
     except ValueError:
         return text
 
 
-def _read(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     """Return the content of a record's file after checking it."""
-    return _checked(path, _checksums(path.parent))
+    return _read_and_check(path, _read_checksums(path.parent))
 
 
-def _checksums(record: Path) -> dict[str, str]:
+def _read_checksums(record: Path) -> dict[str, str]:
     """Return the checksum of each file of a record."""
     path = record / CHECKSUMS
     try:
-        return json.loads(_checked(path, {}))
+        return json.loads(_read_and_check(path, {}))
     except ValueError:
-        raise _damage(record.parent, f"{path} is not readable JSON") from None
+        raise _damage_error(record.parent, f"{path} is not readable JSON") from None
 
 
-def _checked(path: Path, sums: Mapping[str, str]) -> bytes:
+def _read_and_check(path: Path, sums: Mapping[str, str]) -> bytes:
     store = path.parent.parent
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         missing = path if path.parent.exists() else path.parent
-        raise _damage(store, f"{missing} is missing") from None
+        raise _damage_error(store, f"{missing} is missing") from None
     except OSError as error:
         raise SubtuneError(f"{path} cannot be read: {error.strerror}") from None
     if path.name in sums and sums[path.name] != checksum(content):
-        raise _damage(store, f"{path} is not what was recorded")
+        raise _damage_error(store, f"{path} is not what was recorded")
     return content
 
 
-def _damage(store: Path, problem: str) -> SubtuneError:
+def _damage_error(store: Path, problem: str) -> SubtuneError:
     """Return the error about a damaged record, which says how to train its run again."""
     return SubtuneError(
         f"{problem}; `subtune verify --results {store.parent}` lists the files to delete, and the "
@@ -297,9 +297,9 @@ def require_undamaged(store: Path, run_id: str) -> None:
     Raises:
         EarlierVersionError: the record is whole, but this version does not read it.
     """
-    sums = _checksums(store / run_id)
+    sums = _read_checksums(store / run_id)
     for name in sorted(sums):
-        _checked(store / run_id / name, sums)
+        _read_and_check(store / run_id / name, sums)
     read_spec(store, run_id)
 
 

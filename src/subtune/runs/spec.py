@@ -70,7 +70,7 @@ class DataSpec(Value):
 
     @field_validator("task", mode="before")
     @classmethod
-    def _without_presentation(cls, task: Any) -> Any:
+    def _keep_spec_fields(cls, task: Any) -> Any:
         return task.spec() if isinstance(task, Task) else task
 
     @property

@@ -31,7 +31,7 @@ MINILM_ON_HUB = (
 # The texts of a row in the card's code.
 EXAMPLE_TEXTS = ("A first text.", "A second text.")
 # What a card inherits from its base's.
-INHERITED = ("license", "license_name", "license_link", "language")
+INHERITED_FIELDS = ("license", "license_name", "license_link", "language")
 
 
 def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> str:
@@ -73,7 +73,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     dataset = re.sub(r"[^A-Za-z0-9_.-]+", "-", names["task"])
     repository, revision = find_on_hub(spec.model)
     data = ModelCardData(
-        **_inherited_fields(pretrained / README),
+        **_read_inherited_fields(pretrained / README),
         base_model=repository,
         base_model_relation=repository and ("adapter" if adapter else "finetune"),
         library_name="peft" if adapter else "sentence-transformers" if encodes else "transformers",
@@ -106,9 +106,9 @@ def find_on_hub(model: ModelSpec) -> tuple[str | None, str]:
     return model.repository, model.version
 
 
-def _inherited_fields(card: Path) -> dict[str, Any]:
+def _read_inherited_fields(card: Path) -> dict[str, Any]:
     """Return the licence and language that the base model's card states, if it has a card."""
     fields: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError, yaml.YAMLError):
         fields = metadata_load(card) or {}
-    return {key: fields[key] for key in INHERITED if isinstance(fields.get(key), str | list)}
+    return {key: fields[key] for key in INHERITED_FIELDS if isinstance(fields.get(key), str | list)}

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from peft import PeftModel
 
 # The prefix of transformers' names in PEFT's model.
-BASE = "base_model.model."
+PEFT_PREFIX = "base_model.model."
 # The lists in which PEFT keeps copies of modules.
-COPIES = ("modules_to_save", "ln_tuning_layers")
+COPY_LISTS = ("modules_to_save", "ln_tuning_layers")
 # The tokens whose mean is an embedding, and their field in a pooling's configuration.
-MODES: dict[Reads, str] = {
+POOLING_MODES: dict[Reads, str] = {
     "first": "pooling_mode_cls_token",
     "all": "pooling_mode_mean_tokens",
     "last": "pooling_mode_lasttoken",
@@ -75,7 +75,7 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
             read, texts = tokens_pooled(spec.model, model), len(spec.tokens.data.task.text)
             _write_sentence_transformer(draft, spec.tokens.max_length, read, weight, bias, texts)
         else:
-            config = _export_config(model, spec.tokens.data.task)
+            config = _make_export_config(model, spec.tokens.data.task)
             parameters = model.parameters | changed_tensors(model.parameters, delta)
             trained = replace(model, config=config, parameters=parameters)
             whole = make_transformers_model(trained)
@@ -88,12 +88,14 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
                 )
             else:
                 whole.save_pretrained(draft)
-        _write_beside(
+        _write_other_files(
             draft, layout, spec, model, model_card(layout, run, target.name, adapter=False)
         )
 
 
-def _write_beside(draft: Path, layout: Layout, spec: RunSpec, model: Encoder, card: str) -> None:
+def _write_other_files(
+    draft: Path, layout: Layout, spec: RunSpec, model: Encoder, card: str
+) -> None:
     """Write the run's spec, the tokenizer and the card beside a model's weights."""
     text = json.dumps(spec.written(), indent=2, ensure_ascii=False)
     (draft / SPEC).write_text(text + "\n", encoding="utf-8")
@@ -140,7 +142,7 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     from subtune.models.peft import make_peft_model
 
     spec, delta, model = _load_run(layout, run)
-    settings = _peft_settings(spec.selection, delta, model)
+    settings = _choose_peft_settings(spec.selection, delta, model)
     if settings is None:
         raise SubtuneError(
             f"run {run} trained more than LoRA, norms or modules of PEFT; export its model without "
@@ -157,12 +159,14 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
             base = {"base_model_name_or_path": name, "revision": revision}
             fields = json.loads(path.read_text()) | base
             path.write_text(json.dumps(fields, indent=2) + "\n")
-        _write_beside(
+        _write_other_files(
             draft, layout, spec, model, model_card(layout, run, target.name, adapter=True)
         )
 
 
-def _peft_settings(selection: Selection, delta: Delta, model: Encoder) -> PeftSettings | None:
+def _choose_peft_settings(
+    selection: Selection, delta: Delta, model: Encoder
+) -> PeftSettings | None:
     """Return a PEFT configuration for a run's trained values, if there is one.
 
     Every configuration includes the classifier.
@@ -193,7 +197,7 @@ def _fill_adapter(
     with torch.no_grad():
         for name, values in changed_tensors(model.parameters, delta).items():
             if name + LORA_A in delta:
-                matrix = f"{BASE}{_module_name(name, model)}"
+                matrix = f"{PEFT_PREFIX}{_module_name(name, model)}"
                 parameters[f"{matrix}.lora_A.default.weight"].copy_(delta[name + LORA_A])
                 parameters[f"{matrix}.lora_B.default.weight"].copy_(delta[name + LORA_B])
                 continue
@@ -202,7 +206,9 @@ def _fill_adapter(
             else:
                 # PEFT copies parameters that train completely.
                 module_name, _, last = model.exported_name(name).rpartition(".")
-                copies = (f"{BASE}{module_name}.{inside}.default.{last}" for inside in COPIES)
+                copies = (
+                    f"{PEFT_PREFIX}{module_name}.{inside}.default.{last}" for inside in COPY_LISTS
+                )
                 own = next(copy for copy in copies if copy in parameters)
             held = parameters[own].mT if own in transposed else parameters[own]
             held.copy_(values)
@@ -225,7 +231,7 @@ def _load_run(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
     return spec, delta, load_spec_encoder(spec, pretrained)
 
 
-def _export_config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
+def _make_export_config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
     config = copy.deepcopy(model.config)
     config.num_labels = task.outputs
     config.problem_type = task.of_kind.problem_type
@@ -261,7 +267,7 @@ def _write_sentence_transformer(
     """
     outputs, features = weight.shape
     width = features // 4 if embeddings > 1 else features
-    modes = {field: tokens == read for tokens, field in MODES.items()}
+    modes = {field: tokens == read for tokens, field in POOLING_MODES.items()}
     parts: dict[str, dict[str, Any]] = {
         "Transformer": {},
         "Pooling": {"word_embedding_dimension": width, **modes},

@@ -64,7 +64,7 @@ def run_to_export(layout: Layout, run_id: str, minutes: float = MINUTES) -> str:
     if records.read_spec(store, run_id).recipe.fold is None:
         return run_id
     method, spec, seconds_per_row = find_refit(layout, run_id)
-    spec, which = _with_more_rows(layout, spec, int(60 * minutes / seconds_per_row))
+    spec, which = _extend_training_set(layout, spec, int(60 * minutes / seconds_per_row))
     if not records.is_recorded(store, spec.id):
         print(f"training {method} once more, on {which}", file=sys.stderr)
         with one_line(f"training {method} once more"):
@@ -72,7 +72,7 @@ def run_to_export(layout: Layout, run_id: str, minutes: float = MINUTES) -> str:
     return spec.id
 
 
-def _with_more_rows(layout: Layout, spec: RunSpec, number: int) -> tuple[RunSpec, str]:
+def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[RunSpec, str]:
     """Return a refit that trains on up to ``number`` rows, and these rows as text.
 
     They are the rows of all folds or, if these are a sample, more rows of the table from which the
@@ -285,14 +285,16 @@ def predict_rows(
     spec = records.read_spec(store, run)
     if spec.reads_texts:
         texts = [columns[name] for name in TEXT_COLUMNS if name in columns]
-        return pd.DataFrame(_text_columns(task, _fit_again(layout, spec).predict_logits(texts)))
+        return pd.DataFrame(
+            _format_predictions(task, _fit_text_regression(layout, spec).predict_logits(texts))
+        )
     directory, tokens = Path(pretrained_directory(layout, spec)), spec.tokens
     encode = row_encoder(task, directory, tokens.max_length, tokens.doc_stride, tokens.apart)
     split = datasets.Dataset.from_dict(encode(columns, columns["idx"]))
     model = load_spec_encoder(spec, str(directory)).to(prepare_device(torch.get_num_threads()))
     examples, logits = predict_logits(store, spec, model, split)
     if kind.head == SEQUENCE_CLASSIFICATION:
-        return pd.DataFrame(_text_columns(task, logits))
+        return pd.DataFrame(_format_predictions(task, logits))
     table = kind.prediction_table(examples, kind.predict(examples, logits))
     if task.labels is None:
         return table[[PREDICTION]]
@@ -301,7 +303,7 @@ def predict_rows(
     return pd.DataFrame({PREDICTION: tags})
 
 
-def _fit_again(layout: Layout, spec: RunSpec) -> TextRegression:
+def _fit_text_regression(layout: Layout, spec: RunSpec) -> TextRegression:
     """Return the regression of a run of TF-IDF, which takes seconds and is not recorded."""
     tokens, recipe = spec.tokens, spec.recipe
     examples = read_examples(layout.tokens(tokens.key), layout.dataset(tokens.data.key))
@@ -309,7 +311,7 @@ def _fit_again(layout: Layout, spec: RunSpec) -> TextRegression:
     return fit_texts(Examples(examples["train"]), tokens.data.task, recipe, spec.seed)[0]
 
 
-def _text_columns(task: TaskSpec, logits: np.ndarray) -> dict[str, Any]:
+def _format_predictions(task: TaskSpec, logits: np.ndarray) -> dict[str, Any]:
     """Return the columns of predictions for texts, from logits ``[n, o]``."""
     if task.labels is None:
         return {PREDICTION: logits[:, 0]}

@@ -158,7 +158,7 @@ MISTAKES = {
          "found 2 models, expected one: "),
         ("E.tasks", ["rte"], "!experiments.layernorm.fractions.scopes", "found 'cv' with one task"),
         ("E.methods", {"layernorm": [1e-3], "random,b_q": [1e-3]}, "",
-         "expected names of whole parameters"),
+         "expected a method that trains whole parameters"),
         ("E.fractions.of", "random", "", "; expected whole parameters"),
         ("selections.mine", {"peft": {"type": "LORA", "r": math.nan}}, ".peft",
          "expected text, finite numbers, true, false, null and lists"),

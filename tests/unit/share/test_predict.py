@@ -116,7 +116,7 @@ def test_words_and_answers_are_predicted_as_the_record_says(task, tmp_path, tiny
 
 def test_each_of_several_labels_has_a_probability_of_its_own():
     logits = np.array([[2.0, -1.0, 0.5], [-3.0, -0.1, -2.0]])
-    said = predict._text_columns(examples.TOXIC.spec(), logits)
+    said = predict._format_predictions(examples.TOXIC.spec(), logits)
     assert said["prediction"] == [["toxic", "threat"], []]
     assert said["probability_insult"] == pytest.approx(1 / (1 + np.exp([1.0, 0.1])))
 
