@@ -125,7 +125,7 @@ def test_a_seed_draws_the_whole_classifier_beside_what_transformers_reads(
     ("family", "fields", "problem"),
     [
         ("bert", {"use_cache": "maybe"}, "config.json cannot be read: Validation error for field "),
-        ("llama", {"model_type": ["llama"]}, 'model_type: found ["llama"], expected a model\'s'),
+        ("llama", {"model_type": ["llama"]}, 'model_type: found ["llama"], expected the name'),
         ("llama", {"hidden_act": "geluu"}, "cannot be loaded: 'geluu' is not known"),
         ("llama", {"hidden_size": -32}, "cannot be loaded: Trying to create tensor with negative"),
     ],

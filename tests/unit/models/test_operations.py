@@ -153,7 +153,7 @@ def test_without_a_compiler_a_step_has_plain_operations(model, monkeypatch):
     lines = []
     assert with_fused(model, lines.append).fused is None
     assert lines == [
-        "operations are not compiled, which takes longer: "
+        "operations are not compiled, so training is slower: "
         "fatal error: Python.h: No such file or directory"
     ]
     operations._compile_operations.cache_clear()
