@@ -209,7 +209,7 @@ class Peft(AbstractSelection):
 
 
 class RegressionSettings(Value):
-    """The settings of a regression, which has no settings yet."""
+    """The settings of a regression, of which there are none."""
 
 
 class FittedRegression(AbstractSelection):

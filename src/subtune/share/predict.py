@@ -221,7 +221,7 @@ def predict_table(
         target: the new CSV file. Predictions that are lists are written as JSON.
         texts: the names of the text columns. None stands for the column's name in training.
         encoding: the encoding of a text file; None means UTF-8 or UTF-16.
-        sheet: the sheet of an Excel file; None for a file with one sheet.
+        sheet: the sheet of an Excel file; None means the first sheet.
         minutes: the time for a refit.
 
     Returns:
