@@ -25,10 +25,9 @@ from subtune.methods.selection import (
 class LoraSettings(Value):
     """The settings of low-rank updates.
 
-    Attributes:
-        targets: patterns of the matrices that are updated.
-        rank: the rank of each update.
-        alpha: each update is multiplied by ``alpha / rank``.
+    * ``targets``: patterns of the matrices that are updated.
+    * ``rank``: the rank of each update.
+    * ``alpha``: each update is multiplied by ``alpha / rank``.
     """
 
     targets: Patterns
@@ -77,11 +76,10 @@ class AdapterSettings(Value):
     ``pfeiffer`` adapters (Pfeiffer et al., 2021, appendix A.2) follow only the feed-forward part,
     and use ReLU. An adapter reads the output of the norm, and the same norm follows the adapter.
 
-    Attributes:
-        type: the kind of adapter.
-        size: the width of the bottleneck.
-        reduction: the model's width divided by the width of the bottleneck. Exactly one of ``size``
-            and ``reduction`` must be set.
+    * ``type``: the kind of adapter.
+    * ``size``: the width of the bottleneck.
+    * ``reduction``: the model's width divided by the width of the bottleneck. Exactly one of ``size``
+      and ``reduction`` must be set.
     """
 
     type: Literal["houlsby", "pfeiffer"]

@@ -44,10 +44,9 @@ Information = Mapping[str, np.ndarray]
 class Draw(Value):
     """Entries that are drawn uniformly, without replacement. Set ``as_many_as`` or ``count``.
 
-    Attributes:
-        as_many_as: patterns of tensors; the number of drawn entries is the size of these tensors.
-        count: the number of drawn entries.
-        within: patterns of the tensors from which entries are drawn.
+    * ``as_many_as``: patterns of tensors; the number of drawn entries is the size of these tensors.
+    * ``count``: the number of drawn entries.
+    * ``within``: patterns of the tensors from which entries are drawn.
     """
 
     as_many_as: Patterns | None = None
@@ -96,9 +95,8 @@ class Lines(Value):
     One random column of each matrix is drawn. If the matrix has at least as many rows as columns, a
     coin flip decides between one column and the same number of entries in random rows.
 
-    Attributes:
-        lines_of: patterns of the matrices.
-        whole: patterns of tensors of which all entries are trained.
+    * ``lines_of``: patterns of the matrices.
+    * ``whole``: patterns of tensors of which all entries are trained.
     """
 
     lines_of: Patterns
@@ -198,14 +196,13 @@ def top_count(fraction: float, n: int) -> int:
 class DiffPruningSettings(Value):
     """The settings of the first training of Diff pruning, which selects the entries to keep.
 
-    Attributes:
-        share: the fraction of all entries that are kept.
-        penalty: the weight λ of the penalty on the expected number of differences (section 3.1).
-        structured: whether each tensor has a gate of its own, in addition to the gates of its
-            entries (section 3.3).
-        gate_learning_rate: the learning rate of the gates. The default is that of the published
-            code.
-        learning_rate: the learning rate of the differences; None means the run's learning rate.
+    * ``share``: the fraction of all entries that are kept.
+    * ``penalty``: the weight λ of the penalty on the expected number of differences (section 3.1).
+    * ``structured``: whether each tensor has a gate of its own, in addition to the gates of its
+      entries (section 3.3).
+    * ``gate_learning_rate``: the learning rate of the gates. The default is that of the published
+      code.
+    * ``learning_rate``: the learning rate of the differences; None means the run's learning rate.
     """
 
     share: Fraction
