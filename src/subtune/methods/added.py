@@ -78,8 +78,8 @@ class AdapterSettings(Value):
 
     * ``type``: the kind of adapter.
     * ``size``: the width of the bottleneck.
-    * ``reduction``: the model's width divided by the width of the bottleneck. Exactly one of ``size``
-      and ``reduction`` must be set.
+    * ``reduction``: the model's width divided by the width of the bottleneck. Exactly one of
+      ``size`` and ``reduction`` must be set.
     """
 
     type: Literal["houlsby", "pfeiffer"]
