@@ -1,8 +1,8 @@
-"""Selections: which parameters of a model train, as data. This module lists all kinds, and names.
+"""Selections, which describe the parameters that a method trains, and the names of methods.
 
-A name stands for a selection, such as a paper's method. A comma adds selections, as in
-``b_m2,b_q``. In ``bitfit without b_q``, all parameters of the names behind ``without`` are taken
-away from those before it.
+A method's name stands for a selection. A comma combines selections: ``b_m2,b_q`` trains the
+parameters of both. The word ``without`` excludes parameters: ``bitfit without b_q`` trains the
+parameters of ``bitfit`` except those of ``b_q``.
 """
 
 import itertools
@@ -20,13 +20,13 @@ from subtune.methods.selection import WholeTensors
 from subtune.methods.single_entries import DiffPruning, Draw, Random, Top
 
 
-def _kind_meant(value: Any) -> str:
+def _find_kind_tag(value: Any) -> str:
     keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
     kinds = ("random", "lora", "peft", "adapter", "diff_pruning", "embeddings", "tf_idf")
     return next((f"[{kind}]" for kind in kinds if kind in keys), "[whole]")
 
 
-# Selections that can have a name: a paper's name of a method, or the user's own.
+# The selections that a method's name can stand for. A mask (`Top`) has no name of its own.
 NamedSelection = Annotated[
     Annotated[Random, Tag("[random]")]
     | Annotated[Lora, Tag("[lora]")]
@@ -36,34 +36,34 @@ NamedSelection = Annotated[
     | Annotated[Embeddings, Tag("[embeddings]")]
     | Annotated[TfIdf, Tag("[tf_idf]")]
     | Annotated[WholeTensors, Tag("[whole]")],
-    Discriminator(_kind_meant),
+    Discriminator(_find_kind_tag),
 ]
 Selection = NamedSelection | Top
 SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
 
-# Masks are fractions of this method, unless a configuration names another.
+# A mask selects entries of this method by default. A configuration can name another method.
 MASKED_METHOD = "layernorm"
 SPAFIT = re.compile(r"SPAFIT-(\d+)-(\d+)-(I|II)")
 
 
-# Its comments name the sources.
-_PAPERS = read_package_yaml("subtune.methods", "methods.yaml")
-# The one parameter that a method trains in every layer, by the method's name.
-LAYER_PARAMETERS: dict[str, str] = _PAPERS["layer_parameters"]
-COMBINATIONS: list[str] = _PAPERS["combinations"]
-METHODS = TypeAdapter(dict[str, NamedSelection]).validate_python(_PAPERS["methods"]) | {
+# The comments in this file name the sources of its values.
+_METHODS_FILE = read_package_yaml("subtune.methods", "methods.yaml")
+# Maps the name of a method that trains one parameter in every layer to this parameter.
+LAYER_PARAMETERS: dict[str, str] = _METHODS_FILE["layer_parameters"]
+COMBINATIONS: list[str] = _METHODS_FILE["combinations"]
+METHODS = TypeAdapter(dict[str, NamedSelection]).validate_python(_METHODS_FILE["methods"]) | {
     name: WholeTensors(parameters=(f"encoder.layer.*.{parameter}",))
     for name, parameter in LAYER_PARAMETERS.items()
 }
 
 
 def method_title(method: str) -> str:
-    """Return a method's title in its paper. A user's own method keeps its name."""
-    return _PAPERS["titles"].get(method, method)
+    """Return the title of a method in its paper, or the name itself if no paper has the method."""
+    return _METHODS_FILE["titles"].get(method, method)
 
 
 def masked_name(name: str, fraction: float, scope: str | None) -> str:
-    """Return a method's name and, if it has a mask, the mask's fraction and scope."""
+    """Format the name of a method, followed by the fraction and scope of its mask if any."""
     return name if scope is None else f"{name}, top {100 * fraction:g}%, {scope}"
 
 
@@ -71,39 +71,41 @@ def find_selection(name: str, own: Mapping[str, NamedSelection], model: str = ""
     """Return the selection that a method's name stands for.
 
     Args:
-        name: one name, or several joined by commas and ``without``.
-        own: the user's own selections by name.
-        model: the model's name, which decides how many entries ``rand_uniform`` draws.
+        name: one method's name, or several names combined by commas and ``without``.
+        own: maps the names of the user's own methods to their selections.
+        model: the model's name. ``rand_uniform`` draws a different number of entries for each of
+            the papers' models.
 
     Raises:
-        SubtuneError: a name is unknown, or the selections cannot be joined.
+        SubtuneError: a name is unknown, or the selections cannot be combined.
     """
     known = METHODS | dict(own)
-    if name == "rand_uniform" and model in _PAPERS["rand_uniform"]:
-        return Random(random=Draw(count=_PAPERS["rand_uniform"][model]))
+    if name == "rand_uniform" and model in _METHODS_FILE["rand_uniform"]:
+        return Random(random=Draw(count=_METHODS_FILE["rand_uniform"][model]))
     if name in known:
         return known[name]
     strata = SPAFIT.fullmatch(name)
     if strata:
-        return _spafit(int(strata[1]), int(strata[2]), strata[3])
+        return _build_spafit(int(strata[1]), int(strata[2]), strata[3])
     kept, without, taken = name.partition(" without ")
     return WholeTensors(
-        parameters=_patterns(kept, known), without=_patterns(taken, known) if without else None
+        parameters=_merge_patterns(kept, known),
+        without=_merge_patterns(taken, known) if without else None,
     )
 
 
 def is_built_in(name: str) -> bool:
-    """Return whether a name is the name or the title of one of the papers' methods."""
+    """Return whether ``name`` is the name or the title of a built-in method."""
     try:
         find_selection(name, {})
     except SubtuneError:
-        return name in _PAPERS["titles"].values()
+        return name in _METHODS_FILE["titles"].values()
     return True
 
 
 @cache
 def builtin_names() -> dict[Selection, str]:
-    """Return the name in the papers of each of their selections."""
+    """Return a mapping from each built-in selection to its method's name."""
     names = [*LAYER_PARAMETERS, *METHODS, *COMBINATIONS]
     # The papers' deepest model has 24 layers.
     strata = itertools.combinations(range(24), 2)
@@ -111,13 +113,16 @@ def builtin_names() -> dict[Selection, str]:
     return {find_selection(name, {}): name for name in reversed(names)}
 
 
-def _spafit(first: int, second: int, kind: str) -> Lora:
-    """Return the selection of SPAFIT, section 3.
+def _build_spafit(first: int, second: int, kind: str) -> Lora:
+    """Build the selection of a SPAFIT method (SPAFIT paper, section 3).
+
+    SPAFIT divides the layers into three groups. The first group is frozen. In the second group, the
+    biases are trained. In the third group, LoRA adapts the attention matrices, and the biases of
+    the feed-forward part are trained.
 
     Args:
-        first: the last layer of the first group, whose layers are frozen.
-        second: the last layer of the second group, in which biases train. In later layers LoRA
-            adapts attention, and the biases outside attention train.
+        first: the index of the last layer of the first group.
+        second: the index of the last layer of the second group.
         kind: the type of LoRA, ``I`` or ``II``.
     """
     biases, adapted = f"{first + 1}-{second}", f"{second + 1}-"
@@ -135,8 +140,13 @@ def _spafit(first: int, second: int, kind: str) -> Lora:
     )
 
 
-def _patterns(names: str, known: Mapping[str, NamedSelection]) -> tuple[str, ...]:
-    """Return the patterns of the selections with these names, sorted. Commas join the names."""
+def _merge_patterns(names: str, known: Mapping[str, NamedSelection]) -> tuple[str, ...]:
+    """Merge the patterns of several methods into one sorted tuple.
+
+    Args:
+        names: the methods' names, separated by commas.
+        known: maps each known name to its selection.
+    """
     patterns: set[str] = set()
     for name in map(str.strip, names.split(",")):
         if name not in known:
@@ -144,8 +154,8 @@ def _patterns(names: str, known: Mapping[str, NamedSelection]) -> tuple[str, ...
         part = known[name]
         if not isinstance(part, WholeTensors) or part.without:
             raise SubtuneError(
-                f"found {name!r}, expected names of whole parameters: no other kind of selection, "
-                "and none with `without`, can be part of another"
+                f"found {name!r}, expected a method that trains whole parameters and has no "
+                "`without`: only such methods can be combined"
             )
         patterns.update(part.parameters)
     return tuple(sorted(patterns))

@@ -1,4 +1,4 @@
-"""Selections that add something to a model: LoRA, adapters, PEFT's modules, regressions."""
+"""Selections that add modules to a model (LoRA, adapters, PEFT) or fit a regression instead."""
 
 import json
 from typing import Any, Literal, Self
@@ -23,7 +23,12 @@ from subtune.methods.selection import (
 
 
 class LoraSettings(Value):
-    """Low-rank updates of the matrices that match ``targets``, scaled by ``alpha / rank``."""
+    """The settings of low-rank updates.
+
+    * ``targets``: patterns of the matrices that are updated.
+    * ``rank``: the rank of each update.
+    * ``alpha``: each update is multiplied by ``alpha / rank``.
+    """
 
     targets: Patterns
     rank: int = Field(ge=1)
@@ -31,7 +36,10 @@ class LoraSettings(Value):
 
 
 class Lora(AbstractSelection):
-    """Low-rank updates of matrices, and the whole tensors that train with them."""
+    """Low-rank updates of matrices.
+
+    ``parameters`` are patterns of whole tensors that are trained in addition to the updates.
+    """
 
     usual_work = Work.LOW_RANK
     lora: LoraSettings
@@ -43,7 +51,7 @@ class Lora(AbstractSelection):
         for name in match_names(lora.targets, shapes):
             if len(shapes[name]) != 2 or is_embedding(name):
                 raise SubtuneError(
-                    f"selection: {name!r} is not a linear layer's matrix, as LoRA needs"
+                    f"selection: {name!r} is not the matrix of a linear layer; LoRA needs one"
                 )
             if name in entries:
                 raise SubtuneError(
@@ -59,16 +67,19 @@ class Lora(AbstractSelection):
 
 
 class AdapterSettings(Value):
-    """Adapters: bottlenecks of ``size`` numbers per token between two linear layers.
+    """The settings of adapters: two linear layers with a bottleneck between them.
 
-    In place of ``size``, ``reduction`` is the model's width divided by the size.
+    ``houlsby`` adapters (Houlsby et al., 2019, section 2.1) follow attention and the feed-forward
+    part, before the residual is added. They use the tanh approximation of GELU, as in the published
+    code. All norms of layers and embeddings are trained too.
 
-    ``houlsby`` adapters (Houlsby et al., 2019, section 2.1) stand after attention and after the
-    feed-forward part, before the residual is added. They use the tanh form of GELU, as in the
-    published code. All norms of layers and embeddings train too.
+    ``pfeiffer`` adapters (Pfeiffer et al., 2021, appendix A.2) follow only the feed-forward part,
+    and use ReLU. An adapter reads the output of the norm, and the same norm follows the adapter.
 
-    ``pfeiffer`` adapters (Pfeiffer et al., 2021, appendix A.2) stand after the feed-forward part
-    only, with ReLU. An adapter reads the norm's output, and the same norm follows the adapter.
+    * ``type``: the kind of adapter.
+    * ``size``: the width of the bottleneck.
+    * ``reduction``: the model's width divided by the width of the bottleneck. Exactly one of
+      ``size`` and ``reduction`` must be set.
     """
 
     type: Literal["houlsby", "pfeiffer"]
@@ -76,13 +87,21 @@ class AdapterSettings(Value):
     reduction: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
-    def _one_size(self) -> Self:
+    def _require_one_size(self) -> Self:
         if (self.size is None) == (self.reduction is None):
             raise ValueError("expected either size or reduction")
         return self
 
     def shapes(self, layers: int, width: int) -> dict[str, Shape]:
-        """Return the names and shapes of all adapters' parameters in a model of this width."""
+        """Return the shape of every parameter of all adapters, by canonical name.
+
+        Args:
+            layers: the number of the model's layers.
+            width: the model's hidden size.
+
+        Raises:
+            SubtuneError: the bottleneck is wider than the model, or empty.
+        """
         size = self.size or width // (self.reduction or 1)
         if not 1 <= size <= width:
             raise SubtuneError(f"adapter: found a size of {size}, expected 1 to {width}, the width")
@@ -97,14 +116,14 @@ class AdapterSettings(Value):
 
 
 class Adapter(AbstractSelection):
-    """Adapters, and with Houlsby adapters all norms."""
+    """Adapters. With Houlsby adapters, all norms are trained too."""
 
     usual_work = Work.LOW_RANK
     adapter: AdapterSettings
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         if not any(map(is_added, shapes)):
-            raise SubtuneError("selection: only BERT, RoBERTa and XLM-RoBERTa can have adapters")
+            raise SubtuneError("selection: adapters support only BERT, RoBERTa and XLM-RoBERTa")
         norms = self.adapter.type == "houlsby"
         names = [name for name in shapes if is_added(name) or (norms and is_norm(name))]
         return dict.fromkeys(names, Whole())
@@ -119,20 +138,21 @@ class Adapter(AbstractSelection):
 def adapter_layers(part: str) -> tuple[str, str]:
     """Return the names of an adapter's two linear layers.
 
-    ``part`` is the part of a layer that the adapter follows, such as
-    ``encoder.layer.3.attention.output``.
+    Args:
+        part: the part of a layer that the adapter follows, such as
+            ``encoder.layer.3.attention.output``.
     """
     return f"{ADDED}.{part}.dense.adapter.down", f"{ADDED}.{part}.dense.adapter.up"
 
 
 class PeftSettings(Value):
-    """The settings of PEFT's modules.
+    """The settings of a PEFT config.
 
-    `subtune.models.peft` checks them, because importing PEFT takes seconds.
+    `subtune.models.peft` checks the settings later, because importing PEFT takes seconds.
 
     Attributes:
-        type: PEFT's type, such as ``IA3``.
-        fields_as_json: the name and value of each field of PEFT's configuration; values are JSON.
+        type: the PEFT type, such as ``IA3``.
+        fields_as_json: pairs of a field's name in the PEFT config and its value, encoded as JSON.
     """
 
     type: str
@@ -156,12 +176,12 @@ class PeftSettings(Value):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of PEFT's configuration."""
+        """The fields of the PEFT config, by name."""
         return {name: json.loads(value) for name, value in self.fields_as_json}
 
     @property
     def virtual_tokens(self) -> int:
-        """The number of virtual tokens before a text."""
+        """The number of virtual tokens that PEFT puts before a text."""
         number = self.fields.get("num_virtual_tokens")
         return number if isinstance(number, int) else 0
 
@@ -170,7 +190,7 @@ class PeftSettings(Value):
 
 
 class Peft(AbstractSelection):
-    """The parameters that PEFT adds to a model, and those that it unfreezes."""
+    """The parameters that a PEFT method adds to a model or unfreezes."""
 
     usual_work = Work.LOW_RANK
     peft: PeftSettings
@@ -187,11 +207,11 @@ class Peft(AbstractSelection):
 
 
 class RegressionSettings(Value):
-    """The settings of a regression: it has none."""
+    """The settings of a regression, of which there are none."""
 
 
 class FittedRegression(AbstractSelection):
-    """A regression of scikit-learn's, which trains nothing in the model."""
+    """A regression that scikit-learn fits. The pretrained model is not trained."""
 
     usual_work = Work.NOTHING
 
@@ -200,7 +220,7 @@ class FittedRegression(AbstractSelection):
 
 
 class Embeddings(FittedRegression):
-    """A regression that `subtune.training.embeddings` fits to the frozen model's embeddings."""
+    """A regression on embeddings of the frozen model (`subtune.training.embeddings`)."""
 
     embeddings: RegressionSettings
 
@@ -209,7 +229,7 @@ class Embeddings(FittedRegression):
 
 
 class TfIdf(FittedRegression):
-    """A regression that `subtune.training.tf_idf` fits to words and letters, without a model."""
+    """A regression on TF-IDF features of words and letters (`subtune.training.tf_idf`)."""
 
     tf_idf: RegressionSettings
 

@@ -1,10 +1,11 @@
-"""Names of parameters by their roles, the same in every family of models.
+"""Canonical names of parameters, which are the same in every family of models.
 
-Names follow BERT: the query of layer 3 is ``encoder.layer.3.attention.self.query`` in every family,
-so that a name means the same in methods, patterns, tables and figures. If a parameter of a layer
-has no such role, its own name follows the layer's name. The prefix that transformers' models with a
-head have, such as ``bert.``, is left out. Parameters above the pretrained part begin with
-``classifier``. No module but this and `subtune.models.families` names a family.
+Canonical names follow BERT: the query of layer 3 is ``encoder.layer.3.attention.self.query`` in
+every family. A name therefore means the same in methods, patterns, tables and figures. The part
+after the layer's number is the *role* of a module. A module without a role keeps its own name.
+Canonical names leave out the prefix of transformers' models with a head, such as ``bert.``. The
+names of parameters above the pretrained part begin with ``classifier``. Only this module and
+`subtune.models.families` name families.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,12 +16,12 @@ from subtune.core.files import read_package_yaml
 
 LAYERS = "encoder.layer."
 CLASSIFIER = "classifier"
-# Prefixes of the parameters that adapters and PEFT add: trained ones, and frozen ones.
+# Prefixes of the parameters that adapters and PEFT add: trained parameters and frozen ones.
 ADDED, FIXED = "added", "fixed"
 KEY = "attention.self.key"
-# The roles in a layer, in the order of the forward pass: BERT's, and those of modules that BERT
-# lacks. A norm stands before or after attention or the feed-forward part. If there are two, the
-# norm after the part has BERT's name.
+# The roles in a layer, in the order of the forward pass. Some are roles of modules that BERT does
+# not have. A norm comes before or after attention, or before or after the feed-forward part. In a
+# family with both, the norm after the part has BERT's name.
 IN_LAYER = (
     "attention.input.LayerNorm",
     "attention.self.qkv",
@@ -42,22 +43,23 @@ IN_LAYER = (
 
 @dataclass(frozen=True)
 class Naming:
-    """The roles of the modules of a family's models.
+    """The mapping from transformers' parameter names to roles, for one family of models.
 
     A family without roles keeps transformers' names.
 
     Attributes:
-        model_types: the family's names in ``config.json``.
-        layers: the part of a layer's name before the number, without the prefix of the pretrained
-            part.
-        inside: roles of a layer's modules, or of single parameters, by name.
-        outside: roles of modules outside the layers, by name.
-        pretrained_head: names of modules above the pretrained part that checkpoints also hold.
-        key_bias_cancels: whether softmax ignores the key's bias. It does if attention scores are
-            linear in keys without positions.
+        model_types: the values of ``model_type`` in ``config.json`` that belong to the family.
+        layers: the prefix of a layer's name, up to the layer's number. It leaves out the prefix of
+            the pretrained part.
+        inside: maps the names of modules or parameters inside a layer to their roles.
+        outside: maps the names of modules outside the layers to their roles.
+        pretrained_head: the names of modules that are above the pretrained part, but that
+            checkpoints include.
+        key_bias_cancels: whether the key's bias cancels in the softmax. The bias cancels if
+            attention scores are linear in the keys, and positions are not added to the keys.
         positions_behind_padding: whether positions are counted from the padding id + 1.
-        pooling_field: the field of ``config.json`` that says which tokens transformers' sequence
-            classifier reads, if there is a choice.
+        pooling_field: the field of ``config.json`` that chooses the tokens which transformers'
+            sequence classifier reads; empty if there is no choice.
     """
 
     model_types: Iterable[str] = ()
@@ -70,21 +72,23 @@ class Naming:
     pooling_field: str = ""
 
     def canonical(self, name: str, backbone: str) -> str:
-        """Return the canonical name of a parameter that transformers' model calls ``name``.
+        """Return the canonical name of a parameter.
 
-        ``backbone`` is the prefix of the pretrained part.
+        Args:
+            name: the parameter's name in transformers' model.
+            backbone: the prefix of the pretrained part, such as ``bert``.
         """
         inner = name.removeprefix(f"{backbone}.")
         if inner == name and not name.startswith(tuple(f"{m}." for m in self.pretrained_head)):
             return name if name.startswith(f"{CLASSIFIER}.") else f"{CLASSIFIER}.{name}"
         if self.layers and inner.startswith(self.layers):
             layer, _, rest = inner.removeprefix(self.layers).partition(".")
-            return f"{LAYERS}{layer}.{_by_role(rest, self.inside)}"
-        return _by_role(inner, self.outside)
+            return f"{LAYERS}{layer}.{_replace_module_by_role(rest, self.inside)}"
+        return _replace_module_by_role(inner, self.outside)
 
 
-def _by_role(name: str, roles: Mapping[str, str]) -> str:
-    """Return a parameter's name with its module's role, if the module has one."""
+def _replace_module_by_role(name: str, roles: Mapping[str, str]) -> str:
+    """Replace the module in a parameter's name by the module's role, if it has one."""
     if name in roles:
         return roles[name]
     module, _, part = name.rpartition(".")
@@ -92,42 +96,46 @@ def _by_role(name: str, roles: Mapping[str, str]) -> str:
 
 
 def sort_components(components: Iterable[str]) -> list[str]:
-    """Return each component once, in the order of the forward pass, with unknown ones last."""
+    """Sort components by the order of the forward pass, and drop duplicates.
+
+    Components that are not in `IN_LAYER` come last.
+    """
     names = list(dict.fromkeys(components))
     known = [name for name in IN_LAYER if name in names]
     return known + [name for name in names if name not in known]
 
 
 def is_embedding(name: str) -> bool:
-    """Return whether a canonical name is that of an embedding table."""
+    """Return whether a parameter, given by its canonical name, is an embedding table."""
     module = name.rpartition(".")[0].rpartition(".")[2]
     return module.endswith(("embeddings", "embedding", "embed_tokens"))
 
 
 def is_key_bias(name: str) -> bool:
-    """Return whether a canonical name is that of a key's bias.
+    """Return whether a parameter, given by its canonical name, is the bias of an attention key.
 
-    Unless the model does more with keys (`Naming.key_bias_cancels`), a key's bias adds the same
-    number to all scores of a query. Softmax ignores that number, so the gradient is 0. A computed
-    gradient would be rounding noise, which Adam turns into full steps.
+    The bias adds the same number to all scores of a query. This number cancels in the softmax, so
+    the true gradient of the bias is 0. A computed gradient would be rounding noise, which Adam
+    would scale up to full steps. In some models the bias does not cancel; see
+    `Naming.key_bias_cancels`.
     """
     return name.endswith(f".{KEY}.bias")
 
 
 def is_norm(name: str) -> bool:
-    """Return whether a name, canonical or not, is that of a norm's parameter."""
+    """Return whether a parameter belongs to a norm. Its name need not be canonical."""
     module = name.rpartition(".")[0].rpartition(".")[2].lower()
     return "norm" in module or module.startswith("ln_")
 
 
 class Component(NamedTuple):
-    """The place of a parameter in the model.
+    """The parts of a parameter's canonical name.
 
     Attributes:
-        component: the role of its module, such as ``attention.self.query``; outside the layers the
-            module's name.
-        layer: the number of its layer, from 0; None outside the layers.
-        part: the parameter's own name, such as ``weight``.
+        component: the role of the module, such as ``attention.self.query``. Outside the layers,
+            this is the module's name.
+        layer: the index of the layer, from 0; None outside the layers.
+        part: the last part of the name, such as ``weight``.
     """
 
     component: str
@@ -148,20 +156,21 @@ def split_name(name: str) -> Component:
 
 
 def is_classifier(name: str) -> bool:
-    """Return whether a parameter or module belongs to the classifier, which is not pretrained.
+    """Return whether a parameter or module belongs to the classifier.
 
-    Every run draws a new classifier and trains all of it, whatever the selection.
+    The classifier is not pretrained. Every run initialises it randomly and trains all of it,
+    whatever the selection.
     """
     return name.partition(".")[0] == CLASSIFIER
 
 
 def is_added(name: str) -> bool:
-    """Return whether a parameter was added by adapters or PEFT, and trains."""
+    """Return whether a parameter is a trained one that adapters or PEFT added."""
     return name.partition(".")[0] == ADDED
 
 
 def is_pretrained(name: str) -> bool:
-    """Return whether a parameter is in the pretrained checkpoint."""
+    """Return whether a parameter comes from the pretrained checkpoint."""
     return name.partition(".")[0] not in (ADDED, CLASSIFIER, FIXED)
 
 
@@ -173,13 +182,15 @@ NAMINGS = {
 
 
 def family_naming(model_type: str) -> Naming:
-    """Return the roles of parameters in models of a type. Models of an unknown type have none."""
+    """Return the `Naming` of a model type, which has no roles if the type is unknown."""
     return NAMINGS.get(model_type, Naming())
 
 
 def first_position(model_type: str, padding: int) -> int:
-    """Return the row of the table of positions that a text's first token reads.
+    """Return the index of a text's first token in the table of position embeddings.
 
-    ``padding`` is the id of the padding token.
+    Args:
+        model_type: the model's type in ``config.json``.
+        padding: the id of the padding token.
     """
     return padding + 1 if family_naming(model_type).positions_behind_padding else 0

@@ -1,6 +1,6 @@
-"""Selections of parameters: the interface of every kind, and whole tensors by patterns of names.
+"""The interface of all kinds of selection, and the selection of whole tensors by name patterns.
 
-The classifier trains under every selection, so a selection names parameters of the encoder only.
+The classifier is always trained. A selection therefore names only parameters of the encoder.
 """
 
 import math
@@ -19,44 +19,54 @@ from subtune.core.errors import SubtuneError
 from subtune.core.ids import Value
 from subtune.methods.roles import is_classifier, is_norm
 
-# Tensor name to the rank of each of its entries, from 0.
+# Maps a tensor's name to the rank of each of its entries. Rank 0 is the most informative entry.
 Ranks = Mapping[str, np.ndarray]
-# Canonical name to shape of every parameter of a model, with those of the classifier.
+# Maps the canonical name of each parameter of a model, including the classifier, to its shape.
 Shapes = Mapping[str, Sequence[int]]
 Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 LAYER_RANGE = re.compile(r"(\d+)-(\d*)")
 LAYER_NUMBER = re.compile(r"\.\d+\.")
-# No model has more layers. A regular expression lists every layer of a range.
+# The largest layer number in a pattern. It is limited because the regular expression of a range
+# lists every layer, and no model has more layers.
 MAX_LAYERS = 99
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A tensor that trains whole."""
+    """A tensor of which all entries are trained."""
 
 
 @dataclass(frozen=True, eq=False)
 class Indices:
-    """A tensor that trains in part: the indices of its trained entries after flattening, sorted."""
+    """A tensor of which some entries are trained.
+
+    Attributes:
+        flat: the indices of the trained entries in the flattened tensor, in ascending order.
+    """
 
     flat: np.ndarray | range
 
 
 @dataclass(frozen=True)
 class LowRank:
-    """A matrix that trains by a low-rank update, which is multiplied by ``scale``."""
+    """A frozen matrix with a trained low-rank update, which is multiplied by ``scale``."""
 
     rank: int
     scale: float
 
 
 Entry = Whole | Indices | LowRank
-# Tensor name to the entries that train. Frozen tensors are left out.
+# Maps the name of each trained tensor to its trained entries. Frozen tensors are left out.
 Entries = dict[str, Entry]
 
 
 def count_trained(entries: Entries, shapes: Shapes) -> int:
-    """Return how many numbers train."""
+    """Count the trained numbers.
+
+    Args:
+        entries: the trained entries of a model.
+        shapes: the shapes of the model's parameters.
+    """
     total = 0
     for name, entry in entries.items():
         match entry:
@@ -70,10 +80,11 @@ def count_trained(entries: Entries, shapes: Shapes) -> int:
 
 
 class Work(Enum):
-    """The most expensive thing that a selection trains.
+    """The most expensive kind of parameter that a selection trains.
 
-    The value is the cost of a training step in forward passes. A backward pass computes gradients
-    of the layers' inputs, and of matrices if they train. A frozen encoder needs no backward pass.
+    The value is the cost of a training step, in units of the cost of a forward pass. The backward
+    pass computes the gradients of the layers' inputs, and those of the matrices if matrices are
+    trained. A frozen encoder needs no backward pass.
     """
 
     NOTHING = 1.0
@@ -81,81 +92,87 @@ class Work(Enum):
     ENTRIES = 2.1
     LOW_RANK = 2.3
     MATRICES = 3.0
-    # Diff pruning trains all matrices, and then some entries.
+    # Diff pruning trains all matrices first, and then some of their entries.
     DIFFERENCES = 5.1
 
     @property
     def trains_matrices(self) -> bool:
-        """True if matrices train, whole or in part."""
+        """True if whole matrices, or some of their entries, are trained."""
         return self in (Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES)
 
 
 class AbstractSelection(Value):
-    """A choice of an encoder's parameters that train, as data.
+    """A description of the encoder's parameters that a method trains.
 
-    The first field's name tells one kind of selection from the others.
+    The fields of each kind of selection have different names, by which the kinds are recognised.
     """
 
-    # What `work` returns, if it is the same for all selections of a kind.
+    # The result of `work`, if it is the same for all selections of this kind.
     usual_work: ClassVar[Work]
 
     def resolve(self, shapes: Shapes, seed: int, ranks: Ranks | None = None) -> Entries:
-        """Return the entries that train, with those of the classifier.
+        """Return the trained entries of a model, including those of the classifier.
 
         Args:
             shapes: the shape of every parameter, by canonical name.
             seed: the seed of random draws.
-            ranks: the ranks in the selection's ``ranking``, if it has one.
+            ranks: the ranks of the entries, if the selection has a ``ranking``.
 
         Raises:
-            SubtuneError: the model lacks a parameter that is selected.
+            SubtuneError: the model does not have a selected parameter, or only some entries of a
+                tensor with more than two dimensions are selected.
         """
         classifier = dict.fromkeys(filter(is_classifier, shapes), Whole())
         entries = self.encoder_entries(shapes, seed, ranks or {})
         for name, entry in entries.items():
             if isinstance(entry, Indices) and len(shapes[name]) > 2:
-                raise SubtuneError(f"selection: {name!r} is no matrix, and can only train whole")
+                raise SubtuneError(
+                    f"selection: {name!r} is not a matrix, so only all of it can be trained"
+                )
         return entries | classifier
 
     @abstractmethod
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        """Return the encoder's entries that train, given the arguments of `resolve`."""
+        """Return the trained entries of the encoder. `resolve` describes the arguments."""
 
     def work(self) -> Work:
-        """Return the most expensive thing that trains."""
+        """Return the most expensive kind of parameter that is trained."""
         return self.usual_work
 
     @abstractmethod
     def describe(self) -> str:
-        """Describe in one line what trains in addition to the classifier."""
+        """Describe in one line what is trained in addition to the classifier."""
 
     @property
     def ranking(self) -> str | None:
-        """The content id of the ranking whose first entries train, if there is one."""
+        """The content id of a mask's ranking; None if the selection is not a mask."""
         return None
 
 
 def match_names(patterns: Iterable[str], shapes: Shapes) -> list[str]:
-    """Return the encoder's tensors whose names match a pattern, in the model's order.
+    """Return the names of the encoder's tensors that match at least one pattern.
+
+    The names are in the order of ``shapes``.
 
     Raises:
-        SubtuneError: a pattern matches no tensor of this model.
+        SubtuneError: a pattern matches no tensor of the encoder.
     """
     names = [name for name in shapes if not is_classifier(name)]
     expressions = {pattern: _compile_pattern(pattern) for pattern in patterns}
     for pattern, expression in expressions.items():
         if not any(map(expression.fullmatch, names)):
-            hint = _hint_vectors(pattern, {name: shapes[name] for name in names})
+            hint = _suggest_vectors(pattern, {name: shapes[name] for name in names})
             raise SubtuneError(
                 f"selection: pattern {pattern!r} matches no parameter of the model{hint}"
             )
     return [name for name in names if any(e.fullmatch(name) for e in expressions.values())]
 
 
-def _hint_vectors(pattern: str, shapes: Shapes) -> str:
-    """Return a hint that lists the model's vectors.
+def _suggest_vectors(pattern: str, shapes: Shapes) -> str:
+    """Return the end of a message, which lists the model's vectors.
 
-    If the pattern matches in other layers, its range of layers is wrong, and the hint is empty.
+    The result is empty if the pattern matches in other layers: then only the pattern's range of
+    layers is wrong.
     """
     in_any_layer = ".".join("*" if LAYER_RANGE.fullmatch(p) else p for p in pattern.split("."))
     if any(map(_compile_pattern(in_any_layer).fullmatch, shapes)):
@@ -165,7 +182,7 @@ def _hint_vectors(pattern: str, shapes: Shapes) -> str:
 
 
 def list_patterns(patterns: Iterable[str]) -> str:
-    """Return patterns as a line of text."""
+    """Format patterns as a comma-separated line."""
     return ", ".join("every parameter" if pattern == "**" else pattern for pattern in patterns)
 
 
@@ -185,20 +202,21 @@ def _compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 class WholeTensors(AbstractSelection):
-    """Whole tensors whose names match ``parameters`` and do not match ``without``.
+    """The whole tensors whose names match ``parameters`` but not ``without``.
 
-    In a pattern ``*`` stands for one dotted part of a name and ``**`` for any number of parts.
-    ``4-8`` or ``4-`` is a range of layers, counted from 0, both ends included.
+    The parts of a name are separated by dots. In a pattern, ``*`` stands for any characters within
+    one part, and ``**`` for one or more parts. ``4-8`` and ``4-`` are ranges of layers, which are
+    counted from 0 and include both ends.
     """
 
     parameters: Patterns
     without: Patterns | None = None
 
     def names(self, shapes: Shapes) -> list[str]:
-        """Return the names of the encoder's tensors that train, in the model's order.
+        """Return the names of the selected tensors, in the order of ``shapes``.
 
         Raises:
-            SubtuneError: a pattern matches no tensor of this model.
+            SubtuneError: a pattern matches no tensor of the encoder.
         """
         left_out = set(match_names(self.without or (), shapes))
         return [name for name in match_names(self.parameters, shapes) if name not in left_out]
@@ -209,7 +227,7 @@ class WholeTensors(AbstractSelection):
     def work(self) -> Work:
         if set(self.parameters) <= set(self.without or ()):
             return Work.NOTHING
-        # A pattern is read like a name: its last parts tell biases and norms.
+        # The last parts of a pattern show whether it selects biases or norms, as in a name.
         vectors = (name.endswith(".bias") or is_norm(name) for name in self.parameters)
         return Work.VECTORS if all(vectors) else Work.MATRICES
 
@@ -221,7 +239,7 @@ class WholeTensors(AbstractSelection):
 
 
 def require_whole(selection: AbstractSelection) -> WholeTensors:
-    """Return the selection if it selects whole tensors.
+    """Check that a selection selects whole tensors, and return it.
 
     Raises:
         SubtuneError: the selection is of another kind.

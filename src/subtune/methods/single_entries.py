@@ -1,9 +1,9 @@
-"""Selections of single entries: drawn at random, ranked by information, or from Diff pruning.
+"""Selections of single entries: random entries, masks, and Diff pruning.
 
-Diff pruning trains differences to the pretrained values and keeps few of them (Guo et al., 2021). A
-mask selects a fraction of the entries of a method: those with the highest Fisher information. The
+A mask selects the fraction of a method's entries with the highest Fisher information. The
 information is summed over the tasks of the mask's scope: its own task (individual), all tasks
-(global), or all other tasks (cross-validated).
+(global), or all other tasks (cross-validated). Diff pruning trains differences from the pretrained
+values, and keeps only a few of these differences (Guo et al., 2021).
 """
 
 import math
@@ -37,15 +37,16 @@ from subtune.methods.selection import (
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Scope = Literal["individual", "global", "cv"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-# Tensor name to the information of each entry.
+# Maps a tensor's name to the Fisher information of each of its entries.
 Information = Mapping[str, np.ndarray]
 
 
 class Draw(Value):
-    """Entries that are drawn uniformly from the tensors that match ``within``.
+    """Entries that are drawn uniformly, without replacement. Set ``as_many_as`` or ``count``.
 
-    ``count`` is their number. In its place, ``as_many_as`` is a list of patterns: as many entries
-    are drawn as the tensors that match have.
+    * ``as_many_as``: patterns of tensors; the number of drawn entries is the size of these tensors.
+    * ``count``: the number of drawn entries.
+    * ``within``: patterns of the tensors from which entries are drawn.
     """
 
     as_many_as: Patterns | None = None
@@ -53,7 +54,7 @@ class Draw(Value):
     within: Patterns = ("**",)
 
     @model_validator(mode="after")
-    def _one_size(self) -> Self:
+    def _require_one_size(self) -> Self:
         if (self.as_many_as is None) == (self.count is None):
             raise ValueError("expected exactly one of as_many_as, count")
         return self
@@ -62,7 +63,8 @@ class Draw(Value):
         """Draw entries of a model.
 
         Raises:
-            SubtuneError: the model has fewer entries, or a pattern matches nothing.
+            SubtuneError: the tensors of ``within`` have too few entries, or a pattern matches
+                nothing.
         """
         size = self.count or sum(
             math.prod(shapes[name]) for name in match_names(self.as_many_as or (), shapes)
@@ -70,14 +72,16 @@ class Draw(Value):
         names = match_names(self.within, shapes)
         ends = np.cumsum([math.prod(shapes[name]) for name in names])
         if size > ends[-1]:
-            raise SubtuneError(f"selection: cannot draw {size} entries, `within` holds {ends[-1]}")
+            raise SubtuneError(
+                f"selection: cannot draw {size} entries; `within` has only {ends[-1]}"
+            )
         drawn = np.sort(generator.choice(ends[-1], size, replace=False))
-        pieces = np.split(drawn, np.searchsorted(drawn, ends[:-1]))
+        drawn_per_tensor = np.split(drawn, np.searchsorted(drawn, ends[:-1]))
         starts = np.concatenate([[0], ends[:-1]])
         return {
-            name: Indices(piece - start)
-            for name, piece, start in zip(names, pieces, starts, strict=True)
-            if len(piece)
+            name: Indices(flat - start)
+            for name, flat, start in zip(names, drawn_per_tensor, starts, strict=True)
+            if len(flat)
         }
 
     def describe(self) -> str:
@@ -86,25 +90,30 @@ class Draw(Value):
 
 
 class Lines(Value):
-    """One random line of every matrix that matches ``lines_of``. ``whole`` tensors train, too.
+    """Random columns or rows of matrices.
 
-    A line is one column. In a matrix with at least as many rows as columns, a coin flip decides
-    between one column and as many random rows as have the same number of entries.
+    One random column of each matrix is drawn. If the matrix has at least as many rows as columns, a
+    coin flip decides between one column and the same number of entries in random rows.
+
+    * ``lines_of``: patterns of the matrices.
+    * ``whole``: patterns of tensors of which all entries are trained.
     """
 
     lines_of: Patterns
     whole: Patterns | None = None
 
     def entries(self, shapes: Shapes, generator: np.random.Generator) -> Entries:
-        """Draw lines of a model's matrices.
+        """Draw columns or rows of a model's matrices.
 
         Raises:
-            SubtuneError: a tensor is no matrix, or a pattern matches nothing.
+            SubtuneError: a tensor is not a matrix, or a pattern matches nothing.
         """
         entries: Entries = dict.fromkeys(match_names(self.whole or (), shapes), Whole())
         for name in match_names(self.lines_of, shapes):
             if len(shapes[name]) != 2:
-                raise SubtuneError(f"selection: {name!r} is no matrix, and has no rows and columns")
+                raise SubtuneError(
+                    f"selection: {name!r} is not a matrix, expected one with rows and columns"
+                )
             rows, columns = shapes[name]
             grid = np.arange(rows * columns).reshape(rows, columns)
             if rows >= columns and generator.random() < 0.5:
@@ -119,18 +128,18 @@ class Lines(Value):
         return f"random rows or columns of {list_patterns(self.lines_of)}; {whole}"
 
 
-def _draw_or_lines(value: Any) -> str:
+def _find_draw_tag(value: Any) -> str:
     keys = value if isinstance(value, Mapping) else getattr(value, "model_fields_set", ())
     return "[lines]" if "lines_of" in keys else "[draw]"
 
 
 class Random(AbstractSelection):
-    """Entries drawn at random with the run's seed."""
+    """Entries that are drawn at random with the run's seed."""
 
     usual_work = Work.ENTRIES
     random: Annotated[
         Annotated[Draw, Tag("[draw]")] | Annotated[Lines, Tag("[lines]")],
-        Discriminator(_draw_or_lines),
+        Discriminator(_find_draw_tag),
     ]
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
@@ -141,11 +150,11 @@ class Random(AbstractSelection):
 
 
 class Ranked(Value):
-    """The first ⌈fraction·n⌉ entries of a ranking of ``n`` entries.
+    """The first entries of a ranking: ``ceil(fraction * n)`` of its ``n`` entries.
 
     Attributes:
-        ranking: the ranking's content id.
-        fraction: the share of the entries that train.
+        ranking: the content id of the ranking.
+        fraction: the fraction of the entries that are trained.
     """
 
     ranking: str
@@ -153,14 +162,14 @@ class Ranked(Value):
 
 
 class Top(AbstractSelection):
-    """The top fraction of a ranking of entries by Fisher information."""
+    """A mask: the entries at the top of a ranking by Fisher information."""
 
-    # The largest cost: if the ranking has vectors only, a run costs less.
+    # This is an upper bound: a run costs less if only entries of vectors are ranked.
     usual_work = Work.ENTRIES
     top: Ranked
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        # A ranking over tasks may hold tensors that the head of one task does not read.
+        # A ranking over several tasks may contain tensors that this task's head does not use.
         ranks = {name: rank for name, rank in ranks.items() if name in shapes}
         every = np.concatenate([rank.ravel() for rank in ranks.values()])
         kept = top_count(self.top.fraction, len(every))
@@ -177,17 +186,23 @@ class Top(AbstractSelection):
 
 
 def top_count(fraction: float, n: int) -> int:
-    """Return ⌈fraction·n⌉ of the decimal number as written: 0.07 of 100 is 7, not 8."""
+    """Compute ``ceil(fraction * n)`` in decimal arithmetic.
+
+    The result for 0.07 and 100 is 7. Binary floating-point numbers would give 8.
+    """
     return math.ceil(Decimal(repr(fraction)) * n)
 
 
 class DiffPruningSettings(Value):
-    """The settings of the first training, which finds the differences that stay.
+    """The settings of the first training of Diff pruning, which selects the entries to keep.
 
-    ``share`` of all entries stay. ``penalty`` is λ of the expected number of differences (section
-    3.1). ``structured`` adds a gate for each tensor (section 3.3). Gates train at
-    ``gate_learning_rate``, as in the published code; differences at ``learning_rate`` or, if it is
-    None, at the run's learning rate.
+    * ``share``: the fraction of all entries that are kept.
+    * ``penalty``: the weight λ of the penalty on the expected number of differences (section 3.1).
+    * ``structured``: whether each tensor has a gate of its own, in addition to the gates of its
+      entries (section 3.3).
+    * ``gate_learning_rate``: the learning rate of the gates. The default is that of the published
+      code.
+    * ``learning_rate``: the learning rate of the differences; None means the run's learning rate.
     """
 
     share: Fraction
@@ -198,16 +213,24 @@ class DiffPruningSettings(Value):
 
 
 class DiffPruning(AbstractSelection):
-    """The entries with the largest differences in a first training; only these train again."""
+    """The entries with the largest differences in a first training.
+
+    Only these entries are trained in the second training.
+    """
 
     usual_work = Work.DIFFERENCES
     diff_pruning: DiffPruningSettings
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        """Return as many entries as will train. The first training decides which ones."""
+        """Return placeholders: as many entries as will be trained, at arbitrary indices.
+
+        The first training selects the actual entries.
+        """
         sizes = {name: math.prod(shape) for name, shape in shapes.items() if is_pretrained(name)}
         if self.diff_pruning.share * sum(sizes.values()) < 1:
-            raise SubtuneError("diff_pruning.share: expected at least one entry of the model")
+            raise SubtuneError(
+                "diff_pruning.share: too small, expected at least one entry of the model"
+            )
         ends = [int(self.diff_pruning.share * end) for end in accumulate(sizes.values())]
         counts = zip(sizes, ends, [0, *ends], strict=False)
         return {name: Indices(range(end - before)) for name, end, before in counts}
@@ -217,7 +240,9 @@ class DiffPruning(AbstractSelection):
 
 
 def sum_information(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
-    """Divide each task's information by its sum, then add over tasks (LayerNorm paper, 3.4).
+    """Normalise the information of each task to a sum of 1, and sum it over tasks.
+
+    This is the global information of the LayerNorm paper, section 3.4.
 
     Raises:
         SubtuneError: a task's information is zero or not finite.
@@ -233,7 +258,11 @@ def sum_information(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
 
 
 def rank_entries(information: Information) -> dict[str, np.ndarray]:
-    """Return the rank of every entry, 0 for the most informative. Ties go to the earlier entry."""
+    """Rank all entries by their information.
+
+    Rank 0 is the entry with the most information. Of two equal entries, the earlier one gets the
+    lower rank.
+    """
     flat = np.concatenate([values.ravel() for values in information.values()])
     order = np.argsort(-flat, kind="stable")
     rank = np.empty(len(flat), dtype=np.int32)
@@ -243,7 +272,7 @@ def rank_entries(information: Information) -> dict[str, np.ndarray]:
 
 
 def read_entry_values(path: Path) -> dict[str, np.ndarray]:
-    """Return the tensors of a Fisher file or a ranking, by name.
+    """Read the tensors of a file with Fisher information or a ranking, by name.
 
     Raises:
         SubtuneError: the file is damaged.
@@ -253,14 +282,14 @@ def read_entry_values(path: Path) -> dict[str, np.ndarray]:
 
 
 def rank_files(ranked: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]:
-    """Rank selected entries by information summed over tasks.
+    """Rank the entries of a selection by their Fisher information, summed over tasks.
 
     Args:
-        ranked: the selection of the entries.
-        paths: the file of each task's Fisher information.
+        ranked: the selection whose entries are ranked.
+        paths: files with Fisher information, one per task.
 
     Raises:
-        SubtuneError: a selected tensor's information is not stored in full.
+        SubtuneError: the files lack a selected tensor or some of its entries.
     """
     per_task = []
     for path in paths:

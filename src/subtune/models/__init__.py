@@ -1,1 +1,1 @@
-"""Pretrained models: their files, their dimensions, and their forward pass."""
+"""Pretrained models: files, dimensions, and the forward pass."""

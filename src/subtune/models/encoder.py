@@ -1,7 +1,6 @@
-"""A model in memory, loaded from a directory: a pretrained encoder or decoder with a head.
+"""Encoders: pretrained encoders or decoders with a head, loaded into memory.
 
-Its parameters have canonical names, the same in every
-family (`subtune.methods.roles`).
+The parameters have canonical names, which are the same in every family (`subtune.methods.roles`).
 """
 
 import logging
@@ -34,8 +33,8 @@ from subtune.models.operations import Fused
 from subtune.runs.spec import FisherSpec, RunSpec
 from subtune.tasks.examples import Reads
 
-# Fields of ``config.json`` that an earlier use of the model has set, with their defaults. They
-# change what transformers' model returns, or how it trains, but not the model.
+# Fields of ``config.json``, with their defaults, that an earlier use of the model may have changed.
+# They affect the outputs or the training procedure of transformers' model, but not its parameters.
 SWITCHES = {
     "gradient_checkpointing": False,
     "output_attentions": False,
@@ -44,10 +43,10 @@ SWITCHES = {
     "return_dict": True,
     "torchscript": False,
 }
-# Standard deviations of an adapter's initial weights. Houlsby et al., 2019, section 3.6, truncate
-# normal draws at two standard deviations. adapter-hub, the code of Pfeiffer et al., 2021, does not
-# truncate them. All biases are 0.
-DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
+# The standard deviation of the initial weights of adapters. Houlsby et al., 2019, section 3.6, use
+# a normal distribution that is truncated at two standard deviations. adapter-hub, the code of
+# Pfeiffer et al., 2021, does not truncate it. All biases are 0.
+ADAPTER_STANDARD_DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
 
 
 @dataclass(frozen=True)
@@ -55,13 +54,14 @@ class TransformersModule:
     """Transformers' model without its weights.
 
     Attributes:
-        module: the model, with empty parameters.
-        own_names: the module's name of each parameter, by canonical name.
-        transposed: the module's names of matrices that it stores as ``[i, o]``.
-        buffers: the module's buffers, by the module's names.
-        without_effect: canonical names of parameters that change no output.
-        sees_padding: whether padding changes a text's result, so that batches must have none.
-        injected: whether the module has modules of PEFT.
+        module: transformers' model, with parameters on the device ``meta``.
+        own_names: the name of each parameter in ``module``, by canonical name.
+        transposed: the names in ``module`` of the matrices that it stores as ``[i, o]``.
+        buffers: the buffers of ``module``, by name.
+        without_effect: the canonical names of parameters that do not affect the outputs.
+        sees_padding: whether padding changes the result of a text, so that batches must not have
+            any padding.
+        injected: whether ``module`` contains modules that PEFT injected.
     """
 
     module: nn.Module
@@ -79,12 +79,15 @@ class Encoder:
 
     Attributes:
         config: transformers' configuration of the model.
-        parameters: every parameter by canonical name, in the model's order, the classifier's last.
+        parameters: the parameters by canonical name, in the model's order. The classifier comes
+            last.
         head: a key of `HEADS`.
-        transformers: transformers' module, unless subtune has its own forward pass.
-        adapters: the settings of the model's adapters, if it has any. Only models with our own
-            forward pass can have some.
-        fused: compiled operations for our own forward pass, if a GPU trains long enough.
+        transformers: transformers' model; None for packed families, which have our own forward
+            pass.
+        adapters: the settings of adapters; None without adapters. Only packed families can have
+            adapters.
+        fused: compiled operations of our own forward pass; None if they are not compiled, as on a
+            CPU or in a short training.
     """
 
     config: PretrainedConfig
@@ -96,7 +99,7 @@ class Encoder:
 
     @property
     def family(self) -> Family:
-        """The model's packed family."""
+        """The packed family of the model."""
         return FAMILIES[self.config.model_type]
 
     @property
@@ -106,7 +109,7 @@ class Encoder:
 
     @property
     def averages(self) -> bool:
-        """True if the head's logits are averaged over the tokens that it reads."""
+        """True if the logits are averaged over the tokens of a text."""
         return self.head == MEAN_CLASSIFICATION
 
     @property
@@ -127,18 +130,18 @@ class Encoder:
         return replace(self, parameters=moved, transformers=transformers)
 
     def exported_name(self, name: str) -> str:
-        """Return a parameter's name in transformers' model."""
+        """Return the name in transformers' model of a parameter, given by its canonical name."""
         if self.transformers is not None:
             return self.transformers.own_names[name]
         return self.family.exported_name(name, self.head)
 
     def is_transposed(self, name: str) -> bool:
-        """Return whether transformers' model stores a matrix as ``[i, o]``, not ``[o, i]``."""
+        """Return whether transformers' model stores a matrix as ``[i, o]``, not as ``[o, i]``."""
         theirs = self.transformers
         return theirs is not None and theirs.own_names[name] in theirs.transposed
 
     def export_parameters(self) -> dict[str, Tensor]:
-        """Return every parameter as transformers' model names and stores it."""
+        """Return all parameters with the names and the layout of transformers' model."""
         return {
             self.exported_name(name): value.mT if self.is_transposed(name) else value
             for name, value in self.parameters.items()
@@ -146,68 +149,75 @@ class Encoder:
 
 
 def with_new_classifier(encoder: Encoder, seed: int) -> Encoder:
-    """Return the encoder with a classifier drawn from a seed."""
+    """Return a copy of the encoder with a randomly initialised classifier."""
     return replace(encoder, parameters=encoder.parameters | draw_classifier(encoder, seed))
 
 
 def draw_classifier(encoder: Encoder, seed: int) -> dict[str, Tensor]:
-    """Return a classifier's parameters, drawn from a seed as transformers draws them.
+    """Draw the initial parameters of a classifier from the distributions that transformers uses.
 
-    Weights come from N(0, initializer_range²), biases are 0, and norms are 1.
+    Matrices are drawn from N(0, initializer_range²). Biases are 0, and weights of norms are 1.
+
+    Returns:
+        The classifier's parameters, by canonical name.
     """
     generator = torch.Generator().manual_seed(seed)
     # Some configurations lack this field.
-    spread = getattr(encoder.config, "initializer_range", 0.02)
+    std = getattr(encoder.config, "initializer_range", 0.02)
     parameters = {}
     for name, value in encoder.parameters.items():
         if not is_classifier(name):
             continue
         drawn = torch.zeros(value.shape)
         if name.endswith(".weight"):
-            drawn = drawn.normal_(0, spread, generator=generator) if value.ndim > 1 else drawn + 1
+            drawn = drawn.normal_(0, std, generator=generator) if value.ndim > 1 else drawn + 1
         parameters[name] = drawn.to(value)
     return parameters
 
 
 def add_adapters(encoder: Encoder, settings: AdapterSettings, seed: int) -> Encoder:
-    """Return an encoder of a packed family with adapters whose weights are drawn from a seed."""
+    """Return a copy of an encoder of a packed family with randomly initialised adapters."""
     generator = torch.Generator().manual_seed(seed)
-    spread = DEVIATION[settings.type]
+    std = ADAPTER_STANDARD_DEVIATION[settings.type]
     added: dict[str, Tensor] = {}
     shapes = settings.shapes(encoder.config.num_hidden_layers, encoder.config.hidden_size)
     for name, shape in shapes.items():
-        start = torch.zeros(shape)
+        drawn = torch.zeros(shape)
         if len(shape) > 1 and settings.type == "houlsby":
-            nn.init.trunc_normal_(start, 0.0, spread, -2 * spread, 2 * spread, generator)
+            nn.init.trunc_normal_(drawn, 0.0, std, -2 * std, 2 * std, generator)
         elif len(shape) > 1:
-            start.normal_(0.0, spread, generator=generator)
-        added[name] = start.to(next(iter(encoder.parameters.values())))
-    # The classifier comes last.
+            drawn.normal_(0.0, std, generator=generator)
+        added[name] = drawn.to(next(iter(encoder.parameters.values())))
+    # Adapters are put before the other parameters, so that the classifier stays last.
     return replace(encoder, parameters=added | encoder.parameters, adapters=settings)
 
 
 def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
-    """Return transformers' configuration of a model with a number of outputs and a padding id.
+    """Read a model's configuration with transformers.
 
-    Labels and the fields in `SWITCHES` have their defaults. If the configuration has no padding id,
-    the end-of-text token is used, as is usual for decoders: no token of the text attends to the
-    padding after it.
+    Labels and the fields in `SWITCHES` are reset to their defaults. If the configuration has no
+    padding token, the end-of-text token is used. This is usual for decoders, because no token of a
+    text attends to the padding after the text.
+
+    Args:
+        directory: the model's directory.
+        outputs: the number of outputs of the head.
 
     Raises:
-        SubtuneError: the configuration cannot be read, or transformers knows no such model.
+        SubtuneError: the configuration cannot be read, or transformers does not know the model.
     """
     with one_line(f"{directory / CONFIG} cannot be read"), quiet():
         config = AutoConfig.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False
         )
-    # Transformers then makes label words of its own, one per output.
+    # Without ``id2label``, transformers makes one label name for each output.
     config.id2label = None
     config.num_labels = outputs
     for part, (name, value) in product([config, config.get_text_config()], SWITCHES.items()):
         if hasattr(part, name):
             setattr(part, name, value)
-    words = getattr(config, "vocab_size", None) or math.inf
-    if config.pad_token_id is None or not 0 <= config.pad_token_id < words:
+    vocab_size = getattr(config, "vocab_size", None) or math.inf
+    if config.pad_token_id is None or not 0 <= config.pad_token_id < vocab_size:
         end = getattr(config, "eos_token_id", None)
         config.pad_token_id = next(iter(end), 0) if isinstance(end, list) else end or 0
     return config
@@ -215,7 +225,7 @@ def read_transformers_config(directory: Path, outputs: int) -> PretrainedConfig:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence transformers, which reports progress and, for example, heads without weights."""
+    """Silence transformers' progress bars and warnings, such as those about new classifiers."""
     before, has_bars = logging.root.manager.disable, is_progress_bar_enabled()
     logging.disable(logging.WARNING)
     disable_progress_bar()
@@ -229,7 +239,7 @@ def quiet() -> Iterator[None]:
 
 
 def load_spec_encoder(spec: RunSpec | FisherSpec, directory: str) -> Encoder:
-    """Return the encoder of a spec, loaded from a directory, with the head of the spec's task."""
+    """Load the model of a spec from a directory, with the head for the spec's task."""
     task = spec.tokens.data.task
     return load_encoder(Path(directory), task.of_kind.head, task.outputs, spec.model.pooling)
 
@@ -237,21 +247,23 @@ def load_spec_encoder(spec: RunSpec | FisherSpec, directory: str) -> Encoder:
 def load_encoder(
     directory: Path, head: str, outputs: int, pooling: Pooling | None = None
 ) -> Encoder:
-    """Return the model in a directory, in float32 and with a classifier of zeros.
+    """Load a model from a directory, in float32. All parameters of the classifier are 0.
 
     Args:
-        directory: a directory with the model's files.
-        head: the head of the task's kind, a key of `HEADS`.
-        outputs: the number of the head's outputs.
-        pooling: the tokens that a sequence classifier reads; default: those of transformers' class.
+        directory: the directory with the model's files.
+        head: the head for the kind of task, a key of `HEADS`.
+        outputs: the number of outputs of the head.
+        pooling: the tokens that a sequence classifier reads; None means those of transformers'
+            class.
 
     Raises:
-        SubtuneError: a weight is missing or cannot be read, or the model has no such pooling.
+        SubtuneError: a weight is missing or cannot be read, or the model does not support the
+            pooling.
     """
     fields = read_config(directory)
     head = choose_head(pooling, head, fields["model_type"])
     if fields["model_type"] not in FAMILIES:
-        # Transformers' code takes seconds to import; our own forward pass does not need it.
+        # Transformers' code takes seconds to import, and our own forward pass does not need it.
         from subtune.models import transformers_models
 
         return transformers_models.load_transformers_encoder(directory, head, outputs, pooling)

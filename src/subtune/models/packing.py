@@ -1,12 +1,13 @@
-"""Batches without padding: the tokens of all examples, one example after the other.
+"""Packed batches, in which the tokens of all examples follow each other without padding.
 
-On a GPU, a training step is repeated as a CUDA graph, which needs batches of the same shape. There
-a batch ends with a *tail* of tokens that no example attends to and that no head reads.
+On a GPU, a training step is repeated as a CUDA graph, which needs batches of the same shape. The
+batch then ends with a *tail* of tokens. No example attends to the tail, and no head reads it.
 
-Attention compares the tokens of one example with each other. A GPU has kernels that do this for
-packed tokens. A CPU has only batched products of equally long examples. Therefore neighbouring
-examples of similar length form a *bucket*. For attention alone, they are padded to the longest of
-them. Here two buckets have two examples each::
+In attention, each token attends to the tokens of its own example. GPUs have kernels for this that
+read packed tokens. CPUs have only batched products of examples with equal lengths. Therefore
+neighbouring examples of similar length form a *bucket*. In a bucket, examples are padded to the
+length of the longest one, but only for attention. In this example, two buckets have two examples
+each::
 
     tokens of a batch       a a a b b c c c c d d d d d      [k, t, h]
                             └─ s = 5 ─┘└───── s = 9 ─────┘
@@ -15,7 +16,8 @@ them. Here two buckets have two examples each::
                             b b ·          d d d d d
                             m = 2, l = 3   m = 2, l = 5
 
-Each head reads ``d`` of a token's ``h`` numbers, so a bucket has one such picture per run and head.
+Each attention head reads ``d`` of the ``h`` numbers of a token. A bucket therefore contains one
+such padded block for each run and head.
 
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
 ``o`` outputs, ``h`` = ``a·d`` numbers per token, ``a`` heads, ``d`` numbers per token and head; in
@@ -35,33 +37,33 @@ from torch.nn import functional
 from subtune.models.encoder import Encoder
 from subtune.tasks.examples import IGNORED, Examples
 
-# The number of padding tokens that cost as much time on a CPU as one more forward pass.
+# The number of padding tokens that take as much time on a CPU as one more forward pass.
 TOKENS_PER_PASS = 200
-# The number of padded attention scores of a head that cost as much time as one more bucket.
+# The number of padded attention scores per head that take as much time as one more bucket.
 SCORES_PER_BUCKET = 8000
-# A batch of a fixed shape has 8 to 15 times a power of 2 of tokens, so that the tail is a twentieth
-# of the batch on average.
-EIGHTH = 3
-# In a batch of a fixed shape, the longest example's length is rounded up to a multiple of these
-# numbers: the first in our own pass, where attention takes as long for any length up to 128; the
-# second in transformers' code, which computes padding.
+# The number of tokens of a batch with a fixed shape is 8 to 15 (four bits) times a power of 2. The
+# tail is then a twentieth of the batch on average.
+EIGHTH_BITS = 3
+# In a batch with a fixed shape, the length of the longest example is rounded up to a multiple of
+# one of these numbers. The first is for our own forward pass, in which attention takes the same
+# time for all lengths up to 128. The second is for transformers' code, which also computes padding.
 LENGTH, PADDED_LENGTH = 128, 16
 WORDS = "embeddings.word_embeddings"
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Neighbouring examples of a batch that are padded to the longest of them for attention.
+    """Neighbouring examples of a batch that are padded to the same length for attention.
 
     Attributes:
         examples: the number ``m`` of examples.
-        tokens: the number ``s`` of their tokens, without padding.
+        tokens: the number ``s`` of tokens of the examples, without padding.
         longest: the number ``l`` of tokens of the longest example.
         heads: the number ``a`` of attention heads.
-        padding: ``[m·a, 1, l]``, the same for every head: 0 at an example's tokens, -inf behind
-            them. Added to attention scores.
-        places: ``[s·a]``, for each head of each token its index among the ``m·a·l`` places of the
-            padded bucket.
+        padding: a mask ``[m·a, 1, l]`` that is added to attention scores: 0 for tokens and -inf for
+            padding. All heads have the same mask.
+        places: for each head of each token, its index ``[s·a]`` among the ``m·a·l`` positions of
+            the padded bucket.
     """
 
     examples: int
@@ -77,21 +79,24 @@ class Packed:
     """A batch of packed examples.
 
     Attributes:
-        ids: every token's id, ``[t]``.
-        token_type_ids: every token's type, ``[t]``, if the model has types.
-        positions: every token's position in its example, from 0, ``[t]``.
-        example: every token's example, ``[t]``; ``n`` for the tail.
-        starts: the index of the first token of each example, ``[n]``, and of the tail, if there is
-            one, ``[n + 1]``.
-        reads: indices of the tokens that the head reads, ``[q]``, or None if it reads each
-            example's first token. With a tail, the last ones may belong to no example.
-        read_of: the example of each token that the head reads, ``[q]``; ``n`` if there is none.
-        labels: for each example a number ``[n]``, two positions ``[n, 2]`` or zeros and ones
-            ``[n, o]``; or for each token that the head reads a number ``[q]``, `IGNORED` if the
-            token belongs to no example.
-        buckets: buckets for attention, which hold all examples in order; a GPU needs none.
+        ids: the id of each token, ``[t]``.
+        token_type_ids: the type of each token, ``[t]``; None if the model has no token types.
+        positions: the position of each token in its example, from 0, ``[t]``.
+        example: the index of each token's example, ``[t]``; ``n`` for tokens of the tail.
+        starts: the index of the first token of each example, ``[n]``. If there is a tail, the index
+            of its first token follows, ``[n + 1]``.
+        reads: the indices of the tokens that the head reads, ``[q]``. None if the head reads the
+            first token of each example. The last indices can point to tokens of the tail.
+        read_of: the index of the example of each token that the head reads, ``[q]``; ``n`` for
+            tokens of the tail.
+        labels: the labels of the examples or of the tokens that the head reads. Classification and
+            regression have a number per example, ``[n]``. Question answering has two positions per
+            example, ``[n, 2]``. Multi-label classification has zeros and ones, ``[n, o]``. Token
+            classification has a number per token, ``[q]``, which is `IGNORED` in the tail.
+        buckets: the buckets of attention on a CPU, which contain all examples in order; empty on a
+            GPU.
         examples: the number ``n`` of examples.
-        longest: a number that no example exceeds in tokens.
+        longest: an upper bound of the number of tokens of an example.
     """
 
     ids: Tensor
@@ -108,46 +113,46 @@ class Packed:
 
     @property
     def first(self) -> Tensor:
-        """The index of each example's first token, ``[n]``."""
+        """The index of the first token of each example, ``[n]``, without the tail."""
         return self.starts[: self.examples]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The numbers that decide the shape of a training step: ``n``, ``t``, ``q``, `longest`."""
+        """The sizes of a training step: ``n``, ``t``, ``q`` and `longest`."""
         return self.examples, len(self.ids), len(self.read_of), self.longest
 
 
 def pack(
     examples: Examples, index: np.ndarray, encoder: Encoder, fixed_shape: bool = False
 ) -> Packed:
-    """Return some examples as one batch.
+    """Pack examples into one batch.
 
     Args:
         examples: the examples of a split.
-        index: indices of the batch's examples. Examples sorted by length need the least padding in
-            buckets.
-        encoder: the model that will compute the batch, on the device of the batch.
-        fixed_shape: whether to add a tail of unused tokens. Then most batches have one of a few
-            shapes.
+        index: the indices of the batch's examples. Buckets have the least padding if examples are
+            sorted by length.
+        encoder: the model, whose device the batch is moved to.
+        fixed_shape: whether to add a tail, so that most batches have one of only a few shapes.
     """
     lengths = examples.lengths[index]
     count, starts = int(lengths.sum()), lengths.cumsum() - lengths
     example = np.arange(len(index)).repeat(lengths)
     position = np.arange(count) - starts[example]
-    reads, read_of = _tokens_read(examples, index, starts)
+    reads, read_of = _find_tokens_read(examples, index, starts)
     labels = examples.labels_at(index)
     longest, tail, unread = int(lengths.max()), 0, 0
     if fixed_shape:
         size, longest = fixed_size(lengths, int(examples.lengths.max()), encoder)
         tail, starts = size - count, np.append(starts, count)
-        # The number of tokens that the head reads is rounded up, unless it is one per example.
+        # The number of tokens that the head reads is rounded up, unless each example has one.
         if len(read_of) != len(index):
             unread = round_up(len(read_of)) - len(read_of)
     unlabelled = unread if len(labels) == len(read_of) else 0
     tensor, columns = partial(_to_tensor, encoder.device), dict[str, Tensor]()
     for name, rows in examples.inputs.items():
         ids = _concatenate(rows, index)
-        # The tail repeats a token, because a table may have no other rows.
+        # The tail repeats a token of the batch. An embedding table may contain only the rows of the
+        # batch's tokens.
         columns[name] = tensor(ids, tail, ids[0])
     return Packed(
         ids=columns["input_ids"],
@@ -164,27 +169,31 @@ def pack(
     )
 
 
-def _tokens_read(
+def _find_tokens_read(
     examples: Examples, index: np.ndarray, starts: np.ndarray
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return ``reads`` and ``read_of`` of `Packed`, without a tail."""
+    """Find the tokens that the head reads.
+
+    Returns:
+        ``reads`` and ``read_of`` of `Packed`, without a tail.
+    """
     numbers = np.arange(len(index))
     if examples.reads is None:
         return None, numbers
-    positions = [examples.reads[number] for number in index]
-    read_of = numbers.repeat([len(places) for places in positions])
+    counts = [len(examples.reads[number]) for number in index]
+    read_of = numbers.repeat(counts)
     return _concatenate(examples.reads, index) + starts[read_of], read_of
 
 
 def _concatenate(rows: Sequence[np.ndarray], index: np.ndarray) -> np.ndarray:
-    """Return the numbers of some rows, one row after the other."""
+    """Concatenate the rows with the given indices into one array."""
     return np.concatenate([rows[number] for number in index]).astype(np.int64)
 
 
 def _to_tensor(
     device: torch.device, values: np.ndarray, padding: int = 0, value: int = 0
 ) -> Tensor:
-    """Return an array on a device, with ``padding`` copies of a value at its end."""
+    """Append ``padding`` copies of ``value`` to an array, and move the array to a device."""
     if padding:
         values = np.append(values, np.full(padding, value, values.dtype))
     tensor = torch.from_numpy(values)
@@ -194,44 +203,56 @@ def _to_tensor(
 
 
 def _make_buckets(lengths: np.ndarray, encoder: Encoder) -> tuple[Bucket, ...]:
-    """Return the buckets in which our own forward pass computes attention on a CPU."""
+    """Split examples into the buckets of our own forward pass on a CPU.
+
+    On a GPU and for transformers' code, the result is empty.
+    """
     if encoder.transformers is not None or encoder.device.type == "cuda":
         return ()
     heads, tensor = encoder.config.num_attention_heads, partial(_to_tensor, encoder.device)
-    pieces = split_by_length(lengths, SCORES_PER_BUCKET, power=2)
-    return tuple(make_bucket(piece, heads, tensor) for piece in pieces)
+    lengths_per_bucket = split_by_length(lengths, SCORES_PER_BUCKET, power=2)
+    return tuple(make_bucket(each, heads, tensor) for each in lengths_per_bucket)
 
 
 def fixed_size(lengths: np.ndarray, maximum: int, encoder: Encoder) -> tuple[int, int]:
-    """Return the number of tokens of a batch of a fixed shape, and of its longest sequence.
-
-    The tail counts as tokens and as a sequence.
+    """Compute the number of tokens of a batch with a fixed shape, including its tail.
 
     Args:
         lengths: the number of tokens of each example of the batch.
-        maximum: the largest number of tokens of any example of the split.
+        maximum: the largest number of tokens of an example of the split.
         encoder: the model.
+
+    Returns:
+        The number of tokens; and an upper bound of the number of tokens of an example or the tail.
     """
     unit = PADDED_LENGTH if encoder.transformers else LENGTH
     longest = min(-(-int(lengths.max()) // unit) * unit, maximum)
-    # The tail has a token at least, because attention wants no sequence without tokens.
+    # The tail has at least one token, because attention does not support empty sequences.
     if encoder.transformers:
         return len(lengths) * longest + 1, longest
     size = round_up(int(lengths.sum()) + 1)
     # The tail has at most an eighth of all tokens.
-    return size, max(longest, size >> EIGHTH, 1)
+    return size, max(longest, size >> EIGHTH_BITS, 1)
 
 
 def round_up(count: int) -> int:
-    """Return the smallest number from ``count`` on that is 8 to 15 times a power of 2."""
-    unit = 1 << max(0, count.bit_length() - 1 - EIGHTH)
+    """Round up to a number that is 8 to 15 times a power of 2. Numbers below 8 stay as they are."""
+    unit = 1 << max(0, count.bit_length() - 1 - EIGHTH_BITS)
     return -(-count // unit) * unit
 
 
 def rows_read(examples: Examples, index: np.ndarray, encoder: Encoder) -> dict[str, Tensor]:
-    """Return the rows of embedding tables that examples read, in ascending order, by table name.
+    """Return the indices of the rows of embedding tables that examples read.
 
-    Transformers' code may read other rows; its tables are left out.
+    Transformers' code may read further rows, so the result is empty for models that run this code.
+
+    Args:
+        examples: the examples of a split.
+        index: the indices of the examples.
+        encoder: the model.
+
+    Returns:
+        The row indices in ascending order, by the canonical name of the table.
     """
     if encoder.transformers is not None:
         return {}
@@ -240,8 +261,8 @@ def rows_read(examples: Examples, index: np.ndarray, encoder: Encoder) -> dict[s
 
 
 def mean_per_example(logits: Tensor, batch: Packed) -> Tensor:
-    """Return logits ``[k, q, o]`` averaged over each example's tokens, ``[k, n, o]``."""
-    # Adding by index has no defined order on a GPU.
+    """Average logits ``[k, q, o]`` over the tokens of each example, to ``[k, n, o]``."""
+    # ``index_add`` would sum in an undefined order on a GPU.
     by_token = logits.transpose(0, 1).contiguous()
     numbers = torch.arange(len(batch.starts), device=logits.device)
     lengths = (batch.read_of == numbers[:, None]).sum(1)
@@ -250,34 +271,39 @@ def mean_per_example(logits: Tensor, batch: Packed) -> Tensor:
 
 
 def micro_batches(index: np.ndarray, lengths: np.ndarray, encoder: Encoder) -> list[np.ndarray]:
-    """Split a batch if padding costs more time than further forward passes.
+    """Split a batch into micro-batches if padding takes more time than further forward passes.
 
     If padding changes the model's results, all examples of a micro-batch have the same length.
+    Otherwise, batches are split only for transformers' code on a CPU.
 
     Args:
-        index: indices of the batch's examples. Examples sorted by length need the least padding.
+        index: the indices of the batch's examples. Micro-batches have the least padding if examples
+            are sorted by length.
         lengths: the number of tokens of each of these examples.
-        encoder: the model; our own forward pass has no padding, and needs no split.
+        encoder: the model.
+
+    Returns:
+        The indices of the examples of each micro-batch.
     """
     if encoder.transformers is not None and encoder.transformers.sees_padding:
         return np.split(index, np.flatnonzero(np.diff(lengths)) + 1)
     if encoder.transformers is None or encoder.device.type != "cpu":
         return [index]
-    counts = [len(piece) for piece in split_by_length(lengths, TOKENS_PER_PASS, power=1)]
+    counts = [len(part) for part in split_by_length(lengths, TOKENS_PER_PASS, power=1)]
     return np.split(index, np.cumsum(counts)[:-1])
 
 
 def make_bucket(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor]) -> Bucket:
-    """Return the bucket of neighbouring examples.
+    """Build the bucket of neighbouring examples.
 
     Args:
         lengths: the number of tokens of each example.
         heads: the number of attention heads.
-        tensor: copies an array to the model's device.
+        tensor: copies an array to a tensor on the model's device.
     """
     longest = int(lengths.max())
     is_token = np.arange(longest) < lengths[:, None]
-    # One of each per token, in the order of the batch.
+    # The example and the position of each token, in the order of the batch.
     example, position = is_token.nonzero()
     index = example[:, None], np.arange(heads), position[:, None]
     padding = np.where(is_token, np.float32(0), np.float32("-inf"))
@@ -292,9 +318,9 @@ def make_bucket(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], 
 
 
 def bucket_of_all(batch: Packed, heads: int) -> Bucket:
-    """Return one bucket with all examples of a batch, and with its tail as one more example.
+    """Build one bucket with all examples of a batch. The tail counts as a further example.
 
-    It is made on the batch's device, and its shape depends on the batch's shape alone.
+    The bucket is built on the batch's device. Its shape depends only on the shape of the batch.
     """
     tokens, device, longest = len(batch.ids), batch.ids.device, batch.longest
     lengths = functional.pad(batch.starts, (0, 1), value=tokens).diff()
@@ -313,13 +339,18 @@ def bucket_of_all(batch: Packed, heads: int) -> Bucket:
 
 
 def split_by_length(lengths: np.ndarray, cost: int, power: int) -> list[np.ndarray]:
-    """Split a sequence of examples while a split saves more work in padding than it costs.
+    """Split a sequence of examples recursively, while a split saves more padding than it costs.
+
+    The cost of an example is the largest length in its part, to the power ``power``.
 
     Args:
         lengths: the number of tokens of each example.
-        cost: the cost of one more piece, in the unit of the work.
-        power: the work of each example, as a power of the longest length in its piece: 1 for
-            matrices, which multiply padded tokens; 2 for attention, which compares them in pairs.
+        cost: the cost of one more part, in the same unit.
+        power: 1 for matrix products, whose cost is proportional to the number of padded tokens; 2
+            for attention, whose cost is proportional to the number of pairs of padded tokens.
+
+    Returns:
+        The lengths of the examples in each part.
     """
     longest_before = np.maximum.accumulate(lengths)[:-1]
     longest_after = np.maximum.accumulate(lengths[::-1])[::-1][1:]

@@ -1,8 +1,8 @@
-"""Transformers' models with injected modules of PEFT.
+"""Transformers' models with modules that PEFT injects.
 
-PEFT's own code injects the modules and computes with them. A parameter that PEFT trains is named
-``added.<its name in PEFT's model>``. A parameter that PEFT adds without training is named
-``fixed.<its name>``. All others keep their canonical names.
+PEFT's own code injects the modules and runs their forward pass. A parameter that PEFT trains is
+named ``added.<name>``, where ``<name>`` is its name in PEFT's model. A frozen parameter that PEFT
+adds is named ``fixed.<name>``. All other parameters keep their canonical names.
 """
 
 import copy
@@ -34,29 +34,31 @@ from subtune.models.transformers_models import (
     strip_values,
 )
 
-# PEFT's task types by head. Its class for question answering does not pass token types on, so that
-# head has none here.
+# The PEFT task type of each head. Question answering has no task type here, because PEFT's class
+# for this task does not pass token types to the model.
 TASK_TYPES = {
     SEQUENCE_CLASSIFICATION: "SEQ_CLS",
     MEAN_CLASSIFICATION: "TOKEN_CLS",
     TOKEN_CLASSIFICATION: "TOKEN_CLS",
 }
 TYPES = {kind.value: config for kind, config in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
+# The PEFT types that are not supported, and the reasons.
 UNFIT = {
-    "ADALORA": "it moves its ranks between layers in calls between steps",
-    "ADAMSS": "the number of its values depends on the weights, which a plan does not read",
-    "ADAPTION_PROMPT": "PEFT has it for generators of text only",
-    "CPT": "PEFT has it for generators of text only",
-    "LILY": "a row's result would depend on the other rows of its batch",
-    "MULTITASK_PROMPT_TUNING": "it reads the id of each row's task",
-    "OSF": "it changes its gradients in hooks of PEFT's own parameters",
-    "POLY": "it reads the id of each row's task",
-    "SHADOW": "its training could not be compared with PEFT's: it rounds too differently",
-    "TRAINABLE_TOKENS": "PEFT saves no classifier with it; LORA has `trainable_token_indices`",
-    "XLORA": "it mixes adapters that are trained already",
+    "ADALORA": "PEFT must be called between steps to move ranks between layers",
+    "ADAMSS": "its number of parameters depends on the weights, which planning does not read",
+    "ADAPTION_PROMPT": "PEFT supports it only for text generation",
+    "CPT": "PEFT supports it only for text generation",
+    "LILY": "the result of an example would depend on the other examples in its batch",
+    "MULTITASK_PROMPT_TUNING": "it needs a task id for each example",
+    "OSF": "it changes gradients in hooks on PEFT's own parameters",
+    "POLY": "it needs a task id for each example",
+    "SHADOW": "rounding differs too much to compare its training with PEFT's",
+    "TRAINABLE_TOKENS": "PEFT saves no classifier with it; use LORA with `trainable_token_indices`",
+    "XLORA": "it mixes adapters that have already been trained",
 }
-# Fields that users cannot set: fields that all PEFT types have, fields that this package or the
-# model decides, fields that load files or import code, and fields that need another way to train.
+# Fields of a PEFT config that users cannot set: fields that all PEFT types have, fields that depend
+# on this package or the model, fields that load files or import code, and fields that need another
+# training procedure.
 RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
 RESERVED |= {
@@ -77,41 +79,56 @@ RESERVED |= {
     "tokenizer_name_or_path",
     "use_qalora",
 }
-# Initialisations that read data, or that PEFT repeats when it loads a folder.
-REFUSED_STARTS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
+# Values of ``init_lora_weights`` whose initialisation reads data, or is repeated by PEFT when an
+# adapter is loaded.
+REFUSED_INITIALISATIONS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
 
 
 def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
-    """Return PEFT's configuration.
+    """Build a PEFT config.
+
+    Args:
+        settings: the type and the fields of the PEFT config.
+        head: the model's head, which decides the task type of the PEFT config.
 
     Raises:
-        SubtuneError: PEFT has no such type, field or value, or not for this head.
+        SubtuneError: the type, a field or a value is unknown or not supported, or PEFT does not
+            support the type for this head.
     """
-    fit = sorted(TYPES.keys() - UNFIT)
-    if settings.type not in fit:
-        why = UNFIT.get(settings.type)
-        message = f"{settings.type} cannot train here, since {why}"
-        raise SubtuneError(f"peft.type: {message if why else one_of(settings.type.upper(), fit)}")
-    made = TYPES[settings.type]
-    start = settings.fields.get("init_lora_weights")
-    if isinstance(start, str) and start.startswith(REFUSED_STARTS):
-        raise SubtuneError(f"peft.init_lora_weights: {cut(start)!r} is not supported here")
+    supported = sorted(TYPES.keys() - UNFIT)
+    if settings.type not in supported:
+        reason = UNFIT.get(settings.type)
+        message = f"{settings.type} is not supported, because {reason}"
+        raise SubtuneError(
+            f"peft.type: {message if reason else one_of(settings.type.upper(), supported)}"
+        )
+    config_class = TYPES[settings.type]
+    initialisation = settings.fields.get("init_lora_weights")
+    if isinstance(initialisation, str) and initialisation.startswith(REFUSED_INITIALISATIONS):
+        raise SubtuneError(f"peft.init_lora_weights: {cut(initialisation)!r} is not supported")
     for name in RESERVED.intersection(settings.fields):
-        raise SubtuneError(f"peft.{name}: cannot be set here")
-    if issubclass(made, peft.PromptLearningConfig):
+        raise SubtuneError(f"peft.{name}: this field cannot be set; remove it")
+    if issubclass(config_class, peft.PromptLearningConfig):
         if head == QUESTION_ANSWERING:
-            raise SubtuneError(f"peft.type: {settings.type} has no head for question answering")
+            raise SubtuneError(
+                f"peft.type: PEFT does not support question answering with {settings.type}"
+            )
         if settings.virtual_tokens < 1:
             raise SubtuneError("peft.num_virtual_tokens: expected a number above 0")
     with one_line(f"peft: {settings.type}"), quiet():
-        return made(task_type=TASK_TYPES.get(head), **settings.fields)
+        return config_class(task_type=TASK_TYPES.get(head), **settings.fields)
 
 
 def inject_peft(encoder: Encoder, settings: PeftSettings, seed: int) -> Encoder:
-    """Return an encoder with PEFT's modules, whose values are drawn from a seed.
+    """Inject PEFT's modules into an encoder.
+
+    Args:
+        encoder: the model.
+        settings: the settings of the PEFT config.
+        seed: the seed of the initial values of the modules.
 
     Raises:
-        SubtuneError: PEFT cannot put such modules into this model.
+        SubtuneError: PEFT cannot inject the modules into this model.
     """
     module, names = make_peft_model(encoder, settings, seed)
     parameters = canonical_parameters(module, names)
@@ -123,11 +140,15 @@ def inject_peft(encoder: Encoder, settings: PeftSettings, seed: int) -> Encoder:
 def make_peft_model(
     encoder: Encoder, settings: PeftSettings, seed: int
 ) -> tuple[peft.PeftModel, dict[str, str]]:
-    """Return PEFT's model with an encoder's values on a CPU, and its names by canonical name."""
+    """Build PEFT's model on the CPU, with the values of an encoder.
+
+    Returns:
+        PEFT's model, and the names of its parameters by canonical name.
+    """
     on_cpu = replace(encoder, config=copy.deepcopy(encoder.config)).to("cpu")
     names = {name: encoder.exported_name(name) for name in encoder.parameters}
     module = make_transformers_model(on_cpu, attn_implementation="eager")
-    return _inject(module, names, settings, encoder.head, seed)
+    return _inject_modules(module, names, settings, encoder.head, seed)
 
 
 def peft_shapes(
@@ -136,17 +157,22 @@ def peft_shapes(
     settings: PeftSettings,
     names: Mapping[str, str] | None = None,
 ) -> dict[str, Shape]:
-    """Return the shape of every parameter that is used, by canonical name.
+    """Return the shapes of a model's parameters, including those that PEFT adds.
+
+    Original modules of which PEFT trains a copy are left out.
 
     Args:
         config: transformers' configuration of the model, with the number of outputs.
         head: the model's head.
-        settings: the settings of PEFT's modules.
-        names: transformers' name of each of the model's parameters, by canonical name; default:
-            by the roles of its family.
+        settings: the settings of the PEFT config.
+        names: transformers' names of the model's parameters, by canonical name. None means the
+            names that follow from the roles of the model's family.
+
+    Returns:
+        The shape of each parameter, by canonical name.
 
     Raises:
-        SubtuneError: PEFT cannot put such modules into this model.
+        SubtuneError: PEFT cannot inject the modules into this model.
     """
 
     def inject(device: str) -> tuple[peft.PeftModel, dict[str, str]]:
@@ -155,32 +181,43 @@ def peft_shapes(
             module.to_empty(device=device)
             for value in (*module.parameters(), *module.buffers()):
                 value.data.zero_()
-        return _inject(module, names or own_names(module), settings, head, seed=0)
+        return _inject_modules(module, names or own_names(module), settings, head, seed=0)
 
-    # Only a real forward pass shows whether virtual tokens fit.
+    # Only a forward pass with values shows whether the model accepts virtual tokens.
     try:
         module, injected = inject("cpu" if settings.virtual_tokens else "meta")
-        _require_input(module, settings)
+        _try_forward_pass(module, settings)
     except RuntimeError:
-        # Some initialisations read the model's values.
+        # Some initialisations read the model's values, which ``meta`` does not have.
         module, injected = inject("cpu")
     return {name: tuple(p.shape) for name, p in canonical_parameters(module, injected).items()}
 
 
-def _inject(
+def _inject_modules(
     module: PreTrainedModel,
     names: Mapping[str, str],
     settings: PeftSettings,
     head: str,
     seed: int,
 ) -> tuple[peft.PeftModel, dict[str, str]]:
-    """Return PEFT's model around a model, and its parameters' own names by canonical name."""
+    """Inject PEFT's modules into a transformers model.
+
+    Args:
+        module: transformers' model.
+        names: transformers' names of the model's parameters, by canonical name.
+        settings: the settings of the PEFT config.
+        head: the model's head.
+        seed: the seed of the initial values.
+
+    Returns:
+        PEFT's model, and the names of its parameters by canonical name.
+    """
     config = peft_config(settings, head)
     device = next(module.parameters()).device
-    with_weights = {own.split(".")[-2] for own in names.values() if "." in own}
+    modules_with_weights = {own.split(".")[-2] for own in names.values() if "." in own}
     canonical = {own: name for name, own in names.items()}
     known = {id(value): canonical[own] for own, value in module.named_parameters()}
-    # The whole head trains, so PEFT must save it, whatever the task type.
+    # The whole head is always trained, so PEFT must save it for every task type.
     heads = {own.partition(".")[0] for own, name in canonical.items() if is_classifier(name)}
     config.modules_to_save = sorted({*(config.modules_to_save or []), *heads})
     modules = [f".{name}" for name, _ in module.named_modules()]
@@ -188,31 +225,39 @@ def _inject(
         name for name in config.modules_to_save if not any(m.endswith(f".{name}") for m in modules)
     ]
     if missing:
-        raise SubtuneError(f"peft.modules_to_save: the model has no module {listed(missing)}")
+        raise SubtuneError(
+            f"peft.modules_to_save: the model has no module {listed(missing)}; name modules of "
+            "the model"
+        )
     try:
         with torch.random.fork_rng(devices=[]), device, quiet():
             torch.manual_seed(seed)
-            made = peft.get_peft_model(module, config, autocast_adapter_dtype=False)
+            peft_model = peft.get_peft_model(module, config, autocast_adapter_dtype=False)
     except Exception as error:
         if device.type == "meta" and isinstance(error, RuntimeError):
             raise
-        asks = "target_modules" in str(error)
-        choice = f"; the model's modules: {listed(sorted(with_weights))}" if asks else ""
-        raise SubtuneError(f"peft: {settings.type}: {error_reason(error)}{choice}") from None
-    return made, _names(made, known)
+        needs_targets = "target_modules" in str(error)
+        modules_hint = f"; the model's modules: {listed(sorted(modules_with_weights))}"
+        raise SubtuneError(
+            f"peft: {settings.type}: {error_reason(error)}{modules_hint if needs_targets else ''}"
+        ) from None
+    return peft_model, _name_parameters(peft_model, known)
 
 
-def _names(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
-    """Return PEFT's name of every parameter that is used, by canonical name, the classifier's last.
+def _name_parameters(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
+    """Return the names of the parameters in PEFT's model, by canonical name.
+
+    The classifier comes last. Original modules of which PEFT trains a copy are left out.
 
     Args:
         module: PEFT's model.
-        known: the canonical names of the model's own parameters, by their Python identity.
+        known: maps the Python ``id`` of each of the model's own parameters to its canonical name.
+            The ids of copies are added.
     """
     unused = set()
     for wrapper in module.modules():
         if isinstance(wrapper, ModulesToSaveWrapper):
-            # PEFT trains a copy of this module, and never computes with the original.
+            # PEFT trains a copy of this module, and does not use the original.
             copied = dict(wrapper.modules_to_save["default"].named_parameters())
             for own, value in wrapper.original_module.named_parameters():
                 known[id(copied[own])] = known[id(value)]
@@ -227,10 +272,14 @@ def _names(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
     return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
 
 
-def _require_input(module: peft.PeftModel, settings: PeftSettings) -> None:
-    """Refuse a type of PEFT whose code fails on this model.
+def _try_forward_pass(module: peft.PeftModel, settings: PeftSettings) -> None:
+    """Run a forward pass, and raise an error if PEFT's code fails on this model.
 
-    On ``meta``, PEFT checks the inputs, and the pass stops where it needs the first value.
+    On the device ``meta``, PEFT checks the inputs, but the pass stops with a ``RuntimeError`` at
+    the first operation that needs a value. This error is ignored.
+
+    Raises:
+        SubtuneError: PEFT's code fails.
     """
     device = next(module.parameters()).device
     ids = torch.ones(1, 4, dtype=torch.long, device=device)

@@ -1,4 +1,4 @@
-"""Models that transformers loads: weights by canonical name, and a module without values."""
+"""Loading models with transformers, and building transformers' models from our encoders."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -26,6 +26,7 @@ from subtune.models.folders import CONFIG
 from subtune.models.model_config import NO_POOLING, Pooling
 from subtune.models.model_files import INDEX, WEIGHTS, require_matching_weights
 
+# Transformers' auto class of each head.
 AUTO_CLASSES = {
     SEQUENCE_CLASSIFICATION: transformers.AutoModelForSequenceClassification,
     TOKEN_CLASSIFICATION: transformers.AutoModelForTokenClassification,
@@ -37,11 +38,11 @@ AUTO_CLASSES = {
 def load_transformers_encoder(
     directory: Path, head: str, outputs: int, pooling: Pooling | None = None
 ) -> Encoder:
-    """Return a model as `subtune.models.encoder.load_encoder` does.
+    """Load a model with transformers. `subtune.models.encoder.load_encoder` explains the arguments.
 
     Raises:
-        SubtuneError: transformers has no such model with this head, or a weight is missing or
-            cannot be read.
+        SubtuneError: transformers does not support this head for the model, the model has no such
+            pooling, or a weight is missing or cannot be read.
     """
     config = _read_config_with_head(directory, outputs, head)
     field = family_naming(config.model_type).pooling_field
@@ -61,25 +62,27 @@ def load_transformers_encoder(
 
 
 def make_transformers_model(encoder: Encoder, **settings: Any) -> PreTrainedModel:
-    """Return transformers' model with an encoder's values.
+    """Build transformers' model with the values of an encoder.
 
-    ``settings`` are further arguments of transformers' ``from_config``.
+    Args:
+        encoder: the encoder.
+        settings: further arguments of transformers' ``from_config``.
     """
     with quiet():
         whole = AUTO_CLASSES[encoder.head].from_config(encoder.config, **settings)
     exported = encoder.export_parameters()
-    # A tied parameter has several names.
+    # A tied parameter has several names, of which ``exported`` has only one.
     values = {id(value): exported[own] for own, value in whole.named_parameters()}
-    twins = whole.named_parameters(remove_duplicate=False)
+    all_names = whole.named_parameters(remove_duplicate=False)
     buffers = encoder.transformers.buffers if encoder.transformers else {}
-    every = dict(buffers) | {own: values[id(value)] for own, value in twins}
+    every = dict(buffers) | {own: values[id(value)] for own, value in all_names}
     whole.to(next(iter(exported.values())).dtype)
     whole.load_state_dict({own: every[own] for own in whole.state_dict()})
     return whole
 
 
 def make_config(dimensions: Dimensions, outputs: int) -> PretrainedConfig:
-    """Return the configuration of a packed family's model, given its dimensions."""
+    """Build transformers' configuration of a packed family's model from its dimensions."""
     fields = dimensions._asdict()
     config = AutoConfig.for_model(fields.pop("family").model_type, **fields)
     config.num_labels = outputs
@@ -87,7 +90,7 @@ def make_config(dimensions: Dimensions, outputs: int) -> PretrainedConfig:
 
 
 def is_decoder(config: PretrainedConfig) -> bool:
-    """Return whether a token of the model reads only the tokens before it."""
+    """Return whether the model is a decoder, in which a token attends only to earlier tokens."""
     generates, fills_gaps = (
         type(config) in auto_class._model_mapping
         for auto_class in (transformers.AutoModelForCausalLM, transformers.AutoModelForMaskedLM)
@@ -96,18 +99,23 @@ def is_decoder(config: PretrainedConfig) -> bool:
 
 
 def model_classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
-    """Return transformers' class for each head of the model, the one for sequences first."""
+    """Return transformers' classes for a model, by head. Heads without a class are left out.
+
+    The class for sequence classification comes first.
+    """
     mappings = {head: auto_class._model_mapping for head, auto_class in AUTO_CLASSES.items()}
-    return {head: of[type(config)] for head, of in mappings.items() if type(config) in of}
+    return {
+        head: classes[type(config)] for head, classes in mappings.items() if type(config) in classes
+    }
 
 
 def _read_config_with_head(directory: Path, outputs: int, head: str) -> PretrainedConfig:
-    """Return a model's configuration, if transformers has the model with this head."""
+    """Read a model's configuration, and check that transformers supports the head for it."""
     config = read_transformers_config(directory, outputs)
     if head not in model_classes(config):
         raise SubtuneError(
-            f"model_type: transformers has no model for {head.replace('_', ' ')} of "
-            f"{config.model_type!r}"
+            f"model_type: transformers has no class for {head.replace('_', ' ')} with "
+            f"{config.model_type!r}; choose another model"
         )
     return config
 
@@ -116,24 +124,31 @@ def _read_config_with_head(directory: Path, outputs: int, head: str) -> Pretrain
 def read_shapes(
     directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION
 ) -> dict[str, Shape]:
-    """Return the shape of every parameter of a model with a head, by canonical name.
+    """Read the shape of every parameter of a model, by canonical name.
+
+    Weights are checked if they are in the directory, but they are not needed.
+
+    Args:
+        directory: the directory of the model's configuration.
+        outputs: the number of outputs of the head.
+        head: the model's head.
 
     Raises:
-        SubtuneError: the configuration cannot be read, transformers has no such model with this
-            head, or weights in the directory do not match the configuration.
+        SubtuneError: the configuration cannot be read, transformers does not support this head for
+            the model, or weights in the directory do not match the configuration.
     """
     config = _read_config_with_head(directory, outputs, head)
     if any((directory / name).is_file() for name in (WEIGHTS, INDEX)):
         module = _load_module(directory, config, head, "meta")
     else:
-        with one_line(f"{directory / CONFIG} makes no model"):
+        with one_line(f"{directory / CONFIG} does not describe a model that can be built"):
             module = make_empty_model(config, head)
     parameters = canonical_parameters(module, own_names(module))
     return {name: tuple(value.shape) for name, value in parameters.items()}
 
 
 def make_empty_model(config: PretrainedConfig, head: str) -> PreTrainedModel:
-    """Return transformers' model on the device ``meta``, without values."""
+    """Build transformers' model on the device ``meta``, where parameters have no values."""
     with torch.device("meta"), quiet():
         return AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
 
@@ -141,10 +156,11 @@ def make_empty_model(config: PretrainedConfig, head: str) -> PreTrainedModel:
 def _load_module(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> PreTrainedModel:
-    """Return a model with the weights in a directory. On the device ``meta`` it has shapes only."""
-    # Transformers' question answering has another name for the pretrained part of some decoders.
+    """Load transformers' model. On the device ``meta``, parameters have shapes but no values."""
+    # For some decoders, transformers' class for question answering has another name for the
+    # pretrained part.
     prefixes = {
-        of: model_class.base_model_prefix for of, model_class in model_classes(config).items()
+        name: model_class.base_model_prefix for name, model_class in model_classes(config).items()
     }
     prefix, usual = prefixes[head], prefixes.get(SEQUENCE_CLASSIFICATION, prefixes[head])
     with one_line(f"{directory} cannot be loaded"), quiet():
@@ -161,12 +177,15 @@ def _load_module(
             ignore_mismatched_sizes=True,
             output_loading_info=True,
         )
-    _require_same(directory, module, loading)
+    _check_loaded_weights(directory, module, loading)
     return module
 
 
 def own_names(module: PreTrainedModel) -> dict[str, str]:
-    """Return the own name of every parameter by canonical name, in order, the classifier's last."""
+    """Return the names of a transformers model's parameters, by canonical name.
+
+    The order is that of the model, but the classifier comes last.
+    """
     naming = family_naming(module.config.model_type)
     names = {
         naming.canonical(own, module.base_model_prefix): own for own, _ in module.named_parameters()
@@ -175,22 +194,38 @@ def own_names(module: PreTrainedModel) -> dict[str, str]:
 
 
 def canonical_parameters(module: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor]:
-    """Return a module's parameters by canonical name, every matrix as ``[o, i]``."""
-    held, transposed = dict(module.named_parameters()), transposed_matrices(module)
+    """Return the parameters of a module by canonical name, with every matrix as ``[o, i]``.
+
+    Args:
+        module: the module.
+        names: the names of parameters in the module, by canonical name.
+    """
+    parameters, transposed = dict(module.named_parameters()), transposed_matrices(module)
     return {
-        name: (held[own].mT if own in transposed else held[own]).detach()
+        name: (parameters[own].mT if own in transposed else parameters[own]).detach()
         for name, own in names.items()
     }
 
 
 def transposed_matrices(module: nn.Module) -> frozenset[str]:
-    """Return the own names of the matrices that a module stores as ``[i, o]``."""
+    """Return the names in the module of the matrices that it stores as ``[i, o]``."""
     convolutions = (name for name, inner in module.named_modules() if isinstance(inner, Conv1D))
     return frozenset(f"{name}.weight" for name in convolutions)
 
 
-def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str, Any]) -> None:
-    """Refuse weights that do not match the configuration."""
+def _check_loaded_weights(
+    directory: Path, module: PreTrainedModel, loading: Mapping[str, Any]
+) -> None:
+    """Check that the loaded weights match the configuration.
+
+    Args:
+        directory: the model's directory, for messages.
+        module: the loaded model.
+        loading: transformers' loading info.
+
+    Raises:
+        SubtuneError: a weight is missing, has the wrong shape, or is unknown to the model.
+    """
     prefix = f"{module.base_model_prefix}."
     pretrained = {own for name, own in own_names(module).items() if not is_classifier(name)}
     unexpected = sorted(loading["unexpected_keys"])
@@ -208,11 +243,16 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
 
 
 def strip_values(module: PreTrainedModel, names: Mapping[str, str]) -> TransformersModule:
-    """Return transformers' model as an `Encoder` holds it: its parameters are moved to ``meta``."""
+    """Move the parameters of transformers' model to the device ``meta``, for use in an `Encoder`.
+
+    Args:
+        module: the model, which is changed in place.
+        names: the names of its parameters, by canonical name.
+    """
     transposed, buffers = transposed_matrices(module), dict(module.named_buffers())
     module.to("meta").tie_weights()
-    # A single pass does not need a decoder's cache for the next token.
+    # Only text generation needs a decoder's cache.
     module.config.use_cache = False
-    cancels = family_naming(module.config.model_type).key_bias_cancels
-    without_effect = frozenset(filter(is_key_bias, names) if cancels else ())
+    key_bias_cancels = family_naming(module.config.model_type).key_bias_cancels
+    without_effect = frozenset(filter(is_key_bias, names) if key_bias_cancels else ())
     return TransformersModule(module, names, transposed, buffers, without_effect)

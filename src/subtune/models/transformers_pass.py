@@ -1,8 +1,8 @@
-"""The forward pass of any model that transformers loads, by transformers' own code.
+"""The forward pass of models outside the packed families, which runs transformers' code.
 
-A run's values take the place of the pretrained ones (`torch.func.functional_call`). Several runs
-compute side by side under `torch.func.vmap`. It adds a dimension of runs to the values, and refuses
-code that it cannot vectorise.
+`torch.func.functional_call` replaces the pretrained values by those of a run. With
+`torch.func.vmap`, several runs are computed side by side, in a further dimension of the values.
+vmap raises an error for code that it cannot vectorise.
 
 Shapes: ``k`` runs, ``n`` examples, ``l`` tokens of the longest example, ``q`` tokens that the head
 reads, ``i`` inputs, ``o`` outputs, ``r`` rank.
@@ -36,13 +36,13 @@ def transformers_logits(
     trained: Mapping[str, Weight] | None = None,
     masks: DropoutMasks | None = None,
 ) -> Tensor:
-    """Return logits ``[k, q, o]``, as `subtune.models.forward.logits` does.
+    """Compute logits ``[k, q, o]``, as `subtune.models.forward.logits` does.
 
     Raises:
-        SubtuneError: transformers' code fails on texts, or vmap refuses it.
+        SubtuneError: transformers' code fails, or vmap cannot vectorise it.
     """
     theirs = encoder.transformers
-    assert theirs is not None, "packed families have a forward pass of their own"
+    assert theirs is not None, "packed families have our own forward pass"
     shared = {theirs.own_names[name]: value for name, value in encoder.parameters.items()}
     own: dict[str, Tensor] = {}
     updates: dict[str, tuple[Tensor, Tensor]] = {}
@@ -58,8 +58,8 @@ def transformers_logits(
             case Tensor():
                 shared[own_name] = weight
     theirs.module.train(masks is not None)
-    compute = partial(_run_logits, encoder, theirs, batch, shared)
-    with _Replaced(masks), _seeded_generator(theirs, masks), _one_line_errors(encoder):
+    compute = partial(_compute_run_logits, encoder, theirs, batch, shared)
+    with _ReplacedFunctions(masks), _seed_generator(theirs, masks), _shorten_errors(encoder):
         runs = [len(values) for values in (*own.values(), *(a for a, _ in updates.values()))]
         if max(runs, default=1) > 1:
             # Dropout masks are drawn once for all runs.
@@ -69,24 +69,24 @@ def transformers_logits(
 
 
 def transformers_hidden_states(encoder: Encoder, batch: Packed) -> Tensor:
-    """Return hidden states, as `subtune.models.forward.hidden_states` does.
+    """Compute hidden states, as `subtune.models.forward.hidden_states` does.
 
     Raises:
-        SubtuneError: transformers' code fails on texts.
+        SubtuneError: transformers' code fails.
     """
     theirs = encoder.transformers
-    assert theirs is not None, "packed families have a forward pass of their own"
+    assert theirs is not None, "packed families have our own forward pass"
     prefix = f"{theirs.module.base_model_prefix}."
     base = theirs.module.eval().get_submodule(prefix[:-1])
     tensors = encoder.export_parameters() | dict(theirs.buffers)
     tensors = {own.removeprefix(prefix): t for own, t in tensors.items() if own.startswith(prefix)}
-    with _one_line_errors(encoder):
+    with _shorten_errors(encoder):
         outputs = functional_call(base, tensors, (), _pad_inputs(encoder, batch))
     reads = batch.first if batch.reads is None else batch.reads
     return _pick_tokens(outputs.last_hidden_state, batch, reads)
 
 
-def _run_logits(
+def _compute_run_logits(
     encoder: Encoder,
     theirs: TransformersModule,
     batch: Packed,
@@ -94,46 +94,46 @@ def _run_logits(
     own: Mapping[str, Tensor],
     updates: Updates,
 ) -> Tensor:
-    """Return the logits ``[q, o]`` of one run.
+    """Compute the logits ``[q, o]`` of one run.
 
     Args:
         encoder: the model.
-        theirs: its module.
+        theirs: transformers' module of the model.
         batch: the batch.
-        shared: the values of the model's parameters, by transformers' names.
-        own: the values of the run's own parameters, which take the place of shared ones.
-        updates: the run's low-rank updates.
+        shared: the values of parameters that all runs share, by transformers' names.
+        own: the run's own values of parameters, by transformers' names, which replace shared ones.
+        updates: the run's low-rank updates, by transformers' module names.
     """
     tensors = {**shared, **own}
-    # GPT-2's linear layers hold their matrices as [i, o].
+    # GPT-2's linear layers store their matrices as [i, o].
     tensors |= {name: tensors[name].mT for name in theirs.transposed}
     inputs = _pad_inputs(encoder, batch)
-    with _added_updates(theirs.module, updates):
+    with _add_updates(theirs.module, updates):
         outputs = functional_call(theirs.module, tensors | dict(theirs.buffers), (), inputs)
     if encoder.head == QUESTION_ANSWERING:
-        every = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
+        logits = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
     else:
-        every = outputs.logits
+        logits = outputs.logits
     if batch.reads is None:
-        return every
-    # PEFT's virtual tokens precede a text.
-    every = every[:, every.shape[1] - batch.longest :]
+        return logits
+    # The virtual tokens of PEFT, which come first, are cut off.
+    logits = logits[:, logits.shape[1] - batch.longest :]
     if encoder.averages:
-        inside = inputs["attention_mask"][:, :, None]
-        return (every * inside).sum(1) / inside.sum(1)
-    return _pick_tokens(every, batch, batch.reads)
+        is_token = inputs["attention_mask"][:, :, None]
+        return (logits * is_token).sum(1) / is_token.sum(1)
+    return _pick_tokens(logits, batch, batch.reads)
 
 
-def _pick_tokens(every: Tensor, batch: Packed, reads: Tensor) -> Tensor:
-    """Return values ``[q, …]`` of the tokens in ``reads``, from a padded batch ``[n, l, …]``."""
-    return every[batch.example[reads], batch.positions[reads]]
+def _pick_tokens(padded: Tensor, batch: Packed, reads: Tensor) -> Tensor:
+    """Pick the values ``[q, …]`` of the tokens in ``reads`` from a padded batch ``[n, l, …]``."""
+    return padded[batch.example[reads], batch.positions[reads]]
 
 
 def _pad_inputs(encoder: Encoder, batch: Packed) -> dict[str, Tensor]:
-    """Return the batch with padding on the right, ``[n, l]``, as transformers' code reads it."""
-    # The last row gets the tokens that belong to no example, and is cut off.
+    """Return the inputs of transformers' model ``[n, l]``, with padding on the right, by name."""
+    # An extra row receives the tokens of the tail, which belong to no example. It is cut off below.
     size = len(batch.first) + 1, batch.longest
-    where = batch.example, batch.positions
+    indices = batch.example, batch.positions
     columns = {
         "input_ids": (batch.ids.new_full(size, encoder.config.pad_token_id), batch.ids),
         "attention_mask": (batch.ids.new_zeros(size), torch.ones_like(batch.ids)),
@@ -141,13 +141,13 @@ def _pad_inputs(encoder: Encoder, batch: Packed) -> dict[str, Tensor]:
     if batch.token_type_ids is not None:
         columns["token_type_ids"] = (batch.ids.new_zeros(size), batch.token_type_ids)
     return {
-        name: padding.index_put(where, values)[:-1] for name, (padding, values) in columns.items()
+        name: padding.index_put(indices, values)[:-1] for name, (padding, values) in columns.items()
     }
 
 
 @contextmanager
-def _added_updates(module: nn.Module, updates: Updates) -> Iterator[None]:
-    """Add low-rank updates to linear layers' outputs, by two thin products."""
+def _add_updates(module: nn.Module, updates: Updates) -> Iterator[None]:
+    """Add low-rank updates to the outputs of linear layers, by forward hooks."""
     with ExitStack() as hooks:
         for name, (lora_a, lora_b) in updates.items():
             hook = module.get_submodule(name).register_forward_hook(
@@ -158,8 +158,11 @@ def _added_updates(module: nn.Module, updates: Updates) -> Iterator[None]:
 
 
 @contextmanager
-def _one_line_errors(encoder: Encoder) -> Iterator[None]:
-    """Turn errors of transformers' code into one line, except errors of too little memory."""
+def _shorten_errors(encoder: Encoder) -> Iterator[None]:
+    """Turn an error in transformers' code into an error with a message of one line.
+
+    Out-of-memory errors are not changed.
+    """
     try:
         yield
     except Exception as error:
@@ -168,16 +171,20 @@ def _one_line_errors(encoder: Encoder) -> Iterator[None]:
         is_cast = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
         raise SubtuneError(
             f"transformers' model of {encoder.config.model_type!r} fails on texts such as these: "
-            f"{error_reason(error)}{'; it may train with `precision: fp32`' if is_cast else ''}"
+            f"{error_reason(error)}{'; try `precision: fp32`' if is_cast else ''}"
         ) from error
 
 
 @contextmanager
-def _seeded_generator(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[None]:
-    """Seed torch's generator from the masks, because some modules of PEFT draw from it.
+def _seed_generator(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[None]:
+    """Seed torch's default generator, from which some modules of PEFT draw random numbers.
 
-    On a GPU nothing is seeded here: `DropoutMasks` has seeded the generator, and each replay of a
-    CUDA graph draws new numbers from it.
+    On a GPU, nothing is seeded here. `DropoutMasks` has seeded the generator, and each replay of a
+    CUDA graph draws new numbers from the generator.
+
+    Args:
+        theirs: transformers' module of the model.
+        masks: dropout masks, from which the seed is drawn.
     """
     if masks is None or not theirs.injected or masks.device.type == "cuda":
         yield
@@ -187,11 +194,11 @@ def _seeded_generator(theirs: TransformersModule, masks: DropoutMasks | None) ->
         yield
 
 
-class _Replaced(TorchFunctionMode):
-    """Functions that take the place of torch's own.
+class _ReplacedFunctions(TorchFunctionMode):
+    """Replacements of torch functions that are active during a forward pass.
 
-    Dropout gets masks that a seed decides and that all runs of a pass share. A number on the host
-    that moves to the device is written there by a kernel, because a CUDA graph cannot hold a copy
+    Dropout uses the masks of `DropoutMasks`, which all runs share. ``type_as`` of a number on the
+    host writes the number by a kernel on the device, because a CUDA graph cannot contain a copy
     from the host.
     """
 
@@ -201,12 +208,12 @@ class _Replaced(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is functional.dropout:
-            func = self._dropped
+            func = self._apply_dropout
         if func is Tensor.type_as and not args[0].ndim and args[0].device != args[1].device:
             return args[1].new_full((), args[0].item())
         return func(*args, **(kwargs or {}))
 
-    def _dropped(
+    def _apply_dropout(
         self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
     ) -> Tensor:
         if not training or not p or self._masks is None:

@@ -1,1 +1,1 @@
-"""Run records: training, reading, lists and exports."""
+"""Specs of runs, records of runs, and learning-rate searches."""

@@ -1,10 +1,11 @@
-"""Searches for learning rates.
+"""Learning-rate searches.
 
-A search trains runs that differ only in their learning rate. It begins with the middle one of its
-rates and the two beside it, and climbs towards better scores, until the best rate has a worse one
-on both sides. If the best rate is at an end of the list, the search adds a rate there, with the
-same ratio as between the last two rates. Its runs are recorded like all others, so a search
-that was interrupted reads what it trained before.
+A search trains runs that differ only in their learning rate. The search begins with the middle rate
+of its list and the two neighbours of this rate. It then moves towards better scores, until both
+neighbours of the best rate have worse scores. If the best rate is at an end of the list, the search
+extends the list at this end. The ratio of the new rate to the best rate is the same as the ratio of
+the best rate to its neighbour. Runs of a search are recorded like all other runs, so an interrupted
+search continues from its recorded runs.
 """
 
 import json
@@ -17,36 +18,43 @@ from typing import Any
 from subtune.runs import records
 from subtune.runs.spec import LEARNING_RATES_BELOW, RunSpec, SearchSpec
 
-# A search tries at most this many learning rates beyond the ends of its list.
-OUTWARD = 4
+# The largest number of learning rates that a search adds to its list.
+MAX_ADDED_RATES = 4
 
 
 def next_rates(spec: SearchSpec, scores: Mapping[float, float]) -> list[float]:
-    """Return the learning rates to train next; none if the best has worse ones on both sides.
+    """Return the learning rates that a search trains next, or an empty list if the search is done.
 
     Args:
-        scores: the score of each rate that was trained; NaN if it diverged.
+        spec: the search.
+        scores: maps each learning rate that was trained to its score, which is NaN if the run
+            diverged.
     """
     if missing := [rate for rate in first_rates(spec) if rate not in scores]:
         return missing
     rates, best = sorted({*spec.rates, *scores}), best_rate(spec, scores)
-    place = rates.index(best)
-    if missing := [rate for rate in rates[max(0, place - 1) : place + 2] if rate not in scores]:
+    index = rates.index(best)
+    if missing := [rate for rate in rates[max(0, index - 1) : index + 2] if rate not in scores]:
         return missing
-    if best not in (rates[0], rates[-1]) or len(rates) == len(spec.rates) + OUTWARD:
+    if best not in (rates[0], rates[-1]) or len(rates) == len(spec.rates) + MAX_ADDED_RATES:
         return []
     neighbour = rates[1] if best == rates[0] else rates[-2]
-    # Rounded, so that the run's id is the same on every machine.
+    # The rate is rounded so that the run's id is the same on every machine.
     rate = float(f"{best * (best / neighbour):.2g}")
     is_new = rate < rates[0] or rate > rates[-1]
     return [rate] if is_new and 0 < rate < LEARNING_RATES_BELOW else []
 
 
 def best_rate(spec: SearchSpec, scores: Mapping[float, float]) -> float:
-    """Return the rate with the highest score, or the smallest rate if all diverged.
+    """Return the learning rate with the highest score, or the smallest rate if all runs diverged.
 
-    Among equal scores, a rate with which the search began comes first, then one near to these, then
-    the smaller one. A search therefore leaves a rate only for a better one.
+    If scores are equal, the rate closest to the search's first rates is chosen. If two rates are
+    equally close, the smaller one is chosen. A search therefore leaves its first rates only for a
+    better score.
+
+    Args:
+        spec: the search.
+        scores: the scores, as in `next_rates`.
     """
     first = first_rates(spec)
 
@@ -60,13 +68,13 @@ def best_rate(spec: SearchSpec, scores: Mapping[float, float]) -> float:
 
 
 def first_rates(spec: SearchSpec) -> Sequence[float]:
-    """Return the rates with which a search begins: the middle one and its neighbours."""
+    """Return the first learning rates of a search: the middle rate and its neighbours."""
     middle = len(spec.rates) // 2
     return spec.rates[middle - 1 : middle + 2]
 
 
 def read_score(run: RunSpec, store: Path) -> float | None:
-    """Return the score that compares learning rates, or None if a run is not recorded."""
+    """Read the score by which learning rates are compared; None if the run is not recorded."""
     if not records.is_recorded(store, run.id):
         return None
     task = run.tokens.data.task
@@ -76,50 +84,61 @@ def read_score(run: RunSpec, store: Path) -> float | None:
 def recorded_scores(
     spec: SearchSpec, score: Callable[[RunSpec], float | None]
 ) -> dict[float, float]:
-    """Return the scores of the rates that a search asked for and that are recorded.
+    """Replay a search on recorded runs, and return the score of each of its learning rates.
 
-    ``score``: a function that returns a run's score, or None if the run is not recorded.
+    Args:
+        spec: the search.
+        score: returns the score of a run, or None if the run is not recorded.
     """
     scores: dict[float, float] = {}
     while True:
-        asked = next_rates(spec, scores)
-        known = {rate: score(spec.run.with_learning_rate(rate)) for rate in asked}
-        found = {rate: value for rate, value in known.items() if value is not None}
-        if not found:
+        rates = next_rates(spec, scores)
+        known = {rate: score(spec.run.with_learning_rate(rate)) for rate in rates}
+        recorded = {rate: value for rate, value in known.items() if value is not None}
+        if not recorded:
             return scores
-        scores |= found
+        scores |= recorded
 
 
 def find_learning_rates(
     specs: Iterable[SearchSpec], store: Path, train: Callable[[list[RunSpec]], object]
 ) -> dict[str, dict[str, Any]]:
-    """Train what several searches ask for, and return what each found (`describe_search`), by id.
+    """Run several learning-rate searches, training their runs together.
 
     Args:
+        specs: the searches.
         store: the directory of run records.
-        train: a function that trains and records runs.
+        train: trains and records a list of runs.
+
+    Returns:
+        The result of each search (`describe_search`), by the id of the search.
     """
     specs = [*specs]
     while True:
         scores = [recorded_scores(spec, partial(read_score, store=store)) for spec in specs]
-        asked = [
+        runs = [
             spec.run.with_learning_rate(rate)
             for spec, known in zip(specs, scores, strict=True)
             for rate in next_rates(spec, known)
         ]
-        if not asked:
+        if not runs:
             break
-        train(asked)
-    found = zip(specs, scores, strict=True)
-    return {spec.id: describe_search(spec, known) for spec, known in found}
+        train(runs)
+    scored = zip(specs, scores, strict=True)
+    return {spec.id: describe_search(spec, known) for spec, known in scored}
 
 
 def describe_search(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str, Any]:
-    """Return what a search found from the scores of its rates.
+    """Return the result of a finished search.
+
+    Args:
+        spec: the search.
+        scores: the scores, as in `next_rates`.
 
     Returns:
-        ``learning_rate``, and ``tried``: the ``learning_rate``, ``run`` and ``score`` of each rate;
-        the score is None if the run diverged.
+        A dictionary with two keys. ``learning_rate`` is the best learning rate. ``tried`` is a list
+        of dictionaries with the ``learning_rate``, the ``run`` id and the ``score`` of each run.
+        The score is None if the run diverged.
     """
     tried = [
         {"learning_rate": rate, "run": spec.run.with_learning_rate(rate).id}
@@ -130,5 +149,5 @@ def describe_search(spec: SearchSpec, scores: Mapping[float, float]) -> dict[str
 
 
 def read_searches(paths: Iterable[str | Path]) -> dict[str, dict[str, Any]]:
-    """Return what each search found (`describe_search`), by id."""
+    """Read the results of searches (`describe_search`) from JSON files, by the id of the search."""
     return {id: found for path in paths for id, found in json.loads(Path(path).read_text()).items()}

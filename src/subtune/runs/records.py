@@ -1,25 +1,26 @@
-"""Run records: their files, and how they are written, read and checked.
+"""Run records: the files of a record, and functions that write, read and check them.
 
-A record is a directory named after the run's content id. It is written once, by an atomic rename::
+A record is a directory whose name is the run's content id. Its files are written only once, into a
+temporary directory that is then renamed atomically::
 
-    spec.json            everything that decided the result, without fields that have their
-                         default; records of earlier versions have these, too
-    scores.json          best epoch, its scores, the number of trained parameters, divergence
+    spec.json            the run's spec, without fields that have their default value; records of
+                         earlier versions may contain these fields, too
+    scores.json          best epoch, its scores, number of trained parameters, whether it diverged
     history.csv          one row per epoch
-    predictions.parquet  split, idx, label and prediction (logits, labels of words, or spans with
-                         all accepted answers) for the evaluation splits, at the best epoch
-    epochs.parquet       epoch, split, idx and prediction of the same rows at every epoch; there is
-                         no such file if the run diverged
+    predictions.parquet  split, idx, label and prediction of every evaluation example at the best
+                         epoch: logits, word labels, or answer spans with all accepted answers
+    epochs.parquet       epoch, split, idx and prediction of the same examples at every epoch;
+                         this file does not exist if the run diverged
     changes.csv          mean |change| and size of every trained tensor
     provenance.json      device, versions, commit and time
-    delta.safetensors    the values that changed and, in partly changed tensors, their indices
-    checksums.json       checksums of all other files; each file is checked whenever it is read
+    delta.safetensors    the changed values, and their indices in partly changed tensors
+    checksums.json       checksums of all other files, which are verified whenever a file is read
 
-If a run diverged, its record keeps the learning curve; the best epoch and scores are null, and
+The record of a diverged run keeps the learning curve. Its best epoch and scores are null, and its
 predictions, changes and delta are empty.
 
 Every function that reads a record raises a `SubtuneError` if the record is missing, cannot be
-read, or is not what was recorded.
+read, or does not match its checksums.
 """
 
 import contextlib
@@ -45,45 +46,47 @@ from subtune.runs.spec import RunSpec
 CHECKSUMS = "checksums.json"
 DELTA = "delta.safetensors"
 EPOCHS = "epochs.parquet"
-# The split of scores on training rows, in the records of some runs.
+# The name of the split under which the records of some runs have scores on training examples.
 TRAIN = "train"
 RUN_ID = re.compile("[0-9a-f]{12}")
 
 
 class EarlierVersionError(SubtuneError):
-    """A whole record whose spec this version does not read."""
+    """An undamaged record, written by an earlier version, whose spec this version cannot read."""
 
 
 def is_recorded(store: Path, run_id: str) -> bool:
-    """Return whether the run's record exists; there are no partial records."""
+    """Return whether a run has a record. Records are never incomplete."""
     return (store / run_id / "spec.json").is_file()
 
 
 def list_run_ids(store: Path) -> list[str]:
-    """Return the ids of all recorded runs."""
+    """List the ids of all recorded runs, in alphabetical order."""
     return sorted(path.parent.name for path in store.glob("[0-9a-f]*/spec.json"))
 
 
 def find_run_id(store: Path, start: str) -> str:
-    """Return the id of the one recorded run whose id starts with ``start``.
+    """Find the recorded run whose id starts with ``start``, and return its full id.
 
     Raises:
-        SubtuneError: there is no such run, or there are several.
+        SubtuneError: no run or several runs match.
     """
     matches = [run_id for run_id in list_run_ids(store) if run_id.startswith(start)]
     if len(matches) != 1:
         raise SubtuneError(
             f"found {len(matches)} runs {start!r} in {store}, expected one; "
-            "`subtune runs` lists them"
+            "`subtune runs` lists all runs"
         )
     return matches[0]
 
 
 def write_files(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> None:
-    """Write a run's record, unless it exists.
+    """Write the record of a run, unless the record exists.
 
-    ``fill`` writes files into a folder, to which the spec and the checksums are added. In every
-    version, the run's id is the hash of the spec as written.
+    Args:
+        store: the directory of run records.
+        spec: the run's spec. The run's id is the hash of the spec as it is written to the record.
+        fill: writes all files except the spec and the checksums into the given folder.
 
     Raises:
         SubtuneError: the disk is full, or the store cannot be written.
@@ -103,26 +106,26 @@ def write_files(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> N
 
 
 def write_checksums(folder: Path) -> None:
-    """Write the last file of a record: the checksums of all other files."""
+    """Write the checksums of all files in a record's folder. Call this after all other writes."""
     paths = [path for path in sorted(folder.iterdir()) if path.name != CHECKSUMS]
     sums = {path.name: checksum(path.read_bytes()) for path in paths}
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n")
 
 
 def read_spec(store: Path, run_id: str) -> RunSpec:
-    """Return the spec of a recorded run.
+    """Read the spec of a recorded run.
 
     Raises:
-        EarlierVersionError: the spec is what was recorded, but this version does not read it.
+        EarlierVersionError: the record is undamaged, but this version cannot read its spec.
     """
     path = store / run_id / "spec.json"
     try:
-        data = json.loads(_read(path))
+        data = json.loads(_read_file(path))
         written = content_id(data)
     except ValueError:
-        raise _damage(store, f"{path} is not a run spec") from None
+        raise _damage_error(store, f"{path} is not a run spec") from None
     if written != run_id:
-        raise _damage(store, f"{path} is the spec of run {written}")
+        raise _damage_error(store, f"{path} is the spec of run {written}")
     try:
         return RunSpec.model_validate(data)
     except ValueError:
@@ -130,12 +133,15 @@ def read_spec(store: Path, run_id: str) -> RunSpec:
 
 
 def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
-    """Return ``best_epoch``, ``scores``, ``trainable`` and ``diverged``.
+    """Read the result of a run.
 
-    ``scores`` maps split to metric to value. A run that diverged has no best epoch, and its scores
-    are NaN.
+    Returns:
+        A dictionary with these keys: ``best_epoch`` is the number of the best epoch, or None if the
+        run diverged. ``scores`` maps each split to a mapping from metric to score; all scores are
+        NaN if the run diverged. ``trainable`` is the number of trained parameters. ``diverged``
+        says whether the run diverged.
     """
-    outcome = json.loads(_read(store / run_id / "scores.json"))
+    outcome = json.loads(_read_file(store / run_id / "scores.json"))
     for by_metric in outcome["scores"].values():
         for metric, value in by_metric.items():
             if value is None or outcome["diverged"]:
@@ -144,28 +150,29 @@ def read_outcome(store: Path, run_id: str) -> dict[str, Any]:
 
 
 def read_predictions(store: Path, run_id: str) -> dict[str, np.ndarray]:
-    """Return the columns of the predictions on the evaluation splits, at the best epoch."""
-    return _columns(store / run_id / "predictions.parquet")
+    """Read the predictions on the evaluation splits at the best epoch, by column name."""
+    return _read_columns(store / run_id / "predictions.parquet")
 
 
 def read_predictions_of_epochs(store: Path, run_id: str) -> dict[str, np.ndarray]:
-    """Return the columns of the predictions of every epoch of a run that did not diverge.
+    """Read the predictions of every epoch, by column name. The run must not have diverged.
 
-    ``epoch`` counts from 1. Each epoch has the rows of `read_predictions`, in the same order.
+    ``epoch`` counts from 1. Each epoch has the same examples as `read_predictions`, in the same
+    order.
     """
-    return _columns(store / run_id / EPOCHS)
+    return _read_columns(store / run_id / EPOCHS)
 
 
 def count_rows(predicted: Mapping[str, np.ndarray], split: str) -> int:
-    """Return the number of a split's rows in the predictions of `read_predictions`."""
+    """Count the examples of a split in predictions that `read_predictions` returned."""
     return len(set(predicted["idx"][predicted["split"] == split]))
 
 
 def gives_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
-    """Return whether predictions are the same for every row of each split.
+    """Return whether a run predicts the same answer for all examples of a split, in every split.
 
-    If so, accuracy is the share of one class, and no correlation is defined. A run that diverged
-    predicts nothing.
+    The accuracy of such a run is the relative frequency of one class, and correlations are
+    undefined. A diverged run has no predictions, so the result is False.
     """
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
     if len(logits) > 1 and predicted["label"].dtype == object:
@@ -181,35 +188,35 @@ def gives_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
 
 
 def read_provenance(store: Path, run_id: str) -> dict[str, Any]:
-    """Return the device, versions, commit and time of a run's training."""
-    return json.loads(_read(store / run_id / "provenance.json"))
+    """Read the device, package versions, commit and time of a run's training."""
+    return json.loads(_read_file(store / run_id / "provenance.json"))
 
 
 def read_epochs(store: Path, run_id: str) -> list[dict[str, float]]:
-    """Return the learning curve: one row per epoch, as in `subtune.training.evaluation.Result`."""
-    return _rows(store / run_id / "history.csv")
+    """Read the learning curve: one row per epoch, as in `subtune.training.evaluation.Result`."""
+    return _read_rows(store / run_id / "history.csv")
 
 
 def read_curve(store: Path, run_id: str, column: str) -> list[float]:
-    """Return one column of the learning curve, such as ``validation/f1``: a score per epoch."""
+    """Read one column of the learning curve, such as ``validation/f1``, with a value per epoch."""
     return [epoch[column] for epoch in read_epochs(store, run_id)]
 
 
 def total_seconds(history: Sequence[Mapping[str, float]]) -> float:
-    """Return the seconds of training and evaluation over all epochs."""
+    """Sum the seconds of training and evaluation over the epochs of a learning curve."""
     return float(np.sum([epoch["seconds"] for epoch in history]))
 
 
 def delta_bytes(store: Path, run_id: str) -> int:
-    """Return the size on disk of the values that changed."""
+    """Return the size in bytes of a run's delta on disk."""
     path = store / run_id / DELTA
     if not path.is_file():
-        raise _damage(store, f"{path} is missing")
+        raise _damage_error(store, f"{path} is missing")
     return path.stat().st_size
 
 
 def read_delta(store: Path, run_id: str) -> dict[str, np.ndarray]:
-    """Return the values that changed, as `subtune.training.values` describes them.
+    """Read the delta of a run, in the format of `subtune.training.values`.
 
     Raises:
         SubtuneError: the run diverged, or its record is damaged.
@@ -217,74 +224,85 @@ def read_delta(store: Path, run_id: str) -> dict[str, np.ndarray]:
     if read_outcome(store, run_id)["diverged"]:
         raise SubtuneError(
             f"run {run_id} diverged in epoch {len(read_epochs(store, run_id))} (its loss or a "
-            "prediction is not finite): it has no values to predict with"
+            "prediction is not finite); choose a run that did not diverge"
         )
-    return safetensors.numpy.load(_read(store / run_id / DELTA))
+    return safetensors.numpy.load(_read_file(store / run_id / DELTA))
 
 
 def read_changes(store: Path, run_id: str) -> pd.DataFrame:
-    """Return ``parameter``, ``mean_abs_change`` and ``size`` of every trained tensor."""
-    rows = _rows(store / run_id / "changes.csv")
+    """Read the changes of a run's tensors.
+
+    Returns:
+        A table with one row per trained tensor, and the columns ``parameter``, ``mean_abs_change``
+        and ``size``.
+    """
+    rows = _read_rows(store / run_id / "changes.csv")
     return pd.DataFrame(rows, columns=["parameter", "mean_abs_change", "size"])
 
 
 def read_sizes(store: Path, run_id: str) -> dict[str, int]:
-    """Return the size of every trained tensor by its name."""
-    return {row["parameter"]: row["size"] for row in _rows(store / run_id / "changes.csv")}
+    """Read the number of entries of every trained tensor, by the tensor's name."""
+    return {row["parameter"]: row["size"] for row in _read_rows(store / run_id / "changes.csv")}
 
 
-def _columns(path: Path) -> dict[str, np.ndarray]:
-    # Reading with pandas takes ten times as long, which matters for thousands of records.
-    table = ParquetFile(io.BytesIO(_read(path))).read(use_threads=False)
+def _read_columns(path: Path) -> dict[str, np.ndarray]:
+    # pandas takes ten times as long, which matters for thousands of records.
+    table = ParquetFile(io.BytesIO(_read_file(path))).read(use_threads=False)
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a table, with numbers as numbers and other cells as text.
+def _read_rows(path: Path) -> list[dict[str, Any]]:
+    """Read a CSV file into one dictionary per row. Cells are numbers if possible, and else text.
 
-    Pandas would take a millisecond per table.
+    This function exists because pandas takes a millisecond per file.
     """
-    header, *rows = csv.reader(io.StringIO(_read(path).decode()))
-    return [dict(zip(header, map(_cell, row), strict=True)) for row in rows]
+    header, *rows = csv.reader(io.StringIO(_read_file(path).decode()))
+    return [dict(zip(header, map(_parse_cell, row), strict=True)) for row in rows]
 
 
-def _cell(text: str) -> float | str:
+def _parse_cell(text: str) -> float | str:
     try:
         return int(text) if text.isdecimal() else float(text or "nan")
     except ValueError:
         return text
 
 
-def _read(path: Path) -> bytes:
-    """Return the content of a record's file after checking it."""
-    return _checked(path, _checksums(path.parent))
+def _read_file(path: Path) -> bytes:
+    """Read a file of a record, and verify its checksum."""
+    return _read_and_check(path, _read_checksums(path.parent))
 
 
-def _checksums(record: Path) -> dict[str, str]:
-    """Return the checksum of each file of a record."""
+def _read_checksums(record: Path) -> dict[str, str]:
+    """Read the checksums of a record's files, by file name."""
     path = record / CHECKSUMS
     try:
-        return json.loads(_checked(path, {}))
+        return json.loads(_read_and_check(path, {}))
     except ValueError:
-        raise _damage(record.parent, f"{path} is not readable JSON") from None
+        raise _damage_error(record.parent, f"{path} is not readable JSON") from None
 
 
-def _checked(path: Path, sums: Mapping[str, str]) -> bytes:
+def _read_and_check(path: Path, sums: Mapping[str, str]) -> bytes:
+    """Read a file of a record.
+
+    Args:
+        path: the file.
+        sums: checksums by file name. A file without a checksum is not verified.
+    """
     store = path.parent.parent
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         missing = path if path.parent.exists() else path.parent
-        raise _damage(store, f"{missing} is missing") from None
+        raise _damage_error(store, f"{missing} is missing") from None
     except OSError as error:
         raise SubtuneError(f"{path} cannot be read: {error.strerror}") from None
     if path.name in sums and sums[path.name] != checksum(content):
-        raise _damage(store, f"{path} is not what was recorded")
+        raise _damage_error(store, f"{path} is not what was recorded")
     return content
 
 
-def _damage(store: Path, problem: str) -> SubtuneError:
-    """Return the error about a damaged record, which says how to train its run again."""
+def _damage_error(store: Path, problem: str) -> SubtuneError:
+    """Return the error for a damaged record. Its message says how to train the run again."""
     return SubtuneError(
         f"{problem}; `subtune verify --results {store.parent}` lists the files to delete, and the "
         "next call of snakemake trains those runs again"
@@ -292,27 +310,29 @@ def _damage(store: Path, problem: str) -> SubtuneError:
 
 
 def require_undamaged(store: Path, run_id: str) -> None:
-    """Raise a `SubtuneError` about the first damaged file of a record, or another run's spec.
+    """Check that all files of a record match their checksums, and that the spec is the run's own.
 
     Raises:
-        EarlierVersionError: the record is whole, but this version does not read it.
+        EarlierVersionError: the record is undamaged, but this version cannot read its spec.
+        SubtuneError: a file is missing or damaged, or the spec is that of another run.
     """
-    sums = _checksums(store / run_id)
+    sums = _read_checksums(store / run_id)
     for name in sorted(sums):
-        _checked(store / run_id / name, sums)
+        _read_and_check(store / run_id / name, sums)
     read_spec(store, run_id)
 
 
 def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
-    """Find records that are damaged, or missing though their sweep has finished.
+    """Find damaged records, and missing records of finished sweeps.
 
     Returns:
-        A line about each of these runs, by id, and the paths without which Snakemake trains these
-        runs again, and no other runs: their records and the tables of their sweeps.
+        A message about each affected run, by the run's id; and the paths to delete so that
+        Snakemake trains these runs again, and no others. The paths are the records of the runs and
+        the tables of their sweeps.
     """
     store, sweeps = Path(layout.records()), dict[Path, set[str]]()
     for table in sorted(Path(layout.sweep("*")).parent.glob("[!.]*.csv")):
-        # Damaged tables are skipped.
+        # Damaged tables are skipped, because they do not show which runs the sweep has.
         with contextlib.suppress(OSError, ValueError, KeyError, csv.Error):
             sweeps[table] = {*filter(RUN_ID.fullmatch, read_sweep(table).values())}
     damage = {}
@@ -330,13 +350,16 @@ def find_damage(layout: Layout) -> tuple[dict[str, str], list[Path]]:
 
 
 def read_sweep(table: str | Path) -> dict[str, str]:
-    """Return the run that each planned run of a finished sweep became, by key."""
+    """Read the table of a finished sweep: a mapping from the key of a planned run to the run's id.
+
+    The two differ if a learning-rate search chose the run's learning rate.
+    """
     with open(table, encoding="utf-8", newline="") as file:
-        # Sweeps of earlier versions have no keys: all their runs were known before.
+        # Tables of earlier versions have no keys, because the key of a run was always its id.
         return {row.get("key", row["run"]): row["run"] for row in csv.DictReader(file, restval="")}
 
 
 def list_stored_ids(layout: Layout) -> list[str]:
-    """Return the run ids with an entry in the store, complete or not."""
+    """List the ids of all runs with a directory in the store, even without a spec."""
     names = (path.name for path in sorted(Path(layout.records()).glob("*")))
     return [name for name in names if RUN_ID.fullmatch(name)]

@@ -1,8 +1,8 @@
-"""Specs: the values that decide each step's result, from a dataset's rows to a run.
+"""Specs: all settings that affect the result of a step, from loading a dataset to training a run.
 
-Each step's code has a version, which stands here. Raise the version when the same spec no longer
-gives the same result. Ids and records leave out fields that have their default, so a default never
-changes without a new version.
+The code of each step has a version, which this module defines. Raise the version when the same spec
+no longer gives the same result. Ids and records leave out fields whose value is the default. If a
+default changes, the version must therefore change, too.
 """
 
 from collections.abc import Hashable, Mapping
@@ -25,27 +25,28 @@ RANKING_VERSION = 1
 RECIPE_VERSION = 5
 SEARCH_VERSION = 1
 
-# All learning rates of configurations and searches are below this one.
+# The exclusive upper bound of learning rates in configurations and searches.
 LEARNING_RATES_BELOW = 10
 
-# A regression trains on its labels as they are, or on labels with mean 0 and deviation 1.
+# The labels of a regression task: unchanged, or standardised to mean 0 and standard deviation 1.
 Labels = Literal["raw", "standard"]
-# ``tf32`` is fp32 whose products GPUs may shorten to 10 bits of mantissa.
+# ``tf32`` is fp32, but GPUs may round the inputs of matrix products to 10 bits of mantissa.
 Precision = Literal["fp32", "tf32", "bf16"]
-# The loss may give rarer label words larger weights.
+# ``balanced`` gives a larger weight in the loss to classes with fewer examples.
 ClassWeights = Literal["balanced"]
 
 
 class ModelSpec(Value):
-    """A pretrained model, and the tokens of a text that its sequence classifier reads.
+    """A pretrained model, and the pooling of its sequence classifier.
 
-    The path of local files is not part of the value, nor is the model's name in a configuration.
+    The path of local files and the model's name in a configuration are not part of the spec.
 
     Attributes:
-        repository: the model's name on the hub.
-        version: a commit of the repository, or a hash of local files.
-        pooling: whether the classifier reads the first token or the mean of all tokens. Default:
-            the tokens that transformers' class reads, which is the first one in most encoders.
+        source: whether the model comes from the hub or from local files.
+        repository: the model's name on the hub; None for local files.
+        version: the commit of the repository, or a hash of the local files.
+        pooling: whether the classifier reads the first token or the mean of all tokens. None means
+            the pooling of transformers' class, which is the first token in most encoders.
     """
 
     source: Literal["hub", "files"]
@@ -55,11 +56,14 @@ class ModelSpec(Value):
 
 
 class DataSpec(Value):
-    """Rows of some splits of one task. The path of local files is not part of the value.
+    """Examples of some splits of one task. The path of local files is not part of the spec.
 
     Attributes:
-        version: a commit of the hub, or a hash of the splits' files.
-        splits: the names of the splits; default: those for training and evaluation.
+        task: the task.
+        source: the kind of source that the examples are read from.
+        version: the commit on the hub, or a hash of the splits' files.
+        splits: the names of the splits. The default is the splits for training and evaluation.
+        data_version: the version of the code that reads the examples.
     """
 
     task: TaskSpec
@@ -70,7 +74,7 @@ class DataSpec(Value):
 
     @field_validator("task", mode="before")
     @classmethod
-    def _without_presentation(cls, task: Any) -> Any:
+    def _keep_spec_fields(cls, task: Any) -> Any:
         return task.spec() if isinstance(task, Task) else task
 
     @property
@@ -79,14 +83,17 @@ class DataSpec(Value):
 
 
 class TokensSpec(Value):
-    """A task's token ids.
+    """The token ids of a task's examples.
 
     Attributes:
+        data: the examples.
         tokenizer: the content id of the model whose tokenizer is used.
         max_length: the largest number of tokens of an example.
-        doc_stride: the number of tokens from the start of an example to the start of the next one,
-            if a row longer than ``max_length`` is split into overlapping examples.
-        apart: whether each text of a pair is a separate example.
+        doc_stride: if a text has more than ``max_length`` tokens, it is split into overlapping
+            examples. This is the number of tokens from the start of one such example to the start
+            of the next. None for tasks that truncate texts.
+        apart: whether each text of a pair is tokenized separately.
+        tokens_version: the version of the code that tokenizes.
     """
 
     data: DataSpec
@@ -104,14 +111,17 @@ class TokensSpec(Value):
 class FisherSpec(Value):
     """The Fisher information of a model's parameters on one task, before fine-tuning.
 
-    Vectors have the information of every entry. So have the matrices that ``in_full`` selects; all
-    other matrices have only the sum over their entries.
+    The information of every entry is stored for vectors and for the tensors that ``in_full``
+    selects. For all other matrices, only the sum over their entries is stored.
 
     Attributes:
-        rows: the number of training examples that are sampled; default: all.
+        model: the pretrained model.
+        tokens: the task's token ids.
+        rows: the number of training examples that are sampled; None means all.
         seed: the seed of the sample and of the untrained classifier.
-        in_full: the selected matrices.
-        labels: the labels of a `Recipe`.
+        in_full: the selection of the tensors whose entries are all stored.
+        labels: whether the labels of a regression task are standardised, as in `Recipe`.
+        fisher_version: the version of the code that computes the information.
     """
 
     model: ModelSpec
@@ -128,11 +138,12 @@ class FisherSpec(Value):
 
 
 class RankingSpec(Value):
-    """A ranking of selected entries by Fisher information, which is summed over tasks.
+    """A ranking of the entries of a selection by their Fisher information, summed over tasks.
 
     Attributes:
-        of: the selection of the entries.
-        fishers: the information of each task.
+        of: the selection whose entries are ranked.
+        fishers: the Fisher information, one per task.
+        ranking_version: the version of the code that ranks entries.
     """
 
     of: WholeTensors
@@ -143,13 +154,13 @@ class RankingSpec(Value):
 class Fold(Value):
     """A fold of cross-validation: a run trains on the other folds and is scored on this one.
 
-    The fold's rows replace the task's first evaluation split.
+    The fold's examples replace the task's first evaluation split.
 
     Attributes:
-        of: the number of folds into which a partition divides the training rows.
-        number: the fold's index, from 0.
-        partition: the index of the partition, which `subtune.tasks.examples` draws.
-        rows: the largest number of the fold's rows that are scored; default: all.
+        of: the number of folds into which the training examples are split.
+        number: the index of this fold, from 0.
+        partition: the index of the random split into folds, which `subtune.tasks.examples` draws.
+        rows: the largest number of examples of the fold that are scored; None means all.
     """
 
     of: int = Field(ge=2)
@@ -159,19 +170,24 @@ class Fold(Value):
 
 
 class Recipe(Value):
-    """The recipe of a run: AdamW on the selected entries, with an evaluation after every epoch.
+    """The hyperparameters of a run, which trains the selected entries with AdamW.
+
+    The run is evaluated after every epoch.
 
     Attributes:
-        warmup: the share of all steps in which the learning rate rises from 0.
-        train_rows: the number of training rows, taken from the start of the training set's first
-            shuffle; default: all.
-        patience: the run ends after this many epochs without a better score.
-        labels: whether a regression trains on its labels as they are, or with mean 0 and deviation
-            1.
-        fold: the fold on which the run is scored; it trains on the rows outside.
-        refit: the run ends after this many epochs of its schedule, keeps the last one's values, and
-            scores none.
-        class_weights: whether the loss weighs each label word by the inverse of its frequency.
+        warmup: the fraction of all training steps in which the learning rate increases from 0.
+        train_rows: the number of training examples; None means all. The examples are the first ones
+            of the training set after shuffling.
+        patience: the run stops early after this many epochs without a better score; None means no
+            early stopping.
+        labels: whether the labels of a regression task are used unchanged, or standardised to
+            mean 0 and standard deviation 1.
+        fold: the fold on which the run is scored. The run trains on the examples of all other
+            folds. None means no cross-validation.
+        refit: the number of epochs of a refit, after which the run stops. The learning-rate
+            schedule still covers ``epochs``. The run is not scored, and keeps the values of its
+            last epoch. None if the run is not a refit.
+        class_weights: whether each class is weighted in the loss by the inverse of its frequency.
     """
 
     learning_rate: PositiveFloat
@@ -191,13 +207,15 @@ class Recipe(Value):
 
 
 class Fit(Value):
-    """The recipe of a run that trains nothing in the model: a regression is fitted to texts.
+    """The hyperparameters of a run that fits a regression to texts, and does not train the model.
 
     Attributes:
-        train_rows: the regression is fitted to the rows on which a run of the same seed trains.
-        fold: the fold on which the regression is scored; it is fitted to the rows outside.
-        refit: if set, nothing is scored.
-        class_weights: the class weights of a `Recipe`.
+        train_rows: the number of training examples, which are the same as those of a `Recipe` with
+            the same seed.
+        fold: the fold on which the regression is scored. The regression is fitted to the examples
+            of all other folds.
+        refit: whether the run is a refit, which is not scored. Any number means yes.
+        class_weights: whether classes are weighted, as in `Recipe`.
     """
 
     train_rows: int | None = Field(default=None, ge=1)
@@ -205,7 +223,7 @@ class Fit(Value):
     refit: int | None = Field(default=None, ge=1)
     class_weights: ClassWeights | None = None
 
-    # Fields of `Recipe` that plans and tables read from every recipe.
+    # Plans and tables read these fields of `Recipe` from all runs.
     learning_rate: ClassVar[None] = None
     batch_size: ClassVar[int] = 1
     epochs: ClassVar[int] = 1
@@ -213,7 +231,7 @@ class Fit(Value):
 
 
 class RunSpec(Value):
-    """Everything that decides a run's result, and nothing else."""
+    """All settings that affect the result of a run, and no others."""
 
     model: ModelSpec
     tokens: TokensSpec
@@ -224,31 +242,34 @@ class RunSpec(Value):
 
     @property
     def training_recipe(self) -> Recipe:
-        """The recipe of a run that trains."""
+        """The recipe of a run that trains the model, and does not only fit a regression."""
         assert isinstance(self.recipe, Recipe)
         return self.recipe
 
     @property
     def reads_texts(self) -> bool:
-        """True if the run reads whole texts, and neither tokens nor a model."""
+        """True if the run reads texts as they are, without token ids and without a model."""
         return isinstance(self.selection, TfIdf)
 
     def work(self, ranked: Mapping[str, WholeTensors]) -> Work:
-        """Return the kind of what the run trains. A mask is of the kind of the ranked tensors.
+        """Return the most expensive kind of parameter that the run trains.
 
-        ``ranked``: the tensors that each ranking ranks, by the ranking's id.
+        For a mask, this is the kind of the tensors in its ranking.
+
+        Args:
+            ranked: maps the id of each ranking to the selection whose entries are ranked.
         """
         ranking = self.selection.ranking
         return (ranked[ranking] if ranking else self.selection).work()
 
     def step_key(self, ranked: Mapping[str, WholeTensors], on_gpu: bool) -> Hashable:
-        """Return what is equal in runs that share training steps.
+        """Return a key that is equal for runs that can share training steps.
 
-        They train on the same batches in the same order, so only the selection and the learning
-        rate may differ, and they have the same kind of work. Runs that train vectors may train
-        different ones; all other runs have the same selection. The key of a run that shares no
-        steps is its id: each run of Diff pruning has its own initial values, and on a CPU sharing
-        saves no time if matrices train.
+        Such runs read the same batches in the same order and have the same kind of work. They can
+        differ only in the learning rate and, if they train only vectors or only the classifier, in
+        the selection. If a run cannot share training steps, its key is its id. Each run of Diff
+        pruning has its own initial values, so it shares no steps. Neither does a run that trains
+        matrices on a CPU, because sharing would save no time.
 
         Args:
             ranked: the argument of `work`.
@@ -262,11 +283,15 @@ class RunSpec(Value):
         return self.model.id, self.tokens.id, recipe, self.seed, work, selection
 
     def with_learning_rate(self, learning_rate: float) -> "RunSpec":
-        """Return the run that differs only in its learning rate."""
+        """Return a copy of the run with another learning rate."""
         return self.replaced(recipe=self.recipe.replaced(learning_rate=learning_rate))
 
     def make_refit(self, epochs: int) -> "RunSpec":
-        """Return the refit of a fold's run: it trains on the rows of all folds, for ``epochs``."""
+        """Return the refit of a cross-validated run, which trains on the examples of all folds.
+
+        Args:
+            epochs: the number of epochs after which the refit stops.
+        """
         recipe = self.recipe.replaced(fold=None, refit=epochs)
         if isinstance(recipe, Recipe):
             recipe = recipe.replaced(patience=None)
@@ -274,11 +299,13 @@ class RunSpec(Value):
 
 
 class SearchSpec(Value):
-    """A search for the learning rate of all seeds and folds of a method.
+    """A search for the learning rate that all seeds and folds of a method use.
 
     Attributes:
-        run: the run that the search trains and scores; its learning rate is the first one.
-        rates: the learning rates with which the search begins, in ascending order.
+        run: the run that the search trains with different learning rates. Its own learning rate is
+            the first of ``rates``.
+        rates: the initial list of learning rates, in ascending order.
+        search_version: the version of the code that searches.
     """
 
     run: RunSpec
@@ -287,20 +314,22 @@ class SearchSpec(Value):
 
 
 class PlannedRun(Value):
-    """A row of the plan: a run, and an experiment's names for it in tables and figures.
+    """A run in a plan, with the names that an experiment's tables and figures give to it.
 
-    Its `key` and the id of its ``spec`` do not depend on these names; its own id does.
+    The `key` and the id of ``spec`` do not depend on these names. The id of the planned run does.
 
     Attributes:
-        spec: the run. If a search finds its learning rate, it has the first of the search's rates.
-        search: the id of that search, if there is one.
-        model_name: the model's name in the configuration; like all names, empty for a run of a
+        spec: the run. If a search chooses its learning rate, this spec has the first rate of the
             search.
-        train_rows: the number of training rows, even if the recipe sets no limit.
-        seed: the experiment's seed. If seeds do not change a run, the run has seed 0, and counts
-            for all of them.
-        fraction: the share of the method's entries that train; None for a whole method.
-        scope: the tasks whose Fisher information chose these entries; None for a whole method.
+        search: the id of the search that chooses the learning rate; None without a search.
+        model_name: the model's name in the configuration; empty for a run that a search trains.
+        method: the method's name; empty for a run that a search trains.
+        train_rows: the number of training examples, also if the recipe does not limit it.
+        seed: the experiment's seed. If a method does not depend on the seed, ``spec`` has seed 0,
+            and its result is used for all seeds.
+        fraction: the fraction of the method's entries in a mask; None without a mask.
+        scope: the scope of a mask, which names the tasks whose Fisher information ranks its
+            entries; None without a mask.
     """
 
     spec: RunSpec
@@ -314,7 +343,11 @@ class PlannedRun(Value):
 
     @cached_property
     def key(self) -> str:
-        """The run's name in plans: the run's id, or another one if a search finds its rate."""
+        """The key of the run in plans.
+
+        The key is the id of the spec. If a search chooses the learning rate, this id is not yet
+        known, and the key is a hash of the spec and the search.
+        """
         if self.search is None:
             return self.spec.id
         return content_id({"run": self.spec.written(), "search": self.search})
@@ -324,9 +357,9 @@ class PlannedRun(Value):
         return self.spec.tokens.data.task.name
 
     def columns(self) -> dict[str, Any]:
-        """Return the columns of tables that the run's record does not have.
+        """Return the cells of the run in tables, by column, that its record does not contain.
 
-        ``learning_rate`` is None if a search finds it.
+        ``learning_rate`` is None if a search chooses it.
         """
         recipe = self.spec.recipe
         return {
@@ -344,8 +377,9 @@ class PlannedRun(Value):
         }
 
     def with_found_rate(self, rates: Mapping[str, float]) -> RunSpec:
-        """Return the run itself, with the learning rate that its search found, if it has one.
+        """Return the run's spec, with the learning rate that a search chose, if there is a search.
 
-        ``rates``: the found learning rates, by the search's id.
+        Args:
+            rates: maps the id of each search to the chosen learning rate.
         """
         return self.spec.with_learning_rate(rates[self.search]) if self.search else self.spec

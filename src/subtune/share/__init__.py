@@ -1,1 +1,1 @@
-"""Recorded runs for others: exported models with their cards, and predictions for a table."""
+"""Use of recorded runs: exported models with model cards, and predictions for new data."""

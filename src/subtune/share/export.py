@@ -1,4 +1,4 @@
-"""Exports of recorded runs: models of transformers or sentence-transformers, adapters of PEFT."""
+"""Export of recorded runs as models of transformers or sentence-transformers, or PEFT adapters."""
 
 import copy
 import json
@@ -37,29 +37,39 @@ from subtune.training.values import LORA_A, LORA_B, Delta, changed_tensors
 if TYPE_CHECKING:
     from peft import PeftModel
 
-# The prefix of transformers' names in PEFT's model.
-BASE = "base_model.model."
-# The lists in which PEFT keeps copies of modules.
-COPIES = ("modules_to_save", "ln_tuning_layers")
-# The tokens whose mean is an embedding, and their field in a pooling's configuration.
-MODES: dict[Reads, str] = {
+# The prefix that PEFT adds to transformers' parameter names.
+PEFT_PREFIX = "base_model.model."
+# The names of the modules in which PEFT stores trained copies of other modules.
+COPY_LISTS = ("modules_to_save", "ln_tuning_layers")
+# Maps the tokens that are averaged into an embedding to the field of sentence-transformers' pooling
+# configuration that selects them.
+POOLING_MODES: dict[Reads, str] = {
     "first": "pooling_mode_cls_token",
     "all": "pooling_mode_mean_tokens",
     "last": "pooling_mode_lasttoken",
 }
-# The folder of a linear layer on the features of a pair. Since no part of sentence-transformers
-# joins two texts, the card's code applies it.
+# The folder of the linear layer on the features of a pair of texts. The code in the card applies
+# this layer, because no module of sentence-transformers combines two texts.
 REGRESSION = "regression"
 
 
 def export_model(layout: Layout, run: str, target: Path) -> None:
-    """Write a run's model: configuration, all weights in float32 as safetensors, tokenizer.
+    """Export the model of a run: configuration, tokenizer, and float32 weights as safetensors.
 
-    ``from_pretrained(target)`` of transformers' class for the task, such as
-    ``AutoModelForSequenceClassification``, gives the recorded predictions. A model with mean
-    pooling and a regression on embeddings are written in the layout of sentence-transformers, whose
-    ``encode`` returns the logits, or the embeddings of a pair. A run with modules of PEFT is
-    written by `export_adapter`, because only PEFT has their code.
+    The export is loaded with ``from_pretrained(target)`` of transformers' class for the task, such
+    as ``AutoModelForSequenceClassification``. It makes the same predictions as the run.
+
+    A model with mean pooling and a regression on embeddings are exported for sentence-transformers.
+    Their ``encode`` returns the logits. For a regression on pairs, it returns the embedding of each
+    text.
+
+    A run of a PEFT method is exported by `export_adapter`, because only PEFT has the code of its
+    modules.
+
+    Args:
+        layout: the paths of the results that contain the run.
+        run: the run's id.
+        target: the new folder.
 
     Raises:
         SubtuneError: the run diverged, the record or the pretrained model is missing, or ``target``
@@ -75,7 +85,7 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
             read, texts = tokens_pooled(spec.model, model), len(spec.tokens.data.task.text)
             _write_sentence_transformer(draft, spec.tokens.max_length, read, weight, bias, texts)
         else:
-            config = _export_config(model, spec.tokens.data.task)
+            config = _make_export_config(model, spec.tokens.data.task)
             parameters = model.parameters | changed_tensors(model.parameters, delta)
             trained = replace(model, config=config, parameters=parameters)
             whole = make_transformers_model(trained)
@@ -88,13 +98,23 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
                 )
             else:
                 whole.save_pretrained(draft)
-        _write_beside(
+        _write_other_files(
             draft, layout, spec, model, model_card(layout, run, target.name, adapter=False)
         )
 
 
-def _write_beside(draft: Path, layout: Layout, spec: RunSpec, model: Encoder, card: str) -> None:
-    """Write the run's spec, the tokenizer and the card beside a model's weights."""
+def _write_other_files(
+    draft: Path, layout: Layout, spec: RunSpec, model: Encoder, card: str
+) -> None:
+    """Write the run's spec, the tokenizer and the model card to the folder of an export.
+
+    Args:
+        draft: the folder, which already contains the weights.
+        layout: the paths of the results that contain the run.
+        spec: the run's spec.
+        model: the pretrained model.
+        card: the text of the model card.
+    """
     text = json.dumps(spec.written(), indent=2, ensure_ascii=False)
     (draft / SPEC).write_text(text + "\n", encoding="utf-8")
     for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
@@ -107,16 +127,21 @@ def _write_beside(draft: Path, layout: Layout, spec: RunSpec, model: Encoder, ca
 
 
 def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) -> None:
-    """Configure a tokenizer so that transformers reads it as in training and pads on the right.
+    """Complete a tokenizer's configuration, so that transformers tokenizes texts as in training.
 
-    Other fields of the tokenizer's configuration are kept, such as its class and padding token.
+    Padding is on the right. Other fields, such as the tokenizer's class, are not changed.
+
+    Args:
+        directory: the folder with the tokenizer.
+        config: transformers' configuration of the model.
+        head: the model's head.
     """
     path = directory / TOKENIZER_CONFIG
     fields = json.loads(path.read_text()) if path.is_file() else {}
     if not fields.get("pad_token"):
         tokenizer = Tokenizer.from_file(str(directory / TOKENIZER))
         fields["pad_token"] = tokenizer.id_to_token(config.pad_token_id)
-    # Transformers' default is the tokenizer class of the model's family.
+    # By default, transformers would use the tokenizer class of the model's family.
     fields.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
     if has_one_end(config.to_dict(), head):
         fields["split_special_tokens"] = True
@@ -126,25 +151,31 @@ def _complete_tokenizer(directory: Path, config: PretrainedConfig, head: str) ->
 
 
 def export_adapter(layout: Layout, run: str, target: Path) -> None:
-    """Write a PEFT adapter's folder for a run that trained modules of PEFT, LoRA or norms.
+    """Export a PEFT adapter of a run that trained PEFT modules, LoRA or norms.
 
-    ``PeftModel.from_pretrained(base, target)`` loads the folder. The base is the pretrained model
-    with an untrained classifier. The folder has the trained classifier, and names the base by the
-    hub's name and commit, or else by its path in the results. If whole tensors trained beside LoRA,
-    their modules are saved. All values are float32, because a base in half precision would round
-    them.
+    The adapter is loaded with ``PeftModel.from_pretrained(base, target)``, where ``base`` is the
+    pretrained model with an untrained classifier. The adapter contains the trained classifier. If a
+    run trained whole tensors in addition to LoRA, the adapter contains their modules. The adapter
+    refers to the base by its name and commit on the hub. If the base is not on the hub, the adapter
+    refers to its path in the results. All values are float32, because a base in half precision
+    would round them.
+
+    Args:
+        layout: the paths of the results that contain the run.
+        run: the run's id.
+        target: the new folder.
 
     Raises:
-        SubtuneError: the run trained something else, or an error of `export_model`.
+        SubtuneError: the run trained other parameters, or an error of `export_model` occurred.
     """
     from subtune.models.peft import make_peft_model
 
     spec, delta, model = _load_run(layout, run)
-    settings = _peft_settings(spec.selection, delta, model)
+    settings = _choose_peft_settings(spec.selection, delta, model)
     if settings is None:
         raise SubtuneError(
-            f"run {run} trained more than LoRA, norms or modules of PEFT; export its model without "
-            "--adapter"
+            f"run {run} trained parameters other than PEFT modules, LoRA or norms; export the "
+            "whole model, without --adapter"
         )
     module, names = make_peft_model(model, settings, spec.seed)
     _fill_adapter(module, names, delta, model)
@@ -152,20 +183,25 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     with new_directory(target) as draft, quiet():
         module.save_pretrained(str(draft))
         name, revision = find_on_hub(spec.model)
-        if name:  # If PEFT knew the name before, it would ask the hub.
+        if name:  # The name is set after saving, because PEFT would access the hub otherwise.
             path = draft / ADAPTER
             base = {"base_model_name_or_path": name, "revision": revision}
             fields = json.loads(path.read_text()) | base
             path.write_text(json.dumps(fields, indent=2) + "\n")
-        _write_beside(
+        _write_other_files(
             draft, layout, spec, model, model_card(layout, run, target.name, adapter=True)
         )
 
 
-def _peft_settings(selection: Selection, delta: Delta, model: Encoder) -> PeftSettings | None:
-    """Return a PEFT configuration for a run's trained values, if there is one.
+def _choose_peft_settings(
+    selection: Selection, delta: Delta, model: Encoder
+) -> PeftSettings | None:
+    """Choose the settings of a PEFT config with which an adapter can store a run's trained values.
 
-    Every configuration includes the classifier.
+    PEFT saves the classifier with every config.
+
+    Returns:
+        The settings, or None if PEFT cannot store the values in an adapter.
     """
     if isinstance(selection, Peft):
         return selection.peft
@@ -188,24 +224,33 @@ def _peft_settings(selection: Selection, delta: Delta, model: Encoder) -> PeftSe
 def _fill_adapter(
     module: "PeftModel", names: Mapping[str, str], delta: Delta, model: Encoder
 ) -> None:
-    """Put a run's trained values into PEFT's model; ``names`` come from `make_peft_model`."""
+    """Copy a run's trained values into PEFT's model.
+
+    Args:
+        module: PEFT's model.
+        names: the names of parameters in ``module``, by canonical name (`make_peft_model`).
+        delta: the run's delta.
+        model: the pretrained model.
+    """
     parameters, transposed = dict(module.named_parameters()), transposed_matrices(module)
     with torch.no_grad():
         for name, values in changed_tensors(model.parameters, delta).items():
             if name + LORA_A in delta:
-                matrix = f"{BASE}{_module_name(name, model)}"
+                matrix = f"{PEFT_PREFIX}{_module_name(name, model)}"
                 parameters[f"{matrix}.lora_A.default.weight"].copy_(delta[name + LORA_A])
                 parameters[f"{matrix}.lora_B.default.weight"].copy_(delta[name + LORA_B])
                 continue
             if is_added(name) or is_classifier(name):
                 own = names[name]
             else:
-                # PEFT copies parameters that train completely.
+                # PEFT trains a copy of a module if all of its parameters are trained.
                 module_name, _, last = model.exported_name(name).rpartition(".")
-                copies = (f"{BASE}{module_name}.{inside}.default.{last}" for inside in COPIES)
+                copies = (
+                    f"{PEFT_PREFIX}{module_name}.{inside}.default.{last}" for inside in COPY_LISTS
+                )
                 own = next(copy for copy in copies if copy in parameters)
-            held = parameters[own].mT if own in transposed else parameters[own]
-            held.copy_(values)
+            parameter = parameters[own].mT if own in transposed else parameters[own]
+            parameter.copy_(values)
 
 
 def _module_name(name: str, model: Encoder) -> str:
@@ -213,23 +258,29 @@ def _module_name(name: str, model: Encoder) -> str:
 
 
 def _load_run(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
-    """Return a run, its changes, and its pretrained model."""
+    """Load a run's spec, its delta, and the pretrained model."""
     store = Path(layout.records())
     spec = records.read_spec(store, run)
     delta = {key: torch.from_numpy(v) for key, v in records.read_delta(store, run).items()}
     pretrained = pretrained_directory(layout, spec)
     if spec.reads_texts:
-        raise SubtuneError(f"run {run} has no model to export; fit it with `{SCIKIT_LEARN}`")
+        raise SubtuneError(
+            f"run {run} has no pretrained model to export; fit its regression with `{SCIKIT_LEARN}`"
+        )
     if isinstance(spec.selection, Adapter):
-        raise SubtuneError(f"run {run} trained adapters, which neither transformers nor PEFT has")
+        raise SubtuneError(
+            f"run {run} trained adapters, which neither transformers nor PEFT supports; choose a "
+            "run of another method"
+        )
     return spec, delta, load_spec_encoder(spec, pretrained)
 
 
-def _export_config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
+def _make_export_config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
     config = copy.deepcopy(model.config)
     config.num_labels = task.outputs
     config.problem_type = task.of_kind.problem_type
-    # A stored model in half precision is trained in float32; half would round changes away.
+    # Training used float32, even if the model was stored in half precision. Rounding to half
+    # precision would remove small changes.
     config.dtype = torch.float32
     if task.labels is not None:
         config.id2label = dict(enumerate(task.labels))
@@ -240,7 +291,14 @@ def _export_config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
 def _write_encoder(
     draft: Path, pretrained: Path, config: PretrainedConfig, values: Mapping[str, Tensor]
 ) -> None:
-    """Write a pretrained encoder without a head; ``values`` must have all changed tensors."""
+    """Save a pretrained encoder without a head.
+
+    Args:
+        draft: the folder to write to.
+        pretrained: the directory of the pretrained model.
+        config: transformers' configuration of the export.
+        values: the changed tensors of the encoder, by transformers' names.
+    """
     encoder = AutoModel.from_pretrained(pretrained, config=config, local_files_only=True).float()
     encoder.load_state_dict(values, strict=False)
     encoder.save_pretrained(draft)
@@ -249,19 +307,20 @@ def _write_encoder(
 def _write_sentence_transformer(
     draft: Path, max_length: int, read: Reads, weight: Tensor, bias: Tensor, embeddings: int = 0
 ) -> None:
-    """Write the parts of sentence-transformers around an encoder.
+    """Write the files that make an encoder a model of sentence-transformers.
 
     Args:
-        draft: the folder of the encoder.
-        max_length: the maximum number of tokens of a text.
-        read: which tokens an embedding averages.
-        weight: the linear layer's weight ``[o, f]``; its bias is ``[o]``.
-        embeddings: the number of normalised embeddings that the layer reads; 0 if it reads one
-            without normalisation.
+        draft: the folder with the encoder.
+        max_length: the largest number of tokens of a text.
+        read: the tokens that are averaged into an embedding.
+        weight: the weight of the linear layer, ``[o, f]`` with ``f`` features.
+        bias: the bias of the linear layer, ``[o]``.
+        embeddings: the number of normalised embeddings, one per text, that the linear layer reads.
+            0 means one embedding without normalisation.
     """
     outputs, features = weight.shape
     width = features // 4 if embeddings > 1 else features
-    modes = {field: tokens == read for tokens, field in MODES.items()}
+    modes = {field: tokens == read for tokens, field in POOLING_MODES.items()}
     parts: dict[str, dict[str, Any]] = {
         "Transformer": {},
         "Pooling": {"word_embedding_dimension": width, **modes},

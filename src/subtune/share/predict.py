@@ -1,4 +1,4 @@
-"""Predictions of a recorded run for new rows, and refits of cross-validated runs."""
+"""Predictions of recorded runs for new data, and refits of cross-validated runs."""
 
 import io
 import json
@@ -40,31 +40,31 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHECKPOINT_SECONDS = 600
-# The time for a refit whose caller names none.
+# The default time for a refit.
 MINUTES = 10.0
 PREDICTION, PROBABILITY = "prediction", "probability_{}"
 
 
 def run_to_export(layout: Layout, run_id: str, minutes: float = MINUTES) -> str:
-    """Return the id of the run to export, which is trained first if it is not recorded.
+    """Return the id of the run to export in place of the given run.
 
-    A cross-validated run has not seen all rows. In its place, the refit of its method is exported.
-    Any other run is exported itself.
+    A cross-validated run was not trained on all examples, so the refit of its method is exported
+    instead. The refit is trained first if it is not recorded. Any other run is exported itself.
 
     Args:
-        layout: the results with the run.
+        layout: the paths of the results that contain the run.
         run_id: the run's id.
-        minutes: the time for a refit. If the rows were drawn from a larger table, the refit trains
-            on as many of its rows as fit into this time.
+        minutes: the time for a refit. If the training examples were sampled from a larger table,
+            the refit trains on as many examples of this table as possible in this time.
 
     Raises:
-        SubtuneError: the run has no chosen learning rate, or training failed.
+        SubtuneError: the run does not have its method's chosen learning rate, or training failed.
     """
     store = Path(layout.records())
     if records.read_spec(store, run_id).recipe.fold is None:
         return run_id
     method, spec, seconds_per_row = find_refit(layout, run_id)
-    spec, which = _with_more_rows(layout, spec, int(60 * minutes / seconds_per_row))
+    spec, which = _extend_training_set(layout, spec, int(60 * minutes / seconds_per_row))
     if not records.is_recorded(store, spec.id):
         print(f"training {method} once more, on {which}", file=sys.stderr)
         with one_line(f"training {method} once more"):
@@ -72,25 +72,32 @@ def run_to_export(layout: Layout, run_id: str, minutes: float = MINUTES) -> str:
     return spec.id
 
 
-def _with_more_rows(layout: Layout, spec: RunSpec, number: int) -> tuple[RunSpec, str]:
-    """Return a refit that trains on up to ``number`` rows, and these rows as text.
+def _extend_training_set(layout: Layout, spec: RunSpec, number: int) -> tuple[RunSpec, str]:
+    """Extend the training set of a refit, if its examples were sampled from a larger table.
 
-    They are the rows of all folds or, if these are a sample, more rows of the table from which the
-    sample was drawn.
+    Args:
+        layout: the paths of the results.
+        spec: the refit.
+        number: the largest number of training examples.
+
+    Returns:
+        The spec of the refit with up to ``number`` examples of the table, and a description of
+        these examples. If the table is not larger or does not exist any more, the refit trains on
+        the examples of all folds.
     """
     folder, data = Path(layout.sample()), spec.tokens.data
     whole = read_whole_table(folder)
     if whole is None or not is_file(whole.path):
-        return spec, "the rows of all folds"
+        return spec, "the examples of all folds"
     task = data.task.replaced(encoding=whole.encoding, sheet=whole.sheet)
     path = Path(whole.path)
-    few = len(read_columns(data.task, {"train": folder / "train.jsonl"})["train"]["label"])
-    if min(number, whole.rows) <= few:
-        return spec, f"the {few:,} of {whole.rows:,} rows that were drawn"
+    sampled = len(read_columns(data.task, {"train": folder / "train.jsonl"})["train"]["label"])
+    if min(number, whole.rows) <= sampled:
+        return spec, f"the {sampled:,} sampled examples of {whole.rows:,}"
     placed = [*task_reader(task).read(task, path, True)]
     columns = task.of_kind.from_rows(task, placed, labelled=True, source=whole.path)
     chosen = draw_rows(task, columns, number, np.arange(len(placed)))
-    # The task's columns of a row, without those that it does not read.
+    # Only the columns that the task reads are written.
     names = task.columns_read(labelled=True)
     rows = [{name: row[name] for name in names} for _, row in placed]
     files = write_drawn_rows(
@@ -117,16 +124,16 @@ def _with_more_rows(layout: Layout, spec: RunSpec, number: int) -> tuple[RunSpec
         if not Path(output).exists():
             with redirect_stdout(io.StringIO()):
                 run_job(job)
-    return spec.replaced(tokens=tokens), f"{len(chosen):,} of {whole.rows:,} rows"
+    return spec.replaced(tokens=tokens), f"{len(chosen):,} of {whole.rows:,} examples"
 
 
 class Refit(NamedTuple):
-    """The run of a cross-validated method on the rows of all folds.
+    """The refit of a cross-validated method, which trains on the examples of all folds.
 
     Attributes:
-        method: the method.
-        spec: the run.
-        seconds_per_row: about how long the run takes for each training row.
+        method: the method's name.
+        spec: the spec of the refit.
+        seconds_per_row: the estimated time of the refit, in seconds per training example.
     """
 
     method: str
@@ -135,16 +142,21 @@ class Refit(NamedTuple):
 
 
 def find_refit(layout: Layout, run_id: str) -> Refit:
-    """Return the refit of a cross-validated run's method.
+    """Build the refit of a cross-validated run's method.
 
-    The refit has the method's first seed and chosen learning rate. It ends after the median of the
-    epochs that were best on the folds.
+    The refit has the method's first seed and its chosen learning rate. Its number of epochs is the
+    median of the best epochs on the folds, rounded up.
+
+    Args:
+        layout: the paths of the results that contain the run.
+        run_id: the run's id.
 
     Raises:
-        SubtuneError: the run's learning rate was not chosen, or the method diverged.
+        SubtuneError: the run does not have its method's chosen learning rate, or all runs of the
+            method diverged.
     """
     store = Path(layout.records())
-    asked, alike = records.read_spec(store, run_id), []
+    given, similar_ids = records.read_spec(store, run_id), []
     for path in find_numbers(layout.results, "chosen"):
         chosen = read_table(path, "scores")
         for _, runs in chosen[chosen["decides"]].groupby(SETTING, sort=False, dropna=False):
@@ -152,28 +164,29 @@ def find_refit(layout: Layout, run_id: str) -> Refit:
                 method, scored = runs["method"].iloc[0], runs.dropna(subset="value")
                 if scored.empty:
                     raise SubtuneError(
-                        f"method {method!r} diverged: it has no learning rate to train with"
+                        f"run {run_id}: all runs of method {method!r} diverged; choose a run of "
+                        "another method"
                     )
                 first = records.read_spec(store, scored["run"].iloc[0])
                 epochs = math.ceil(scored["best_epoch"].median())
                 seconds = scored["seconds"] / (scored["train_rows"] * first.recipe.epochs)
                 return Refit(method, first.make_refit(epochs), epochs * seconds.median())
             other = records.read_spec(store, runs["run"].iloc[0])
-            if (other.model, other.selection) == (asked.model, asked.selection):
-                alike.append(other.id)
-    if alike:
+            if (other.model, other.selection) == (given.model, given.selection):
+                similar_ids.append(other.id)
+    if similar_ids:
         raise SubtuneError(
-            f"run {run_id} tried a learning rate that was not chosen; expected a run with its "
-            f"method's chosen rate, such as {alike[0]}"
+            f"run {run_id} has a learning rate that was not chosen; expected a run with the chosen "
+            f"learning rate of its method, such as {similar_ids[0]}"
         )
     raise SubtuneError(
-        f"run {run_id} is one of the runs on folds, whose scores are not compared yet; call "
-        "`subtune compare` or `subtune run` again, which finishes them"
+        f"run {run_id} is a cross-validated run, and the comparison is not finished; call "
+        "`subtune compare` or `subtune run` again"
     )
 
 
 def _train_refit(layout: Layout, spec: RunSpec) -> None:
-    """Train and record a run. After an interrupt, the next call continues from a checkpoint."""
+    """Train and record a refit. After an interruption, a new call continues from a checkpoint."""
     ranking = spec.selection.ranking
     inputs = {
         "model": layout.model(spec.model.id),
@@ -197,23 +210,26 @@ def predict_table(
     sheet: str | None = None,
     minutes: float = MINUTES,
 ) -> int:
-    """Write the rows of a table with a run's predictions as CSV; return the number of rows.
+    """Add a run's predictions to the rows of a table, and write them to a CSV file.
 
-    After cross-validation, the method is first trained on all rows.
+    If the run was cross-validated, its refit is trained first and used instead.
 
     Args:
-        layout: the results with the run.
+        layout: the paths of the results that contain the run.
         run: the run's id.
-        table: a file in one of the formats for training. Its labels are not read.
-        target: the new file. Predictions that are lists are written as JSON.
-        texts: the names of the text columns; None means a name as in training.
-        encoding: the encoding of a text file.
-        sheet: the sheet of an Excel file.
-        minutes: the time for the training, if there is any.
+        table: a file in one of the formats of training data. Its labels are not read.
+        target: the new CSV file. Predictions that are lists are written as JSON.
+        texts: the names of the text columns. None stands for the column's name in training.
+        encoding: the encoding of a text file; None means UTF-8 or UTF-16.
+        sheet: the sheet of an Excel file; None means the first sheet.
+        minutes: the time for a refit.
+
+    Returns:
+        The number of rows.
 
     Raises:
-        SubtuneError: a row does not fit the task, a column has the name of one of predictions, or
-            ``target`` exists or cannot be written.
+        SubtuneError: a row is not valid for the task, a column has the same name as a column of the
+            predictions, or ``target`` exists or cannot be written.
     """
     import pandas as pd
 
@@ -224,7 +240,9 @@ def predict_table(
     task = spec.tokens.data.task.replaced(encoding=encoding, sheet=sheet)
     if any(texts):
         if task.of_kind.text or any(texts[len(task.text) :]):
-            raise SubtuneError(f"--text, --text2: the model reads {listed(task.text)} alone")
+            raise SubtuneError(
+                f"--text, --text2: the model reads only {listed(task.text)}; omit other columns"
+            )
         names = zip(texts, task.text, strict=False)
         task = task.replaced(text=tuple(new or old for new, old in names))
     reader = task_reader(task)
@@ -235,7 +253,7 @@ def predict_table(
     for column in (PREDICTION, *map(PROBABILITY.format, task.labels or ())):
         if column in frame:
             raise SubtuneError(
-                f"{table}: found a column {column!r}, which predictions would have; rename it"
+                f"{table}: column {column!r} has the name of a column of predictions; rename it"
             )
 
     def as_text(cell: Any) -> Any:
@@ -258,24 +276,28 @@ def predict_rows(
     source: str,
     minutes: float = MINUTES,
 ) -> "pd.DataFrame":
-    """Return a run's prediction for each row.
+    """Predict the labels of new rows with a run.
 
-    After cross-validation, the method is first trained on all rows, unless rows do not fit.
-
-    The columns are ``prediction`` (a label word, or a number in the labels' own unit) and, for
-    classes, ``probability_…`` of each class. For multi-label tasks and words, predictions are
-    lists.
+    If the run was cross-validated, its refit is trained first and used instead. All rows are
+    checked before training.
 
     Args:
-        layout: the results with the run.
+        layout: the paths of the results that contain the run.
         run: the run's id.
-        task: the run's task, perhaps with other text columns.
-        rows: rows with their places, which messages name after ``source``.
-        minutes: the time for the training, if there is any.
+        task: the run's task. Its text columns can have other names than in training.
+        rows: the rows, each with its place in ``source`` for messages.
+        source: the name of the file with the rows, for messages.
+        minutes: the time for a refit.
+
+    Returns:
+        A table with one row per row of ``rows``. The column ``prediction`` contains a label, or a
+        number in the unit of the labels. It contains lists of labels for multi-label tasks and
+        token classification. Classification tasks also have a column ``probability_<label>`` for
+        each label.
 
     Raises:
-        SubtuneError: a row does not fit the task, the run diverged, or the record or the pretrained
-            model is missing.
+        SubtuneError: a row is not valid for the task, the run diverged, or the record or the
+            pretrained model is missing.
     """
     import pandas as pd
 
@@ -285,14 +307,16 @@ def predict_rows(
     spec = records.read_spec(store, run)
     if spec.reads_texts:
         texts = [columns[name] for name in TEXT_COLUMNS if name in columns]
-        return pd.DataFrame(_text_columns(task, _fit_again(layout, spec).predict_logits(texts)))
+        return pd.DataFrame(
+            _format_predictions(task, _fit_text_regression(layout, spec).predict_logits(texts))
+        )
     directory, tokens = Path(pretrained_directory(layout, spec)), spec.tokens
     encode = row_encoder(task, directory, tokens.max_length, tokens.doc_stride, tokens.apart)
     split = datasets.Dataset.from_dict(encode(columns, columns["idx"]))
     model = load_spec_encoder(spec, str(directory)).to(prepare_device(torch.get_num_threads()))
     examples, logits = predict_logits(store, spec, model, split)
     if kind.head == SEQUENCE_CLASSIFICATION:
-        return pd.DataFrame(_text_columns(task, logits))
+        return pd.DataFrame(_format_predictions(task, logits))
     table = kind.prediction_table(examples, kind.predict(examples, logits))
     if task.labels is None:
         return table[[PREDICTION]]
@@ -301,16 +325,27 @@ def predict_rows(
     return pd.DataFrame({PREDICTION: tags})
 
 
-def _fit_again(layout: Layout, spec: RunSpec) -> TextRegression:
-    """Return the regression of a run of TF-IDF, which takes seconds and is not recorded."""
+def _fit_text_regression(layout: Layout, spec: RunSpec) -> TextRegression:
+    """Fit the regression of a TF-IDF run again, because records do not contain the regression.
+
+    Fitting takes seconds.
+    """
     tokens, recipe = spec.tokens, spec.recipe
     examples = read_examples(layout.tokens(tokens.key), layout.dataset(tokens.data.key))
     assert isinstance(recipe, Fit)
     return fit_texts(Examples(examples["train"]), tokens.data.task, recipe, spec.seed)[0]
 
 
-def _text_columns(task: TaskSpec, logits: np.ndarray) -> dict[str, Any]:
-    """Return the columns of predictions for texts, from logits ``[n, o]``."""
+def _format_predictions(task: TaskSpec, logits: np.ndarray) -> dict[str, Any]:
+    """Compute the columns of predictions for whole texts.
+
+    Args:
+        task: the task.
+        logits: the logits of the texts, ``[n, o]``.
+
+    Returns:
+        The columns, as `predict_rows` describes them, by name.
+    """
     if task.labels is None:
         return {PREDICTION: logits[:, 0]}
     labels, double = np.array(task.labels, object), torch.from_numpy(logits).double()

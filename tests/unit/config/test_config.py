@@ -158,7 +158,7 @@ MISTAKES = {
          "found 2 models with `fractions`, expected one model; "),
         ("E.tasks", ["rte"], "!experiments.layernorm.fractions.scopes", "found 'cv' with one task"),
         ("E.methods", {"layernorm": [1e-3], "random,b_q": [1e-3]}, "",
-         "expected names of whole parameters"),
+         "expected a method that trains whole parameters"),
         ("E.fractions.of", "random", "", "; expected whole parameters"),
         ("selections.mine", {"peft": {"type": "LORA", "r": math.nan}}, ".peft",
          "expected text, finite numbers, true, false, null and lists"),
@@ -210,7 +210,7 @@ def test_every_mistake_is_named_at_once():
         ({"path": "no/where"}, "models.minilm: found no config.json in 'no/where'"),
         ({"path": "EMPTY"}, "found no config.json in"),
         ({"package": "no_such_package"}, "models.minilm: package 'no_such_package' is not install"),
-        ({"package": "json"}, "models.minilm: package 'json' holds 0 model.safetensors"),
+        ({"package": "json"}, "models.minilm: package 'json' contains 0 files model.safetensors"),
     ],
 )
 def test_what_is_no_model_is_found_out_before_any_work(source, message, tmp_path):

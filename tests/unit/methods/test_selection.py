@@ -138,8 +138,8 @@ def test_an_update_has_its_rank_and_is_scaled_by_alpha_to_rank(bert_large):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("pooler.dense.bias", "is not a linear layer's matrix"),
-        ("embeddings.word_embeddings.weight", "is not a linear layer's matrix"),
+        ("pooler.dense.bias", "is not the matrix of a linear layer"),
+        ("embeddings.word_embeddings.weight", "is not the matrix of a linear layer"),
         ("pooler.dense.weight", "both a target of LoRA and trained whole"),
     ],
 )

@@ -41,8 +41,11 @@ def beside(name, like):
     return lambda weights: weights | {name: weights[like].clone()}
 
 
-LACKS, MORE = "has no weights '{}', which its model has", "has weights '{}', which a model of its"
-SHAPE = "{} has the shape {}, expected [{}, 32] as the model's configuration"
+LACKS, MORE = (
+    "has no weights '{}', which its model needs",
+    "has weights '{}', which do not exist in a model",
+)
+SHAPE = "{} has shape {}, expected [{}, 32] as in the model's configuration"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +76,7 @@ def test_weights_that_were_cut_short_or_are_of_another_kind_are_refused(copied, 
     path = copied() / WEIGHTS
     other = b"version https://git-lfs.github.com/spec/v1"
     path.write_bytes(path.read_bytes()[cut] if cut else other)
-    with pytest.raises(SubtuneError, match="cannot be read, expected safetensors, from their begi"):
+    with pytest.raises(SubtuneError, match="cannot be read, expected a complete safetensors"):
         model_version(path.parent)
 
 
@@ -122,7 +125,7 @@ def test_a_seed_draws_the_whole_classifier_beside_what_transformers_reads(
     ("family", "fields", "problem"),
     [
         ("bert", {"use_cache": "maybe"}, "config.json cannot be read: Validation error for field "),
-        ("llama", {"model_type": ["llama"]}, 'model_type: found ["llama"], expected a model\'s'),
+        ("llama", {"model_type": ["llama"]}, 'model_type: found ["llama"], expected the name'),
         ("llama", {"hidden_act": "geluu"}, "cannot be loaded: 'geluu' is not known"),
         ("llama", {"hidden_size": -32}, "cannot be loaded: Trying to create tensor with negative"),
     ],
@@ -150,5 +153,5 @@ def test_a_model_without_a_sequence_head_loads_with_a_token_head(tmp_path):
     dimensions = read_dimensions(tmp_path)
     assert dimensions.shapes(3, TOKEN_CLASSIFICATION)["classifier.score.weight"] == (3, 32)
     assert dimensions.parameters > 0
-    with pytest.raises(SubtuneError, match="no model for sequence classification of 'apertus'"):
+    with pytest.raises(SubtuneError, match="no class for sequence classification with 'apertus'"):
         dimensions.shapes(3)

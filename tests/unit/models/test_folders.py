@@ -18,7 +18,7 @@ MODULES = [{"type": "sentence_transformers.models.Transformer", "path": "0_Trans
         ({"adapter_config.json": BASE, "subtune.json": {}}, "that `subtune export` without --ada"),
         (
             {"refs/main": "abc", "snapshots/abc/config.json": {"model_type": "bert"}},
-            "hub's cache; expected a folder inside it: HERE/snapshots/abc",
+            "on the hub; expected a folder inside it: HERE/snapshots/abc",
         ),
         (
             {"modules.json": MODULES, "0_Transformer/config.json": {"model_type": "bert"}},

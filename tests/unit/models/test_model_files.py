@@ -29,9 +29,12 @@ def test_a_models_version_is_of_its_files_in_one_order(directory):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda shards, index: shards[-1].unlink(), "has no '{last}', which model.safetensors"),
-        (lambda shards, index: index.write_text('{"weight_map": {"a": "../b"}}'), "has no '../b'"),
-        (lambda shards, index: index.write_text("[]"), "does not say where weights are"),
+        (lambda shards, index: shards[-1].unlink(), "has no file '{last}'"),
+        (
+            lambda shards, index: index.write_text('{"weight_map": {"a": "../b"}}'),
+            "has no file '../b'",
+        ),
+        (lambda shards, index: index.write_text("[]"), "does not list the files of the weights"),
     ],
 )
 def test_files_that_are_not_those_of_the_index_are_refused(change, problem, in_shards):
@@ -86,7 +89,7 @@ def test_a_local_model_is_copied_with_its_card(directory, fetched):
 def test_a_local_model_that_was_edited_after_planning_is_refused(directory, fetched):
     path = directory / "config.json"
     edited = path.read_text().replace("{", '{"note": "edited", ', 1)
-    with pytest.raises(SubtuneError, match=r"mine: changed since this was planned; call snakemake"):
+    with pytest.raises(SubtuneError, match=r"mine: the model has changed since planning"):
         fetched(directory, lambda: path.write_text(edited))
 
 
@@ -137,7 +140,7 @@ def test_unknown_tokens_are_counted(tokenizer, share):
 @pytest.mark.parametrize(
     ("files", "fields", "problem"),
     [
-        (["spm.model"], {}, "has no token for any word of 'good film' and others"),
+        (["spm.model"], {}, "has no token for any word of texts such as 'good film'"),
         (["vocab.txt", "bpe.codes"], {"model_type": "roberta"}, "has no token for any word"),
         (["vocab.txt", "bpe.codes"], {"tokenizer_class": "BertweetTokenizer"}, "has no attribute"),
         (["spiece.model"], {"model_type": "t5"}, "need the packages sentencepiece and protobuf: "),

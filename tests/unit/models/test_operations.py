@@ -51,9 +51,9 @@ def compiler(monkeypatch):
     torch._dynamo.reset()
     counting = CompileCounterWithBackend("aot_eager")
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=counting))
-    operations._fused.cache_clear()
+    operations._compile_operations.cache_clear()
     yield counting
-    operations._fused.cache_clear()
+    operations._compile_operations.cache_clear()
     torch._dynamo.reset()
 
 
@@ -148,12 +148,12 @@ def test_without_a_compiler_a_step_has_plain_operations(model, monkeypatch):
 
         return call
 
-    operations._fused.cache_clear()
+    operations._compile_operations.cache_clear()
     monkeypatch.setattr(torch, "compile", fails)
     lines = []
     assert with_fused(model, lines.append).fused is None
     assert lines == [
-        "operations are not compiled, which takes longer: "
+        "operations are not compiled, so training is slower: "
         "fatal error: Python.h: No such file or directory"
     ]
-    operations._fused.cache_clear()
+    operations._compile_operations.cache_clear()

@@ -256,8 +256,8 @@ ADAPTER = SELECTION.validate_python({"adapter": {"type": "houlsby", "size": 4}})
 @pytest.mark.parametrize(
     ("write", "selection", "message"),
     [
-        (export_adapter, METHODS["bitfit"], "more than LoRA, norms or modules of PEFT"),
-        (export_model, ADAPTER, "adapters, which neither transformers nor PEFT has"),
+        (export_adapter, METHODS["bitfit"], "other than PEFT modules, LoRA or norms"),
+        (export_model, ADAPTER, "adapters, which neither transformers nor PEFT supports"),
     ],
 )
 def test_a_selection_that_has_no_export_is_refused(write, selection, message, tmp_path, tiny_bert):

@@ -116,7 +116,7 @@ def test_words_and_answers_are_predicted_as_the_record_says(task, tmp_path, tiny
 
 def test_each_of_several_labels_has_a_probability_of_its_own():
     logits = np.array([[2.0, -1.0, 0.5], [-3.0, -0.1, -2.0]])
-    said = predict._text_columns(examples.TOXIC.spec(), logits)
+    said = predict._format_predictions(examples.TOXIC.spec(), logits)
     assert said["prediction"] == [["toxic", "threat"], []]
     assert said["probability_insult"] == pytest.approx(1 / (1 + np.exp([1.0, 0.1])))
 
@@ -179,7 +179,7 @@ def test_a_table_that_does_not_fit_gets_a_line_and_nothing_is_written(
 def test_a_column_of_predictions_is_refused(results, tmp_path, capfd, column):
     (tmp_path / "in.csv").write_text(f"sentence,{column}\na,b\n")
     assert call(results, tmp_path / "in.csv", "--to", tmp_path / "out.csv") == 1
-    assert f"in.csv: found a column '{column}', which" in capfd.readouterr().err
+    assert f"in.csv: column '{column}' has the name" in capfd.readouterr().err
 
 
 def test_predictions_never_overwrite(results, tmp_path, capsys):
@@ -299,7 +299,7 @@ def test_the_card_of_a_refit_has_the_mean_score_of_its_folds(folds, choose, layo
 
 
 def test_a_run_on_a_fold_of_an_unfinished_comparison_is_not_exported(folds, layout):
-    with pytest.raises(SubtuneError, match="are not compared yet; call `subtune compare` or"):
+    with pytest.raises(SubtuneError, match="not finished; call `subtune compare` or"):
         run_to_export(layout, folds[0].id)
 
 
@@ -313,7 +313,7 @@ def test_texts_that_do_not_fit_are_refused_before_a_method_is_trained_again(fold
 
 def test_a_run_that_cannot_be_exported_gets_one_line(folds, choose, layout):
     choose(folds[:1], [1])
-    said = f"tried a learning rate that was not chosen; expected .*, such as {folds[0].id}$"
+    said = f"has a learning rate that was not chosen; expected .*, such as {folds[0].id}$"
     with pytest.raises(SubtuneError, match=said):
         run_to_export(layout, folds[1].id)
     choose(folds, [None] * 3, value=np.nan)

@@ -190,12 +190,12 @@ def mixed_rates(monkeypatch):
 
 def mixed_masks(monkeypatch):
     """Let every run but the first drop what no run drops by itself."""
-    dropped = forward._drop
+    dropped = forward._apply_dropout
 
     def mixed(forward_pass, x, p):
         return torch.cat([dropped(forward_pass, one[None], p) for one in x])
 
-    monkeypatch.setattr(forward, "_drop", mixed)
+    monkeypatch.setattr(forward, "_apply_dropout", mixed)
 
 
 @pytest.mark.parametrize(("name", "batch_size"), [("sst2", 11)])
