@@ -33,9 +33,9 @@ def glue(tmp_path, monkeypatch):
 
 
 def measured(glue, cells, **options):
-    told = []
-    scaling.measure(glue, cells, told.append, **options)
-    return told
+    rows = []
+    scaling.measure(glue, cells, rows.append, **options)
+    return rows
 
 
 def cell(way=SUBTUNE, method="layernorm", runs=1, precision="fp32"):
